@@ -43,12 +43,7 @@ PROGRESS = ("auto", "plain", "none")
 _TYPES = typing.get_type_hints(BoostingRanker)
 
 Params: Any = dataclasses.make_dataclass(
-    "Params",
-    [
-        # Any, because Hydra adds no keys to a typed dictionary.
-        (name, Any if name == "monotone" else _TYPES[name], MISSING if name == "num_trees" else None)
-        for name in SHARED
-    ],
+    "Params", [(name, _TYPES[name], MISSING if name == "num_trees" else None) for name in SHARED]
 )
 """The shared parameters, which are fields of `BoostingRanker`. null: the default of the library."""
 

@@ -65,6 +65,12 @@ class _Table:
     read: Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
     csv_text: bytes | None = None
 
+    def rows(self, texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+        frame = self.read(texts, numbers)
+        if len(frame) == 0:
+            raise DataError(f"{self.name}: the table has no rows; write at least one document.")
+        return frame
+
     def location(self, row: int) -> str:
         if self.csv_text is None:
             return f"{self.name}: row {row + 1}"
@@ -96,11 +102,7 @@ class _Rows:
         as_text = ("query", "document", *SPLIT_ROLES)
         texts = [*(column for role, column in self.roles.items() if role in as_text), *self.categories]
         columns = (*self.roles.values(), *self.features, *self.keep)
-        frames = [table.read(texts, [name for name in columns if name not in texts]) for table in self.tables]
-        for table, frame in zip(self.tables, frames, strict=True):
-            if len(frame) == 0:
-                raise DataError(f"{table.name}: the table has no rows; write at least one document.")
-        return frames
+        return [table.rows(texts, [name for name in columns if name not in texts]) for table in self.tables]
 
     def __len__(self) -> int:
         return sum(map(len, self.frames))
@@ -571,7 +573,7 @@ def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> list[NDArray[n
     for use, column in zip(names, columns, strict=True):
         if not column:
             raise _no_column(table, names[use], use, "Add it", table.columns)
-    frame = table.read(columns, ())
+    frame = table.rows(columns, ())
     return [frame[column].astype(str).fillna("").to_numpy(np.str_) for column in columns]
 
 

@@ -482,7 +482,7 @@ class Ranker(ABC, Estimator):
         """
 
     @abstractmethod
-    def predict(self, features: Features) -> NDArray[np.floating[Any]]:
+    def predict(self, features: Any) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of `score_dtype` for (D, F) features.
 
         Of a DataFrame, the features are found by their names, in any order; other columns are ignored.
@@ -609,7 +609,9 @@ class Ranker(ABC, Estimator):
         raise NotImplementedError
 
 
-def _refuse_other_signs(name: str, monotone: Mapping[Any, int] | None) -> None:
+def _refuse_other_signs(name: str, monotone: Any) -> None:
+    if not isinstance(monotone, Mapping | None):
+        raise ConfigError(f"{name} is {monotone}; write a sign for each name, such as {name}={{price: -1}}.")
     for feature, sign in (monotone or {}).items():
         if sign not in (-1, 0, 1):
             raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0.")
@@ -719,8 +721,8 @@ class BoostingRanker(Ranker):
         catboost=In(only_with={"loss": ("LambdaMart",), "metric": ("NDCG", "DCG")}),
     )
     """Number of top ranks: a pair counts only if one of its documents is among them, as in LightGBM."""
-    # Any, because the command line reads a name of digits as a number.
-    monotone: dict[Any, int] | None = setting(
+    # Any, because Hydra adds no keys to a typed dictionary, and reads a name of digits as a number.
+    monotone: Any = setting(
         None,
         refuse=_refuse_other_signs,
         lightgbm=In("monotone_constraints mc monotone_constraint monotonic_cst", is_passed=False),

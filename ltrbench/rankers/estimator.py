@@ -15,14 +15,14 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLES
-from ltrbench.data.features import FeatureMatrix, SparseRows, as_array, is_sparse
+from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import DataError, ResultError, require_choice
 from ltrbench.metrics import evaluate
@@ -120,6 +120,31 @@ class Estimator:
 
 # ---- Methods of a backend, made to take tables, and to keep the names and categories of features.
 
+RankerT = TypeVar("RankerT")
+RankerT_co = TypeVar("RankerT_co", covariant=True)
+
+
+class _FitOf(Protocol[RankerT_co]):
+    @overload
+    def __call__(
+        self, train: RankingDataset, valid: RankingDataset | None = None, on_iteration: Any = None
+    ) -> RankerT_co: ...
+
+    @overload
+    def __call__(self, train: Any, y: ArrayLike, *, valid: Any = None, **rows: Any) -> RankerT_co: ...
+
+
+class TakesTables(Protocol):
+    """`fit` of a backend for type checkers: of a data set, or of a table with the arguments of
+    `dataset_of`."""
+
+    def __get__(self, ranker: RankerT, kind: Any = None) -> _FitOf[RankerT]: ...
+
+
+def takes_tables(fit: Any) -> TakesTables:
+    """Returns the method, which the class makes to take tables, typed."""
+    return cast(TakesTables, fit)
+
 
 def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
     def fit_table(
@@ -152,9 +177,6 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
             features = read_table_features(frame, features=names, categories=self.categories)
         elif hasattr(features, "tocsr"):
             features = SparseRows.from_scipy(features)
-        if isinstance(features, FeatureMatrix):
-            is_read = self.reads_blocks or (self.reads_sparse and is_sparse(features))
-            features = features if is_read else as_array(features)
         return method(self, features)
 
     return of_table

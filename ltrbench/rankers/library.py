@@ -44,6 +44,7 @@ from ltrbench.rankers.base import (
     refuse,
     resolve_threads,
 )
+from ltrbench.rankers.estimator import takes_tables
 from ltrbench.settings import In, check_effects, in_library
 from ltrbench.shapes import Features, Labels, Scores
 from ltrbench.untrusted import read_bytes, type_error, types_of
@@ -238,6 +239,7 @@ class LibraryRanker(BoostingRanker):
     def _threads(self) -> int:
         return resolve_threads(self.num_threads)
 
+    @takes_tables
     def fit(
         self,
         train: RankingDataset,
@@ -275,7 +277,7 @@ class LibraryRanker(BoostingRanker):
                 return iteration
         return self.num_trees
 
-    def predict(self, features: AnyFeatures) -> NDArray[np.floating[Any]]:
+    def predict(self, features: object) -> NDArray[np.floating[Any]]:
         model = check_fitted(self._model)
         features = check_blocks(features, self._num_features(model))
         if not len(features):

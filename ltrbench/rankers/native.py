@@ -80,6 +80,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
     unused_positions,
 )
+from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
 from ltrbench.settings import changed, check_effects, part
 from ltrbench.shapes import Features, Scores
@@ -390,6 +391,7 @@ class NativeRanker(NativeSettings):
         del settings["_target_"]
         return cls(**{**settings, **fields})
 
+    @takes_tables
     def fit(
         self,
         train: RankingDataset,
@@ -502,7 +504,7 @@ class NativeRanker(NativeSettings):
             )
         return model
 
-    def predict(self, features: Features) -> Scores:
+    def predict(self, features: object) -> Scores:
         forest = check_fitted(self._forest)
         given = check_blocks(features, len(self.feature_names))
         scores, sparse = np.zeros(len(given)), csr_of(given)

@@ -58,6 +58,7 @@ from ltrbench.rankers.base import (
     refuse,
     resolve_threads,
 )
+from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import SETTINGS_FILE
 from ltrbench.shapes import Features
 from ltrbench.untrusted import read_bytes
@@ -200,6 +201,7 @@ class SklearnRanker(Ranker):
         """Returns a new, unfitted scikit-learn regressor, or a pipeline that ends with one, with the settings
         of this ranker."""
 
+    @takes_tables
     def fit(
         self,
         train: RankingDataset,
@@ -215,7 +217,7 @@ class SklearnRanker(Ranker):
             raise ConfigError(f"{type(self).__name__} cannot be fitted: {reason(error)}") from error
         return self
 
-    def predict(self, features: Features) -> NDArray[np.float64]:
+    def predict(self, features: object) -> NDArray[np.float64]:
         model = check_fitted(self._model)
         features = check_features(features, model.n_features_in_)
         try:
