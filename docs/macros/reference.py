@@ -70,9 +70,10 @@ def objectives() -> str:
     for item in config_files():
         if item.group == "model/objective" and str(item.target).startswith("ltrbench."):
             kind = find_class(str(item.target), Objective, item.name)
-            settings = ", ".join(code(name) for name in own_settings(kind))
-            rows.append([code(item.name), settings, "loss" if kind.is_loss else "lambdas", kind.source])
-    return table(["`model/objective`", "settings", "gradients of", "source"], rows)
+            rows.append(
+                [code(item.name), "yes" if kind.is_loss else "no", kind.source, " ".join(item.intro.split())]
+            )
+    return table(["`model/objective`", "loss", "source", "what it is, and when to use it"], rows)
 
 
 def evaluator_keys() -> str:

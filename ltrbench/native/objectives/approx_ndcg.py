@@ -40,7 +40,9 @@ class ApproxNDCG(Objective):
     """ApproxNDCG: NDCG of smooth ranks; the module has the formulas."""
 
     temperature: float | None = setting(None, above=0)
-    """Score difference over which ranks are smooth; required: 0.1 in TF-Ranking, 1 in RAX and allRank."""
+    """Score difference over which ranks are smooth; required: 0.1 in TF-Ranking, 1 in RAX and allRank. The
+    steps of trees are proportional to it: it changes scores, and rankings only relative to l2 and
+    min_sum_hessian."""
 
     is_loss = True
     source = "Qin, Liu and Li, 2010; Bruch et al., 2019 (SIGIR); TF-Ranking, RAX, allRank"

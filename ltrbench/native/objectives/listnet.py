@@ -40,7 +40,7 @@ class ListNet(Objective):
     """Targets: softmax: softmax of the labels (ListNet), or labels: the labels themselves (softmax loss)."""
 
     is_loss = True
-    source = "Cao et al., 2007 (ICML), allRank; with targets=labels: softmax_loss of RAX"
+    source = "listnet: Cao et al., 2007 (ICML), allRank; softmax_loss: RAX, TF-Ranking"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
         return _cross_entropy(scores, data, seed, (self.targets == "softmax",))
