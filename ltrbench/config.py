@@ -319,20 +319,14 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     for name in settings:
         if name not in known:
             raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")
-    objectives = {
-        name: build({f"{key}.{name}": value}, f"{key}.{name}", Objective)
-        for name, value in settings.items()
-        if isinstance(value, Mapping) and Objective in _types(built_class, name)
-    }
     try:
         defaults = _defaults(built_class)
-        changed = {
-            name: value
-            for name, value in settings.items()
-            if name not in objectives and not _same(value, defaults[name])
-        }
+        changed = {name: value for name, value in settings.items() if not _same(value, defaults[name])}
+        if isinstance(changed.get("objective"), Mapping):
+            whole = f"{key}.objective"
+            changed["objective"] = build({whole: changed["objective"]}, whole, Objective)
         typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
-        return built_class(**vars(OmegaConf.to_object(typed)), **objectives)
+        return built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
         where = getattr(error, "full_key", None)
         if where in settings and "ListConfig" in str(error):
@@ -342,11 +336,6 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     except ConfigError as error:
         message = str(error)
         raise ConfigError(message if message.startswith(f"{key}.") else f"{key}: {message}") from None
-
-
-def _types(built_class: Any, name: str) -> tuple[Any, ...]:
-    """Returns the members of the union that a field is declared as."""
-    return typing.get_args(typing.get_type_hints(built_class)[name])
 
 
 @functools.cache
@@ -366,15 +355,12 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
     It has only the fields that differ from their default, because OmegaConf needs about as long for one field
     as `built_class` for all of its checks, and most settings of a YAML are the default.
     """
-    types = typing.get_type_hints(built_class)
+    # OmegaConf has no union of a text and a class; the ranker checks the value.
+    hints = typing.get_type_hints(built_class).items()
+    types = {name: Any if Objective in typing.get_args(hint) else hint for name, hint in hints}
     wanted = [item for item in dataclasses.fields(built_class) if item.name in names]
     columns = [
-        # OmegaConf has no union of a string and a class; `_instance` builds the class.
-        (
-            item.name,
-            str if Objective in typing.get_args(types[item.name]) else types[item.name],
-            field(default=item.default, default_factory=item.default_factory),
-        )
+        (item.name, types[item.name], field(default=item.default, default_factory=item.default_factory))
         for item in wanted
     ]
     schema = OmegaConf.structured(dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True))

@@ -136,11 +136,9 @@ def prepare_objective(
 
     def compute(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
-        if queries is None:
-            return _checked(
-                objective, objective.gradients(scores, everything, seed), train, np.arange(len(scores))
-            )
-        rows, data = everything.take(queries)
+        rows, data = np.arange(len(scores)), everything
+        if queries is not None:
+            rows, data = everything.take(queries)
         both = np.zeros((2, len(scores)))
         both[:, rows] = _checked(objective, objective.gradients(scores[rows], data, seed), train, rows)
         return both[0], both[1]
@@ -150,31 +148,26 @@ def prepare_objective(
 
 def _checked(
     objective: Objective, computed: object, train: RankingDataset, rows: NDArray[np.int64]
-) -> tuple[Gradients, Hessians]:
-    """Returns gradients and hessians as float64; raises ConfigError if they have a wrong shape or value."""
-    name, shape = type(objective).__name__, (2, len(rows))
-    try:
-        both = np.asarray(computed, dtype=np.float64)
-    except (TypeError, ValueError):
-        both = np.empty(0)
-    if both.shape != shape:
-        shapes = [np.shape(part) for part in computed] if isinstance(computed, tuple) else type(computed)
+) -> NDArray[np.float64]:
+    """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
+    kind = type(objective)
+    shapes = [np.shape(part) for part in computed] if isinstance(computed, tuple) else type(computed)
+    if shapes != [(len(rows),)] * 2:
         raise ConfigError(
-            f"{name}.gradients returned {shapes}, but must return two arrays, gradients and hessians, of "
-            f"the shape ({len(rows)},), one value per document. Correct {type(objective).__module__}."
+            f"{kind.__name__}.gradients returned {shapes}, but must return two arrays, gradients and "
+            f"hessians, of the shape ({len(rows)},), one value per document. Correct {kind.__module__}."
         )
-    is_wrong = ~np.isfinite(both)
-    is_wrong[1] |= both[1] < 0
-    if is_wrong.any():
-        kind, place = (int(index[0]) for index in np.nonzero(is_wrong))
-        row = int(rows[place])
+    both = np.asarray(computed, dtype=np.float64)
+    is_wrong = ~(np.isfinite(both) & (both >= [[-np.inf], [0.0]]))
+    for part, place in np.argwhere(is_wrong)[:1]:
+        row, value = int(rows[place]), f"{('gradient', 'hessian')[part]} {both[part, place]}"
         query = train.query_ids[train.query_of_document[row]]
         raise ConfigError(
-            f"{name}.gradients returned the {('gradient', 'hessian')[kind]} {both[kind, place]} for row "
-            f"{row} (query {query}, label {train.labels[row]:g}), but gradients must be finite, and hessians "
-            f"not negative. Correct {type(objective).__module__}."
+            f"{kind.__name__}.gradients returned the {value} for row {row} (query {query}, label "
+            f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. Correct "
+            f"{kind.__module__}."
         )
-    return both[0], both[1]
+    return both
 
 
 @dataclass(kw_only=True)
@@ -223,10 +216,7 @@ def name_or_objective(*names: str) -> Check:
 
     def refuse(setting: str, value: object) -> None:
         if (conf_dir() / f"model/objective/{value}.yaml").exists():
-            raise ConfigError(
-                f"{setting} is {value}, which has settings of its own; set model/objective={value}, with a "
-                "slash, or pass an object of its class in Python."
-            )
+            raise ConfigError(f"{setting} is {value}; set model/objective={value}, with a slash.")
         if not isinstance(value, Objective):
             require_choice(setting, str(value), names)
 

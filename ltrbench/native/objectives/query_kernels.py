@@ -28,47 +28,23 @@ from ltrbench.native.objectives.base import ObjectiveData
 from ltrbench.native.objectives.lambdas import sort_by_score
 from ltrbench.shapes import Gradients, Hessians, Values
 
-QueryFunction = Callable[[Values, Values, Values, int, int, Any, Values, Values], None]
-"""(scores, labels, weights, seed of the iteration, number of the query, settings, gradients, hessians) ->
-None; writes the last two."""
 
-
-def for_each_query(
-    one_query: QueryFunction,
-) -> Callable[[Values, ObjectiveData, int, Any], tuple[Gradients, Hessians]]:
+def for_each_query(one_query: Callable[..., None]) -> Callable[..., tuple[Gradients, Hessians]]:
     """Compiles the function of one query, and returns the function of all queries."""
     # A copy of the loop with the function as a global: numba does not cache loops with it as an argument.
-    loop = FunctionType(
-        _loop.__code__, {"numba": numba, "one_query": kernel(one_query), "__name__": __name__}
-    )
+    scope = {"numba": numba, "np": np, "one_query": kernel(one_query), "__name__": __name__}
+    loop = FunctionType(_loop.__code__, scope)
     loop.__qualname__ = f"{one_query.__module__}.{one_query.__qualname__}"
-    compiled: Any = parallel_kernel(loop)
-
-    def all_queries(
-        scores: Values, data: ObjectiveData, seed: int, settings: Any
-    ) -> tuple[Gradients, Hessians]:
-        gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-        compiled(np.asarray(scores, dtype=np.float64), data, seed, settings, gradients, hessians)
-        return gradients, hessians
-
-    return all_queries
+    return parallel_kernel(loop)
 
 
-def _loop(
-    scores: Values, data: ObjectiveData, seed: int, settings: Any, gradients: Gradients, hessians: Hessians
-) -> None:
+def _loop(scores: Values, data: ObjectiveData, seed: int, settings: Any) -> tuple[Gradients, Hessians]:
+    g, h = np.zeros(len(scores)), np.zeros(len(scores))
     for q in numba.prange(len(data.queries)):
-        first, end = data.query_start[q], data.query_start[q + 1]
-        one_query(  # type: ignore[name-defined]  # noqa: F821 - a global of each copy
-            scores[first:end],
-            data.labels[first:end],
-            data.weights[first:end],
-            seed,
-            data.queries[q],
-            settings,
-            gradients[first:end],
-            hessians[first:end],
-        )
+        a, b = data.query_start[q], data.query_start[q + 1]
+        arrays = scores[a:b], data.labels[a:b], data.weights[a:b]
+        one_query(*arrays, seed, data.queries[q], settings, g[a:b], h[a:b])  # type: ignore[name-defined]  # noqa: F821
+    return g, h
 
 
 @kernel

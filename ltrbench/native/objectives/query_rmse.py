@@ -34,10 +34,7 @@ class QueryRMSE(Objective):
 def _query_rmse(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
-    total, weight = 0.0, 0.0
-    for i in range(len(s)):
-        total += weights[i] * (labels[i] - s[i])
-        weight += weights[i]
-    for i in range(len(s)):
-        g[i] = weights[i] * (total / weight - (labels[i] - s[i]))
-        h[i] = weights[i]
+    residuals = labels - s
+    mean = (weights * residuals).sum() / weights.sum()
+    g[:] = weights * (mean - residuals)
+    h[:] = weights

@@ -10,7 +10,7 @@ import numpy as np
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.settings import setting
-from ltrbench.shapes import Gradients, Hessians, Values
+from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 
 @dataclass(kw_only=True)
@@ -36,11 +36,9 @@ class QuerySoftMax(Objective):
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
         return _query_softmax(scores, data, seed, (float(self.beta), float(self.softmax_lambda)))
 
-    def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
-        starts, scaled = data.query_start[:-1], self.beta * scores
-        query = np.repeat(np.arange(len(starts)), np.diff(data.query_start))
-        log_sum = np.log(np.add.reduceat(data.weights * np.exp(scaled), starts))
-        return float((data.weights * data.labels * (log_sum[query] - scaled)).sum())
+    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+        log_sum = np.log((weights * np.exp(self.beta * scores)).sum())
+        return float((weights * labels * (log_sum - self.beta * scores)).sum())
 
 
 @for_each_query
@@ -48,12 +46,8 @@ def _query_softmax(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
     beta, softmax_lambda = settings
-    highest, relevance, total = s.max(), 0.0, 0.0
-    for i in range(len(s)):
-        relevance += weights[i] * labels[i]
-        g[i] = weights[i] * np.exp(beta * (s[i] - highest))
-        total += g[i]
-    for i in range(len(s)):
-        p = g[i] / total
-        g[i] = beta * (relevance * p - weights[i] * labels[i])
-        h[i] = beta * relevance * (beta * p * (1.0 - p) + softmax_lambda)
+    p, relevance = weights * np.exp(beta * (s - s.max())), weights * labels
+    p /= p.sum()
+    total = relevance.sum()
+    g[:] = beta * (total * p - relevance)
+    h[:] = beta * total * (beta * p * (1.0 - p) + softmax_lambda)
