@@ -56,36 +56,32 @@ except ImportError as error:
     raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
 
 LAMBDAMART, YETIRANK, STOCHASTIC, SOFTMAX = "LambdaMart", "YetiRank", "StochasticRank", "QuerySoftMax"
-_YETIRANKS, _PAIRLOGITS = (YETIRANK, "YetiRankPairwise"), ("PairLogit", "PairLogitPairwise")
-_PAIRWISE = (_YETIRANKS[1], _PAIRLOGITS[1])
-"""Losses whose trees are chosen by the pairs; CatBoost grows them only as symmetric trees."""
 _NOT_PAIRWISE = (LAMBDAMART, YETIRANK, STOCHASTIC, "QueryRMSE", SOFTMAX, "PairLogit")
-LOSSES = (*_NOT_PAIRWISE, *_PAIRWISE)
+LOSSES = (*_NOT_PAIRWISE, "YetiRankPairwise", "PairLogitPairwise")
+"""The last two choose splits by pairs; CatBoost grows only symmetric trees with them."""
 MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
 
-_MODES = ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP")
-_METRICS = ("NDCG", "DCG", "MRR", "ERR", "MAP", "PFound", "FilteredDCG")
-_DCG = {"mode": ("DCG", "NDCG"), "metric": ("NDCG", "DCG", "FilteredDCG")}
-_WITH_CUTOFF = {"mode": _MODES[1:], "metric": (*_DCG["metric"], "ERR", "PFound")}
+_MODES, _METRICS = ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP"), ("NDCG", "DCG", "MRR", "ERR", "MAP")
+_GAINS, _POLICIES = ("DCG", "NDCG"), ("SymmetricTree", "Depthwise", "Lossguide")
 
 _OF_LAMBDAMART = {"loss": (LAMBDAMART,)}
-_OF_YETIRANK = {"loss": _YETIRANKS}
 _OF_STOCHASTIC = {"loss": (STOCHASTIC,)}
-_OF_YETIRANK_AND_STOCHASTIC = {"loss": (*_YETIRANKS, STOCHASTIC)}
-_DEFAULT_OF: dict[str, tuple[str, tuple[str, ...]]] = {
-    "mode": ("Classic", _YETIRANKS),
-    "noise": ("Gumbel", _YETIRANKS),
-    "metric": ("NDCG", (LAMBDAMART, STOCHASTIC)),
-    "leaf_estimation_method": ("Gradient", (SOFTMAX,)),
-}
-"""What the settings of a loss depend on; the defaults of such settings, and the losses that have them."""
+_OF_METRIC = {"loss": (LAMBDAMART, STOCHASTIC)}
+_OF_YETIRANK = {"loss": (YETIRANK, "YetiRankPairwise")}
+_OF_BOTH = {"loss": (*_OF_YETIRANK["loss"], STOCHASTIC)}
+_OF_METHOD = {"loss": ("QueryRMSE", SOFTMAX, "PairLogit")}
+_NOT_OF_PAIRS = {"loss": _NOT_PAIRWISE}
+"""What the settings of a loss depend on."""
+_DEFAULTS = {loss: {"mode": "Classic", "noise": "Gumbel"} for loss in _OF_YETIRANK["loss"]}
+_DEFAULTS |= {loss: {"metric": "NDCG"} for loss in _OF_METRIC["loss"]}
+_DEFAULTS[SOFTMAX] = {"leaf_estimation_method": "Gradient"}
+"""Loss -> CatBoost's defaults of the settings that others depend on."""
 
 
-def _check_neighbors(name: str, value: int | None) -> None:
-    if value is not None and value != -1 and value < 1:
-        raise ConfigError(f"{name} is {value}; set it to at least 1, or to -1 for all documents below.")
+def _refuse_no_neighbors(name: str, value: int | None) -> None:
+    require(name, None if value == -1 else value, at_least=1)
 
 
 @dataclass(kw_only=True)
@@ -100,53 +96,44 @@ class CatBoostRanker(LibraryRanker):
     the best shift of a query. QuerySoftMax: cross entropy with the softmax of a query. PairLogit: all pairs
     of different labels, with equal weights. YetiRankPairwise and PairLogitPairwise also choose splits by
     pairs: slower, symmetric trees only."""
-    metric: str | None = setting(None, choices=_METRICS, only_with={"loss": (LAMBDAMART, STOCHASTIC)})
-    """LambdaMart, StochasticRank: NDCG, DCG, MRR, ERR, MAP, PFound or FilteredDCG; None: NDCG. LambdaMart
-    lacks the last two, StochasticRank lacks MAP. ERR and PFound take labels as probabilities."""
-    sigma: float = setting(1.0, above=0, only_with={"loss": (LAMBDAMART, STOCHASTIC)})
+    metric: str | None = setting(None, choices=_METRICS, only_with=_OF_METRIC)
+    """LambdaMart, StochasticRank: NDCG, DCG, MRR, ERR or (LambdaMart only) MAP; None: NDCG. ERR takes labels
+    as probabilities."""
+    sigma: float = setting(1.0, above=0, only_with=_OF_METRIC)
     """LambdaMart: slope of the logistic function of a pair's score difference; StochasticRank: standard
     deviation of the noise."""
     norm: bool = setting(True, only_with=_OF_LAMBDAMART)
     """LambdaMart: the same as LightGBM's lambdarank_norm. It divides the weight of a pair by 0.01 + |score
     difference|, and scales the gradients of a query by log2(1 + S) / S, where S is the sum of the gradients
     of its pairs."""
-    exponential_gain: bool = setting(True, only_with={**_OF_LAMBDAMART, "metric": _DCG["metric"]})
+    exponential_gain: bool = setting(True, only_with=_OF_LAMBDAMART | {"metric": _GAINS})
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
     permutations: int | None = setting(None, at_least=1, only_with=_OF_YETIRANK)
     """YetiRank: number of random orders drawn per query and iteration; None: 10."""
     decay: float | None = setting(
-        None,
-        at_least=0,
-        at_most=1,
-        only_with={**_OF_YETIRANK_AND_STOCHASTIC, "mode": ("Classic",), "metric": ("PFound",)},
+        None, at_least=0, at_most=1, only_with=_OF_YETIRANK | {"mode": ("Classic",)}
     )
-    """YetiRank: factor of the weight of a pair per rank; None: 0.85. It applies to mode=Classic, and to
-    StochasticRank with metric=PFound."""
+    """YetiRank: factor of the weight of a pair per rank; None: 0.85."""
     mode: str | None = setting(None, choices=_MODES, only_with=_OF_YETIRANK)
     """YetiRank: weight of a pair: Classic, or change of DCG, NDCG, MRR, ERR or MAP; None: Classic. ERR takes
     labels as probabilities."""
     noise: str | None = setting(None, choices=("Gumbel", "Gauss", "No"), only_with=_OF_YETIRANK)
     """YetiRank: noise of the scores in a random order: Gumbel, Gauss or No; None: Gumbel. In CatBoost's
     code, Gumbel is logistic noise."""
-    noise_power: float | None = setting(None, above=0, only_with={**_OF_YETIRANK, "noise": ("Gauss",)})
+    noise_power: float | None = setting(None, above=0, only_with=_OF_YETIRANK | {"noise": ("Gauss",)})
     """YetiRank: standard deviation of the Gaussian noise; None: 1."""
     num_neighbors: int | None = setting(
-        None, refuse=_check_neighbors, only_with={**_OF_YETIRANK, "mode": _MODES[1:]}
+        None, refuse=_refuse_no_neighbors, only_with=_OF_YETIRANK | {"mode": _MODES[1:]}
     )
     """YetiRank: number of documents below that a document is paired with; -1: all; None: 1."""
-    top: int | None = setting(None, at_least=1, only_with={**_OF_YETIRANK_AND_STOCHASTIC, **_WITH_CUTOFF})
+    top: int | None = setting(
+        None, at_least=1, only_with=_OF_BOTH | {"mode": _MODES[1:], "metric": ("NDCG", "DCG", "ERR")}
+    )
     """YetiRank, StochasticRank: cutoff of the metric; None: no cutoff. LambdaMart has truncation instead."""
     dcg_type: str | None = setting(
-        None, choices=("Base", "Exp"), only_with={**_OF_YETIRANK_AND_STOCHASTIC, **_DCG}
+        None, choices=("Base", "Exp"), only_with=_OF_BOTH | {"mode": _GAINS, "metric": _GAINS}
     )
     """YetiRank, StochasticRank: gain in DCG: Base, the label, or Exp, 2^label - 1; None: Base."""
-    dcg_denominator: str | None = setting(
-        None,
-        choices=("LogPosition", "Position"),
-        only_with={"loss": (LAMBDAMART, *_OF_YETIRANK_AND_STOCHASTIC["loss"]), **_DCG},
-    )
-    """Divisor in DCG: LogPosition, log2(1 + rank), or Position; None: LogPosition, but Position for
-    FilteredDCG."""
     num_estimations: int | None = setting(None, at_least=1, only_with=_OF_STOCHASTIC)
     """StochasticRank: number of random orders per query and iteration; None: 1."""
     mu: float | None = setting(None, at_least=0, only_with=_OF_STOCHASTIC)
@@ -161,26 +148,21 @@ class CatBoostRanker(LibraryRanker):
     hessians; None: 1, or 0.01 for QuerySoftMax, where it applies to leaf_estimation_method=Newton."""
     beta: float | None = setting(None, above=0, only_with={"loss": (SOFTMAX,)})
     """QuerySoftMax: factor of the scores; None: 1."""
-    max_pairs: int | None = setting(None, at_least=1, only_with={"loss": _PAIRLOGITS})
+    max_pairs: int | None = setting(None, at_least=1, only_with={"loss": ("PairLogit", "PairLogitPairwise")})
     """PairLogit: maximum number of pairs of a query, drawn at random; None: all."""
     leaf_estimation_method: str | None = setting(
-        None,
-        choices=("Newton", "Gradient"),
-        only_with={"loss": ("QueryRMSE", SOFTMAX, "PairLogit")},
-        names="leaf_estimation_method",
+        None, choices=("Newton", "Gradient"), only_with=_OF_METHOD, names="leaf_estimation_method"
     )
     """Values of leaves: Newton, -G / H, or Gradient, -G / number of documents; None: Gradient for
     QuerySoftMax, else Newton. The other losses have one method: Gradient for StochasticRank and the pairwise
     losses, Newton for LambdaMart and YetiRank."""
-    grow_policy: str | None = setting(
-        None, choices=("SymmetricTree", "Depthwise", "Lossguide"), names="grow_policy"
-    )
+    grow_policy: str | None = setting(None, choices=_POLICIES, only_with=_NOT_OF_PAIRS, names="grow_policy")
     """SymmetricTree, Depthwise or Lossguide; None: Lossguide if num_leaves is set, else SymmetricTree. A
     symmetric tree has one split per level."""
     depth: int | None = setting(None, at_least=1, at_most=MAX_DEPTH, names="depth max_depth")
     """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, else 6."""
     score_function: str | None = setting(
-        None, choices=("L2", "Cosine"), only_with={"loss": _NOT_PAIRWISE}, names="score_function"
+        None, choices=("L2", "Cosine"), only_with=_NOT_OF_PAIRS, names="score_function"
     )
     """Score of a split: L2 or Cosine; None: L2 if num_leaves is set, else Cosine. L2 is G_L^2 / n_L + G_R^2 /
     n_R with the numbers of documents n; Cosine is the cosine of gradients and leaf values."""
@@ -229,22 +211,16 @@ class CatBoostRanker(LibraryRanker):
                 "of adding it, so small leaves step in the wrong direction. Set l2=0, or loss=YetiRank "
                 "with truncation=null."
             )
-        lacked = {LAMBDAMART: _METRICS[5:], STOCHASTIC: ("MAP",)}.get(self._loss, ())
-        if self.metric in lacked:
-            choices = " or ".join(name for name in _METRICS if name not in lacked)
-            raise ConfigError(f"metric is {self.metric}, which {self._loss} lacks; set metric to {choices}.")
-        if self._loss in _PAIRWISE and (self.num_leaves or self.grow_policy not in (None, "SymmetricTree")):
+        if self._loss == STOCHASTIC and self.metric == "MAP":
             raise ConfigError(
-                f"num_leaves is {self.num_leaves} and grow_policy is {self.grow_policy}, but CatBoost grows "
-                f"only symmetric trees with loss={self._loss}. Set both to null, or loss to "
-                f"{self._loss.removesuffix('Pairwise')}."
+                "metric is MAP, which StochasticRank lacks; set metric=NDCG, or loss=LambdaMart."
             )
         self._refuse_unknown(_parameter_names())
 
     def _chosen(self) -> dict[str, Any]:
-        implied = {"grow_policy": "Lossguide"} if self.num_leaves and self.grow_policy is None else {}
-        defaults = {name: value for name, (value, losses) in _DEFAULT_OF.items() if self._loss in losses}
-        return {**defaults, **super()._chosen(), **implied, "loss": self._loss}
+        policy = "Lossguide" if self._loss in _NOT_PAIRWISE else "SymmetricTree"
+        implied = {"grow_policy": policy} if self.num_leaves and self.grow_policy is None else {}
+        return {**_DEFAULTS.get(self._loss, {}), **super()._chosen(), **implied, "loss": self._loss}
 
     @property
     def _matched(self) -> bool:
@@ -398,11 +374,9 @@ class CatBoostRanker(LibraryRanker):
                 f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's {self._loss} "
                 "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
             )
-        for name in ("mode", "metric"):
-            value, labels = getattr(self, name), train.labels
-            if value in ("ERR", "PFound"):
-                remedy = f"{name}={value} takes probabilities from 0 to 1; scale them, or set {name}=NDCG."
-                yield from self._refused_labels(labels, (labels < 0) | (labels > 1), remedy)
+        if "ERR" in (self.mode, self.metric):
+            remedy = "ERR takes probabilities from 0 to 1. Scale the labels, or set NDCG instead."
+            yield from self._refused_labels(train.labels, train.labels > 1, remedy)
 
     def library_parameters(self) -> dict[str, Any]:
         """Returns the parameters, with the loss split into its name and its options, such as
@@ -439,19 +413,15 @@ class CatBoostRanker(LibraryRanker):
         if self._loss == LAMBDAMART:
             gain = "Exp" if self.exponential_gain else "Base"
             options = {"metric": self.metric or "NDCG", "type": gain, "sigma": self.sigma}
-            options |= {"norm": str(self.norm).lower(), "top": self.truncation}
-            return given({**options, "denominator": self.dcg_denominator})
-        names = {"lambda_reg": "lambda"}
-        if self._loss == STOCHASTIC:
-            names |= {"dcg_type": "type", "dcg_denominator": "denominator"}
+            return given({**options, "norm": str(self.norm).lower(), "top": self.truncation})
+        is_stochastic = self._loss == STOCHASTIC
+        names = {"lambda_reg": "lambda", "dcg_type": "type" if is_stochastic else "dcg_type"}
         options = {
             names.get(item.name, item.name): getattr(self, item.name)
             for item in fields(self)
             if self._loss in item.metadata.get("only_with", {}).get("loss", ()) and not item.metadata["in"]
         }
-        if self._loss == STOCHASTIC:
-            options["metric"] = self.metric or "NDCG"
-        return given(options)
+        return given({**options, "metric": self.metric or "NDCG"} if is_stochastic else options)
 
 
 class _Watcher:

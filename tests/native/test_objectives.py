@@ -55,7 +55,7 @@ OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "query_softmax": [{"softmax_lambda": 0.0, "beta": 2.0}],
     "stochastic_rank": [{"dialect": "catboost", "sigma": 0.5}],
-    "yetirank": [{"mode": "NDCG", "noise": "Gauss"}, {"mode": "ERR", "num_neighbors": -1}],
+    "yetirank": [{"mode": "NDCG", "noise": "Gauss"}, {"mode": "ERR", "num_neighbors": None}],
 }
 """Settings to test besides the defaults."""
 

@@ -147,15 +147,14 @@ EACH_ALONE: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
     (CAT, LAMBDAMART | {"num_leaves": None}, {"grow_policy": "Depthwise"}),
     (CAT, YETIRANK, {"permutations": 2, "decay": 0.5, "l2": 5.0, "seed": 1, "noise": "No", "mode": "MAP"}),
     (CAT, YETIRANK | {"mode": "NDCG"}, {"num_neighbors": -1, "top": 2, "dcg_type": "Exp"}),
-    (CAT, YETIRANK | {"mode": "DCG"}, {"dcg_denominator": "Position"}),
     (CAT, YETIRANK | {"noise": "Gauss"}, {"noise_power": 2.0}),
-    (CAT, LAMBDAMART | {"truncation": None}, {"metric": "MRR", "dcg_denominator": "Position"}),
+    (CAT, LAMBDAMART | {"truncation": None}, {"metric": "MRR"}),
     (
         CAT,
         {"loss": "StochasticRank"},
         {"metric": "MRR", "sigma": 2.0, "top": 2, "num_estimations": 3, "mu": 0.5},
     ),
-    (CAT, {"loss": "StochasticRank"}, {"dcg_type": "Exp", "dcg_denominator": "Position"}),
+    (CAT, {"loss": "StochasticRank"}, {"dcg_type": "Exp"}),
     (CAT, {"loss": "StochasticRank"}, {"nu": 1.0, "lambda_reg": 0.5}),
     (CAT, {"loss": "QuerySoftMax"}, {"leaf_estimation_method": "Newton", "beta": 2.0}),
     (CAT, {"loss": "QuerySoftMax", "leaf_estimation_method": "Newton"}, {"lambda_reg": 0.5}),
@@ -256,7 +255,7 @@ def test_the_monitor_gets_the_scores_of_the_current_trees(kind: Kind, fields: di
         (XGB, {}, [0, 1, 0.5], ("labels[2] is 0.5", "0, 1, ..., 31", "ndcg_exp_gain=false")),
         (XGB, {}, [0, 32, 1], ("labels[1] is 32.0", "0, 1, ..., 31", "ndcg_exp_gain=false")),
         (XGB, {"objective": "map"}, [0, 1, 2], ("labels[2] is 2.0", "objective=map", "objective=ndcg")),
-        (CAT, {"mode": "ERR"}, [0, 1, 2], ("labels[2] is 2.0", "from 0 to 1", "mode=NDCG")),
+        (CAT, {"mode": "ERR"}, [0, 1, 2], ("labels[2] is 2.0", "from 0 to 1", "NDCG")),
     ],
 )
 def test_labels_that_the_library_does_not_accept_are_named(
@@ -298,7 +297,7 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
     (CAT, {"noise_power": 2.0}, ("noise_power is 2.0", "noise=Gumbel", "noise to Gauss")),
     (CAT, {"top": 3}, ("top is 3", "mode=Classic", "mode to DCG")),
     (CAT, {"mode": "NDCG", "top": 0}, ("top is 0", "at least 1")),
-    (CAT, {"mode": "NDCG", "num_neighbors": 0}, ("num_neighbors is 0", "-1")),
+    (CAT, {"mode": "NDCG", "num_neighbors": 0}, ("num_neighbors is 0", "at least 1")),
     (CAT, {"mode": "NDCG", "decay": 0.5}, ("decay is 0.5", "mode to Classic")),
     # CatBoost ends the process with a segmentation fault.
     (
@@ -312,7 +311,11 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
         {"loss": "QuerySoftMax", "lambda_reg": 0.5},
         ("lambda_reg is 0.5", "leaf_estimation_method to Newton"),
     ),
-    (CAT, {"loss": "PairLogitPairwise", "num_leaves": 31}, ("num_leaves is 31", "symmetric", "PairLogit.")),
+    (
+        CAT,
+        {"loss": "PairLogitPairwise", "num_leaves": 31},
+        ("num_leaves is 31", "SymmetricTree", "num_leaves=null"),
+    ),
     (CAT, {"extra": {"model_size_regg": 1}}, ("extra.model_size_regg", "CatBoost", "'model_size_reg'")),
 ]
 

@@ -78,18 +78,15 @@ def gains_and_discounts(
         is_exponential: whether the gain of a label is 2^label - 1 instead of the label.
         is_normalized: whether gains are divided by the best DCG, as in NDCG.
     """
-    n, best = len(labels), 0.0
-    gains, discounts, order = np.empty(n), np.zeros(n), np.empty(n, dtype=np.uint32)
-    for i in range(n):
-        gains[i] = np.exp2(labels[i]) - 1.0 if is_exponential else labels[i]
-        order[i] = i
+    gains = np.exp2(labels) - 1.0 if is_exponential else labels.copy()
+    discounts = 1.0 / np.log2(np.arange(len(labels)) + 2.0)
+    discounts[top:] = 0.0
     if is_normalized:
+        order = np.arange(len(labels)).astype(np.uint32)
         sort_by_score(gains, order)
-    for rank in range(min(n, top)):
-        discounts[rank] = 1.0 / np.log2(rank + 2.0)
-        best += gains[order[rank]] * discounts[rank]
-    if is_normalized and best > 0.0:
-        gains /= best
+        best = (gains[order] * discounts).sum()
+        if best > 0.0:
+            gains /= best
     return gains, discounts
 
 

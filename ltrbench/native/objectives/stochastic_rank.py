@@ -7,27 +7,15 @@ implemented in CatBoost's TStochasticRankError (error_functions.cpp).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import sort_by_score
 from ltrbench.native.objectives.query_kernels import draw_normal, for_each_query, gains_and_discounts
-from ltrbench.settings import part, setting
+from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
-
-
-class _Settings(NamedTuple):
-    is_ndcg: bool
-    is_exponential: bool
-    is_catboost: bool
-    top: int
-    sigma: float
-    num_estimations: int
-    mu: float
-    nu: float
-    lambda_reg: float
 
 
 @dataclass(kw_only=True)
@@ -71,64 +59,51 @@ class StochasticRank(Objective):
     source = "CatBoost, TStochasticRankError in error_functions.cpp"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        settings = part(
-            self,
-            _Settings,
-            is_ndcg=self.metric == "NDCG",
-            is_exponential=self.dcg_type == "Exp",
-            is_catboost=self.dialect == "catboost",
-            top=len(scores) if self.top is None else self.top,
-        )
-        return _stochastic_rank(scores, data, seed, settings)
+        of_metric = (self.dcg_type == "Exp", self.metric == "NDCG", self.top or len(scores))
+        of_noise = (self.dialect == "catboost", float(self.sigma), self.num_estimations, float(self.mu))
+        of_scale = (float(self.nu), float(self.lambda_reg))
+        return _one_query(scores, data, seed, (*of_metric, *of_noise, *of_scale))
 
 
 @for_each_query
-def _stochastic_rank(
+def _one_query(
     scores: Values,
     labels: Values,
     weights: Values,
     seed: int,
     query: int,
-    settings: _Settings,
+    settings: Any,
     gradients: Values,
     hessians: Values,
 ) -> None:
-    n, sigma = len(scores), settings.sigma
+    is_exponential, is_ndcg, top, is_catboost, sigma, num_estimations, mu, nu, lambda_reg = settings
+    n = len(scores)
     hessians[:] = weights
     if n < 2:
         return
-    noise, noisy, order = np.empty(n), np.empty(n), np.empty(n, dtype=np.uint32)
-    gains, discounts = gains_and_discounts(labels, settings.is_exponential, settings.is_ndcg, settings.top)
-    deviation = sigma * np.sqrt(n / (n - 1.0))
-    density = 1.0 / (deviation * np.sqrt(2.0 * np.pi))
-    for estimation in range(settings.num_estimations):
-        total = 0.0
+    gains, discounts = gains_and_discounts(labels, is_exponential, is_ndcg, top)
+    # phi(x) = inverse / sqrt(pi) exp(-(inverse (x - m))^2), whose factor is in `steps`.
+    inverse = np.sqrt((n - 1.0) / (2.0 * n)) / sigma
+    steps = (discounts[:-1] - discounts[1:]) * (inverse / np.sqrt(np.pi) / num_estimations)
+    z, order = scores - sigma * mu * labels, np.empty(n, dtype=np.uint32)
+    for estimation in range(num_estimations):
+        noise = np.empty(n)
         for i in range(n):
-            noise[i] = draw_normal(seed, query, estimation * n + i)
-            total += noise[i]
-            noisy[i] = scores[i] - sigma * settings.mu * labels[i] + sigma * noise[i]
-            order[i] = i
+            noise[i], order[i] = draw_normal(seed, query, estimation * n + i), i
+        total, noisy = noise.sum(), z + sigma * noise
         sort_by_score(noisy, order)
+        x, gain = noisy[order], gains[order]
         for rank in range(n):
             i = order[rank]
-            if settings.is_catboost:
-                moved = (total - sigma * noise[i]) / (n - 1.0)
-            else:
-                moved = sigma * (total - noise[i]) / (n - 1.0)
-            mean = noisy[i] - sigma * noise[i] + moved
-            for other in range(n):
-                k = other if other < rank else other - 1
-                j = order[other]
-                if k < settings.top and gains[i] != gains[j]:
-                    x = (noisy[j] - mean) / deviation
-                    change = (gains[i] - gains[j]) * (discounts[k] - discounts[k + 1])
-                    gradients[i] -= change * density * np.exp(-0.5 * x * x)
-    mean_gradient, mean_score = gradients.sum() / n, scores.sum() / n
-    product, square = 0.0, 0.0
-    for i in range(n):
-        gradients[i] = (gradients[i] - mean_gradient) / settings.num_estimations
-        product += gradients[i] * (scores[i] - mean_score)
-        square += (scores[i] - mean_score) ** 2
-    along = settings.lambda_reg * product / (np.sqrt(square) + settings.nu) ** 2 if n > 2 else 0.0
-    for i in range(n):
-        gradients[i] = weights[i] * (gradients[i] - along * (scores[i] - mean_score))
+            moved = total - sigma * noise[i] if is_catboost else sigma * (total - noise[i])
+            mean = z[i] + moved / (n - 1.0)
+            for other in range(min(n, top + 1)):
+                if gain[other] != gain[rank]:
+                    distance = inverse * (x[other] - mean)
+                    step = steps[other if other < rank else other - 1]
+                    gradients[i] -= (gain[rank] - gain[other]) * step * np.exp(-distance * distance)
+    gradients -= gradients.sum() / n
+    if n > 2:
+        c = scores - scores.sum() / n
+        gradients -= lambda_reg * (gradients * c).sum() / (np.sqrt((c * c).sum()) + nu) ** 2 * c
+    gradients *= weights
