@@ -71,6 +71,7 @@ class Config:
     distributed: dict[str, Any] = MISSING
     search: dict[str, Any] = MISSING
     register: str | None = None
+    looks: int = 1
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
     # Any, because one metric may be given without the brackets of a list.

@@ -129,6 +129,7 @@ class Session:
         sweep: folder of the sweep; None for a single run.
         jobs: the jobs of the sweep that belong to this command.
         register: name under which the best model is registered.
+        looks: number of looks at the sweep that are declared in advance.
         folder: folder of a single run.
         failures: one outcome for each failed job.
     """
@@ -137,6 +138,7 @@ class Session:
     sweep: Path | None = None
     jobs: Sequence[Job] = ()
     register: str | None = None
+    looks: int = 1
     folder: Path | None = None
     failures: list[Outcome] = field(default_factory=list)
     registered: str = ""
@@ -195,6 +197,7 @@ class Session:
         plan = read_plan(order.folder)
         jobs = in_order(plan_jobs(plan, order.drafts, order.folder_of))
         self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
+        self.looks = order.settings.get("looks", 1)
         return plan, states_of(order.folder, jobs)
 
     def _open_tracker(self, tracker: Tracker, wait: float = 0.0) -> None:
@@ -384,7 +387,7 @@ class Session:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The comparisons of the runs, one for each data set."""
-        return compared(self.runs)
+        return compared(self.runs, self.looks)
 
     def report(self) -> None:
         """Prints the comparison on standard output, and failed trials and the locations of the results on
@@ -603,7 +606,7 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
         log_comparison(tracker, comparisons, Path(temporary, COMPARISON_FOLDER))
 
 
-def compared(runs: Sequence[Run]) -> list[Comparison]:
+def compared(runs: Sequence[Run], looks: int = 1) -> list[Comparison]:
     """Compares the finished runs, if there are any, as a look; if they cannot be compared, logs a warning."""
     if not any(run.result.is_compared for run in runs):
         return []
@@ -611,7 +614,7 @@ def compared(runs: Sequence[Run]) -> list[Comparison]:
     from ltrbench.sweep.ledger import compare_sweeps
 
     with _warning("no comparison is available"):
-        return compare_sweeps(runs)
+        return compare_sweeps(runs, declared=looks)
     return []
 
 

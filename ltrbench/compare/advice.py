@@ -11,7 +11,6 @@ from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from ltrbench.compare.cells import (
-    LOOK,
     ON_CLAIMS,
     DataCell,
     EvaluatedRow,
@@ -189,7 +188,7 @@ def verdict(comparison: Comparison) -> str:
             sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
     if known:
         sentences.append(f"Undecided for this reason: {reasons}.")
-    looks = [note.sentence for note in comparison.note_entries if note.term == LOOK]
+    looks = [note.sentence for note in comparison.note_entries if note.term == "look"]
     return " ".join(filter(None, [*looks, *sentences, about_tuning(comparison)]))
 
 

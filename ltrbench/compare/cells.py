@@ -48,9 +48,6 @@ ON_COSTS, ON_DATA = "Costs", "Data and runs"
 GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
 """The headings of the groups, in the order in which they are shown."""
 
-LOOK = "look"
-"""Term of notes on looks and on selected trainings, which the verdict repeats."""
-
 
 @dataclass(frozen=True)
 class Note:
@@ -447,9 +444,8 @@ class Settings:
         for name in (self.metric, *self.family):
             if name is not None:
                 parse_metric(name)
-        for name, value in (("rope", self.rope), ("detect", self.detect)):
+        for name, value in (("rope", self.rope), ("detect", self.detect), ("level", self.level)):
             require(name, value, above=0)
-        require("level", self.level, above=0, at_most=0.5)
         for name in filter(None, self.claimed_metrics):
             self.rope_of(name)
 

@@ -67,8 +67,7 @@ def pairs_section(shown: Shown) -> Section | None:
         return None
     lead = (
         f"{comparison.metric} of the row minus that of the column, with the claim of the simultaneous "
-        f"{comparison.settings.confidence} interval over {family_of(comparison)}. ▲ and ▼ mark the claims "
-        "better and worse."
+        f"{comparison.settings.confidence} interval over {family_of(comparison)}. ▲: better; ▼: worse."
     )
     if len(comparison.family) < len(comparison.pairs):
         lead += " Nothing is claimed about the other pairs."

@@ -285,9 +285,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
         known[pair.a, pair.b] if pair.inference is None else pair.inference.interval(level / len(family))
         for pair in family
     ]
-    intervals = [
-        None if pair.withheld else interval for pair, interval in zip(family, intervals, strict=True)
-    ]
+    intervals = [None if pair.withheld else each for pair, each in zip(family, intervals, strict=True)]
     adjusted = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
     return tuple(
         replace(
@@ -654,13 +652,9 @@ def with_level(
     paired = [row for row in comparison.rows if queries is not None and row.label in queries.labels]
     pairs = again(comparison.pairs, queries)
     rows = _rows(comparison.rows, queries, pairs, comparison.baseline, settings)
-    declared = {
-        name: again(family, pair_queries(paired, name)) for name, family in comparison.declared.items()
-    }
-    notes = (*notes, *comparison.note_entries)
-    return replace(
-        comparison, settings=settings, rows=tuple(rows), pairs=pairs, note_entries=notes, declared=declared
-    )
+    declared = {name: again(of, pair_queries(paired, name)) for name, of in comparison.declared.items()}
+    comparison = replace(comparison, settings=settings, note_entries=(*notes, *comparison.note_entries))
+    return replace(comparison, rows=tuple(rows), pairs=pairs, declared=declared)
 
 
 def _rows(

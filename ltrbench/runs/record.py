@@ -54,7 +54,7 @@ from ltrbench.untrusted import (
 Overrides = tuple[str, ...]
 
 
-SETTINGS_OF_COMMAND = ("cv_repeats", "executor", "progress", "register", "tracking")
+SETTINGS_OF_COMMAND = ("cv_repeats", "executor", "looks", "progress", "register", "tracking")
 """Settings of a whole command, which cannot change a result: a job with other values is the same job."""
 
 

@@ -6,8 +6,8 @@ line of looks.jsonl in the folder of the sweep, and the level of the claims fall
 
     level = LEVEL / max(k, N)
 
-for k distinct looks so far, and N looks declared in advance (`--looks N`). A repeated look is shown at the
-present level. Looks without a common scope are different questions, and do not count together.
+for k distinct looks so far, and N looks declared in advance (`looks=N`, or `--looks N`). A repeated look is
+shown at the present level. Looks without a common scope are different questions, and do not count together.
 docs/concepts/statistics.md has the measured rates of false claims.
 
 The pairs of a row carry no claim if the sweep has planned trainings of this row that are not compared: they
@@ -24,14 +24,14 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ltrbench.compare.cells import LOOK, ON_CLAIMS, Note, Settings, grouped
+from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, grouped
 from ltrbench.compare.comparison import Comparison, compare, with_level
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
 from ltrbench.runs.record import Run, of_job
 from ltrbench.statistics import LEVEL
-from ltrbench.sweep.plan import PLAN_FOLDER, read_plan
+from ltrbench.sweep.plan import read_plan, sweep_id
 from ltrbench.tables import listed
 from ltrbench.untrusted import read_bytes
 
@@ -40,7 +40,7 @@ LEDGER_FILE = "looks.jsonl"
 _NAMES = {"data.fold": "fold", "data.split_seed": "repeat", "replicates.index": "resample", "seed": "seed"}
 """Setting that distinguishes the trainings of a row -> its name in sentences."""
 
-_NUMBERS = ("cv_repeats", "replicates", "replicates.number")
+_NUMBERS = ("replicates", "replicates.number")
 """Settings that differ between the trainings of a row if the sweep was extended."""
 
 _MOST_SHOWN = 3
@@ -82,15 +82,13 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
         earlier: The looks in the ledger.
     """
     related = [*(each for each in earlier if {*each["scopes"]} & {*look["scopes"]}), look]
-    others = dict.fromkeys(map(_described, sorted(related, key=lambda each: each["time"])))
-    number, declared = [*others].index(_described(look)) + 1, max(each["declared"] for each in related)
+    others = [*dict.fromkeys(map(_described, sorted(related, key=lambda each: each["time"])))]
+    number, declared = others.index(_described(look)) + 1, max(each["declared"] for each in related)
     total = max(len(others), declared)
-    del others[_described(look)]
-    remarks = [f"{declared} declared"] * (declared > 1)
-    remarks += [f"others: {'; '.join([*others][-_MOST_SHOWN:])}"] * bool(others)
+    others.remove(_described(look))
     sentence = (
-        f"Look {number} of {total} at these runs ({'; '.join(remarks)}): claims are at "
-        f"{100 * LEVEL / total:.2g} % instead of {100 * LEVEL:.2g} %."
+        f"Look {number} of {total} at these runs (others: {'; '.join(others[-_MOST_SHOWN:]) or 'none yet'}): "
+        f"claims are at {100 * LEVEL / total:.2g} % instead of {100 * LEVEL:.2g} %."
     )
     return LEVEL / total, sentence * (total > 1)
 
@@ -106,8 +104,7 @@ def read_ledger(sweep: Path) -> list[Look]:
     try:
         return [TypeAdapter(Look).validate_json(line) for line in lines]
     except ValidationError as error:
-        reason = error.errors(include_url=False)[0]
-        raise ResultError(f"{path}: {reason['msg']}: {reason['input']!r}. Delete this line only.") from None
+        raise ResultError(f"{path}: {error.errors()[0]['input']!r} is no look. Delete the line.") from None
 
 
 def _record(look: Look, sweep: Path) -> list[str]:
@@ -126,7 +123,7 @@ def compare_sweeps(
 ) -> list[Comparison]:
     """Compares runs at the level of the looks at their sweeps; returns one Comparison per data set.
 
-    The ledgers of several sweeps are joined. That of a run without a plan is in the folder above it.
+    The ledgers of several sweeps are joined. Runs of no sweep have no ledger.
 
     Args:
         declared: Number of looks declared in advance.
@@ -136,9 +133,9 @@ def compare_sweeps(
         ConfigError, ResultError: As `compare`; or a plan or a ledger is damaged.
     """
     comparisons = compare(runs, settings)
-    compared = {run.path.resolve(): run for run in runs if run.result.is_compared and run.held is None}
-    sweeps = {_sweep_of(path): None for path in compared}
-    trainings = {path: _divided([f"seed={run.result.seed}"]) for path, run in compared.items()}
+    compared = {run.path.resolve() for run in runs if run.result.is_compared and run.held is None}
+    trainings: dict[Path, tuple[str, str]] = {}
+    sweeps = [*filter(sweep_id, sorted({folder for path in compared for folder in path.parents}))]
     for sweep in sweeps:
         jobs = [job for job in read_plan(sweep).jobs.values() if not job.is_trial]
         trainings |= {(sweep / job.folder).resolve(): _divided(job.overrides) for job in jobs}
@@ -154,9 +151,7 @@ def compare_sweeps(
             "metrics": sorted({first.metric, *first.declared}),
             "convention": first.settings.convention.name,
             "baseline": first.settings.baseline if first.settings.names_baseline else None,
-            "trainings": sorted(
-                {each for _, words in trainings.values() for each in words.split(", ") if each}
-            ),
+            "trainings": sorted({word for _, text in trainings.values() for word in text.split(", ")}),
             "left_out": texts,
             "scopes": sorted(scopes),
             "declared": declared,
@@ -164,13 +159,8 @@ def compare_sweeps(
         }
         level, about = level_of(look, [each for sweep in sweeps for each in read_ledger(sweep)])
         sentences += [about] * bool(about) + [text for sweep in sweeps for text in _record(look, sweep)]
-    notes = [Note(ON_CLAIMS, LOOK, sentence) for sentence in sentences]
+    notes = [Note(ON_CLAIMS, "look", sentence) for sentence in sentences]
     return [with_level(item, {}, level, notes) for item in comparisons] if notes else comparisons
-
-
-def _sweep_of(run: Path) -> Path:
-    """Returns the folder of the sweep of a run; the folder above the run if it has no plan."""
-    return next((folder for folder in run.parents if (folder / PLAN_FOLDER).is_dir()), run.parent)
 
 
 def _left_out(

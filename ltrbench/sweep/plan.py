@@ -220,8 +220,8 @@ def read_job(path: Path) -> Job:
         raise ResultError(
             f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
-    # Older plans lack cv_split, of which only data.cv_split is read, and cv_repeats, which lists jobs.
-    known = (*job.settings, "cv_split", "cv_repeats")
+    # Older plans lack cv_split, of which only data.cv_split is read, cv_repeats, which lists jobs, and looks.
+    known = (*job.settings, "cv_split", "cv_repeats", "looks")
     absent = [item.name for item in fields(Config) if item.name not in known]
     for is_wrong, reason in (
         (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),

@@ -25,7 +25,7 @@ from ltrbench.runs.record import find_runs
 from ltrbench.statistics import LEVEL
 from ltrbench.statistics.claims import UNDECIDED
 from ltrbench.sweep.ledger import LEDGER_FILE, compare_sweeps, read_ledger
-from ltrbench.sweep.plan import plan_jobs, read_plan
+from ltrbench.sweep.plan import plan_jobs, prepare_sweep, read_plan
 
 MODELS = ("native", "lightgbm", "xgboost")
 
@@ -33,7 +33,7 @@ MODELS = ("native", "lightgbm", "xgboost")
 def sweep_of(folder: Path, seeds: Iterable[int]) -> Path:
     """Plans and runs jobs of three models, or the jobs that are missing."""
     drafts = [job(f"model={model}", f"seed={seed}") for model in MODELS for seed in seeds]
-    (folder / "plan").mkdir(parents=True, exist_ok=True)
+    prepare_sweep(folder)
     for planned in plan_jobs(read_plan(folder), drafts, numbered):
         if not (folder / planned.folder).exists():
             model, seed = (override.partition("=")[2] for override in planned.overrides)
@@ -125,10 +125,18 @@ def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(
 
 @pytest.mark.slow
 def test_commands_write_nothing_but_the_ledger(tmp_path: Path) -> None:
-    run(*TINY, "model=random,single_feature", "seed=1,2,3", "hydra.sweep.dir=s", "-m", folder=tmp_path)
+    run(
+        *TINY,
+        "model=random,single_feature",
+        "seed=1,2,3",
+        "hydra.sweep.dir=s",
+        "looks=4",
+        "-m",
+        folder=tmp_path,
+    )
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     done = run("compare", "s", "--metric", "map", "--json", folder=tmp_path)
-    assert json.loads(done.stdout)["level"] == LEVEL / 2
+    assert json.loads(done.stdout)["level"] == LEVEL / 4
     after = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     changed = [path.name for path in after if after[path] != before.get(path)]
     assert changed == [LEDGER_FILE]
