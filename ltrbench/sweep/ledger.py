@@ -24,14 +24,14 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, grouped
+from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, flatten, grouped
 from ltrbench.compare.comparison import Comparison, compare, with_level
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
 from ltrbench.runs.record import Run, of_job
 from ltrbench.statistics import LEVEL
-from ltrbench.sweep.plan import read_plan, sweep_id
+from ltrbench.sweep.plan import Job, read_plan, sweep_id
 from ltrbench.tables import listed
 from ltrbench.untrusted import read_bytes
 
@@ -134,12 +134,10 @@ def compare_sweeps(
     """
     comparisons = compare(runs, settings)
     compared = {run.path.resolve() for run in runs if run.result.is_compared and run.held is None}
-    trainings: dict[Path, tuple[str, str]] = {}
     sweeps = [*filter(sweep_id, sorted({folder for path in compared for folder in path.parents}))]
-    for sweep in sweeps:
-        jobs = [job for job in read_plan(sweep).jobs.values() if not job.is_trial]
-        trainings |= {(sweep / job.folder).resolve(): _divided(job.overrides) for job in jobs}
-    left_out = [_left_out(item, trainings, compared) for item in comparisons]
+    planned = [(sweep, job) for sweep in sweeps for job in read_plan(sweep).jobs.values() if not job.is_trial]
+    jobs = {(sweep / job.folder).resolve(): job for sweep, job in planned}
+    left_out = [_left_out(item, jobs, compared) for item in comparisons]
     texts = sorted({text for of_data in left_out for text in of_data.values()}) if selected else []
     sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
     if any(left_out) and not selected:
@@ -151,7 +149,7 @@ def compare_sweeps(
             "metrics": sorted({first.metric, *first.declared}),
             "convention": first.settings.convention.name,
             "baseline": first.settings.baseline if first.settings.names_baseline else None,
-            "trainings": sorted({word for _, text in trainings.values() for word in text.split(", ")}),
+            "trainings": sorted({word for job in jobs.values() for word in _training(job)}),
             "left_out": texts,
             "scopes": sorted(scopes),
             "declared": declared,
@@ -163,29 +161,32 @@ def compare_sweeps(
     return [with_level(item, {}, level, notes) for item in comparisons] if notes else comparisons
 
 
-def _left_out(
-    comparison: Comparison, trainings: Mapping[Path, tuple[str, str]], compared: Collection[Path]
-) -> dict[str, str]:
+def _left_out(comparison: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]) -> dict[str, str]:
     """Returns label of a row -> which of its planned trainings are not compared."""
     label_of = {run.path.resolve(): row.label for row in comparison.rows for run in row.runs}
     rows: dict[str, list[str]] = {}
-    for paths in grouped(trainings, lambda path: trainings[path][0]).values():
-        missing = [trainings[path][1] for path in paths if path not in compared]
+    for paths in grouped(jobs, lambda path: _row(jobs[path])).values():
+        missing = [path for path in paths if path not in compared]
         if missing:
-            which = "; ".join(missing[:_MOST_SHOWN]) + "; ..." * (len(missing) > _MOST_SHOWN)
+            common = set.intersection(*({*_training(jobs[path])} for path in paths))
+            words = [
+                ", ".join(word for word in _training(jobs[path]) if word not in common) for path in missing
+            ]
+            which = "; ".join(words[:_MOST_SHOWN]) + "; ..." * (len(words) > _MOST_SHOWN)
             text = f"the table lacks {len(missing)} of {len(paths)} trainings of {{}} ({which})"
             rows.setdefault(text, []).extend(label_of[path] for path in paths if path in label_of)
-    names = {text: listed(sorted({*labels})) for text, labels in rows.items() if labels}
-    return {label: text.format(names[text]) for text, labels in rows.items() for label in labels}
+    return {
+        label: text.format(listed(sorted({*labels}))) for text, labels in rows.items() for label in labels
+    }
 
 
-def _divided(overrides: Iterable[str]) -> tuple[str, str]:
-    """Returns the overrides of a row, and what distinguishes its trainings.
+def _training(job: Job) -> list[str]:
+    """Returns what distinguishes a training from the others of its row, such as "fold 2" and "seed 1"."""
+    values = flatten(job.settings)
+    return [f"{noun} {values[name]}" for name, noun in _NAMES.items() if values.get(name) is not None]
 
-    >>> _divided(["model=native", "data.fold=2", "seed=1", "replicates=5", "tracking=none"])
-    ('model=native', 'fold 2, seed 1')
-    """
-    parts = {line: line.lstrip("+").partition("=") for line in of_job(overrides)}
-    row = [line for line, (name, _, _) in parts.items() if name not in (*_NAMES, *_NUMBERS)]
-    training = [f"{_NAMES[name]} {value}" for name, _, value in parts.values() if name in _NAMES]
-    return " ".join(row), ", ".join(training)
+
+def _row(job: Job) -> str:
+    """Returns the overrides that the trainings of a row have in common."""
+    names = {line: line.lstrip("+").partition("=")[0] for line in of_job(job.overrides)}
+    return " ".join(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS))

@@ -32,7 +32,9 @@ MODELS = ("native", "lightgbm", "xgboost")
 
 def sweep_of(folder: Path, seeds: Iterable[int]) -> Path:
     """Plans and runs jobs of three models, or the jobs that are missing."""
-    drafts = [job(f"model={model}", f"seed={seed}") for model in MODELS for seed in seeds]
+    drafts = [
+        job(f"model={model}", f"seed={seed}", values={"seed": seed}) for model in MODELS for seed in seeds
+    ]
     prepare_sweep(folder)
     for planned in plan_jobs(read_plan(folder), drafts, numbered):
         if not (folder / planned.folder).exists():
