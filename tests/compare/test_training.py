@@ -5,12 +5,15 @@ from __future__ import annotations
 import gc
 import html
 import tempfile
+from doctest import DocTestParser
 from pathlib import Path
 
 import pytest
 from messages import naming
+from shop_log import shop_log
 
 import ltrbench
+from docs.pages import ROOT
 from ltrbench.compare import Comparison, compare
 from ltrbench.compare.training import InMemory
 from ltrbench.data.synthetic import make_synthetic
@@ -79,3 +82,14 @@ def test_a_cell_runs_again_and_seeds_and_replicates_are_trained(
     assert {pair.scope for pair in replicated.pairs} == {METHODS}
     assert len(ltrbench.find_runs([tmp_path])) == 7
     assert kept.path.exists()
+
+
+@pytest.mark.slow
+def test_the_cells_of_the_page_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("shop", "new"):
+        shop_log(200, num_brands=50).tail(20 if name == "new" else 4000).to_parquet(f"{name}.parquet")
+    page = (ROOT / "docs/tasks/shop.md").read_text()
+    names: dict[str, object] = {}
+    for cell in [example.source for example in DocTestParser().get_examples(page)] * 2:
+        exec(cell, names)
