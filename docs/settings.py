@@ -18,9 +18,8 @@ from typing import Any
 import griffe
 import yaml  # type: ignore[import-untyped]
 
-from ltrbench.config import find_class
 from ltrbench.errors import ConfigError
-from ltrbench.folders import conf_dir
+from ltrbench.folders import conf_dir, find_class
 from ltrbench.native.objectives.base import Objective
 from ltrbench.rankers import BoostingRanker, Ranker
 from ltrbench.rankers.base import SHARED

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import re
 import typing
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,7 @@ from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
 from ltrbench.experiment import Experiment, Study
-from ltrbench.folders import conf_dir, import_user_module
+from ltrbench.folders import conf_dir, find_class
 from ltrbench.measure import plain, without_password
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.native.objectives.base import Objective
@@ -372,26 +371,6 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
 def _same(value: Any, other: Any) -> bool:
     """Returns whether two plain values are equal and have the same type: 1, 1.0 and True all differ."""
     return type(value) is type(other) and repr(value) == repr(other)
-
-
-def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
-    """Imports the class that a `_target_` names; its module may be in the current folder.
-
-    Raises:
-        ConfigError: It cannot be imported, or is not a dataclass derived from `kind`.
-    """
-    module_name, _, class_name = target.rpartition(".")
-    try:
-        target_class = getattr(import_user_module(module_name), class_name)
-    except (ImportError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}.") from None
-    is_kind = isinstance(target_class, type) and issubclass(target_class, kind)
-    if not is_kind or not dataclasses.is_dataclass(target_class) or inspect.isabstract(target_class):
-        raise ConfigError(
-            f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__} that "
-            "implements all of its abstract methods."
-        )
-    return typing.cast(type[Any], target_class)
 
 
 def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:

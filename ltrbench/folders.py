@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import importlib
+import inspect
 import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import yaml  # type: ignore[import-untyped]
+
+from ltrbench.errors import ConfigError
 
 
 def conf_dir() -> Path:
@@ -95,6 +99,26 @@ DISK_REMEDIES = {
     errno.ESTALE: "Check its file server",
 }
 """Number of an OSError -> what a user can do about a folder that cannot be written."""
+
+
+def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
+    """Imports the class that a `_target_` names; its module may be in the current folder.
+
+    Raises:
+        ConfigError: It cannot be imported, or is not a dataclass derived from `kind`.
+    """
+    module_name, _, class_name = target.rpartition(".")
+    try:
+        target_class = getattr(import_user_module(module_name), class_name)
+    except (ImportError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}.") from None
+    is_kind = isinstance(target_class, type) and issubclass(target_class, kind)
+    if not is_kind or not dataclasses.is_dataclass(target_class) or inspect.isabstract(target_class):
+        raise ConfigError(
+            f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__} that "
+            "implements all of its abstract methods."
+        )
+    return cast(type[Any], target_class)
 
 
 def flush(folder: Path) -> None:

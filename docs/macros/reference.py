@@ -11,7 +11,7 @@ import ltrbench
 from docs.macros.tables import code, table
 from docs.macros.yamls import config_files
 from docs.settings import field_docstrings
-from ltrbench.config import find_class
+from ltrbench.folders import find_class
 from ltrbench.native.objectives.base import Objective
 from ltrbench.rankers import BoostingRanker
 

@@ -25,7 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import DataError
 from ltrbench.shapes import Features, Labels, Scores
 
 Bins = NDArray[np.int64]  # (D, F), the bin of each value
@@ -283,13 +282,9 @@ def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node
 def boost(train: RankingDataset, settings: Settings) -> Model:
     """Fits a model: Burges, section 7; the learning rate: Friedman, section 5.
 
-    With more than 200,000 documents, the engine chooses thresholds from a sample, and they differ from these.
+    Codes of categories are read as numbers. With more than 200,000 documents, the engine chooses thresholds
+    from a sample, and they differ from these.
     """
-    if train.categorical_features:
-        name = train.feature_names[train.categorical_features[0]]
-        raise DataError(
-            f"the feature {name} is categorical, but the reference has no such splits; use model=native"
-        )
     features = np.asarray(train.features)
     thresholds = [choose_thresholds(values, settings.max_bins) for values in features.T]
     model = Model(settings, thresholds, trees=[])

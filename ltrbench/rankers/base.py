@@ -11,8 +11,6 @@ which means that the backend does not support it.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -27,6 +25,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
 from ltrbench.distributed import PlacedShards, QueryShard, RunsFunctions, held
 from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.folders import find_class
 from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
 from ltrbench.metrics.evaluation import Weighting
@@ -993,25 +992,10 @@ def load_ranker(target: str, folder: Path) -> Ranker:
         ConfigError: the class is not one of ltrbench's classes, or does not exist.
         ResultError: the folder does not contain such a model.
     """
-    return ranker_class(target).load(folder)
-
-
-def ranker_class(target: str) -> type[Ranker]:
-    """Imports a ranker of ltrbench by the name of its class.
-
-    Raises:
-        ConfigError: the class is not one of ltrbench's classes, or does not exist.
-    """
-    module_name, _, class_name = target.rpartition(".")
     if not is_ours(target):
         raise ConfigError(
             f"'{target}' is not one of ltrbench's own classes, and only those are loaded by name. Load the "
-            f"model with {class_name}.load in Python."
+            f"model with {target.rpartition('.')[2]}.load in Python."
         )
-    try:
-        kind: type[Ranker] | None = getattr(importlib.import_module(module_name), class_name)
-    except (ModuleNotFoundError, AttributeError):
-        kind = None
-    if not inspect.isclass(kind) or not issubclass(kind, Ranker) or inspect.isabstract(kind):
-        raise ConfigError(f"'{target}' is not a ranker of this version of ltrbench; update ltrbench.")
-    return kind
+    ranker: type[Ranker] = find_class(target, Ranker, "model")
+    return ranker.load(folder)

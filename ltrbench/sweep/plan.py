@@ -35,11 +35,12 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 import ltrbench
-from ltrbench.config import Config, find_class
+from ltrbench.config import Config
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, settings_without_seed
 from ltrbench.experiment.loading import load_once
+from ltrbench.folders import find_class
 from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective

@@ -19,7 +19,6 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.errors import DataError
-from ltrbench.native import reference
 from ltrbench.native.boosting import BoostingSettings, SamplingSettings, boost
 from ltrbench.native.forest import first_flaw, reference_scores
 from ltrbench.native.histogram import Quantised
@@ -210,5 +209,3 @@ def test_what_has_no_categories_names_the_feature() -> None:
     sparse: Any = SparseRows.of(np.asarray(data.features))
     with pytest.raises(DataError, match=naming("sparse", "categor")):
         NativeRanker(num_trees=1).fit(replace(data, features=sparse))
-    with pytest.raises(DataError, match=naming("feature 3", "model=native")):
-        reference.boost(data, reference.Settings())

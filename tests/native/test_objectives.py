@@ -20,11 +20,10 @@ from messages import naming
 from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
-from ltrbench.config import find_class
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.folders import conf_dir
+from ltrbench.folders import conf_dir, find_class
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
 from ltrbench.native.objectives.lambdaloss import LambdaLoss

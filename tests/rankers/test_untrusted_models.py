@@ -120,7 +120,7 @@ def test_an_unchanged_forest_with_infinite_thresholds_is_loaded(data: RankingDat
 
 @pytest.mark.parametrize("target", ["ltrbench.rankers.Ranker", "ltrbench.rankers.base.BoostingRanker"])
 def test_a_class_that_is_not_a_backend_is_not_loaded(target: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=naming(f"'{target}'", "ranker", "update")):
+    with pytest.raises(ConfigError, match=naming(f"'{target}'", "Ranker")):
         load_ranker(target, tmp_path)
 
 

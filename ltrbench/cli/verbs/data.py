@@ -28,7 +28,7 @@ from ltrbench.cli.console import (
 )
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, require, require_choice
-from ltrbench.folders import conf_dir, settings_in
+from ltrbench.folders import conf_dir, find_class, settings_in
 from ltrbench.measure import without_password
 from ltrbench.metrics import (
     METRICS_OF_A_RUN,
@@ -321,7 +321,7 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     """Returns model -> the ranker that its YAML in conf/model builds with the default settings, and
     model -> why its ranker cannot be imported."""
-    from ltrbench.config import build, find_class
+    from ltrbench.config import build
     from ltrbench.rankers import BoostingRanker, Ranker
 
     models = sorted(path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_"))

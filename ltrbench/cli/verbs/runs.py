@@ -36,7 +36,9 @@ from ltrbench.cli.console import (
     write_output,
 )
 from ltrbench.cli.verbs.data import rules
+from ltrbench.data.tables import write_frame
 from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.folders import find_class
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
@@ -100,8 +102,8 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
     """
     finished = read_run(run)
     with naming(finished):
-        if kind == "csv" and output is not None and output.suffix.lower() == ".parquet":
-            _frame(finished.scored("test")).to_parquet(output, index=False)
+        if kind == "csv" and output is not None:
+            write_frame(_frame(finished.scored("test")), output)
             return
         lines = _lines_of_metric(finished, metric) if kind == "ranklib-idv" else _lines(finished, kind)
         write_output("".join(lines), output)
@@ -168,7 +170,6 @@ def load_model(run: Run, named: str | None) -> Ranker:
         ResultError: The run failed, or has no model because its scores were imported or it is a trial.
         ConfigError: The class is not part of ltrbench and `named` is None.
     """
-    from ltrbench.config import find_class
 
     recorded, folder = class_and_folder_of_model(run)
     target = named or recorded
@@ -212,7 +213,7 @@ def source_of(run: Run) -> DataSource:
         DataError: The run was made from data in memory or with settings that this version does not know, or
             the class is not part of ltrbench.
     """
-    from ltrbench.config import build, find_class
+    from ltrbench.config import build
     from ltrbench.data.sources import DataSource
 
     settings = run.result.settings.get("data", {})
@@ -326,7 +327,6 @@ def predict_verb(
     """
     from ltrbench.data.blocks import without_compression_ending
     from ltrbench.data.sources import read_features, read_ids
-    from ltrbench.data.tables import write_frame
 
     finished = read_run(run)
     model = load_model(finished, ranker)

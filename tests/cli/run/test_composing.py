@@ -18,9 +18,9 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.launch import Composer, Composition, check_keys
-from ltrbench.config import build_tracker, find_class, register_schema
+from ltrbench.config import build_tracker, register_schema
 from ltrbench.errors import ConfigError
-from ltrbench.folders import conf_dir
+from ltrbench.folders import conf_dir, find_class
 from ltrbench.rankers import Ranker
 
 
