@@ -40,7 +40,6 @@ from ltrbench.models.trees import (
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     FitSummary,
-    OnIteration,
     Ranker,
     check_blocks,
     check_fitted,
@@ -373,18 +372,12 @@ class ImportedRanker(Ranker):
         ranker.summary = FitSummary(num_trees=len(trees.trees))
         return ranker
 
-    def fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> NoReturn:
+    def fit(self, train: RankingDataset, *_: object, **__: object) -> NoReturn:
         """Refuses: the model was trained elsewhere.
 
         Raises:
             ConfigError: always.
         """
-        del train, valid, on_iteration
         raise ConfigError(
             "an imported model cannot be trained. Train it with its library and import the new file with "
             "python -m ltrbench import, or choose a model of ltrbench, such as model=lightgbm."

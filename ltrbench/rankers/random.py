@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import splitmix
 from ltrbench.data.features import SparseRows, csr_of, row_blocks
-from ltrbench.rankers.base import OnIteration, Ranker, check_blocks, check_fitted, read_model_json
+from ltrbench.rankers.base import Ranker, check_blocks, check_fitted, read_model_json
 from ltrbench.shapes import Features
 
 _FILE = "random.json"
@@ -37,13 +37,7 @@ class RandomRanker(Ranker):
         super().__post_init__()
         self._num_features: int | None = None
 
-    def fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> Self:
-        del valid, on_iteration
+    def fit(self, train: RankingDataset, *_: object, **__: object) -> Self:
         self._num_features = train.num_features
         return self
 

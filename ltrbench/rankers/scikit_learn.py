@@ -49,7 +49,6 @@ from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     Finding,
-    OnIteration,
     Ranker,
     Severity,
     check_features,
@@ -202,13 +201,7 @@ class SklearnRanker(Ranker):
         of this ranker."""
 
     @takes_tables
-    def fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> Self:
-        del valid, on_iteration  # a regressor has no iterations to monitor
+    def fit(self, train: RankingDataset, *_: object, **__: object) -> Self:
         refuse(self, train)
         threads = resolve_threads(self.num_threads)
         try:

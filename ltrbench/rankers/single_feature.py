@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import as_array, csr_of
 from ltrbench.metrics import evaluate, parse_metric
-from ltrbench.rankers.base import OnIteration, Ranker, check_blocks, check_fitted, read_model_json
+from ltrbench.rankers.base import Ranker, check_blocks, check_fitted, read_model_json
 from ltrbench.shapes import Features
 
 _FILE = "single_feature.json"
@@ -39,13 +39,7 @@ class SingleFeatureRanker(Ranker):
         self._num_features: int | None = None
         self._feature, self._sign = 0, 1.0
 
-    def fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> Self:
-        del valid, on_iteration
+    def fit(self, train: RankingDataset, *_: object, **__: object) -> Self:
         self._num_features = train.num_features
         best = float("-inf")
         sparse = csr_of(train.features)
@@ -70,9 +64,7 @@ class SingleFeatureRanker(Ranker):
         return weights
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
-        used = np.zeros(check_fitted(self._num_features))
-        used[self._feature] = 1.0
-        return {"split": used}
+        return {"split": np.abs(self.weights)}
 
     def seed_matters(self, num_documents: int) -> bool:
         return False

@@ -72,9 +72,9 @@ class Counting(SingleFeatureRanker):
 
     fits = 0
 
-    def fit(self, train: RankingDataset, *rest: Any) -> Counting:
+    def fit(self, train: RankingDataset, *rest: Any, **others: Any) -> Counting:
         type(self).fits += 1
-        return super().fit(train, *rest)
+        return super().fit(train, *rest, **others)
 
 
 @pytest.fixture
