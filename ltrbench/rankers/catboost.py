@@ -41,6 +41,7 @@ from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree,
 from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
+    Boosted,
     LibraryRanker,
     given,
     unset_fields,
@@ -235,9 +236,7 @@ class CatBoostRanker(LibraryRanker):
     def _uses_weights(self) -> bool:
         return self._loss not in (LAMBDAMART, STOCHASTIC)
 
-    def _boosted(
-        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
-    ) -> tuple[cb.CatBoost, int, int]:
+    def _boosted(self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor) -> Boosted:
         mean_weight = float(train.weight_of_document.mean()) if self._uses_weights else 1.0
         parameters = {**self._parameters(mean_weight), **self._monotone_signs(train)}
         pool = self._train_pool(train)

@@ -57,6 +57,9 @@ SHARED_FIELDS = tuple(name for name in SHARED if name not in ("num_trees", "mono
 DataT = TypeVar("DataT")
 RankerT = TypeVar("RankerT", bound=BoostingRanker)
 
+Boosted = tuple[Any, int, int]
+"""A model, the number of trees it keeps, and the number of iterations run."""
+
 COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
 """Remedy in messages about a damaged model file."""
 
@@ -91,10 +94,8 @@ class LibraryRanker(BoostingRanker):
         self._refuse_collisions()
 
     @abstractmethod
-    def _boosted(
-        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
-    ) -> tuple[Any, int, int]:
-        """Returns the model, the number of trees it keeps, and the number of iterations run."""
+    def _boosted(self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor) -> Boosted:
+        """Fits a model."""
 
     @abstractmethod
     def _num_features(self, model: Any) -> int:

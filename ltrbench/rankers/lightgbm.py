@@ -55,6 +55,7 @@ from ltrbench.rankers.base import (
     unused_positions,
 )
 from ltrbench.rankers.library import (
+    Boosted,
     LibraryRanker,
     csr_with_absent,
     weights_of_documents,
@@ -351,9 +352,7 @@ class LightGBMRanker(LibraryRanker):
         self.summary = FitSummary(self._model.current_iteration(), self.num_trees)
         return [], {}  # lightgbm.dask reports no scores during a fit
 
-    def _boosted(
-        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
-    ) -> tuple[lgb.Booster, int, int]:
+    def _boosted(self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor) -> Boosted:
         if self.lambdarank_position_bias_regularization is not None and train.positions is None:
             raise ConfigError(
                 "lambdarank_position_bias_regularization is "

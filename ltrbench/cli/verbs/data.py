@@ -164,7 +164,17 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
         ]
         echo_json({"queries": dataset.num_queries, "share_without_relevant": share, "rows": records})
     else:
-        echo(_render_conventions(data, dataset, ranked, share, metrics, rows))
+        sizes = rank(dataset, ranked, Ties.EXPECTED).tie_size
+        notes = [
+            f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
+            "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p.",
+            f"- {sizes[sizes > 1].sum()} of {dataset.num_documents} documents have the same score as another "
+            "document of their query. If the rows are sorted by label, ties in row order inflate the metric.",
+        ]
+        about = f"The columns gain, ties and no relevant describe {metrics[0]}. Reasons for differences:"
+        table, undefined = _table_of_conventions(metrics, rows).markdown(terminal_width()), _undefined(rows)
+        listed = ["\n".join(wrapped(line, "  ") for line in lines) for lines in (notes, undefined) if lines]
+        echo("\n\n".join([_counts(data, dataset, share), table, wrapped(about), *listed]))
 
 
 def _means_and_reasons(
@@ -241,44 +251,27 @@ def rules(fields: Mapping[str, Any]) -> str:
     )
 
 
-def _render_conventions(
-    data: Path,
-    dataset: RankingDataset,
-    scores: Scores,
-    share: float,
-    names: Sequence[str],
-    rows: Mapping[str, tuple[dict[str, float], dict[str, str]]],
-) -> str:
+_Means = Mapping[str, tuple[dict[str, float], dict[str, str]]]
+"""Convention -> what `_means_and_reasons` returns."""
 
+
+def _table_of_conventions(names: Sequence[str], rows: _Means) -> Table:
     cells: list[TableRow] = []
     for convention, (means, _) in rows.items():
         fields = PRESETS[convention].of(parse_metric(names[0])[0]).describe()
         policies = [str(fields[key]).replace("_", " ") for key in ("gain", "ties")]
-        absent = _NO_RELEVANT[fields["no_relevant"]]
-        cells.append([convention, *policies, absent, *map(means.get, names)])
-    header = ["convention", "gain", "ties", "no relevant", *names]
-    sizes = rank(dataset, scores, Ties.EXPECTED).tie_size
-    num_tied = int(sizes[sizes > 1].sum())
-    parts = [
-        _counts(data, dataset, share),
-        Table.of(header, cells, ".4f").markdown(terminal_width()),
-        wrapped(f"The columns gain, ties and no relevant describe {names[0]}. Reasons for the differences:"),
-    ]
-    notes = [
-        f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
-        "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p.",
-        f"- {num_tied} of {dataset.num_documents} documents have the same score as another document of their "
-        "query. If the rows are sorted by label, ties in row order inflate the metric.",
-    ]
-    undefined: dict[str, list[str]] = {}
+        cells.append([convention, *policies, _NO_RELEVANT[fields["no_relevant"]], *map(means.get, names)])
+    return Table.of(["convention", "gain", "ties", "no relevant", *names], cells, ".4f")
+
+
+def _undefined(rows: _Means) -> list[str]:
+    """Returns a line for each reason why metrics are not defined, after a title."""
+    names: dict[str, list[str]] = {}
     for convention, (_, reasons) in rows.items():
         for name, reason in reasons.items():
-            undefined.setdefault(f"{convention}: {reason}", []).append(name)
-    parts.append("\n".join(wrapped(note, "  ") for note in notes))
-    if undefined:
-        lines = [f"- {', '.join(metrics)} {reason}" for reason, metrics in undefined.items()]
-        parts.append("\n".join(["Not defined:", *(wrapped(line, "  ") for line in lines)]))
-    return "\n\n".join(parts)
+            names.setdefault(f"{convention}: {reason}", []).append(name)
+    lines = [f"- {', '.join(metrics)} {reason}" for reason, metrics in names.items()]
+    return ["Not defined:", *lines] if lines else []
 
 
 # ---- The verb `inspect`: a summary of a data set, and its problems for each backend of conf/model.
