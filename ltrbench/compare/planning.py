@@ -40,6 +40,10 @@ QUERIES, REPEATS, SEEDS, RESAMPLES = "queries", "repeats", "seeds", "resamples"
 MOST = {REPEATS: 10, SEEDS: 30, RESAMPLES: 20}
 """The largest numbers that a plan considers."""
 
+_NEAR = 1.1
+"""If no study is enough, the cheapest one is planned that detects at most this multiple of the smallest
+difference that the largest one detects, which may take many times as long."""
+
 _KNOWN = 10
 """Degrees of freedom from which a variance over trainings can show that more queries are not enough."""
 
@@ -73,7 +77,7 @@ class Need:
         if self.kind == QUERIES and self.high is None:
             return f"{self.low:,} or more {self.kind}"
         ends = [f"{end:,}" if end else f"more than {MOST[self.kind]}" for end in (self.low, self.high)]
-        return f"{' to '.join(dict.fromkeys(ends))} {self.kind}"
+        return f"{' to '.join(dict.fromkeys(ends))} {self.kind.removesuffix('s' * (ends == ['1', '1']))}"
 
 
 class PlannedPair(NamedTuple):
@@ -182,17 +186,17 @@ def queries_needed(planned: PlannedPair, detect: float) -> Need:
 
 
 class _Study(NamedTuple):
-    """The cheapest study that detects a difference; the largest one if none is enough.
+    """The cheapest study that detects a difference; if none does, one that detects little more (`_NEAR`).
 
     Attributes:
         numbers: "repeats", and "seeds" or "resamples", if it can be changed -> its number.
         needs: One for each of `numbers`.
-        smallest: The difference that it detects with the upper limits of the variances.
+        smallest: The difference that it detects with the estimated variances, and with their upper limits.
     """
 
     numbers: Mapping[str, int]
     needs: tuple[Need, ...]
-    smallest: float
+    smallest: tuple[float, float]
 
 
 def _cheapest(queries: PairedQueries, pairs: Sequence[PlannedPair], detect: float) -> _Study:
@@ -220,8 +224,9 @@ def _cheapest(queries: PairedQueries, pairs: Sequence[PlannedPair], detect: floa
         for variances in (pairs, limits)
     )
     needs = tuple(Need(kind, number, low.get(kind), high.get(kind)) for kind, number in present.items())
-    numbers = high or studies[-1]
-    return _Study(numbers, needs, smallest(numbers, limits))
+    near = _NEAR * smallest(studies[-1], limits)
+    numbers = high or next(numbers for numbers in studies if smallest(numbers, limits) <= near)
+    return _Study(numbers, needs, (smallest(numbers, pairs), smallest(numbers, limits)))
 
 
 def _present(queries: PairedQueries) -> dict[str, int]:
@@ -307,7 +312,7 @@ def next_step(comparison: Comparison) -> NextStep | None:
     resampled = {resample_of(runs[0]) is not None for runs in rows}
     pairs = _undecided(comparison, queries)
     detect = comparison.settings.detect or 2 * comparison.settings.rope_of(comparison.metric)
-    study = _cheapest(queries, pairs, detect) if pairs else _Study({}, (), 0.0)
+    study = _cheapest(queries, pairs, detect) if pairs else _Study({}, (), (0.0, 0.0))
     if tuned_once(queries) and not any(resampled) and REPEATS not in study.numbers:
         # Each seed repeats the search of a tuned row.
         number = max(_NUM_SEARCHES, study.numbers.get(SEEDS, 0))
@@ -346,14 +351,18 @@ def _extension(
     """Returns the step that extends the present study, with the folder of its sweep if there is one."""
     undecided = f"{num_pairs} pairs are undecided" if num_pairs > 1 else "One pair is undecided"
     numbers, present = study.numbers, {need.kind: need.present for need in study.needs}
-    size, lacking = " x ".join(map(str, study.needs)), ""
-    if study.smallest > detect:
+    size, difference, lacking = " x ".join(map(str, study.needs)), f"{detect:g}", ""
+    is_enough = study.smallest[1] <= detect
+    if not is_enough:
         size = " x ".join(f"{number} {kind}" for kind, number in numbers.items())
-        lacking = f"Detecting {detect:g} needs more than {size}. " * bool(detect)
-        detect = study.smallest
+        difference = " to ".join(dict.fromkeys(f"{end:.2g}" for end in study.smallest))
+        most = " x ".join(f"{MOST[kind]} {kind}" for kind in numbers)
+        lacking = f"Detecting {detect:g} needs more than {most}. " * bool(detect)
     if numbers == present:
-        enough = f"although these data detect {detect:g} with 80 % power; for a smaller one, add --detect"
-        return None if detect == study.smallest else NextStep("", 0.0, f"{undecided}, {enough}")
+        enough = (
+            f"although these data detect {detect:g} with 80 % power; plan for a smaller one with --detect"
+        )
+        return NextStep("", 0.0, f"{undecided}, {enough}") if is_enough else None
     runs = [run for of_row in rows for run in of_row]
     folder, added = _sweep_of(runs), dict[str, list[int]]()
     if REPEATS in numbers:
@@ -365,7 +374,7 @@ def _extension(
         added |= {"replicates": [last], "replicates.index": [*range(first, last + 1)]}
     removed = ["cv_repeats", "replicates.index", *(_OF_A_RESAMPLE if RESAMPLES in numbers else ())]
     seconds = _seconds(queries, numbers) - (_seconds(queries, present) if folder else 0.0)
-    reason = f"{undecided}. {lacking}With 80 % power, {size} detect a true difference of {detect:.2g}"
+    reason = f"{undecided}. {lacking}With 80 % power, {size} detect a true difference of {difference}"
     return _step(rows, removed, added, seconds, reason, folder)
 
 

@@ -165,7 +165,7 @@ def test_undecided_models_are_trained_with_as_many_seeds_as_the_plan_needs(tmp_p
     step = step_of(runs, settings)
     seeds = ",".join(map(str, range(1, need.high + 1)))
     assert words_of(step)[3:] == ["model=native,xgboost", f"seed={seeds}", "-m"]
-    assert mentions(step.reason, f"{need.low} to {need.high} seeds", f"{settings.detect:.2g}")
+    assert mentions(step.reason, f"{need.low} to {need.high} seeds", f"{settings.detect:g}")
     assert step.seconds == pytest.approx(
         need.high / len(SEEDS) * sum(run.result.total_seconds for run in runs)
     )
