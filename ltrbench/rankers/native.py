@@ -44,10 +44,9 @@ from ltrbench.native.boosting import (
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
 from ltrbench.native.objectives.base import Objective
+from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdas import (
-    CrossEntropy,
     ObjectiveSettings,
-    SquaredError,
     check_labels,
     check_settings,
     prepare,
@@ -61,6 +60,7 @@ from ltrbench.native.objectives.position_bias import (
     UnbiasedPairs,
     correctable,
 )
+from ltrbench.native.objectives.squared_error import SquaredError
 from ltrbench.native.splitting import SplitOptions, SplitSettings
 from ltrbench.native.team import Placement, Team
 from ltrbench.rankers.base import (
@@ -144,10 +144,8 @@ def objective_of(ranker: NativeSettings) -> ObjectiveSettings:
     """Returns the settings of the objective that the trees are fitted to."""
     if isinstance(ranker.objective, Objective):
         return ranker.objective
-    if ranker.objective == "xendcg":
-        return CrossEntropy()
-    if ranker.objective == "mart":
-        return SquaredError()
+    if ranker.objective in ("xendcg", "mart"):
+        return CrossEntropy() if ranker.objective == "xendcg" else SquaredError()
     return pairs_of(ranker)
 
 
@@ -177,15 +175,15 @@ def truncates(ranker: NativeSettings) -> bool:
 
 def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
     """Returns whether the engine draws random numbers that may change the scores; all cases are listed."""
-    bins_of = BINNINGS[ranker.binning].sample_size
+    bins_of, objective = BINNINGS[ranker.binning].sample_size, objective_of(ranker)
     return (
         (bins_of is not None and num_documents > bins_of)
         or any(size != 1 for size in sizes_of_samples(ranker))
         or ranker.goss_top_rate is not None
         or ranker.drop_rate > 0
         or ranker.pairs_per_document is not None
-        or ranker.objective == "xendcg"
-        or (isinstance(ranker.objective, Objective) and ranker.objective.draws)
+        or isinstance(objective, CrossEntropy)
+        or (isinstance(objective, Objective) and objective.draws)
     )
 
 

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.metrics.conventions import TableGain, linear_gain
-from ltrbench.native.objectives.lambdas import CrossEntropy, ObjectiveSettings, prepare
+from ltrbench.native.objectives.cross_entropy import CrossEntropy
+from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare
 from ltrbench.native.objectives.pairs import PairSettings
 
 Values = NDArray[np.float64]

@@ -19,17 +19,15 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.conventions import Denominator, TableGain, letor_discount, linear_gain
+from ltrbench.native.objectives.cross_entropy import CrossEntropy, reference_xendcg
 from ltrbench.native.objectives.lambdas import (
-    CrossEntropy,
     LambdaSettings,
     ObjectiveSettings,
-    SquaredError,
     any_order,
     check_labels,
     lambdas,
     ndcg_data,
     prepare,
-    reference_xendcg,
 )
 from ltrbench.native.objectives.pairs import (
     NATIVE,
@@ -38,6 +36,7 @@ from ltrbench.native.objectives.pairs import (
     change_by_swapping,
     pair_lambdas,
 )
+from ltrbench.native.objectives.squared_error import SquaredError
 
 
 def test_lambdas_are_those_of_the_worked_example_of_ranklibs_tutorial() -> None:

@@ -26,9 +26,11 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.folders import conf_dir, find_class
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
+from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.native.objectives.query_softmax import QuerySoftMax
+from ltrbench.native.objectives.squared_error import SquaredError
 from ltrbench.native.objectives.yetirank import MODES, YetiRank
 from ltrbench.native.team import Alone, Placement
 from ltrbench.rankers.native import NativeRanker
@@ -41,6 +43,7 @@ def _objectives() -> Iterator[tuple[str, Objective]]:
             kind = find_class(target, Objective, path.stem)
             for changed in [REQUIRED.get(path.stem, {}), *OTHER_SETTINGS.get(path.stem, [])]:
                 yield path.stem, kind(**{**given, **changed})
+    yield from (("xendcg", CrossEntropy()), ("mart", SquaredError()))
 
 
 REQUIRED = {"approx_ndcg": {"temperature": 1.0}}
@@ -60,7 +63,7 @@ OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
 
 NOT_THE_SECOND_DERIVATIVE = {"query_rmse", "approx_ndcg"}
 """Objectives whose hessian is not the second derivative of the loss."""
-NOT_ZERO_SUM: set[str] = set()
+NOT_ZERO_SUM = {"mart"}
 """Objectives whose gradients do not sum to 0 in a query."""
 
 CASES = [pytest.param(name, objective, id=str(objective)) for name, objective in _objectives()]

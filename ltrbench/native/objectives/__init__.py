@@ -7,8 +7,10 @@ In reading order:
     query_*        objectives in this form
     yetirank       YetiRank and YetiLoss, with their specification
     stochastic_rank  smoothed DCG and NDCG
-    lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; cross entropy
-                   of whole lists; `prepare`, which returns every objective
+    cross_entropy  xendcg
+    squared_error  mart
+    lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; `prepare`, which
+                   returns every objective
     pairs          dialects of implementations; the specification of the lambdas of one query, pair by pair;
                    the change of a metric by a swap; the compiled kernel for all pairwise objectives
     position_bias  correction of clicks for position bias, by a bias term or by weights of pairs

@@ -2,8 +2,8 @@
 
 To add an objective, derive a dataclass from `Objective` in a file of its own, here or in a module of yours,
 and add conf/model/objective/NAME.yaml; docs/tasks/adding-an-objective.md has an example. `query_kernels.py`
-compiles objectives that are a function of one query. The pairs of `pairs.py`, xendcg and mart are older than
-this form; `lambdas.py` prepares them. This file does not import numba, because every ranker imports it.
+compiles objectives that are a function of one query. The pairs of `pairs.py` are older than this form;
+`lambdas.py` prepares them. This file does not import numba, because every ranker imports it.
 
 Shapes: D documents and Q queries, of which q are computed.
 """
@@ -94,6 +94,10 @@ class Objective(ABC):
     def check(self, labels: Labels, query_start: QueryStart) -> None:  # noqa: B027 - most accept all labels
         """Raises DataError for labels that the objective does not accept, with value, place and remedy."""
 
+    def data_of_iteration(self, data: ObjectiveData, rng: DocumentDraws) -> ObjectiveData:
+        """Returns the data of the next iteration: xendcg randomises labels, by draws older than `seed`."""
+        return data
+
     @abstractmethod
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
         """Returns the (D,) gradients and (D,) hessians, with weights.
@@ -136,9 +140,9 @@ def prepare_objective(
 
     def compute(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
-        rows, data = np.arange(len(scores)), everything
+        rows, data = np.arange(len(scores)), objective.data_of_iteration(everything, rng)
         if queries is not None:
-            rows, data = everything.take(queries)
+            rows, data = data.take(queries)
         both = np.zeros((2, len(scores)))
         both[:, rows] = _checked(objective, objective.gradients(scores[rows], data, seed), train, rows)
         return both[0], both[1]

@@ -29,7 +29,6 @@ takes seconds to compile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numba
@@ -38,9 +37,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.conventions import Gain, exponential_gain, logarithmic_discount
-from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import Objective, PreparedObjective, Queries, prepare_objective
 from ltrbench.native.objectives.pairs import (
     FLOAT32_OFFSET,
@@ -57,7 +54,7 @@ from ltrbench.native.objectives.pairs import (
 )
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import changed, part
-from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
+from ltrbench.shapes import Gradients, Hessians, QueryStart, Values
 
 RankOrder = NDArray[np.uint32]  # (n,), or (D,) query by query: document indices within the query, best first
 
@@ -356,140 +353,19 @@ def _sum(values: Values) -> float:
     return (a + b) + (c + d)
 
 
-# ---- XE-NDCG: the cross entropy between the softmax of the scores and randomised gains.
-#
-# Bruch, 2021, "An Alternative Cross Entropy Loss for Learning-to-Rank", sections 3 and 4, as implemented in
-# LightGBM's rank_xendcg. For a query of n > 1 documents, with gamma drawn uniformly from [0, 1) for each
-# document in every iteration:
-#
-#     rho_i = exp(s_i) / sum exp(s)                  distribution of the model
-#     phi_i = 2^l_i - gamma_i, divided by its sum    distribution of the labels
-#     a_i   = rho_i - phi_i                          first order: the derivative of the cross entropy
-#     b_i   = a_i / (1 - rho_i)
-#     c_i   = rho_i (sum b - b_i)                    second order
-#     d_i   = c_i / (1 - rho_i)
-#     g_i   = a_i + c_i + rho_i (sum d - d_i)
-#     h_i   = rho_i (1 - rho_i)
-#
-# The loss is a bound on NDCG, which is not proven for lambdarank. It uses no pairs, so that its cost is
-# O(n), and has neither truncation nor sigma. Because of the random draws, documents with equal labels have
-# different targets in each iteration.
-
-EPSILON = 1e-15
-"""LightGBM's kEpsilon: minimum of the sum of phi and of 1 - rho."""
-
-
-def reference_xendcg(labels: Labels, scores: Values, draws: Values) -> tuple[Values, Values]:
-    """Specification: returns the (n,) gradients and hessians of one query of weight 1."""
-    if len(labels) < 2:
-        return np.zeros(len(labels)), np.zeros(len(labels))
-    e = np.exp(scores - scores.max())
-    rho = e / e.sum()
-    rest = np.maximum(1.0 - rho, EPSILON)
-    phi = np.exp2(labels) - draws
-    a = rho - phi / max(phi.sum(), EPSILON)
-    b = a / rest
-    c = rho * (b.sum() - b)
-    d = c / rest
-    return a + c + rho * (d.sum() - d), rho * (1.0 - rho)
-
-
-def xendcg(
-    query_start: QueryStart,
-    grades: Values,
-    weights: Values,
-    scores: Values,
-    draws: Values,
-    queries: NDArray[np.int64],
-) -> tuple[Values, Values]:
-    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
-
-    Args:
-        query_start: (Q + 1,).
-        grades: (D,), 2^l.
-        weights: (D,), factor of each document's gradient and hessian.
-        scores: (D,).
-        draws: (D,), gamma.
-        queries: indices of the queries to compute.
-    """
-    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-    _all_lists(query_start, grades, weights, scores, draws, queries, gradients, hessians)
-    return gradients, hessians
-
-
-@parallel_kernel
-def _all_lists(
-    query_start: QueryStart,
-    grades: Values,
-    weights: Values,
-    scores: Values,
-    draws: Values,
-    queries: NDArray[np.int64],
-    gradients: Values,
-    hessians: Values,
-) -> None:
-    for k in numba.prange(len(queries)):
-        first, end = query_start[queries[k]], query_start[queries[k] + 1]
-        if end - first > 1:
-            g, h = _one_list(grades[first:end], draws[first:end], scores[first:end])
-            for i in range(end - first):
-                gradients[first + i] = g[i] * weights[first + i]
-                hessians[first + i] = h[i] * weights[first + i]
-
-
-@kernel
-def _one_list(grades: Values, draws: Values, scores: Values) -> tuple[Values, Values]:
-    """Returns the (n,) gradients and hessians of one query.
-
-    Sums add one value after another, so that they have the same bits on every machine.
-    """
-    phi = grades - draws
-    rho = np.exp(scores - scores.max())
-    rho /= _sum_in_order(rho)
-    rest = np.maximum(1.0 - rho, EPSILON)
-    a = rho - phi / max(_sum_in_order(phi), EPSILON)
-    b = a / rest
-    c = rho * (_sum_in_order(b) - b)
-    d = c / rest
-    return a + c + rho * (_sum_in_order(d) - d), rho * (1.0 - rho)
-
-
-@kernel
-def _sum_in_order(values: Values) -> float:
-    total = 0.0
-    for value in values:
-        total += value
-    return total
-
-
 # ---- Objectives: a function from scores to gradients and hessians, for a data set and settings.
 #
 # `prepare` takes a data set and the settings of an objective, and computes once whatever does not change
 # between iterations:
 #
 #     PairSettings   lambdarank on the change of a metric, in every dialect, and ranknet
-#     CrossEntropy   xendcg
-#     SquaredError   mart
 #     Objective      all others: a class in a file of this folder, or outside the package
 #
 # If the kernel of this file supports the settings of pairs, as with native's defaults, it is used;
 # otherwise the kernel of `pairs.py`. A new metric for lambdarank is one function in `pairs.py`.
 
 
-@dataclass(frozen=True)
-class CrossEntropy:
-    """xendcg: cross entropy against randomised gains."""
-
-
-@dataclass(frozen=True)
-class SquaredError:
-    """mart: the cost of each document is (s - l)^2 / 2, so that scores approach labels.
-
-    Friedman, 2001, "Greedy Function Approximation: A Gradient Boosting Machine", section 4.1; RankLib's MART.
-    """
-
-
-ObjectiveSettings = PairSettings | CrossEntropy | SquaredError | Objective
+ObjectiveSettings = PairSettings | Objective
 
 
 def prepare(
@@ -504,15 +380,10 @@ def prepare(
         ConfigError: If the metric is not available as an objective.
         DataError, UndefinedMetricError: If the objective is not defined for the labels.
     """
+    if isinstance(settings, Objective):
+        return prepare_objective(settings, train, placement)
     check_settings(settings)
     check_labels(train, settings)
-    match settings:
-        case CrossEntropy():
-            return _cross_entropy(train)
-        case SquaredError():
-            return _squared_error(train)
-        case Objective():
-            return prepare_objective(settings, train, placement)
     return _fast_pairs(train, settings) if fast_kernel_computes(settings) else _all_pairs(train, settings)
 
 
@@ -524,14 +395,10 @@ def check_settings(settings: ObjectiveSettings) -> None:
 
 def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
     """Raises the errors of `prepare` if the objective is not defined for these labels."""
-    match settings:
-        case PairSettings():
-            lay_out(judgments, settings)
-        case CrossEntropy():
-            # Its phi are NDCG's gains, apart from the random draw.
-            check_defined("ndcg", None, DEFAULT, judgments)
-        case Objective():
-            settings.check(judgments.labels, judgments.query_start)
+    if isinstance(settings, Objective):
+        settings.check(judgments.labels, judgments.query_start)
+    else:
+        lay_out(judgments, settings)
 
 
 def fast_kernel_computes(settings: PairSettings) -> bool:
@@ -615,30 +482,6 @@ def _depth(train: RankingDataset, settings: PairSettings) -> int:
     """Returns T, or the length of the longest query without truncation."""
     longest = int(train.query_sizes.max())
     return longest if settings.truncation is None else settings.truncation
-
-
-def _cross_entropy(train: RankingDataset) -> PreparedObjective:
-    query_start, grades = train.query_start.copy(), np.exp2(train.labels)
-    weights = train.weight_of_document.copy()
-
-    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
-        draws = rng.random(len(scores))
-        return xendcg(query_start, grades, weights, scores, draws, _numbers(train, queries))
-
-    return objective
-
-
-def _squared_error(train: RankingDataset) -> PreparedObjective:
-    labels, weights = train.labels, train.weight_of_document
-
-    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
-        counts = np.ones(len(scores))
-        if queries is not None:
-            counts = np.isin(train.query_of_document, queries).astype(np.float64)
-        hessians = weights * counts
-        return (scores - labels) * hessians, hessians
-
-    return objective
 
 
 def _numbers(train: RankingDataset, queries: Queries) -> NDArray[np.int64]:
