@@ -90,7 +90,7 @@ from ltrbench.statistics.repeated import (
     RopeProbabilities,
     SharedVariance,
     bayesian_correlated_t,
-    shared_variance,
+    shared_variances,
     with_shared_variance,
 )
 from ltrbench.tables import one_line
@@ -300,7 +300,7 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
 
 
 def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Sequence[Pair]:
-    """Returns the pairs; over folds, the pairs of at least three comparable rows share a variance.
+    """Returns the pairs; over folds, three or more comparable rows share a variance.
 
     Yardsticks and imported rows keep a variance for each pair, because they may vary much more or less than
     the other rows. Rows with the same means count once.
@@ -308,18 +308,22 @@ def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Seq
     if not queries.are_folds or queries.test_share is None:
         return family
     kept = [not (row[0].is_yardstick or row[0].is_imported) for row in queries.trainings]
-    pool = set(itertools.compress(queries.labels, kept))
-    means = np.unique(np.round(queries.means_of_cells[kept], DECIMALS), axis=0)
+    means = np.round(queries.means_of_cells[kept], DECIMALS)
+    means, places = np.unique(means, axis=0, return_inverse=True)
     if len(means) < 3:
         return family
-    num_pairs = sum({pair.a, pair.b} <= pool for pair in family)
-    shared = SharedVariance(shared_variance(means), len(means), num_pairs)
-    return [
-        replace(pair, inference=with_shared_variance(pair.inference, shared, queries.test_share))
-        if pair.inference is not None and {pair.a, pair.b} <= pool
-        else pair
-        for pair in family
-    ]
+    labels = itertools.compress(queries.labels, kept)
+    variances = dict(zip(labels, shared_variances(means)[places.ravel()].tolist(), strict=True))
+    num_pairs = sum({pair.a, pair.b} <= {*variances} for pair in family)
+
+    def sharing(pair: Pair) -> Pair:
+        if pair.inference is None or not {pair.a, pair.b} <= {*variances}:
+            return pair
+        shared = SharedVariance(variances[pair.a] + variances[pair.b], len(means), num_pairs)
+        inference = with_shared_variance(pair.inference, shared, queries.test_share or 0.0)
+        return replace(pair, inference=inference)
+
+    return [*map(sharing, family)]
 
 
 def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:

@@ -47,7 +47,7 @@ class Design:
             to 2 if both models have their own trainings.
         is_pooled: whether trainings and queries have pooled degrees of freedom (Satterthwaite, 1946), or
             separate ones.
-        shared: the variance over folds that other pairs share, as in `Inference`; None if it is not shared.
+        shared: as in `Inference`.
     """
 
     num_queries: int

@@ -7,7 +7,7 @@ shares (Q,), the share of each query in a mean, which sum to 1.
     independent_replicates    each model has its own trainings, as with seeds of two libraries
     shared_replicates         models share each training: a seed that draws the same sample, or a resample
     fold_replicates           folds of a cross-validation, with seeds within folds
-    with_shared_variance      the same, with a variance over folds that several models share
+    with_shared_variance      the same, with variances over folds estimated from several models
 
 Sources: Obuchowski and Rockette (1995), Communications in Statistics 24; Gallas (2006), Academic Radiology
 13; Hillis (2007), Statistics in Medicine 26; for retrieval Voorhees, Samarov and Soboroff (2017), TOIS 36(2).
@@ -73,10 +73,10 @@ class VarianceParts:
 
 @dataclass(frozen=True)
 class SharedVariance:
-    """Variance over folds of the difference of two models, pooled over M models.
+    """Variance over folds of the difference of two models, estimated from M models.
 
     Attributes:
-        variance: `shared_variance` of the models.
+        variance: sum of `shared_variances` of the two models.
         num_models: M.
         num_pairs: number of pairs that are decided together with this variance.
     """
@@ -101,7 +101,7 @@ class Inference:
         method: name of the interval: mrmc-t, paired-mrmc-t, resampled-t, corrected-t or shared-corrected-t.
         differing: queries with a difference of the means over trainings.
         note: reason why the standard error is None, "identical", or empty.
-        shared: the variance that other pairs share; None if the variance is that of the pair.
+        shared: the variance from several models; None if the variance is that of the pair.
     """
 
     difference: float
@@ -277,31 +277,40 @@ def fold_replicates(
     )
 
 
-def shared_variance(values: NDArray[np.float64]) -> float:
-    """Returns the variance over folds of the difference of two models, pooled over M models, (M, J).
+def shared_variances(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns (M,), the part of each model in the variance over folds of a difference, for M >= 3.
 
-        s^2 = 2 / ((M - 1) (J - 1)) sum_mj (x_mj - mean_j x_mj - mean_m x_mj + mean_mj x_mj)^2
+    For values x of the shape (M, J) and
 
-    It is twice the mean square of the interaction of model and fold, and the mean over all pairs of models of
-    the variance of their differences.
+        S_m = sum_j (x_mj - mean_j x_mj - mean_m x_mj + mean_mj x_mj)^2 / (J - 1)
+
+    the variance of the interaction of model m and fold is estimated by
+
+        v_m = (M S_m - mean v) / (M - 2),    mean v = sum_m S_m / (M - 1)
+
+    (Grubbs, 1948, JASA 43; Shukla, 1972, Heredity 29). Returns max(v_m, mean v): a model that varies more
+    than the others keeps its own variance, which limits false claims (results/calibration).
     """
-    centred = values - values.mean(axis=0)
-    return float(2 * centred.var(axis=1, ddof=1).sum() / (len(values) - 1))
+    num_models = len(values)
+    interaction = values - values.mean(axis=0)
+    squares = interaction.var(axis=1, ddof=1)
+    mean = squares.sum() / (num_models - 1)
+    of_models: NDArray[np.float64] = np.maximum((num_models * squares - mean) / (num_models - 2), mean)
+    return of_models
 
 
 def with_shared_variance(inference: Inference, shared: SharedVariance, test_share: float) -> Inference:
-    """Returns an inference of `fold_replicates` with var_j(d_j) replaced by max(var_j(d_j), s^2).
+    """Returns an inference of `fold_replicates` with var_j(d_j) replaced by the variance of the two models.
 
-    The degrees of freedom are those of s^2, (M - 1) (J - 1). The larger variance limits false claims about a
-    model that varies more than the others (results/calibration).
+    The degrees of freedom are those of the mean variance, (M - 1) (J - 1).
 
     Args:
-        shared: has s^2.
         test_share: as in `fold_replicates`.
     """
     parts, num_folds = inference.parts, inference.num_replicates[0]
-    fold = max((1 / num_folds + test_share) * shared.variance - parts.query, parts.fold or 0.0)
-    parts = replace(parts, fold=fold)
+    between = (1 / num_folds + test_share) * shared.variance
+    query = min(parts.query, between)
+    parts = replace(parts, query=query, fold=between - query)
     note = "" if inference.note == _SAME_DIFFERENCE else inference.note
     return replace(
         inference,

@@ -19,15 +19,15 @@ from ltrbench.statistics.paired import Differing, excludes
 from ltrbench.statistics.repeated import (
     SharedVariance,
     VarianceParts,
-    quantile_of,
-    shared_variance,
+    shared_variances,
     with_shared_variance,
 )
 from results.calibration.rates import RateRow, Tables, rates
 from results.calibration.two_way import Simulation
 
 FAMILIES_OVER_FOLDS = "Families of methods over folds: false claims at 5 %, and differences found"
-SHARED, OWN, POOLED = "shared variance", "variance of each pair", "pooled variance only"
+SHARED, OWN = "shared variance", "variance of each pair"
+LARGER = "max of pair and mean"
 TO_BASELINE = "to a baseline, "
 FOUND = "found, "
 WIDTH = "width, of 100 % before"
@@ -130,7 +130,7 @@ def family_rates(draws: Iterable[Means], test_share: float, difference: float) -
                 widths[name] += sum(interval.high - interval.low for interval in everyone[name] if interval)
             yield {
                 **{name: any(map(excludes, intervals)) for name, intervals in everyone.items()},
-                **{TO_BASELINE + name: any(map(excludes, to_first[name])) for name in widths},
+                **{TO_BASELINE + name: any(map(excludes, to_first[name])) for name in everyone},
                 **{FOUND + name: excludes(everyone[name][0], -difference) for name in widths},
             }
 
@@ -142,19 +142,18 @@ def _intervals(
 ) -> dict[str, list[Interval | None]]:
     """Returns name of the procedure -> intervals of the pairs, as a comparison computes them."""
     num_folds, level = means.shape[1], LEVEL / len(pairs)
-    shared = SharedVariance(shared_variance(means), len(means), len(pairs))
-    single = [
-        fold_replicates([_fold(x) for x in means[a] - means[b]], [0] * num_folds, test_share)
-        for a, b in pairs
-    ]
-    sharing = [with_shared_variance(inference, shared, test_share) for inference in single]
-    quantile = quantile_of(sharing[0].degrees[0][1], level, shared)
-    half = quantile * np.sqrt((1 / num_folds + test_share) * shared.variance)
-    return {
-        SHARED: [inference.interval(level) for inference in sharing],
-        OWN: [inference.interval(level) for inference in single],
-        POOLED: [Interval(item.difference - half, item.difference + half, POOLED) for item in single],
-    }
+    variances = shared_variances(means)
+    mean = (means - means.mean(axis=0)).var(axis=1, ddof=1).sum() * 2 / (len(means) - 1)
+    intervals: dict[str, list[Interval | None]] = {SHARED: [], OWN: [], LARGER: []}
+    for a, b in pairs:
+        differences = means[a] - means[b]
+        single = fold_replicates([_fold(value) for value in differences], [0] * num_folds, test_share)
+        of_procedure = {SHARED: variances[a] + variances[b], LARGER: max(mean, differences.var(ddof=1))}
+        intervals[OWN].append(single.interval(level))
+        for name, variance in of_procedure.items():
+            shared = SharedVariance(float(variance), len(means), len(pairs))
+            intervals[name].append(with_shared_variance(single, shared, test_share).interval(level))
+    return intervals
 
 
 def _fold(difference: float) -> Inference:

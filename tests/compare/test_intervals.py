@@ -84,15 +84,19 @@ def crossed(factor: float) -> Half:
 def over_folds(models: Models, a: str, b: str, variance: float | None = None) -> float:
     """Standard error of Nadeau and Bengio (2003), and the variance of seeds within folds."""
     number = len(models[a])
-    first, second = (np.array([fold.mean() for fold in models[label]]) for label in (a, b))
-    own = np.var(first - second, ddof=1)
+    if variance is None:
+        variance = float(np.var(means_of(models, a) - means_of(models, b), ddof=1))
     within = sum(
         np.var(fold.mean(axis=1), ddof=1) / len(fold)
         for label in (a, b)
         for fold in models[label]
         if len(fold) > 1
     )
-    return float(np.sqrt((1 / number + TEST / TRAIN) * max(own, variance or 0) + within / number**2))
+    return float(np.sqrt((1 / number + TEST / TRAIN) * variance + within / number**2))
+
+
+def means_of(models: Models, label: str) -> Values:
+    return np.array([fold.mean() for fold in models[label]])
 
 
 def corrected(num_pairs: int) -> Half:
@@ -100,18 +104,26 @@ def corrected(num_pairs: int) -> Half:
 
 
 def shared(num_pairs: int, num_sharing: int) -> Half:
-    """The larger of the variance of the pair and the mean of the variances of all pairs of the pool."""
+    """Variances of Grubbs (1948), from the variances of all pairs of the pool, and the quantile of Tukey."""
 
     def half(models: Models, a: str, b: str) -> float:
         if "random" in (a, b):
             return corrected(num_pairs)(models, a, b)
-        of_pool = [values for name, values in models.items() if name != "random"]
-        pool = [np.array([fold.mean() for fold in values]) for values in of_pool]
-        pooled = np.mean([np.var(x - y, ddof=1) for x, y in itertools.combinations(pool, 2)])
-        degrees = (len(pool) - 1) * (len(pool[0]) - 1)
+        pool = [label for label in models if label != "random"]
+        of_pairs = {
+            frozenset(pair): np.var(means_of(models, pair[0]) - means_of(models, pair[1]), ddof=1)
+            for pair in itertools.combinations(pool, 2)
+        }
+        total = sum(of_pairs.values()) / (len(pool) - 1)
+        least = total / len(pool)
+        variance = sum(
+            max(least, (sum(of_pairs[pair] for pair in of_pairs if label in pair) - total) / (len(pool) - 2))
+            for label in (a, b)
+        )
+        degrees = (len(pool) - 1) * (len(models[a]) - 1)
         level = 0.05 * num_sharing / num_pairs
         quantile = min(tukey(len(pool), degrees, level), t_of(degrees, 0.05 / num_pairs))
-        return quantile * over_folds(models, a, b, float(pooled))
+        return quantile * over_folds(models, a, b, float(variance))
 
     return half
 

@@ -24,7 +24,7 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.paired import Differing
 from ltrbench.statistics.planning import design_of_folds, design_of_replicates
-from ltrbench.statistics.repeated import SharedVariance, VarianceParts, shared_variance, with_shared_variance
+from ltrbench.statistics.repeated import SharedVariance, VarianceParts, shared_variances, with_shared_variance
 
 DRAWS = 2000
 
@@ -126,7 +126,7 @@ LEVEL_OF_PAIR = LEVEL / 2 / PAIRS  # of the second look
 def over_folds(values: NDArray[np.float64]) -> Inference:
     """Inference of the first model minus the second from values (M, J), with the shared variance."""
     folds = [of_fold(difference) for difference in values[0] - values[1]]
-    shared = SharedVariance(shared_variance(values), MODELS, PAIRS)
+    shared = SharedVariance(float(shared_variances(values)[:2].sum()), MODELS, PAIRS)
     return with_shared_variance(fold_replicates(folds, [0.0] * len(folds), TEST_SHARE), shared, TEST_SHARE)
 
 
