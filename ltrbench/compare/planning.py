@@ -137,8 +137,9 @@ def power_of(queries: PairedQueries, pair: Pair, settings: Settings, level: floa
     planned = PlannedPair(design, level / (1 + settings.level / LEVEL))
     needs: tuple[Need, ...] = ()
     if settings.detect is not None:
-        study = _cheapest(queries, [planned], settings.detect)
-        needs = (queries_needed(planned, settings.detect), *study.needs)
+        # More trainings change nothing in a claim about these trained models.
+        study = () if pair.inference is None else _cheapest(queries, [planned], settings.detect).needs
+        needs = (queries_needed(planned, settings.detect), *study)
     return Power(detectable if detectable <= largest else None, settings.detect, needs, planned)
 
 
@@ -239,7 +240,7 @@ def _present(queries: PairedQueries) -> dict[str, int]:
     if queries.are_folds and None not in repeats:
         present[REPEATS] = len(repeats)
     num_trainings = max(len(of_cell.keys) for row in queries.trainings for of_cell in row)
-    is_resampled = queries.trainings[0][0].resample is not None
+    is_resampled = any(row[0].resample is not None for row in queries.trainings)
     if num_trainings > 1 and not (queries.are_folds and is_resampled):
         present[RESAMPLES if is_resampled else SEEDS] = num_trainings
     return present
