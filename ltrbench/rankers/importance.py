@@ -175,12 +175,10 @@ def importances(
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
     sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
-    kinds = [kind for kind in SHUFFLES if kind in settings.kinds]
-    if kinds:
-        sample = sample.in_memory(keep_sparse=True)
-        scores = ranker.predict(sample.features)
-    for kind in kinds:
-        values |= _permutation(kind, ranker, sample, scores, settings, seed)
+    for kind in SHUFFLES:
+        if kind in settings.kinds:
+            sample = sample.in_memory(keep_sparse=True)
+            values |= _permutation(kind, ranker, sample, settings, seed)
     if DROP_COLUMN in settings.kinds:
         falls = drop_column_falls(ranker, splits, settings)
         values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
@@ -232,24 +230,15 @@ SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_querie
 
 
 def _permutation(
-    kind: str,
-    ranker: Ranker,
-    test: RankingDataset,
-    scores: Scores,
-    settings: ImportanceSettings,
-    seed: int,
+    kind: str, ranker: Ranker, test: RankingDataset, settings: ImportanceSettings, seed: int
 ) -> dict[str, NDArray[np.float64]]:
-    """Returns the permutation importances under their kind, with their interval.
-
-    Args:
-        scores: (D,), scores of the test documents without shuffles.
-    """
+    """Returns the permutation importances under their kind, with their interval."""
     features = np.arange(test.num_features)
     if len(features) > MOST_LISTED:  # (F, Q) values would take gigabytes
         features = features[_used(ranker, len(features))]
     values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
     if features.size:
-        falls = permutation_falls(ranker, test, SHUFFLES[kind], settings, seed, scores, features)
+        falls = permutation_falls(ranker, test, SHUFFLES[kind], settings, seed, features)
         for name, each in _with_interval(kind, falls, test.query_weights).items():
             values[name][features] = each
     return values
@@ -261,16 +250,15 @@ def permutation_falls(
     shuffle: Shuffle,
     settings: ImportanceSettings,
     seed: int,
-    scores: Scores,
     features: NDArray[np.intp],
 ) -> Falls:
     """Computes the metric on the test set minus the metric with one of n features shuffled, averaged over
     repeats.
 
     Args:
-        scores: (D,), scores of the test documents without shuffles.
         features: (n,), columns of the features.
     """
+    scores = ranker.predict(test.features)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():

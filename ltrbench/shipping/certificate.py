@@ -456,13 +456,18 @@ def compare_scores(
         bounds: (D,), by how much rounding alone moves the converted scores.
         convention: convention of NDCG@10; None: without it.
     """
-    differences = difference_of(original, converted)
+    differences, metric = difference_of(original, converted), None
+    if convention is not None:
+        ranked = np.where(np.isnan(converted), -np.inf, converted)
+        evaluations = [evaluate(judgments, scores, [METRIC], convention) for scores in (original, ranked)]
+        mean, converted_mean = (evaluation.means[METRIC] for evaluation in evaluations)
+        metric = None if np.isnan(mean) else MetricLoss(mean, converted_mean, mean - converted_mean)
     comparison = RankingComparison(
         documents=judgments.num_documents,
         queries=judgments.num_queries,
         equal_scores=int((differences == 0).sum()),
         largest_difference=float(differences.max()),
-        metric=_metric_loss(judgments, original, converted, convention) if convention else None,
+        metric=metric,
     )
     for query, (start, stop) in enumerate(itertools.pairwise(judgments.query_start.tolist())):
         before, after = original[start:stop], converted[start:stop]
@@ -510,20 +515,6 @@ def _count_pairs(
         if wrong[i, j] and gap[i, j] > largest:
             largest, pair = float(gap[i, j]), (first + i, j)
     return pair
-
-
-def _metric_loss(
-    judgments: Judgments,
-    original: NDArray[np.float64],
-    converted: NDArray[np.float64],
-    convention: Convention,
-) -> MetricLoss | None:
-    """Returns NDCG@10 of both; None if no query counts."""
-    ranked = np.where(np.isnan(converted), -np.inf, converted)
-    before, after = (
-        evaluate(judgments, scores, [METRIC], convention).means[METRIC] for scores in (original, ranked)
-    )
-    return None if np.isnan(before) else MetricLoss(before, after, before - after)
 
 
 # ---- Probe rows on which the converted model has another score, by kind, with the first example.

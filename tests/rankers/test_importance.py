@@ -132,8 +132,7 @@ def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: R
 
 
 def falls_of(ranker: Ranker, test: RankingDataset, shuffle: Shuffle, seed: int) -> NDArray[np.float64]:
-    scores, features = ranker.predict(test.features), np.arange(test.num_features)
-    return permutation_falls(ranker, test, shuffle, SETTINGS, seed, scores, features)
+    return permutation_falls(ranker, test, shuffle, SETTINGS, seed, np.arange(test.num_features))
 
 
 def per_query(judged: RankingDataset, features: Features) -> NDArray[np.float64]:
