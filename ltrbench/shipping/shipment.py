@@ -387,7 +387,14 @@ def checked_rows(
     """
     chosen, features = _chosen(model, export, data)
     scores = predict(features) + export.offset if engine is None else engine.scores(features)
-    bounds = _roundings(model, export, engine, features, scores)
+    bounds: NDArray[np.floating[Any]]
+    if engine is not None and is_exact(model, engine):
+        # An ulp, for the decimal numbers of the answer.
+        bounds = np.spacing(np.abs(scores).astype(engine.score_dtype))
+    else:
+        dtype = "float32" if engine is None else engine.leaf_dtype or engine.score_dtype
+        original = model.scorer.score_dtype if isinstance(model.scorer, Ensemble) else "float64"
+        bounds = rounding_bounds(model, features, (original, dtype), export.offset)
     # Of very many features, a row has those that the model reads.
     many = model.num_features > MOST_LISTED
     columns = tuple(features_read(model.scorer) if many else range(model.num_features))
@@ -412,22 +419,6 @@ def checked_rows(
         if np.isfinite(score) and record["id"] not in left_out
     ]
     return {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": records}, requests
-
-
-def _roundings(
-    model: ShippedModel,
-    export: Export,
-    engine: Engine | None,
-    features: Features,
-    scores: NDArray[np.floating[Any]],
-) -> NDArray[np.float64]:
-    """Returns the (n,) largest differences from the answer of the engine: an ulp of its dtype for the decimal
-    numbers of the answer, if its scores are known to the last bit."""
-    if engine is not None and is_exact(model, engine):
-        return np.asarray(np.spacing(np.abs(scores).astype(engine.score_dtype)), dtype=np.float64)
-    dtype = "float32" if engine is None else engine.leaf_dtype or engine.score_dtype
-    original = model.scorer.score_dtype if isinstance(model.scorer, Ensemble) else "float64"
-    return rounding_bounds(model, features, (original, dtype), export.offset)
 
 
 def _chosen(
