@@ -150,7 +150,7 @@ def folds_section(shown: Shown) -> Section | None:
         TableColumn(f"P(within ±{rope:g})", share),
         TableColumn("P(above)", share),
     ]
-    parts = shown.pair_tables("Each pair alone", columns, _over_folds)
+    parts = shown.pair_tables("Each pair alone, not adjusted: only the claim counts", columns, _over_folds)
     return Section("folds", "Over folds", lead, parts, ("tests over folds",))
 
 
@@ -309,7 +309,7 @@ def conventions_section(shown: Shown) -> Section:
     lead = (
         f"The same scores under the {len(others)} other conventions that define {comparison.metric}. "
         f"Changes in the order of the models: {listed(orders or ['none'])}. Changes in the claims against "
-        f"{comparison.baseline}: {listed(claims or ['none'])}."
+        f"{comparison.baseline}: {listed(claims or ['none'])}. To claim them, compare with --convention."
     )
     return Section("conventions", "Under every convention", lead, parts, ("convention",))
 

@@ -6,6 +6,7 @@ The study uses the same code as a comparison, on data with a known true differen
     two_way          methods, with variation of training and of queries
     linear_learner   resampled training sets and folds, with a learner that is linear in its data
     families         several methods over folds, with a variance that they share
+    looks            several looks at the same runs
     rates            counts with upper bounds, and their tables
 """
 
@@ -23,7 +24,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.experiment import Study, publish_study
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
-from results.calibration import families, linear_learner, two_way
+from results.calibration import families, linear_learner, looks, two_way
 from results.calibration.rates import RateRow, Tables, recorded, rendered
 from results.calibration.trained_models import (
     DIFFERENCES,
@@ -85,6 +86,8 @@ class Calibration(Study):
         tables |= linear_learner.linear_learner_tables(simulation)
         log.info("calibration: families of methods over folds")
         tables |= families.family_tables(simulation)
+        log.info("calibration: several looks at the same runs")
+        tables |= looks.looks_tables(simulation)
         tables = self._of_trained_models(population(self.seed)) | tables
         how = (
             f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
