@@ -293,9 +293,7 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
     unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
     names = changed(ranker, ObjectiveOptions, PairOptions)
     lambdas = [name for name in names if name not in ("objective", "metric")]
-    trained_on = (
-        f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else str(ranker.objective)
-    )
+    trained_on = f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else ranker.objective
     is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
     sentences = {
         f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
@@ -466,10 +464,8 @@ class NativeRanker(NativeSettings):
             mirrored = self.position_bias_cost == "mirrored"
             norm = float(self.position_bias_norm)
             return UnbiasedPairs(train, objective_of(self), norm, mirrored, placement)
-        objective, learning_rate = (
-            prepare(train, objective_of(self), placement),
-            engine_settings(self).learning_rate,
-        )
+        objective = prepare(train, objective_of(self), placement)
+        learning_rate = engine_settings(self).learning_rate
         return AdditiveBias(objective, train, learning_rate, self.position_bias_l2, placement)
 
     def _model_to_continue(self, train: RankingDataset) -> Self | None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml  # type: ignore[import-untyped]
-from engine_cases import COMPILED
+from engine_cases import COMPILED, dataset, query
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
@@ -70,15 +70,13 @@ CASES = [pytest.param(name, objective, id=str(objective)) for name, objective in
 every_objective = pytest.mark.parametrize(("name", "objective"), CASES)
 
 
-def accepted_labels(objective: Objective, grades: NDArray[np.float64], query_start: NDArray[np.int64]) -> Any:
-    """Returns grades from 0 to 4, or the probabilities or binary labels that the objective needs instead."""
-    for labels in (grades, grades / 4, (grades > 1).astype(np.float64)):
-        try:
-            objective.check(labels, query_start)
-        except DataError:
-            continue
-        return labels
-    raise AssertionError(f"{objective} accepts none of the labels.")
+def with_accepted_labels(objective: Objective, data: RankingDataset) -> RankingDataset:
+    """Returns the data with grades from 0 to 4, or the probabilities that the objective needs instead."""
+    try:
+        objective.check(data.labels, data.query_start)
+    except DataError:
+        return replace(data, labels=data.labels / 4)
+    return data
 
 
 def made_up(
@@ -86,16 +84,10 @@ def made_up(
 ) -> tuple[RankingDataset, NDArray[np.float64]]:
     """Returns queries of 1 to 6 documents, with weights, and scores of which some are tied."""
     rng = np.random.default_rng(seed)
-    query_start = np.concatenate([[0], np.cumsum([1, *rng.integers(1, 7, 5)])])
-    num_documents = int(query_start[-1])
-    grades = rng.integers(0, 5, num_documents).astype(np.float64)
-    data = RankingDataset(
-        features=rng.normal(size=(num_documents, 3)).astype(np.float32),
-        labels=accepted_labels(objective, grades, query_start),
-        query_start=query_start,
-        query_weights=rng.uniform(0.5, 2.0, 6),
-    )
-    return data, np.round(rng.normal(size=num_documents) * spread, rng.integers(0, 3))
+    sizes = [1, *rng.integers(1, 7, 5)]
+    grades, features = rng.integers(0, 5, sum(sizes)), rng.normal(size=(sum(sizes), 3))
+    data = with_accepted_labels(objective, dataset(features, grades, sizes, rng.uniform(0.5, 2.0, 6)))
+    return data, np.round(rng.normal(size=sum(sizes)) * spread, rng.integers(0, 3))
 
 
 @pytest.mark.slow
@@ -199,8 +191,8 @@ def test_native_fits_saves_and_loads_every_objective(name: str, objective: Objec
 def test_trees_rank_documents_that_they_have_not_seen(name: str, objective: Objective) -> None:
     data = make_synthetic(num_queries=120, seed=1)
     train, test = data.take_queries(np.arange(80)), data.take_queries(np.arange(80, 120))
-    train = replace(train, labels=accepted_labels(objective, train.labels, train.query_start))
-    trained = NativeRanker(objective=objective, num_trees=20).fit(train).predict(test.features)
+    ranker = NativeRanker(objective=objective, num_trees=20).fit(with_accepted_labels(objective, train))
+    trained = ranker.predict(test.features)
     untrained = np.random.default_rng(0).random(test.num_documents)
     before, after = (evaluate(test, scores, ["ndcg@10"]).means["ndcg@10"] for scores in (untrained, trained))
     assert after > before + 0.2  # measured: from 0.25 to between 0.55 and 0.64
@@ -229,27 +221,16 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
             return computed
 
     rng = np.random.default_rng(0)
-    features = rng.integers(0, 2, (200, 3)).astype(np.float32)  # so that all choose the same bins
-    data = RankingDataset(
-        features=features,
-        labels=rng.integers(0, 2, 200) + features.sum(axis=1),
-        query_start=np.arange(0, 201, 10),
-        query_weights=rng.uniform(0.5, 2.0, 20),
-    )
-    shared: dict[str, Any] = {
-        "num_trees": 2,
-        "num_leaves": 4,
-        "l2": 1.0,
-        "min_sum_hessian": 1e-3,
-        "seed": 3,
-        "learning_rate": 0.5,
-    }
+    features = rng.integers(0, 2, (200, 3))  # so that all choose the same bins
+    labels = rng.integers(0, 2, 200) + features.sum(axis=1)
+    data = dataset(features, labels, [10] * 20, rng.uniform(0.5, 2.0, 20))
+    shared: dict[str, Any] = {"num_trees": 2, "num_leaves": 4, "l2": 1.0, "learning_rate": 0.5, "seed": 3}
     every = []
     for kind in (NativeRanker, LightGBMRanker, XGBoostRanker):
         min_docs: dict[str, Any] = {} if kind is XGBoostRanker else {"min_docs_in_leaf": 1}
         ranker = kind(objective=Noisy(beta=2.0), **shared, **min_docs)
         seen.clear()
-        scores = ranker.fit(data).predict(features)
+        scores = ranker.fit(data).predict(data.features)
         every.append((*seen, scores))
         assert ranker.seed_matters(len(features))
     for first, second, scores in every[1:]:
@@ -274,11 +255,8 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
         def gradients(self, scores: Any, data: ObjectiveData, seed: int) -> Any:
             return computed(len(scores))
 
-    data = RankingDataset(
-        features=np.eye(20, 3, dtype=np.float32), labels=np.ones(20), query_start=np.array([0, 20])
-    )
     with pytest.raises(ConfigError, match=naming("Wrong", *named)):
-        NativeRanker(objective=Wrong(), num_trees=1).fit(data)
+        NativeRanker(objective=Wrong(), num_trees=1).fit(query([1.0] * 20))
 
 
 @pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])
@@ -303,17 +281,10 @@ def test_settings_of_pairs_are_refused_with_another_objective(settings: dict[str
 def test_three_trees_agree_with_catboost(loss: str, objective: Objective, query_weights: list[float]) -> None:
     catboost = pytest.importorskip("catboost")
     features = np.array([[int(bit) for bit in f"{number:03b}"] for number in (0, 2, 4, 6, 1, 5, 7, 7)])
-    grades, query_start = np.array([0.0, 2.0, 1.0, 0.0, 3.0, 0.0, 1.0, 2.0]), np.array([0, 3, 4, 8])
-    data = RankingDataset(
-        features=features.astype(np.float32),
-        labels=accepted_labels(objective, grades, query_start),
-        query_start=query_start,
-        query_weights=np.array(query_weights),
-    )
-    weights = data.weight_of_document
-    pool = catboost.Pool(
-        data.features, data.labels, group_id=data.query_of_document, group_weight=weights, weight=None
-    )
+    grades = np.array([0, 2, 1, 0, 3, 0, 1, 2])
+    data = with_accepted_labels(objective, dataset(features, grades, [3, 1, 4], np.array(query_weights)))
+    groups = {"group_id": data.query_of_document, "group_weight": data.weight_of_document}
+    pool = catboost.Pool(data.features, data.labels, **groups)
     plain = {
         **{"loss_function": loss, "iterations": 3, "depth": 3, "learning_rate": 1, "l2_leaf_reg": 0},
         **{"boosting_type": "Plain", "bootstrap_type": "No", "random_strength": 0, "thread_count": 1},
