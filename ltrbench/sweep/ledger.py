@@ -161,9 +161,9 @@ def compare_sweeps(
     return [with_level(item, {}, level, notes) for item in comparisons] if notes else comparisons
 
 
-def _left_out(comparison: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]) -> dict[str, str]:
+def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]) -> dict[str, str]:
     """Returns label of a row -> which of its planned trainings are not compared."""
-    label_of = {run.path.resolve(): row.label for row in comparison.rows for run in row.runs}
+    label_of = {run.path.resolve(): row.label for row in item.rows for run in row.runs}
     rows: dict[str, list[str]] = {}
     for paths in grouped(jobs, lambda path: _row(jobs[path])).values():
         missing = [path for path in paths if path not in compared]
@@ -189,4 +189,4 @@ def _training(job: Job) -> list[str]:
 def _row(job: Job) -> str:
     """Returns the overrides that the trainings of a row have in common."""
     names = {line: line.lstrip("+").partition("=")[0] for line in of_job(job.overrides)}
-    return " ".join(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS))
+    return " ".join(sorted(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS)))
