@@ -33,6 +33,7 @@ from results.calibration_models.run import (
     CLAIMS,
     EXCHANGEABLE,
     EXCHANGEABLE_FOLDS,
+    FAMILIES,
     SAME_METHOD,
     Exchangeable,
     ExchangeableFamily,
@@ -212,6 +213,15 @@ def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() ->
     assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
     # docs/concepts/statistics.md warns of this.
     assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
+
+
+def test_the_committed_families_over_folds_hold_their_level_and_find_more_with_a_shared_variance() -> None:
+    exchangeable = rates_in(RESULTS / "calibration_models")[FAMILIES]
+    for row in [*of_methods(families.FAMILIES_OVER_FOLDS), *exchangeable]:
+        shared, own = families.SHARED, families.OWN
+        assert max(row[shared]["rate"], row[families.TO_BASELINE + shared]["rate"]) <= 0.06, row
+        if row["folds"] == "5":
+            assert row[families.FOUND + shared]["rate"] > row[families.FOUND + own]["rate"], row
 
 
 def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> None:
