@@ -166,18 +166,14 @@ def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[P
     label_of = {run.path.resolve(): row.label for row in item.rows for run in row.runs}
     rows: dict[str, list[str]] = {}
     for paths in grouped(jobs, lambda path: _row(jobs[path])).values():
-        missing = [path for path in paths if path not in compared]
+        missing = [_training(jobs[path]) for path in paths if path not in compared]
         if missing:
             common = set.intersection(*({*_training(jobs[path])} for path in paths))
-            words = [
-                ", ".join(word for word in _training(jobs[path]) if word not in common) for path in missing
-            ]
+            words = [", ".join(word for word in each if word not in common) for each in missing]
             which = "; ".join(words[:_MOST_SHOWN]) + "; ..." * (len(words) > _MOST_SHOWN)
             text = f"the table lacks {len(missing)} of {len(paths)} trainings of {{}} ({which})"
             rows.setdefault(text, []).extend(label_of[path] for path in paths if path in label_of)
-    return {
-        label: text.format(listed(sorted({*labels}))) for text, labels in rows.items() for label in labels
-    }
+    return {name: text.format(listed(sorted({*names}))) for text, names in rows.items() for name in names}
 
 
 def _training(job: Job) -> list[str]:
