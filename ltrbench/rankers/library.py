@@ -81,7 +81,7 @@ class LibraryRanker(BoostingRanker):
     """Name of the model file that `save` writes."""
     absent_value: ClassVar[float] = 0.0
     """Value that the library gives to the cells that a sparse row does not store."""
-    metric_names: ClassVar[str]
+    metric_names: ClassVar[str] = ""
     """The library's parameters of metrics, separated by blanks."""
     refused_names: ClassVar[Mapping[str, str]]
     """Further parameters that are not allowed in `extra`, separated by blanks -> remedy."""
@@ -210,9 +210,9 @@ class LibraryRanker(BoostingRanker):
                     f"name from the documentation of {self.library}, not an alias."
                 )
 
-    @abstractmethod
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         """Yields the refusals and cautions about a training set."""
+        yield from ()
 
     def _refused_labels(self, labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
         """Yields a refusal of the first wrong label, if any.
