@@ -19,7 +19,7 @@ import functools
 import io
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -338,11 +338,7 @@ class LightGBMRanker(LibraryRanker):
             )
 
     def fit_distributed(
-        self,
-        workers: FitsTogether,
-        train: PlacedShards,
-        valid: PlacedShards | None = None,
-        metrics: Sequence[str] = (),
+        self, workers: FitsTogether, train: PlacedShards, *_: object, **__: object
     ) -> FitCurve:
         check_threads(workers, self.num_threads)
         with self._refusing_extra():
