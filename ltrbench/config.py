@@ -154,7 +154,7 @@ def build_experiment(
                 "(for the publisher's folds use data.fold=1,2,3,4,5 -m), or read your files with data=letor "
                 "or data=table."
             )
-    _check_repeats(settings, str(choices["data"]))
+    _check_repeats(settings, str(choices.get("data")))
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
