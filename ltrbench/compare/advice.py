@@ -46,7 +46,7 @@ _METHODS = {
     "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries",
     "resampled-t": "Student's t over resampled training sets and queries",
     "corrected-t": "corrected resampled t over folds",
-    "shared-corrected-t": "corrected resampled t over folds, with a variance that the models share",
+    "shared-corrected-t": "corrected resampled t over folds, with variances estimated from all models",
 }
 
 _ENOUGH = 10
