@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
+from ltrbench.compilation import kernel
 from ltrbench.errors import ConfigError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdaloss import check_gains, discount, normalised_gains, num_paired
-from ltrbench.native.objectives.lambdas import exponentials, gather, order_of, rebased
+from ltrbench.native.objectives.lambdaloss import FAR, check_gains, discount, exponentials, normalised_gains
 from ltrbench.native.objectives.pairs import logistic
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.settings import setting
@@ -76,25 +76,32 @@ def _discounts(longest: int) -> Values:
 def _approx_ndcg(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
-    order, n, (t, discounts) = order_of(s), len(s), settings
-    gain = gather(weights * normalised_gains(labels, discounts), order)
-    s = gather(s, order)
-    r, last = np.ones(n), num_paired(gain)
-    base, e = 0, exponentials(s, s[0], 1.0 / t)
-    for i in range(last):
-        base, e = rebased(s, i, 1.0 / t, base, e)
-        for j in range(i + 1, n if gain[i] > 0.0 else last):
-            q = e[j] / (e[i] + e[j])
-            r[i] += q
-            r[j] += 1.0 - q
+    n, (t, discounts) = len(s), settings
+    x, gain, r = s / t, weights * normalised_gains(labels, discounts), np.full(n, 0.5)
+    e, is_far = exponentials(x, x.max()), x.max() - x.min() > FAR
+    for j in range(n):
+        if is_far:
+            e = exponentials(x, x[j])
+        _add_counts(e[j], e, r)
     c = gain / (np.log(2.0) * (1.0 + r) * np.log2(1.0 + r) ** 2)
-    base, e = 0, exponentials(s, s[0], 1.0 / t)
-    for i in range(last):
-        base, e = rebased(s, i, 1.0 / t, base, e)
-        for j in range(i + 1, n if gain[i] > 0.0 else last):
-            q = e[j] / (e[i] + e[j])
-            slope = (c[j] - c[i]) * q * (1.0 - q) / t
-            g[order[i]] += slope
-            g[order[j]] -= slope
-            h[order[i]] += abs(slope) / t
-            h[order[j]] += abs(slope) / t
+    for j in range(n):
+        if is_far:
+            e = exponentials(x, x[j])
+        _add_slopes(c[j], e[j], c, e, t, g, h)
+
+
+@kernel
+def _add_counts(e_j: float, e: Values, r: Values) -> None:
+    """Adds q_ij to the ranks of all documents i."""
+    for i in range(len(r)):
+        r[i] += e_j / (e[i] + e_j)
+
+
+@kernel
+def _add_slopes(c_j: float, e_j: float, c: Values, e: Values, t: float, g: Values, h: Values) -> None:
+    """Adds the terms of document j to the gradients and hessians of all documents i."""
+    for i in range(len(g)):
+        inverse = 1.0 / (e[i] + e_j)
+        slope = (c_j - c[i]) * (e[i] * inverse) * (e_j * inverse) / t
+        g[i] += slope
+        h[i] += abs(slope) / t

@@ -41,7 +41,7 @@ from ltrbench.errors import require_choice
 from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdas import exponentials, gather, order_of, rebased
+from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.settings import check_effects, setting
@@ -53,6 +53,9 @@ WEIGHTINGS = {
     "allrank": ("ndcg2", "ndcg2++", "ndcg1", "lambdarank", "ranknet"),
 }
 """Variant -> weightings that its library has."""
+
+FAR = 300.0
+"""Difference of scores, times sigma, from which exponentials need a base near each document."""
 
 
 @dataclass(kw_only=True)
@@ -126,6 +129,7 @@ class LambdaLoss(Objective):
         """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
         cutoff, d = self.truncation or longest, discount(np.arange(longest + 1) + 1.0)
         u, at_rank, of_lower = np.append(0.0, d[:-1] - d[1:]), d[:-1].copy(), np.ones(longest)
+        u = np.append(u[:0:-1], u)  # distances from -longest to longest
         of_u, of_v, c, num_upper = 1.0, 0.0, 0.0, longest
         if self.variant == "tf_ranking":
             of_u, of_v, num_upper = 1.0 - self.smooth_fraction, self.smooth_fraction, cutoff
@@ -172,34 +176,73 @@ def num_paired(gain: Values) -> int:
     return n
 
 
+@kernel
+def exponentials(s: Values, base: float) -> Values:
+    """Returns exp(s - base), between exp(-300) and exp(300), whose products do not overflow."""
+    return np.exp(np.minimum(np.maximum(s - base, -FAR), FAR))
+
+
 @for_each_query
 def _lambdaloss(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
-    sigma, c, kind, num_upper, ideal, by_distance, by_rank, of_lower = settings
-    order, n = order_of(s), len(s)
+    sigma, c, kind, num_upper, ideal, by_distance, at_rank, of_lower = settings
+    order, n, num_lower = order_of(s), len(s), min(len(s), len(of_lower))
     gain, a = gather(normalised_gains(labels, ideal), order), gather(weights, order)
-    s = gather(s, order)
+    x, last, lower = sigma * gather(s, order), num_paired(gain), of_lower.copy()
+    value, delta, sums = a * gain * at_rank[:n], np.empty(n), np.zeros((2, n))
+    e, is_far = exponentials(x, x[0]), x[0] - x[n - 1] > FAR
+    for j in range(num_lower):
+        if is_far:
+            e = exponentials(x, x[j])
+        end = num_lower if j < num_upper else min(num_upper, num_lower)
+        end = end if gain[j] > 0.0 else min(end, last)
+        if kind == 1:
+            above, below = min(j, end), slice(j + 1, end)
+            _add_ordered_pairs(value[j], e[j], value[:above], e, sums[0], sums[1])
+            _add_ordered_pairs(value[j], e[j], value[below], e[below], sums[0, below], sums[1, below])
+            continue
+        if kind == 0:
+            lower[:j] = of_lower[j]
+            u = by_distance[len(by_distance) // 2 - j :]
+            _changes(gain[j], at_rank[j], gain[:end], at_rank, u, lower, delta)
+        else:
+            delta[:end] = np.sign(gain[:end] - gain[j])
+        _add_pairs(a[j], e[j], a, e, delta[:end], sums)
     factor = sigma * (c if c > 0.0 else n)
-    base, e = 0, exponentials(s, s[0], sigma)
-    num_lower, last = min(n, len(of_lower)), num_paired(gain)
-    for i in range(min(num_upper, num_lower, last)):
-        base, e = rebased(s, i, sigma, base, e)
-        g_i, h_i = 0.0, 0.0
-        for j in range(i + 1, num_lower if gain[i] > 0.0 else min(num_lower, last)):
-            if kind == 1:
-                up, down = gain[i] * by_rank[i], gain[j] * by_rank[j]
-            else:
-                change = gain[i] - gain[j]
-                if kind == 2:
-                    change = np.sign(change)
-                else:
-                    change *= (by_distance[j - i] + by_rank[i] - by_rank[j]) * of_lower[j]
-                up, down = max(change, 0.0), max(-change, 0.0)
-            up, down, p = factor * a[i] * up, factor * a[j] * down, e[j] / (e[i] + e[j])
-            push, curvature = up * p - down * (1.0 - p), sigma * (up + down) * p * (1.0 - p)
-            g_i, h_i = g_i + push, h_i + curvature
-            g[order[j]] += push
-            h[order[j]] += curvature
-        g[order[i]] -= g_i
-        h[order[i]] += h_i
+    for i in range(n):
+        g[order[i]], h[order[i]] = factor * sums[0, i], factor * sigma * sums[1, i]
+
+
+@kernel
+def _changes(
+    gain_j: float, at_j: float, gain: Values, at: Values, u: Values, lower: Values, delta: Values
+) -> None:
+    """Writes w of the pairs of rank j with each rank i; negative if j should be above i."""
+    for i in range(len(gain)):
+        delta[i] = (gain[i] - gain_j) * (u[i] + abs(at[i] - at_j)) * lower[i]
+
+
+@kernel
+def _add_pairs(a_j: float, e_j: float, a: Values, e: Values, delta: Values, sums: Values) -> None:
+    """Adds the pairs of rank j with each rank i to the gradients and hessians of i, without c and sigma.
+
+    Each pair is computed for both documents: there are no sums over ranks, which cannot be vectorised.
+    """
+    gradients, hessians = sums[0], sums[1]
+    for i in range(len(delta)):
+        inverse = 1.0 / (e[i] + e_j)
+        weighted = delta[i] * (a[i] if delta[i] > 0.0 else a_j)
+        gradients[i] -= weighted * (e_j if delta[i] > 0.0 else e[i]) * inverse
+        hessians[i] += abs(weighted) * (e[i] * inverse) * (e_j * inverse)
+
+
+@kernel
+def _add_ordered_pairs(
+    value_j: float, e_j: float, value: Values, e: Values, gradients: Values, hessians: Values
+) -> None:
+    """Adds the pairs (i, j) and (j, i) of NDCG-Loss1, as `_add_pairs` does."""
+    for i in range(len(value)):
+        inverse = 1.0 / (e[i] + e_j)
+        gradients[i] += (value_j * e[i] - value[i] * e_j) * inverse
+        hessians[i] += (value_j + value[i]) * (e[i] * inverse) * (e_j * inverse)

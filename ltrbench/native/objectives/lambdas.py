@@ -190,13 +190,15 @@ def _one_query(
     # The divisor of delta is offset + slope * distance: both cases without a branch.
     distances_count = settings.normalize_distance and s[0] != s[n - 1]
     offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
-    base, exp_s = 0, exponentials(s, s[0], sigma)
+    base, exp_s = 0, _exponentials(s, s[0], sigma)
     # Ranks from num_paired on have equal gains, usually 0: their pairs with each other are 0.
     num_paired = n
     while num_paired > 0 and gain[num_paired - 1] == gain[n - 1]:
         num_paired -= 1
     for i in range(min(settings.truncation, num_paired)):
-        base, exp_s = rebased(s, i, sigma, base, exp_s)
+        if sigma * (s[base] - s[i]) > 300.0:
+            # exp underflows at a distance of 745 from the base: rank i becomes the base for the ranks below.
+            base, exp_s = i, _exponentials(s, s[i], sigma)
         end = n
         if gain[i] == gain[n - 1]:
             # Whole groups of four, so that `_sum` adds in the same order.
@@ -280,23 +282,12 @@ def gather(values: Values, order: RankOrder) -> Values:
 
 
 @kernel
-def exponentials(scores: Values, base: float, sigma: float) -> Values:
+def _exponentials(scores: Values, base: float, sigma: float) -> Values:
     """Returns exp(sigma * (s_j - base)) of every rank j, at most 1."""
-    e = np.empty(len(scores))
+    exponentials = np.empty(len(scores))
     for j in range(len(scores)):
-        e[j] = np.exp(min(sigma * (scores[j] - base), 0.0))
-    return e
-
-
-@kernel
-def rebased(scores: Values, i: int, sigma: float, base: int, e: Values) -> tuple[int, Values]:
-    """Returns a base for rank i and the ranks below, and their exponentials.
-
-    exp underflows at a distance of 745 from the base: rank i then becomes the base.
-    """
-    if sigma * (scores[base] - scores[i]) > 300.0:
-        return i, exponentials(scores, scores[i], sigma)
-    return base, e
+        exponentials[j] = np.exp(min(sigma * (scores[j] - base), 0.0))
+    return exponentials
 
 
 @kernel
