@@ -29,7 +29,7 @@ from ltrbench.data.dataset import ROLES, Judgments
 from ltrbench.data.letor import document_id
 from ltrbench.data.tables import PARQUET, read_texts
 from ltrbench.errors import DataError
-from ltrbench.shapes import Scores
+from ltrbench.shapes import Indices, Scores, Values
 
 RUN_LINE = "query Q0 document rank score tag"
 QRELS_LINE = "query 0 document label"
@@ -81,7 +81,7 @@ def _format_error(location: str, columns: list[str], expected: str) -> DataError
 _ONE_SCORE = "one score per line, in the order of the data rows, without a header"
 
 
-def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
+def read_scores(path: str | Path, num_documents: int) -> Values:
     """Reads a score file with one number per line; higher scores rank earlier.
 
     Args:
@@ -110,7 +110,7 @@ def read_scores(path: str | Path, num_documents: int) -> NDArray[np.float64]:
     return scores
 
 
-def _scores_of_lines(rows: _Rows) -> NDArray[np.float64]:
+def _scores_of_lines(rows: _Rows) -> Values:
     scores = []
     for location, columns in rows:
         if len(columns) != 1:
@@ -278,9 +278,7 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
         yield f"{words[query]} 0 {document} {label}\n"
 
 
-def document_names(
-    judgments: Judgments, file_rows: NDArray[np.int64] | None = None
-) -> tuple[NDArray[np.str_], str]:
+def document_names(judgments: Judgments, file_rows: Indices | None = None) -> tuple[NDArray[np.str_], str]:
     """Returns the (D,) document names for TREC files: the ids, or else row numbers of the source, from 1.
 
     Row numbers follow the order of the split's files, so that they are the same in every run on these data.
@@ -398,7 +396,7 @@ class ScoreFile(ABC):
     queries: Collection[str]
 
     @abstractmethod
-    def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
+    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
         """Returns the scores of the documents.
 
         Args:
@@ -441,7 +439,7 @@ def read_score_file(path: Path) -> ScoreFile:
 class _ScoresOfRows(ScoreFile):
     scores: Scores
 
-    def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
+    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
         if len(self.scores) != judgments.num_documents:
             raise DataError(
                 f"{self.path}: the file has {len(self.scores)} scores, but {split} has "
@@ -456,7 +454,7 @@ class _ScoresOfRows(ScoreFile):
 class _ScoresOfLists(ScoreFile):
     scores: dict[str, list[float]]
 
-    def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
+    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
         # Grouping by query keeps the order of the rows within a query, so that file_rows is not needed.
         scores: list[float] = []
         for query, size in zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), strict=True):
@@ -478,7 +476,7 @@ class _ScoresOfDocuments(ScoreFile):
     run: TrecRun
     is_table: bool = False
 
-    def match(self, judgments: Judgments, file_rows: NDArray[np.int64] | None, split: str) -> Matched:
+    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
         names, ids = document_names(judgments, file_rows)[0], judgments.document_ids
         names = ids if self.is_table and ids is not None else names
         retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]

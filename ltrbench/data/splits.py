@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
 from ltrbench.data.features import CheckedFeatures, stacked
 from ltrbench.errors import DataError, require, require_choice
+from ltrbench.shapes import Indices
 
 log = logging.getLogger("ltrbench")
 
@@ -275,7 +276,7 @@ def _divided(
 
 def folds(
     dataset: RankingDataset, num_folds: int, seed: int, groups: Mapping[str, str] | None = None
-) -> list[NDArray[np.int64]]:
+) -> list[Indices]:
     """Partitions the queries into cross-validation folds whose sizes differ by at most one.
 
     Queries with identical judged lists are in the same fold and count once. With groups, the sizes are as
@@ -352,9 +353,7 @@ def check_no_shared_group(groups: Mapping[str, Mapping[str, str] | None]) -> Non
                 )
 
 
-def _shuffled_units(
-    dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None
-) -> list[NDArray[np.int64]]:
+def _shuffled_units(dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None) -> list[Indices]:
     """Returns the shuffled queries, with queries that stay together in one array.
 
     Near-duplicates are in the array of the first of them. The arrays of the others are empty, unless there
@@ -375,7 +374,7 @@ def _shuffled_units(
     return units if len(different) >= 0.9 * len(units) else different
 
 
-def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> NDArray[np.int64]:
+def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices:
     """Returns the (Q,) number of the unit of each query: the queries of a unit stay together.
 
     Queries with identical judged lists are in one unit, because they would leak across splits. So are
@@ -396,7 +395,7 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> NDArray
     ends = np.concatenate([near, np.stack([number_of_list, num_queries + number_of_group], axis=1)])
     edges = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(2 * num_queries, 2 * num_queries))
     _, component = connected_components(edges, directed=False)
-    units: NDArray[np.int64] = component[number_of_list]
+    units: Indices = component[number_of_list]
     return units
 
 
@@ -414,9 +413,9 @@ def _num_closest(sizes: Sequence[int], share: float) -> int:
     return int(np.argmin(np.abs(ends[:-1] - share * ends[-1]))) + 1
 
 
-def _deal_largest_first(units: Sequence[NDArray[np.int64]], num_folds: int) -> list[list[NDArray[np.int64]]]:
+def _deal_largest_first(units: Sequence[Indices], num_folds: int) -> list[list[Indices]]:
     """Deals units to folds, the largest first, each to the fold with the fewest queries."""
-    dealt: list[list[NDArray[np.int64]]] = [[] for _ in range(num_folds)]
+    dealt: list[list[Indices]] = [[] for _ in range(num_folds)]
     sizes = [0] * num_folds
     for unit in sorted(units, key=len, reverse=True):
         smallest = sizes.index(min(sizes))
@@ -437,7 +436,7 @@ def _check_share(share: float, name: str) -> None:
         )
 
 
-def near_duplicates(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:
+def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
     """Returns the (P, 2) pairs of queries that share most of their documents, up to rounding.
 
     A pair shares more than half of the different documents (`RankingDataset.rounded_keys`) of its shorter
@@ -468,7 +467,7 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:
     # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
     chances = 2 * np.log(len(sizes)) + num_shorter * np.log(2)
     is_near = (2 * num_shared.data > num_shorter) & (evidence.data > chances + np.log(1000))
-    near: NDArray[np.int64] = np.unique(pairs[is_near & (pairs[:, 0] < pairs[:, 1])], axis=0)
+    near: Indices = np.unique(pairs[is_near & (pairs[:, 0] < pairs[:, 1])], axis=0)
     return near
 
 
@@ -533,7 +532,7 @@ def _largest_per_query(ids: Sequence[str]) -> float:
     return max(map(int, ids)) / len(ids) if all(each.isdecimal() for each in ids) else np.inf
 
 
-def _keys_without_labels(dataset: RankingDataset, queries: NDArray[np.int64]) -> QueryKeys:
+def _keys_without_labels(dataset: RankingDataset, queries: Indices) -> QueryKeys:
     if not queries.size:
         return np.array([], dtype=np.str_)
     taken = dataset.take_queries(queries)
@@ -599,7 +598,7 @@ class TrainingResample:
         """Returns the number of documents in the resample of a training set."""
         return int(train.query_sizes[self._draw(train.num_queries)].sum())
 
-    def _draw(self, num_queries: int) -> NDArray[np.int64]:
+    def _draw(self, num_queries: int) -> Indices:
         """Returns the (n,) drawn query indices, ascending; a bootstrap has repeats."""
         rng = np.random.default_rng([self.seed, self.index])
         if self.kind == BOOTSTRAP:
@@ -608,7 +607,7 @@ class TrainingResample:
         return np.sort(rng.permutation(num_queries)[:num_drawn])
 
 
-def _distinct_ids(query_ids: NDArray[np.str_], queries: NDArray[np.int64]) -> NDArray[np.str_]:
+def _distinct_ids(query_ids: NDArray[np.str_], queries: Indices) -> NDArray[np.str_]:
     """Returns the (n,) ids of the drawn queries: the original id for the first copy, id#2 for the second, ...
 
     Args:

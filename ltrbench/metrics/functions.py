@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, require
 from ltrbench.metrics.conventions import Convention, Denominator, Ties
-from ltrbench.shapes import Labels, PerQuery, QueryStart, Scores
+from ltrbench.shapes import Indices, Labels, PerQuery, QueryStart, Scores, Values
 
 # ---- Ranking: the documents of every query in descending order of score, with runs of tied scores marked.
 #
@@ -51,9 +51,9 @@ class Ranking:
     """
 
     judgments: Judgments
-    order: NDArray[np.int64]
+    order: Indices
     position_start: QueryStart
-    tie_start: NDArray[np.int64]
+    tie_start: Indices
 
     @cached_property
     def labels(self) -> Labels:
@@ -71,7 +71,7 @@ class Ranking:
         return self.judgments.column(name)[self.order]
 
     @cached_property
-    def ranks(self) -> NDArray[np.int64]:
+    def ranks(self) -> Indices:
         """(P,), rank of each position in its query, from 0."""
         return _ranks(self.position_start)
 
@@ -80,21 +80,21 @@ class Ranking:
         return len(self.tie_start) < len(self.order)
 
     @cached_property
-    def tie_size(self) -> NDArray[np.int64]:
+    def tie_size(self) -> Indices:
         """(T,), number of documents in each run of tied scores."""
         return np.diff(np.append(self.tie_start, len(self.order)))
 
     @cached_property
-    def tie(self) -> NDArray[np.int64]:
+    def tie(self) -> Indices:
         """(P,), index of the run of tied scores that contains each position, from 0."""
         return np.repeat(np.arange(len(self.tie_start)), self.tie_size)
 
     @cached_property
-    def run_end(self) -> NDArray[np.int64]:
+    def run_end(self) -> Indices:
         """(P,), position after the end of the run that contains each position."""
         return (self.tie_start + self.tie_size)[self.tie]
 
-    def tie_mean(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+    def tie_mean(self, values: Values) -> Values:
         """Returns (P,) values, each replaced by the mean over its run of tied scores.
 
         This is the expected value at a position if all orders of tied documents are equally likely.
@@ -106,9 +106,7 @@ class Ranking:
 
         return run_means(values, self.tie_start)
 
-    def sum_first(
-        self, values: NDArray[np.float64], k: int | None, factors: NDArray[np.float64] | None = None
-    ) -> PerQuery:
+    def sum_first(self, values: Values, k: int | None, factors: Values | None = None) -> PerQuery:
         """Returns (Q,), the sum of the values over the first k ranks of each query; k=None: all ranks.
 
         Args:
@@ -122,9 +120,7 @@ def _numbers(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float64) if values.dtype.kind == "U" else values
 
 
-def first_of_queries(
-    values: NDArray[np.float64], start: QueryStart, k: int | None
-) -> tuple[NDArray[np.float64], QueryStart]:
+def first_of_queries(values: Values, start: QueryStart, k: int | None) -> tuple[Values, QueryStart]:
     """Returns the first k values of each query (None: all) and (Q + 1,), the start of each query in them."""
     sizes = np.diff(start)
     if k is None or k >= sizes.max():
@@ -135,16 +131,14 @@ def first_of_queries(
     return values[positions], kept_start
 
 
-def sum_queries(
-    values: NDArray[np.float64], start: QueryStart, factors: NDArray[np.float64] | None = None
-) -> PerQuery:
+def sum_queries(values: Values, start: QueryStart, factors: Values | None = None) -> PerQuery:
     """Returns (Q,), the sum of the values of each query, multiplied by `factors` by rank if given."""
     weighted = values if factors is None else values * factors[_ranks(start)]
     sums: PerQuery = np.add.reduceat(weighted, start[:-1])
     return sums
 
 
-def _ranks(start: QueryStart) -> NDArray[np.int64]:
+def _ranks(start: QueryStart) -> Indices:
     return np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
 
 
@@ -178,7 +172,7 @@ def rank(judgments: Judgments, scores: Scores, ties: Ties = Ties.EXPECTED, depth
     return Ranking(judgments, order, position_start, np.flatnonzero(starts_run))
 
 
-def _tied_first(judgments: Judgments, ties: Ties) -> NDArray[np.int64] | None:
+def _tied_first(judgments: Judgments, ties: Ties) -> Indices | None:
     """Returns (D,), the rows of each query in the order of the tie policy; None: in row order."""
     if ties in (Ties.EXPECTED, Ties.ROW_ORDER):
         return None
@@ -194,9 +188,7 @@ def _tied_first(judgments: Judgments, ties: Ties) -> NDArray[np.int64] | None:
     return _order(keys, judgments.query_start, LONGEST)[0]
 
 
-def _order(
-    keys: NDArray[np.float64], query_start: QueryStart, depth: int
-) -> tuple[NDArray[np.int64], QueryStart]:
+def _order(keys: Values, query_start: QueryStart, depth: int) -> tuple[Indices, QueryStart]:
     # Imported here because importing numba is slow and `--help` does not need it.
     from ltrbench.metrics.kernels import order_within_queries
 
@@ -508,12 +500,12 @@ BUILT_IN = tuple(METRICS)
 """Metrics of this file; plug-ins add theirs to `METRICS` later."""
 
 
-def _gains(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
+def _gains(ranking: Ranking, convention: Convention) -> Values:
     """(P,), G(l) at each position."""
     return convention.gain(ranking.labels)
 
 
-def _relevance(ranking: Ranking, convention: Convention) -> NDArray[np.float64]:
+def _relevance(ranking: Ranking, convention: Convention) -> Values:
     """(P,), rel at each position, 0 or 1."""
     return (ranking.labels >= convention.relevance_threshold).astype(np.float64)
 
@@ -528,7 +520,7 @@ def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:
     return judgments.remember(("num_relevant", threshold), compute)
 
 
-def _discounts(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+def _discounts(judgments: Judgments, convention: Convention) -> Values:
     """(largest query,), D(r) of each rank."""
     return convention.discount(np.arange(judgments.query_sizes.max()))
 
@@ -557,28 +549,28 @@ def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> 
     return np.where(_ideal_dcg(ranking, 1, convention) > 0, values, np.nan)
 
 
-def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> NDArray[np.float64]:
+def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> Values:
     """Returns the quotient; NaN if the denominator is 0, where the metric is not defined."""
     quotient = np.full(len(numerator), np.nan)
     np.divide(numerator, denominator, out=quotient, where=denominator > 0)
     return quotient
 
 
-def _before_run(ranking: Ranking, relevance: NDArray[np.float64]) -> NDArray[np.float64]:
+def _before_run(ranking: Ranking, relevance: Values) -> Values:
     """Returns (P,), the number of relevant documents of the query before the run of each position."""
     before = np.cumsum(relevance) - relevance
     first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
     before_query = before[ranking.position_start[:-1]]
-    counts: NDArray[np.float64] = before[first] - np.repeat(before_query, np.diff(ranking.position_start))
+    counts: Values = before[first] - np.repeat(before_query, np.diff(ranking.position_start))
     return counts
 
 
-def _share_in_order(counts: NDArray[np.float64]) -> PerQuery:
+def _share_in_order(counts: Values) -> PerQuery:
     right, wrong, tied_differing, _ = counts
     return _quotient(right + 0.5 * tied_differing, right + wrong + tied_differing)
 
 
-def _count_pairs(ranking: Ranking, grades: NDArray[np.int64], num_grades: int) -> NDArray[np.float64]:
+def _count_pairs(ranking: Ranking, grades: Indices, num_grades: int) -> Values:
     """Returns (4, Q): pairs ordered correctly, wrongly, tied with different grades, and all tied pairs.
 
     Args:
@@ -587,16 +579,16 @@ def _count_pairs(ranking: Ranking, grades: NDArray[np.int64], num_grades: int) -
     from ltrbench.metrics.kernels import count_pairs
 
     in_order = grades[ranking.order]
-    counts: NDArray[np.float64] = count_pairs(in_order, num_grades, ranking.run_end, ranking.position_start)
+    counts: Values = count_pairs(in_order, num_grades, ranking.run_end, ranking.position_start)
     return counts.T
 
 
-def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> NDArray[np.float64]:
+def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> Values:
     """Returns log C(n, k); log 0 if k > n."""
     # Imported here because SciPy takes twice as long to import as NumPy, and `--help` does not need it.
     from scipy.special import gammaln
 
     possible = k <= n
     n = np.where(possible, n, k)
-    value: NDArray[np.float64] = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    value: Values = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
     return np.where(possible, value, -np.inf)

@@ -34,7 +34,7 @@ from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.metrics.functions import BUILT_IN
 from ltrbench.rankers.base import Ranker, resolve_threads
-from ltrbench.shapes import PerQuery, Scores
+from ltrbench.shapes import PerQuery, Scores, Values
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
 WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
@@ -68,7 +68,7 @@ YARDSTICKS = ("random", "single_feature")
 """Models that are left out of comparisons of features: a random ranker uses no feature, and a
 single-feature ranker ignores all other features by design."""
 
-Falls = NDArray[np.float64]
+Falls = Values
 """(F, Q), decrease of a metric per feature and query; NaN for queries that the metric skips."""
 
 _GROUP_BYTES = 1 << 28
@@ -127,7 +127,7 @@ class Importances:
     """
 
     feature_names: tuple[str, ...]
-    values: Mapping[str, NDArray[np.float64]]
+    values: Mapping[str, Values]
     is_part: bool = False
 
     def __post_init__(self) -> None:
@@ -185,15 +185,13 @@ def importances(
     return Importances(splits.test.feature_names, values)
 
 
-def shares(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def shares(values: Values) -> Values:
     """Returns values as shares of their sum; values with a sum of 0 are returned unchanged."""
     total = values.sum()
     return values / total if total > 0 else values
 
 
-def _shap(
-    ranker: Ranker, test: RankingDataset, max_documents: int, seed: int
-) -> dict[str, NDArray[np.float64]]:
+def _shap(ranker: Ranker, test: RankingDataset, max_documents: int, seed: int) -> dict[str, Values]:
     """Returns the SHAP shares under their kind; empty if the ranker has no contributions."""
     rng = np.random.default_rng(seed)
     rows = rng.permutation(test.num_documents)[:max_documents]
@@ -231,7 +229,7 @@ SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_querie
 
 def _permutation(
     kind: str, ranker: Ranker, test: RankingDataset, settings: ImportanceSettings, seed: int
-) -> dict[str, NDArray[np.float64]]:
+) -> dict[str, Values]:
     """Returns the permutation importances under their kind, with their interval."""
     features = np.arange(test.num_features)
     if len(features) > MOST_LISTED:  # (F, Q) values would take gigabytes
@@ -367,9 +365,7 @@ def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:
     return evaluate(judged, scores, [metric]).per_query[metric]
 
 
-def _with_interval(
-    kind: str, falls: Falls, query_weights: NDArray[np.float64] | None
-) -> dict[str, NDArray[np.float64]]:
+def _with_interval(kind: str, falls: Falls, query_weights: Values | None) -> dict[str, Values]:
     """Returns the mean over the Q queries that count, and Student's 95 % interval: mean -+ t(Q - 1) SE.
 
     The interval is for this model on other queries of the same distribution. The repeats of a query are
@@ -407,7 +403,7 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
     names = runs[0].feature_names
     if any(run.feature_names != names for run in runs):
         return Importances((), {})
-    values: dict[str, NDArray[np.float64]] = {}
+    values: dict[str, Values] = {}
     for kind in runs[0].kinds:
         if all(kind in run.values and np.isfinite(run.values[kind]).all() for run in runs):
             values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
@@ -439,6 +435,6 @@ def _filled(part: Importances, index: Mapping[str, int]) -> Importances:
     return Importances(tuple(index), values, is_part=True)
 
 
-def _mean_of(runs: Sequence[Importances], kind: str) -> NDArray[np.float64]:
-    mean: NDArray[np.float64] = np.mean([run.values[kind] for run in runs], axis=0)
+def _mean_of(runs: Sequence[Importances], kind: str) -> Values:
+    mean: Values = np.mean([run.values[kind] for run in runs], axis=0)
     return mean
