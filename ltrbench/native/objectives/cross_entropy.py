@@ -38,21 +38,6 @@ EPSILON = 1e-15
 """LightGBM's kEpsilon: minimum of the sum of phi and of 1 - rho."""
 
 
-def reference_xendcg(labels: Labels, scores: Values, draws: Values) -> tuple[Values, Values]:
-    """Specification: returns the (n,) gradients and hessians of one query of weight 1."""
-    if len(labels) < 2:
-        return np.zeros(len(labels)), np.zeros(len(labels))
-    e = np.exp(scores - scores.max())
-    rho = e / e.sum()
-    rest = np.maximum(1.0 - rho, EPSILON)
-    phi = np.exp2(labels) - draws
-    a = rho - phi / max(phi.sum(), EPSILON)
-    b = a / rest
-    c = rho * (b.sum() - b)
-    d = c / rest
-    return a + c + rho * (d.sum() - d), rho * (1.0 - rho)
-
-
 @dataclass(kw_only=True)
 class CrossEntropy(Objective):
     """xendcg: cross entropy against randomised gains."""
