@@ -97,6 +97,7 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_read.py
 	$(BIN)/python tests/bench/bench_metrics.py
 	$(BIN)/python tests/bench/bench_statistics.py
+	$(BIN)/python tests/bench/bench_objectives.py
 	$(BIN)/python tests/bench/bench_start.py
 	$(BIN)/python tests/bench/bench_check.py
 	$(BIN)/python tests/bench/bench_compare.py

@@ -292,13 +292,10 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
     (CAT, {"loss": "YetiRank", "sigma": 2.0}, ("sigma is 2.0", "set sigma=1.0", "loss to LambdaMart")),
     (CAT, {"subsample": 0.5, "bootstrap_type": "No"}, ("subsample is 0.5", "bootstrap_type to Bernoulli")),
     (CAT, {"leaf_estimation_method": "Gradient"}, ("leaf_estimation_method is Gradient", "loss=YetiRank")),
-    (CAT, {"mode": "PFound"}, ("mode is 'PFound'", "NDCG")),
     (CAT, {"noise": "Gaus"}, ("noise is 'Gaus'", "'Gauss'")),
-    (CAT, {"noise_power": 2.0}, ("noise_power is 2.0", "noise=Gumbel", "noise to Gauss")),
     (CAT, {"top": 3}, ("top is 3", "mode=Classic", "mode to DCG")),
     (CAT, {"mode": "NDCG", "top": 0}, ("top is 0", "at least 1")),
     (CAT, {"mode": "NDCG", "num_neighbors": 0}, ("num_neighbors is 0", "at least 1")),
-    (CAT, {"mode": "NDCG", "decay": 0.5}, ("decay is 0.5", "mode to Classic")),
     # CatBoost ends the process with a segmentation fault.
     (
         CAT,

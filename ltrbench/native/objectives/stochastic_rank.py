@@ -67,25 +67,18 @@ class StochasticRank(Objective):
 
 @for_each_query
 def _one_query(
-    scores: Values,
-    labels: Values,
-    weights: Values,
-    seed: int,
-    query: int,
-    settings: Any,
-    gradients: Values,
-    hessians: Values,
+    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
     is_exponential, is_ndcg, top, is_catboost, sigma, num_estimations, mu, nu, lambda_reg = settings
-    n = len(scores)
-    hessians[:] = weights
+    n = len(s)
+    h[:] = weights
     if n < 2:
         return
     gains, discounts = gains_and_discounts(labels, is_exponential, is_ndcg, top)
     # phi(x) = inverse / sqrt(pi) exp(-(inverse (x - m))^2), whose factor is in `steps`.
     inverse = np.sqrt((n - 1.0) / (2.0 * n)) / sigma
     steps = (discounts[:-1] - discounts[1:]) * (inverse / np.sqrt(np.pi) / num_estimations)
-    z, order = scores - sigma * mu * labels, np.empty(n, dtype=np.uint32)
+    z, order = s - sigma * mu * labels, np.empty(n, dtype=np.uint32)
     for estimation in range(num_estimations):
         noise = np.empty(n)
         for i in range(n):
@@ -101,9 +94,9 @@ def _one_query(
                 if gain[other] != gain[rank]:
                     distance = inverse * (x[other] - mean)
                     step = steps[other if other < rank else other - 1]
-                    gradients[i] -= (gain[rank] - gain[other]) * step * np.exp(-distance * distance)
-    gradients -= gradients.sum() / n
+                    g[i] -= (gain[rank] - gain[other]) * step * np.exp(-distance * distance)
+    g -= g.sum() / n
     if n > 2:
-        c = scores - scores.sum() / n
-        gradients -= lambda_reg * (gradients * c).sum() / (np.sqrt((c * c).sum()) + nu) ** 2 * c
-    gradients *= weights
+        c = s - s.sum() / n
+        g -= lambda_reg * (g * c).sum() / (np.sqrt((c * c).sum()) + nu) ** 2 * c
+    g *= weights

@@ -85,38 +85,48 @@ class YetiRank(Objective):
 
 @for_each_query
 def _one_query(
-    scores: Values,
-    labels: Values,
-    weights: Values,
-    seed: int,
-    query: int,
-    settings: Any,
-    gradients: Values,
-    hessians: Values,
+    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
     permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = settings
-    n, pairs = len(scores), (mode, neighbors, top, decay)
-    noisy, order = np.empty(n), np.empty(n, dtype=np.uint32)
+    n, pairs = len(s), (mode, neighbors, top, decay)
+    noisy, order, e = np.empty(n), np.empty(n, dtype=np.uint32), np.exp(s - s.max())
     dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
     for permutation in range(permutations):
-        for i in range(n):
-            index, order[i], noisy[i] = permutation * n + i, i, scores[i]
-            if is_gumbel:
-                u = draw(seed, query, index)
-                noisy[i] += np.log(u / (1.000001 - u))
-            else:
-                noisy[i] += power * draw_normal(seed, query, index)
+        first = permutation * n
+        if is_gumbel:
+            for i in range(n):
+                u = draw(seed, query, first + i)
+                noisy[i] = s[i] + np.log(u / (1.000001 - u))
+        else:
+            for i in range(n):
+                noisy[i] = s[i] + power * draw_normal(seed, query, first + i)
+        _put_in_buckets(noisy, order)
         sort_by_score(noisy, order)
-        _add_pairs(order, scores, labels, dcg, pairs, (gradients, hessians))
-    for i in range(n):
-        gradients[i] *= weights[i] / permutations
-        hessians[i] *= weights[i] / permutations
+        _add_pairs(order, (s, e), labels, dcg, pairs, (g, h))
+    g *= weights / permutations
+    h *= weights / permutations
 
 
 @kernel
-def _add_pairs(order: RankOrder, scores: Values, labels: Values, dcg: Any, pairs: Any, sums: Any) -> None:
+def _put_in_buckets(noisy: Values, order: RankOrder) -> None:
+    """Writes an order in which few documents have to move, because it has n buckets of scores."""
+    highest, spread = noisy.max(), noisy.max() - noisy.min()
+    scale = (len(noisy) - 1.0) / spread if spread > 0.0 else 0.0
+    buckets = ((highest - noisy) * scale).astype(np.uint32)
+    start = np.zeros(len(noisy) + 1, dtype=np.uint32)
+    for bucket in buckets:
+        start[bucket + 1] += 1
+    start = np.cumsum(start)
+    for i in range(len(noisy)):
+        order[start[buckets[i]]] = i
+        start[buckets[i]] += 1
+
+
+@kernel
+def _add_pairs(order: RankOrder, scores: Any, labels: Values, dcg: Any, pairs: Any, sums: Any) -> None:
     """Adds the pairs of one order to the gradients and hessians; ranks a and b start at 0."""
-    n, (mode, neighbors, top, decay), (gains, discounts), (gradients, hessians) = len(order), pairs, dcg, sums
+    n, (mode, neighbors, top, decay) = len(order), pairs
+    (gains, discounts), (g, h), (s, e) = dcg, sums, scores
     neighbors, reach = (1, 0.15) if mode == Mode.Classic else (neighbors, 1.0)
     for a in range(min(n, top)):
         i = order[a]
@@ -134,11 +144,13 @@ def _add_pairs(order: RankOrder, scores: Values, labels: Values, dcg: Any, pairs
                 elif mode != Mode.Classic:
                     weight = between if mode == Mode.MAP else 1.0 / (a + 1.0) - 1.0 / (b + 1.0)
                 hi, lo = (i, j) if y > labels[j] else (j, i)
-                p = 1.0 / (1.0 + np.exp(scores[hi] - scores[lo]))
-                gradients[hi] -= weight * p
-                gradients[lo] += weight * p
-                hessians[hi] += weight * p * (1.0 - p)
-                hessians[lo] += weight * p * (1.0 - p)
+                both = e[hi] + e[lo]
+                # A quotient of two exponentials, unless both are nearly 0.
+                p = e[lo] / both if both > 1e-290 else 1.0 / (1.0 + np.exp(s[hi] - s[lo]))
+                g[hi] -= weight * p
+                g[lo] += weight * p
+                h[hi] += weight * p * (1.0 - p)
+                h[lo] += weight * p * (1.0 - p)
             if mode == Mode.ERR:
                 between -= passed * labels[j] / (b + 1.0)
                 passed *= 1.0 - labels[j]
