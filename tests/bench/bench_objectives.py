@@ -14,6 +14,10 @@ from typing import Any
 from bench_fit import medians
 from bench_jobs import make_dataset, options
 
+from ltrbench.native.objectives.approx_ndcg import ApproxNDCG
+from ltrbench.native.objectives.lambdaloss import LambdaLoss
+from ltrbench.native.objectives.listmle import ListMLE
+from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_softmax import QuerySoftMax
 from ltrbench.native.objectives.stochastic_rank import StochasticRank
 from ltrbench.native.objectives.yetirank import YetiRank
@@ -30,6 +34,11 @@ def main() -> None:
         rankers[kind.__name__] = NativeRanker(**shared, objective=kind())
         theirs = CatBoostRanker(**shared, learning_rate=0.1, loss=kind.__name__)
         rankers[f"CatBoost {kind.__name__}"] = theirs
+    for objective in (
+        *(LambdaLoss(), LambdaLoss(variant="rax"), LambdaLoss(variant="allrank", weighting="ndcg1")),
+        *(ListNet(), ListNet(targets="labels"), ListMLE(), ApproxNDCG(temperature=0.1)),
+    ):
+        rankers[str(objective)] = NativeRanker(**shared, objective=objective)
     for ranker in rankers.values():
         ranker.fit(few)
     taken = medians({name: partial(ranker.fit, train) for name, ranker in rankers.items()}, arguments.repeats)
