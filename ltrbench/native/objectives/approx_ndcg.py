@@ -28,9 +28,9 @@ import numpy as np
 from ltrbench.compilation import kernel
 from ltrbench.errors import ConfigError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdaloss import FAR, check_gains, discount, exponentials, normalised_gains
+from ltrbench.native.objectives.lambdaloss import FAR, check_gains, discount, exponentials
 from ltrbench.native.objectives.pairs import logistic
-from ltrbench.native.objectives.query_kernels import for_each_query
+from ltrbench.native.objectives.query_kernels import for_each_query, gains_and_discounts
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
@@ -59,25 +59,21 @@ class ApproxNDCG(Objective):
         check_gains(labels, query_start)
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        longest = int(np.diff(data.query_start).max())
-        return _approx_ndcg(scores, data, seed, (float(self.temperature or 0.0), _discounts(longest)))
+        return _approx_ndcg(scores, data, seed, self.temperature)
 
     def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
         # q_ii is 1 / 2, but does not count.
         r = 0.5 + logistic(scores[:, None] - scores, 1.0 / (self.temperature or 0.0)).sum(axis=1)
-        return float(-(weights * normalised_gains(labels, _discounts(len(labels)))) @ discount(r))
-
-
-def _discounts(longest: int) -> Values:
-    return discount(np.arange(longest) + 1.0)
+        gains, _ = gains_and_discounts(labels, True, True, len(labels))
+        return float(-(weights * gains) @ discount(r))
 
 
 @for_each_query
 def _approx_ndcg(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
-    n, (t, discounts) = len(s), settings
-    x, gain, r = s / t, weights * normalised_gains(labels, discounts), np.full(n, 0.5)
+    n, t = len(s), settings
+    x, gain, r = s / t, weights * gains_and_discounts(labels, True, True, n)[0], np.full(n, 0.5)
     e, is_far = exponentials(x, x.max()), x.max() - x.min() > FAR
     for j in range(n):
         if is_far:

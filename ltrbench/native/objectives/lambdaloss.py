@@ -43,7 +43,7 @@ from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
-from ltrbench.native.objectives.query_kernels import for_each_query
+from ltrbench.native.objectives.query_kernels import for_each_query, gains_and_discounts
 from ltrbench.settings import check_effects, setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Scores, Values
 
@@ -90,11 +90,8 @@ class LambdaLoss(Objective):
         return _lambdaloss(scores, data, seed, self._by_ranks(int(np.diff(data.query_start).max())))
 
     def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
-        return self.fixed_loss(scores, weights[:, None] * self.pair_weights(labels, scores))
-
-    def fixed_loss(self, scores: Values, weights: Pairs) -> float:
-        """Returns the loss of one query with the fixed (n, n) c a_i w_ij, and so with fixed ranks."""
-        return float((weights * np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))).sum())
+        w = weights[:, None] * self.pair_weights(labels, scores)
+        return float((w * np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))).sum())
 
     def pair_weights(self, labels: Labels, scores: Scores) -> Pairs:
         """Returns the (n, n) c w_ij of one query: the specification of the kernel."""
@@ -106,7 +103,8 @@ class LambdaLoss(Objective):
         distance = np.maximum(np.abs(distance), 1.0)
         at_rank = discount(r) * ((r <= cutoff) | (self.variant != "tf_ranking"))
         u, v = discount(distance) - discount(distance + 1.0), np.abs(at_rank[:, None] - at_rank)
-        is_pair, gains = labels[:, None] > labels, normalised_gains(labels, self._ideal(n))
+        gains, _ = gains_and_discounts(labels, True, self.weighting != "dcg2", cutoff)
+        is_pair = labels[:, None] > labels
         change = is_pair * (gains[:, None] - gains)
         if self.variant == "tf_ranking":
             return np.asarray(n * change * ((1.0 - f) * u + f * v) * (upper <= cutoff))
@@ -120,10 +118,6 @@ class LambdaLoss(Objective):
             "ranknet": is_pair,
         }[self.weighting]
         return np.asarray(w * (lower <= cutoff) / np.log(2.0))
-
-    def _ideal(self, longest: int) -> Values:
-        """Returns D of each rank above T, which normalise gains; none if gains are not normalised."""
-        return discount(np.arange(longest) + 1.0)[: 0 if self.weighting == "dcg2" else self.truncation]
 
     def _by_ranks(self, longest: int) -> tuple[Any, ...]:
         """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
@@ -139,8 +133,9 @@ class LambdaLoss(Objective):
         else:
             c, of_lower = 1.0 / np.log(2.0), of_lower[:cutoff]
             of_u, of_v = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}.get(self.weighting, (0.0, 1.0))
-        kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)
-        return self.sigma, c, kind, num_upper, self._ideal(longest), of_u * u, of_v * at_rank, of_lower
+        kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)  # 0: changes of DCG
+        numbers = (self.sigma, c, kind, num_upper, self.weighting != "dcg2", cutoff)
+        return (*numbers, of_u * u, of_v * at_rank, of_lower)
 
 
 def check_gains(labels: Labels, query_start: QueryStart) -> None:
@@ -151,20 +146,6 @@ def check_gains(labels: Labels, query_start: QueryStart) -> None:
 def discount(ranks: Any) -> Values:
     """Returns D(r) of ranks that start at 1."""
     return np.asarray(1.0 / np.log2(1.0 + ranks))
-
-
-@kernel
-def normalised_gains(labels: Labels, ideal: Values) -> Values:
-    """Returns the (n,) G / max_dcg of one query, or G if no document is relevant or there are no discounts.
-
-    Args:
-        labels: (n,).
-        ideal: D of each rank that counts in max_dcg.
-    """
-    gains, order, max_dcg = np.exp2(labels) - 1.0, order_of(labels), 0.0
-    for i in range(min(len(labels), len(ideal))):
-        max_dcg += gains[order[i]] * ideal[i]
-    return gains / max_dcg if max_dcg > 0.0 else gains
 
 
 @kernel
@@ -186,9 +167,10 @@ def exponentials(s: Values, base: float) -> Values:
 def _lambdaloss(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
-    sigma, c, kind, num_upper, ideal, by_distance, at_rank, of_lower = settings
+    sigma, c, kind, num_upper, is_normalized, cutoff, by_distance, at_rank, of_lower = settings
     order, n, num_lower = order_of(s), len(s), min(len(s), len(of_lower))
-    gain, a = gather(normalised_gains(labels, ideal), order), gather(weights, order)
+    gains, _ = gains_and_discounts(labels, True, is_normalized, cutoff)
+    gain, a = gather(gains, order), gather(weights, order)
     x, last, lower = sigma * gather(s, order), num_paired(gain), of_lower.copy()
     value, delta, sums = a * gain * at_rank[:n], np.empty(n), np.zeros((2, n))
     e, is_far = exponentials(x, x[0]), x[0] - x[n - 1] > FAR

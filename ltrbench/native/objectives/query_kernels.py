@@ -25,7 +25,7 @@ import numpy as np
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.native.objectives.base import ObjectiveData
-from ltrbench.native.objectives.lambdas import sort_by_score
+from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.shapes import Gradients, Hessians, Values
 
 
@@ -82,9 +82,7 @@ def gains_and_discounts(
     discounts = 1.0 / np.log2(np.arange(len(labels)) + 2.0)
     discounts[top:] = 0.0
     if is_normalized:
-        order = np.arange(len(labels)).astype(np.uint32)
-        sort_by_score(gains, order)
-        best = (gains[order] * discounts).sum()
+        best = (gather(gains, order_of(gains)) * discounts).sum()
         if best > 0.0:
             gains /= best
     return gains, discounts
