@@ -89,20 +89,17 @@ def _one_query(
 ) -> None:
     permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = settings
     n, pairs = len(s), (mode, neighbors, top, decay)
-    noisy, order, e = np.empty(n), np.empty(n, dtype=np.uint32), np.exp(s - s.max())
+    noisy, order = np.empty(n), np.empty(n, dtype=np.uint32)
     dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
     for permutation in range(permutations):
         first = permutation * n
-        if is_gumbel:
-            for i in range(n):
-                u = draw(seed, query, first + i)
-                noisy[i] = s[i] + np.log(u / (1.000001 - u))
-        else:
-            for i in range(n):
-                noisy[i] = s[i] + power * draw_normal(seed, query, first + i)
+        for i in range(n):
+            u = draw(seed, query, first + i)
+            logistic = np.log(u / (1.000001 - u))
+            noisy[i] = s[i] + (logistic if is_gumbel else power * draw_normal(seed, query, first + i))
         _put_in_buckets(noisy, order)
         sort_by_score(noisy, order)
-        _add_pairs(order, (s, e), labels, dcg, pairs, (g, h))
+        _add_pairs(order, s, labels, dcg, pairs, (g, h))
     g *= weights / permutations
     h *= weights / permutations
 
@@ -123,10 +120,10 @@ def _put_in_buckets(noisy: Values, order: RankOrder) -> None:
 
 
 @kernel
-def _add_pairs(order: RankOrder, scores: Any, labels: Values, dcg: Any, pairs: Any, sums: Any) -> None:
+def _add_pairs(order: RankOrder, s: Values, labels: Values, dcg: Any, pairs: Any, sums: Any) -> None:
     """Adds the pairs of one order to the gradients and hessians; ranks a and b start at 0."""
     n, (mode, neighbors, top, decay) = len(order), pairs
-    (gains, discounts), (g, h), (s, e) = dcg, sums, scores
+    (gains, discounts), (g, h) = dcg, sums
     neighbors, reach = (1, 0.15) if mode == Mode.Classic else (neighbors, 1.0)
     for a in range(min(n, top)):
         i = order[a]
@@ -144,9 +141,7 @@ def _add_pairs(order: RankOrder, scores: Any, labels: Values, dcg: Any, pairs: A
                 elif mode != Mode.Classic:
                     weight = between if mode == Mode.MAP else 1.0 / (a + 1.0) - 1.0 / (b + 1.0)
                 hi, lo = (i, j) if y > labels[j] else (j, i)
-                both = e[hi] + e[lo]
-                # A quotient of two exponentials, unless both are nearly 0.
-                p = e[lo] / both if both > 1e-290 else 1.0 / (1.0 + np.exp(s[hi] - s[lo]))
+                p = 1.0 / (1.0 + np.exp(s[hi] - s[lo]))
                 g[hi] -= weight * p
                 g[lo] += weight * p
                 h[hi] += weight * p * (1.0 - p)
