@@ -91,7 +91,7 @@ def write(
         best_iteration=20,
         threads=2,
         commit="abc",
-        versions={"python": "3"},
+        versions={"numpy": "2.4.6", "python": "3.11.7"},
         machine={"cpu": "some", "cores": 2},
         overrides=(f"model={model}",),
         config=config,

@@ -565,7 +565,7 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
     scored, notes = {}, []
-    has_valid = "{split" in system.pattern and _has_valid(like) and system.file(like, "valid").exists()
+    has_valid = "{split}" in system.pattern and _has_valid(like) and system.file(like, "valid").exists()
     for split in ("test", "valid") if has_valid else ("test",):
         of_like, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
         file = read_score_file(path)
@@ -573,7 +573,8 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
             raise DataError(
                 f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
-                f"among them {name}. Write one file per set, with {{fold}}, {{data}} or {split} in its name."
+                f"among them {name}. Write one file per set, with {{data}}, {{fold}}, {{split_seed}} or "
+                "{split} in its name."
             )
         matched = file.match(of_like.judgments, of_like.file_rows, name)
         scored[split] = replace(of_like, scores=matched.scores)

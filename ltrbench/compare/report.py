@@ -176,7 +176,7 @@ def _environment(runs: Sequence[Run]) -> Section:
         "started": [" to ".join(dict.fromkeys([*started[:1], *started[-1:]]))],
     }
     packages = sorted({name for result in results for name in result.versions})
-    versions = {name: (result.versions.get(name) for result in results) for name in packages}
+    versions = {name: [result.versions.get(name) for result in results] for name in packages}
     columns = [TableColumn(header, left=True, sortable=False) for header in ("", "value in these runs")]
     tables = [
         Table(columns, [[name, _distinct(each)] for name, each in values.items()], caption, "compact")

@@ -17,6 +17,7 @@ from scipy import stats
 from toy_runs import judgments, mentions, write
 
 from ltrbench.compare import Settings, compare
+from ltrbench.compare.derived import Import, import_runs
 from ltrbench.compare.fairness import seen_by_choice
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import evaluate
@@ -112,6 +113,17 @@ def test_repeats_of_other_queries_or_of_other_files_are_not_mixed(tmp_path: Path
     another = repeated(tmp_path / "b", "native", (1,), train="b.txt")
     files = [*repeated(tmp_path / "b", "native", (0,)), *another]
     assert [table.data for table in compare(files)] == ["toy data.train=all.txt", "toy data.train=b.txt"]
+
+
+def test_scores_are_imported_for_each_fold_of_each_repeat(tmp_path: Path) -> None:
+    runs = repeated(tmp_path, "a", (0, 1))
+    for number, item in enumerate(runs):
+        scores = item.scored("test").scores + number
+        np.savetxt(tmp_path / f"{item.result.data['fold']}_{item.result.repeat}.txt", scores)
+    system = Import("production", str(tmp_path / "{fold}_{split_seed}.txt"))
+    imported = import_runs(system, runs, lambda run: pytest.fail("no model is imported"))
+    for number, (item, made) in enumerate(zip(runs, imported, strict=True)):
+        assert made.scored("test").scores.tolist() == (item.scored("test").scores + number).tolist()
 
 
 @pytest.mark.parametrize(

@@ -112,11 +112,12 @@ def test_no_id_stands_twice_and_every_reference_stays_in_the_page(page: str) -> 
     assert "https://" not in page
 
 
-def test_names_of_models_and_queries_are_text(page: str) -> None:
+def test_names_and_versions_are_text(page: str) -> None:
     reader = _Reader(page)
     text = "".join(reader.texts)
     assert HOSTILE_MODEL in text
     assert HOSTILE_QUERY in text
+    assert {"2.4.6", "3.11.7"} <= {*reader.texts}, "versions of NumPy and Python"
     assert reader.tags.count("script") == 1
     assert not {"img", "b"} & set(reader.tags)
 
