@@ -7,6 +7,10 @@ In reading order:
     query_*        objectives in this form
     yetirank       YetiRank and YetiLoss, with their specification
     stochastic_rank  smoothed DCG and NDCG
+    lambdaloss     LambdaLoss, by three formulas
+    listnet        ListNet and the softmax loss
+    listmle        ListMLE
+    approx_ndcg    ApproxNDCG
     cross_entropy  xendcg
     squared_error  mart
     lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; `prepare`, which
