@@ -98,6 +98,9 @@ def _stamp_with_imported(compiled: Any) -> None:
     imported = [_cache_file(other)._source_stamp for other in kernels if other.__module__ != module]
     cache_file = _cache_file(compiled)
     cache_file._source_stamp = (cache_file._source_stamp, *imported)
+    # numba reads the signatures of an index before it compares stamps, and fails if the class of an argument
+    # no longer exists. It compares versions before.
+    cache_file._version = (cache_file._version, cache_file._source_stamp)
 
 
 def _cache_file(compiled: Any) -> Any:

@@ -43,12 +43,15 @@ def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tm
         "@kernel\ndef g(x):\n    return f(x) + 1.0\n"
     )
     (tmp_path / "outer.py").write_text(
-        "from ltrbench.compilation import kernel\nfrom middle import g\n\n"
-        "@kernel\ndef h(x):\n    return 2.0 * g(x)\n\nprint(h(5.0))\n"
+        "import inner\nfrom ltrbench.compilation import kernel\nfrom middle import g\n\n"
+        "@kernel\ndef h(s):\n    return 2.0 * g(s.x)\n\nprint(h(inner.settings))\n"
     )
     for factor in (1.0, 3.0):
+        # The class of an argument has another name in the second round.
         (tmp_path / "inner.py").write_text(
-            f"from ltrbench.compilation import kernel\n\n@kernel\ndef f(x):\n    return {factor} * x\n"
+            "from typing import NamedTuple\nfrom ltrbench.compilation import kernel\n\n"
+            f"class Settings{factor:g}(NamedTuple):\n    x: float\n\nsettings = Settings{factor:g}(5.0)\n\n"
+            f"@kernel\ndef f(x):\n    return {factor} * x\n"
         )
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
         said = subprocess.check_output([sys.executable, "-m", "outer"], env=environment, text=True)
