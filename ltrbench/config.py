@@ -181,6 +181,7 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
     """Raises ConfigError if the folds of a cross-validation cannot be drawn again, or there are none."""
     repeats, data = settings.get("cv_repeats", 1), settings["data"]
     require("cv_repeats", repeats, at_least=1)
+    require("looks", settings.get("looks", 1), at_least=1)
     reason = {
         FORWARD: "cv_split is forward, and windows of time cannot be drawn again. Leave out cv_repeats",
         VALID: "cv_split is valid: its folds share one test set, which another data.split_seed would change. "

@@ -4,7 +4,7 @@ risk, conventions of other libraries, several data sets."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.advice import family_of
-from ltrbench.compare.cells import EvaluatedRow, PairedQueries, pair_queries
-from ltrbench.compare.comparison import Pair, against, decided, infer
+from ltrbench.compare.cells import PairedQueries
+from ltrbench.compare.comparison import Pair, against
 from ltrbench.compare.groups import CHOSEN, InSlice, across, interactions
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
 from ltrbench.compare.planning import Power
@@ -203,30 +203,25 @@ def _need(power: Power, kind: str) -> TableCell:
     return TableCell() if need is None else TableCell(need.high, str(need), f"now {need.present:,}")
 
 
-# ---- Section "Under every convention": means and claims of the same scores under each library's
-# convention.
+# ---- Section "Means under every convention": means of the same scores under each library's convention.
+#
+# It has no claims: a claim under another convention is a look of its own.
 
 _DECIMALS = 10
 """Means that are equal to this number of decimals are tied."""
 
-_DRAWS, _MOST_DRAWN = 2_000, 20_000_000
-"""Number of bootstrap draws under other conventions, and the maximum of draws times queries: about 0.3 s per
-convention. With 600 draws the width of an interval has an error of about 3 %."""
-
 
 @dataclass(frozen=True)
 class ConventionOutcome:
-    """Means and claims of the rows under one convention.
+    """Means of the rows under one convention.
 
     Attributes:
         means: Label -> mean; empty if the metric is not defined.
-        claims: Label -> claim against the baseline; empty if nothing is paired.
         reason: Why the metric is not defined; empty if it is.
     """
 
     convention: Convention
     means: Mapping[str, float | None]
-    claims: Mapping[str, str]
     reason: str = ""
 
     @property
@@ -235,16 +230,16 @@ class ConventionOutcome:
         means = {label: mean for label, mean in self.means.items() if mean is not None}
         return sorted(means, key=lambda label: -round(means[label], _DECIMALS))
 
-    def changed(self, reference: ConventionOutcome) -> list[str]:
-        """Returns the rows with another claim than under the convention of the comparison."""
-        return [label for label, claim in self.claims.items() if reference.claims.get(label, claim) != claim]
+    def difference(self, label: str, baseline: str) -> str:
+        """Returns the mean of a row minus that of the baseline as text; empty without one."""
+        mean, base = self.means.get(label), self.means.get(baseline)
+        return "" if label == baseline or mean is None or base is None else f"{mean - base:+.4f}"
 
 
 def outcomes(comparison: Comparison) -> list[ConventionOutcome]:
     """Returns the outcome under the convention of the comparison, then under every other preset."""
     means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
-    claims = {row.label: row.to_baseline.claim for row in comparison.rows if row.to_baseline is not None}
-    reference = ConventionOutcome(comparison.settings.convention, means, claims)
+    reference = ConventionOutcome(comparison.settings.convention, means)
     others = [preset for preset in PRESETS.values() if preset != comparison.settings.convention]
     return [reference, *(_outcome(comparison, preset) for preset in others)]
 
@@ -253,30 +248,12 @@ def _outcome(comparison: Comparison, convention: Convention) -> ConventionOutcom
     try:
         rows = [row.under(convention, [comparison.metric]) for row in comparison.rows]
     except (UndefinedMetricError, DataError) as error:
-        return ConventionOutcome(convention, {}, {}, str(error))
-    means = {row.label: row.mean(comparison.metric) for row in rows}
-    return ConventionOutcome(convention, means, _claims(comparison, rows))
-
-
-def _claims(comparison: Comparison, rows: Sequence[EvaluatedRow]) -> dict[str, str]:
-    """Returns label -> claim against the baseline, decided over the same family as in the comparison."""
-    labels = () if comparison.queries is None else comparison.queries.labels
-    queries = pair_queries([row for row in rows if row.label in labels], comparison.metric)
-    if queries is None or not comparison.family:
-        return {}
-    # A claim needs only the scope and the inference; p-values and power are left as they are.
-    family = [
-        replace(pair, scope=scope, inference=inference)
-        for pair in comparison.family
-        for scope, inference in [infer(queries, *map(queries.labels.index, (pair.a, pair.b)))]
-    ]
-    num_draws = min(comparison.settings.num_draws, _DRAWS, _MOST_DRAWN // queries.sample.num_queries + 1)
-    settings = replace(comparison.settings, num_draws=num_draws)
-    return {pair.a: pair.claim for pair in against(decided(family, queries, settings), comparison.baseline)}
+        return ConventionOutcome(convention, {}, str(error))
+    return ConventionOutcome(convention, {row.label: row.mean(comparison.metric) for row in rows})
 
 
 def conventions_section(shown: Shown) -> Section:
-    """Returns means and claims under every convention, and the properties of each convention."""
+    """Returns means and differences under every convention, and the properties of each convention."""
     comparison = shown.comparison
     every = outcomes(comparison)
     defined = [outcome for outcome in every if not outcome.reason]
@@ -287,8 +264,7 @@ def conventions_section(shown: Shown) -> Section:
         return TableCell(outcome.convention.name, note="of this comparison" * (outcome is reference))
 
     def mean(outcome: ConventionOutcome, label: str) -> TableCell:
-        emphasis = CHANGED if label in outcome.changed(reference) else ""
-        return TableCell(outcome.means.get(label), note=outcome.claims.get(label, ""), emphasis=emphasis)
+        return TableCell(outcome.means.get(label), note=outcome.difference(label, comparison.baseline))
 
     def order(outcome: ConventionOutcome) -> TableCell:
         if outcome.reason:
@@ -300,18 +276,17 @@ def conventions_section(shown: Shown) -> Section:
     rows: list[TableRow] = [
         [name(outcome), *(mean(outcome, label) for label in labels), order(outcome)] for outcome in every
     ]
-    caption = f"Mean {comparison.metric} and claims against {comparison.baseline} by convention"
+    caption = f"Mean {comparison.metric} and difference to {comparison.baseline} by convention"
     parts: list[View] = [Table(columns, rows, caption, "compact")]
     quirks = [f"{item.convention.name}: {quirk}" for item in defined for quirk in item.convention.quirks]
     parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
     orders = [item.convention.name for item in others if item.order != reference.order]
-    claims = [item.convention.name for item in others if item.changed(reference)]
     lead = (
         f"The same scores under the {len(others)} other conventions that define {comparison.metric}. "
-        f"Changes in the order of the models: {listed(orders or ['none'])}. Changes in the claims against "
-        f"{comparison.baseline}: {listed(claims or ['none'])}. To claim them, compare with --convention."
+        f"Changes in the order of the models: {listed(orders or ['none'])}. Nothing is claimed about these "
+        "differences: `compare --convention NAME` makes claims, as another look."
     )
-    return Section("conventions", "Under every convention", lead, parts, ("convention",))
+    return Section("conventions", "Means under every convention", lead, parts, ("convention",))
 
 
 # ---- Chapter over several data sets: means side by side, and tests over data sets.

@@ -169,6 +169,7 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_pa
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
         (["data=letor"], ("data.train", "data.train=VALUE")),
         (["progress=lots"], ("progress is 'lots'", "auto, plain, none")),
+        (["looks=0"], ("looks is 0", "at least 1")),
         (["model=random", "executor=inline,processes", "-m"], ("executor differs",)),
         (["model=random", "tracking=none,mlflow", "-m"], ("tracking differs",)),
         (
