@@ -189,7 +189,9 @@ def verdict(comparison: Comparison) -> str:
     if known:
         sentences.append(f"Undecided for this reason: {reasons}.")
     looks = [note.sentence for note in comparison.note_entries if note.term == "look"]
-    return " ".join(filter(None, [*looks, *sentences, about_tuning(comparison)]))
+    rope = comparison.settings.rope
+    region = "" if rope is None else f"Equivalent means within ±{rope:g}, set by --rope."
+    return " ".join(filter(None, [*looks, region, *sentences, about_tuning(comparison)]))
 
 
 def claim_with_scope(pair: Pair) -> str:

@@ -407,6 +407,15 @@ BEST = "best"
 same numbers chose it."""
 
 
+def percent(level: float) -> str:
+    """Returns an error level in percent.
+
+    >>> percent(0.05), percent(0.05 / 4), percent(0.05 / 6)
+    ('5 %', '1.25 %', '0.833 %')
+    """
+    return f"{100 * level:.3g} %"
+
+
 @dataclass(frozen=True)
 class Settings:
     """Settings of a comparison.
@@ -469,8 +478,8 @@ class Settings:
 
     @property
     def confidence(self) -> str:
-        """The confidence of the simultaneous intervals, such as "95 %"."""
-        return f"{100 * (1 - self.level):.3g} %"
+        """The confidence of the simultaneous intervals, such as "95 %", which is 100 % minus the level."""
+        return f"{100 - float(percent(self.level).split()[0]):g} %"
 
     @property
     def names_baseline(self) -> bool:

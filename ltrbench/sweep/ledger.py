@@ -1,13 +1,15 @@
 """The ledger of looks at a sweep, and comparisons of its runs at the level that follows from it.
 
 A look is a comparison that the command line prints, and in which a pair has an interval, so that a claim can
-follow. Many looks, in other metrics or with more seeds, lead to a claim by chance. Each look is therefore a
-line of looks.jsonl in the folder of the sweep, and the level of the claims falls with their number:
+follow. Many looks, in other metrics, of other models or with more seeds, lead to a claim by chance. Each look
+is therefore a line of looks.jsonl in the folder of the sweep, and the level of the claims falls with their
+number:
 
     level = LEVEL / max(k, N)
 
 for k distinct looks so far, and N looks declared in advance (`looks=N`, or `--looks N`). A repeated look is
-shown at the present level. Looks without a common scope are different questions, and do not count together.
+shown at the present level. Looks at different data sets, or without a common scope, are different questions,
+and do not count together: each Comparison is a look of its own, in the ledgers of the sweeps of its runs.
 docs/concepts/statistics.md has the measured rates of false claims.
 
 The pairs of a row carry no claim if the sweep has planned trainings of this row that are not compared: they
@@ -16,22 +18,24 @@ failed, have not finished, or were left out. With a reason for the selection, wh
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, flatten, grouped
-from ltrbench.compare.comparison import Comparison, compare, with_level
+from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, cell_of, first_by, flatten, grouped, percent
+from ltrbench.compare.comparison import Comparison, ModelRow, compare, with_level
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
-from ltrbench.runs.record import Run, of_job
+from ltrbench.runs.record import Run, first_word, of_job
 from ltrbench.statistics import LEVEL
-from ltrbench.sweep.plan import Job, read_plan, sweep_id
+from ltrbench.sweep.plan import Job, digest_of, read_plan, sweep_id
 from ltrbench.tables import listed
 from ltrbench.untrusted import read_bytes
 
@@ -44,20 +48,28 @@ _NUMBERS = ("replicates", "replicates.number")
 """Settings that differ between the trainings of a row if the sweep was extended."""
 
 _MOST_SHOWN = 3
-"""Maximum number of other looks, and of trainings, that a sentence lists."""
+"""Maximum number of other looks, of their models, and of trainings that a sentence lists."""
+
+_IDENTITY = ("metrics", "convention", "baseline", "ropes", "rows", "trainings", "left_out")
+"""The fields of a look that distinguish it from another look at the same data set."""
 
 
 class Look(TypedDict):
     """A comparison from which claims can follow: a line of the ledger.
 
-    `trainings` has each fold, split seed, resample and seed that the sweep has planned, such as "seed 1".
-    `left_out` says in words which trainings were left out for a stated reason. `scopes` does not distinguish
-    imported scores.
+    `ropes` has half the width of the region of equivalence of each metric. `rows` has the label of each
+    compared row, and a digest of its overrides or, for another system, of its scores. `trainings` has each
+    fold, split seed, resample and seed that the sweep has planned for these rows, such as "seed 1", and
+    `left_out` the trainings that were left out for a stated reason. `scopes` does not distinguish imported
+    scores. The first ledgers lack what is not required.
     """
 
+    data: NotRequired[str]
     metrics: list[str]
     convention: str
     baseline: str | None
+    ropes: NotRequired[dict[str, float]]
+    rows: NotRequired[dict[str, str]]
     trainings: list[str]
     left_out: list[str]
     scopes: list[str]
@@ -65,32 +77,47 @@ class Look(TypedDict):
     time: str
 
 
-def _described(look: Look) -> str:
-    """Returns a look in words, which are equal for equal looks."""
+def _identity(look: Look) -> str:
+    return digest_of([look.get(name) for name in _IDENTITY])
+
+
+def _shortened(items: Sequence[str], separator: str = "; ") -> str:
+    more = len(items) - _MOST_SHOWN
+    return separator.join([*items[:_MOST_SHOWN], *[f"and {more} more"] * (more > 0)])
+
+
+def _described(look: Look, other: Look) -> str:
+    """Returns a look in words, with its models and regions of equivalence if they differ from the other's."""
     counts = Counter(training.partition(" ")[0] for training in look["trainings"])
     factors = " x ".join(f"{count} {name}s" for name, count in counts.items() if count > 1)
     words = [listed(look["metrics"]), f"with {factors or '1 training'}"]
+    words += [f"of {_shortened([*look['rows']], ', ')}"] * (look["rows"] != other["rows"])
     words += [f"under {look['convention']}"] * (look["convention"] != DEFAULT.name)
     words += [f"against {look['baseline']}"] * (look["baseline"] is not None)
-    return " ".join([*words, *(f"({text})" for text in look["left_out"])])
+    ropes, of_other = ({*each["ropes"].values()} for each in (look, other))
+    words += [f"(equivalent: ±{', ±'.join(f'{rope:g}' for rope in sorted(ropes))})"] * (ropes != of_other)
+    words += [f"without {len(look['left_out'])} of the trainings"] * bool(look["left_out"])
+    return " ".join(words)
 
 
 def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
     """Returns the level of the claims of a look, and the sentence about it; empty at the level LEVEL.
 
     Args:
-        earlier: The looks in the ledger.
+        earlier: The looks in the ledger. What the first ledgers lack is taken to be that of `look`.
     """
-    related = [*(each for each in earlier if {*each["scopes"]} & {*look["scopes"]}), look]
-    others = [*dict.fromkeys(map(_described, sorted(related, key=lambda each: each["time"])))]
-    number, declared = others.index(_described(look)) + 1, max(each["declared"] for each in related)
-    total = max(len(others), declared)
-    others.remove(_described(look))
-    sentence = (
-        f"Look {number} of {total} at these runs (others: {'; '.join(others[-_MOST_SHOWN:]) or 'none yet'}): "
-        f"claims are at {100 * LEVEL / total:.2g} % instead of {100 * LEVEL:.2g} %."
-    )
-    return LEVEL / total, sentence * (total > 1)
+    complete: list[Look] = sorted(({**look, **each} for each in earlier), key=lambda each: each["time"])
+    linked = [old for old in complete if old["data"] == look["data"] and {*old["scopes"]} & {*look["scopes"]}]
+    known = first_by(linked, _identity)
+    others = [_described(each, look) for identity, each in known.items() if identity != _identity(look)]
+    number, listing = len(others) + 1, _shortened(others)
+    total = max(number, *(each["declared"] for each in (look, *linked)))
+    text = f"Look {number} of {total} at these runs (others: {listing or 'none yet'})"
+    if _identity(look) in known:
+        count = f"{number} of {total}" if total > number else f"{number}"
+        text = f"{count} looks at these runs so far (this one{' and ' * bool(others)}{listing})"
+    level = f"{percent(LEVEL / total)} instead of {percent(LEVEL)}"
+    return LEVEL / total, f"{text}: claims are at {level}." * (total > 1)
 
 
 def read_ledger(sweep: Path) -> list[Look]:
@@ -101,10 +128,16 @@ def read_ledger(sweep: Path) -> list[Look]:
     """
     path = sweep / LEDGER_FILE
     lines = read_bytes(path).splitlines() if path.exists() else []
-    try:
-        return [TypeAdapter(Look).validate_json(line) for line in lines]
-    except ValidationError as error:
-        raise ResultError(f"{path}: {error.errors()[0]['input']!r} is no look. Delete the line.") from None
+    looks: list[Look] = []
+    for line in lines:
+        try:
+            looks.append(TypeAdapter(Look).validate_json(line))
+        except ValidationError:
+            raise ResultError(
+                f"{path}, line {len(looks) + 1}: not a look. The file was changed by hand or cut off. "
+                f"Restore it from a copy, or move it away and count its looks with --looks {len(lines) + 1}."
+            ) from None
+    return looks
 
 
 def _record(look: Look, sweep: Path) -> list[str]:
@@ -134,23 +167,37 @@ def compare_sweeps(
     """
     comparisons = compare(runs, settings)
     compared = {run.path.resolve() for run in runs if run.result.is_compared and run.held is None}
-    sweeps = [*filter(sweep_id, sorted({folder for path in compared for folder in path.parents}))]
+    return [_as_look(item, compared, declared, selected) for item in comparisons]
+
+
+def _as_look(item: Comparison, compared: Collection[Path], declared: int, selected: str) -> Comparison:
+    """Returns a comparison at its level, and records it in the ledgers of the sweeps of its runs."""
+    paths = {run.path.resolve() for row in item.rows for run in row.runs}
+    sweeps = [*filter(sweep_id, sorted({folder for path in paths for folder in path.parents}))]
     planned = [(sweep, job) for sweep in sweeps for job in read_plan(sweep).jobs.values() if not job.is_trial]
     jobs = {(sweep / job.folder).resolve(): job for sweep, job in planned}
-    left_out = [_left_out(item, jobs, compared) for item in comparisons]
-    texts = sorted({text for of_data in left_out for text in of_data.values()}) if selected else []
+    # Trainings on another data set, and of a model that is not compared, do not matter.
+    rows = {_row(job) for path, job in jobs.items() if path in paths}
+    jobs = {path: job for path, job in jobs.items() if _row(job) in rows}
+    left_out = _left_out(item, jobs, compared)
+    texts = sorted({*left_out.values()}) if selected else []
     sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
-    if any(left_out) and not selected:
-        comparisons = [with_level(*each, LEVEL) for each in zip(comparisons, left_out, strict=True)]
-    scopes = {pair.scope.partition(",")[0] for item in comparisons for pair in item.claims if pair.interval}
-    first, level = comparisons[0], LEVEL
+    if left_out and not selected:
+        item = with_level(item, left_out, LEVEL)
+    scopes = {pair.scope.partition(",")[0] for pair in item.claims if pair.interval}
+    level = LEVEL
     if scopes:
+        ropes = {name: item.settings.rope_of(name) for name in sorted({item.metric, *item.declared})}
+        missing = [job for path, job in jobs.items() if path not in compared and selected]
         look: Look = {
-            "metrics": sorted({first.metric, *first.declared}),
-            "convention": first.settings.convention.name,
-            "baseline": first.settings.baseline if first.settings.names_baseline else None,
+            "data": cell_of(item.rows[0].runs[0]).data,
+            "metrics": [*ropes],
+            "convention": item.settings.convention.name,
+            "baseline": item.settings.baseline if item.settings.names_baseline else None,
+            "ropes": ropes,
+            "rows": {row.label: _digest(row, jobs) for row in item.rows},
             "trainings": sorted({word for job in jobs.values() for word in _training(job)}),
-            "left_out": texts,
+            "left_out": sorted(" ".join([_row(job), *_training(job)]) for job in missing),
             "scopes": sorted(scopes),
             "declared": declared,
             "time": now(),
@@ -158,7 +205,15 @@ def compare_sweeps(
         level, about = level_of(look, [each for sweep in sweeps for each in read_ledger(sweep)])
         sentences += [about] * bool(about) + [text for sweep in sweeps for text in _record(look, sweep)]
     notes = [Note(ON_CLAIMS, "look", sentence) for sentence in sentences]
-    return [with_level(item, {}, level, notes) for item in comparisons] if notes else comparisons
+    return with_level(item, {}, level, notes) if notes else item
+
+
+def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:
+    """Returns a digest of the overrides of a row, without those of the data, and of scores of no sweep."""
+    of_runs = [(item.scores, jobs.get(item.run.path.resolve())) for item in row.evaluated]
+    overrides = {_row(job, without="data") for _, job in of_runs if job is not None}
+    others = {hashlib.blake2b(scores.tobytes()).hexdigest() for scores, job in of_runs if job is None}
+    return digest_of(sorted(overrides | others))
 
 
 def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]) -> dict[str, str]:
@@ -170,8 +225,7 @@ def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[P
         if missing:
             common = set.intersection(*({*_training(jobs[path])} for path in paths))
             words = [", ".join(word for word in each if word not in common) for each in missing]
-            which = "; ".join(words[:_MOST_SHOWN]) + "; ..." * (len(words) > _MOST_SHOWN)
-            text = f"the table lacks {len(missing)} of {len(paths)} trainings of {{}} ({which})"
+            text = f"the table lacks {len(missing)} of {len(paths)} trainings of {{}} ({_shortened(words)})"
             rows.setdefault(text, []).extend(label_of[path] for path in paths if path in label_of)
     return {name: text.format(listed(sorted({*names}))) for text, names in rows.items() for name in names}
 
@@ -182,7 +236,8 @@ def _training(job: Job) -> list[str]:
     return [f"{noun} {values[name]}" for name, noun in _NAMES.items() if values.get(name) is not None]
 
 
-def _row(job: Job) -> str:
-    """Returns the overrides that the trainings of a row have in common."""
-    names = {line: line.lstrip("+").partition("=")[0] for line in of_job(job.overrides)}
+def _row(job: Job, without: str = "") -> str:
+    """Returns the overrides that the trainings of a row have in common, without those of a part."""
+    of_row = [line for line in of_job(job.overrides) if first_word(line) != without]
+    names = {line: line.lstrip("+").partition("=")[0] for line in of_row}
     return " ".join(sorted(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS)))

@@ -30,7 +30,7 @@ from ltrbench.sweep.plan import plan_jobs, prepare_sweep, read_plan
 MODELS = ("native", "lightgbm", "xgboost")
 
 
-def sweep_of(folder: Path, seeds: Iterable[int]) -> Path:
+def sweep_of(folder: Path, seeds: Iterable[int], **given: Any) -> Path:
     """Plans and runs jobs of three models, or the jobs that are missing."""
     drafts = [
         job(f"model={model}", f"seed={seed}", values={"seed": seed}) for model in MODELS for seed in seeds
@@ -40,7 +40,15 @@ def sweep_of(folder: Path, seeds: Iterable[int]) -> Path:
         if not (folder / planned.folder).exists():
             model, seed = (override.partition("=")[2] for override in planned.overrides)
             skill = 1.0 + 0.5 * MODELS.index(model)
-            write(folder / planned.folder, model, seed=int(seed), skill=skill, fold=None, counted=QUERIES)
+            write(
+                folder / planned.folder,
+                model,
+                seed=int(seed),
+                skill=skill,
+                fold=None,
+                counted=QUERIES,
+                **given,
+            )
     return folder
 
 
@@ -55,11 +63,11 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
     sweep = sweep_of(tmp_path / "s", (1, 2, 3))
     first = compared(sweep)
     assert (first.settings.level, len(read_ledger(sweep))) == (LEVEL, 1)
-    # Not another look: the same one again, without a model, and with another region of equivalence.
-    for again in (compared(sweep), compared(*(sweep / str(n) for n in range(6))), compared(sweep, rope=0.01)):
-        assert again.settings.level == LEVEL
+    # Not another look: the same one again, and with the region of equivalence that it had.
+    assert compared(sweep).settings.level == compared(sweep, rope=0.005).settings.level == LEVEL
     looks: list[dict[str, Any]] = [
         {"metric": "ndcg@5"},
+        {"rope": 0.01},
         {"family": ("ndcg@5", "ndcg@10")},
         {"convention": preset("lightgbm")},
         {"baseline": "native"},
@@ -71,10 +79,44 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
         assert comparison.claims == direct[0].claims
         assert [row.to_baseline for row in comparison.rows] == [row.to_baseline for row in direct[0].rows]
     longer = compared(sweep_of(sweep, (1, 2, 3, 4, 5)))
-    assert longer.settings.level == LEVEL / 6
+    assert longer.settings.level == LEVEL / 7
     # The first look is part of the same family, and every output states the level.
-    assert mentions(verdict(longer), "6 of 6", "0.83 %", "ndcg@5")
-    assert mentions(render(longer), "99.2 %")
+    assert mentions(verdict(longer), "7 of 7", "0.714 %", "ndcg@5", "0.01", "and 3 more")
+    assert mentions(render(longer), "99.286 %")
+    assert mentions(verdict(compared(sweep)), "7 looks", "and 3 more")
+    assert mentions(verdict(compared(sweep, rope=0.01)), "8 of 8", "±0.01, set by --rope")
+
+
+def test_other_rows_and_other_left_out_trainings_are_other_looks(tmp_path: Path) -> None:
+    sweep = sweep_of(tmp_path / "s", range(5))
+    folders = [sweep / str(number) for number in range(15)]
+    assert compared(sweep).settings.level == LEVEL
+    assert compared(*folders[:10]).settings.level == LEVEL / 2
+    # Two systems of one name, outside of the sweep.
+    for number, skill in enumerate((0.1, 0.2), start=3):
+        write(tmp_path / f"new{number}", "new", seed=0, skill=skill, fold=None, counted=QUERIES)
+        assert compared(sweep, tmp_path / f"new{number}").settings.level == LEVEL / number
+    # A comparison of one model lacks four trainings, of which a sentence shows three.
+    for number, kept in enumerate((0, 1), start=5):
+        shown = compared(*folders[5:], folders[kept], selected="a test")
+        assert shown.settings.level == LEVEL / number
+        assert mentions(verdict(shown), "4 of 5", "and 1 more")
+    # Ledgers of the first format have no rows.
+    first = [{**look} for look in read_ledger(sweep)][:1]
+    for name in ("data", "ropes", "rows"):
+        del first[0][name]
+    (sweep / LEDGER_FILE).write_text("".join(f"{json.dumps(look)}\n" for look in first))
+    assert compared(sweep).settings.level == LEVEL
+
+
+def test_each_data_set_has_looks_of_its_own(tmp_path: Path) -> None:
+    a = sweep_of(tmp_path / "a", (1, 2, 3))
+    b = sweep_of(tmp_path / "b", (4, 5, 6, 7), name="other")
+    assert compared(a).settings.level == LEVEL
+    both = compare_sweeps(find_runs([a, b]), Settings(num_draws=200))
+    assert [item.settings.level for item in both] == [LEVEL, LEVEL]
+    assert [len(read_ledger(folder)) for folder in (a, b)] == [1, 1]
+    assert "seed 3" not in read_ledger(b)[0]["trainings"]
 
 
 def test_declared_looks_share_the_level_and_several_ledgers_are_joined(tmp_path: Path) -> None:
@@ -120,8 +162,8 @@ def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(
     with monkeypatch.context() as patched:
         patched.setattr(Path, "open", refuse)
         assert mentions(compared(sweep).notes, sweep, "Read-only file system")
-    (sweep / LEDGER_FILE).write_text("{}\n")
-    with pytest.raises(ResultError, match=naming(sweep / LEDGER_FILE, "Delete")):
+    (sweep / LEDGER_FILE).write_text("garbage{\n")
+    with pytest.raises(ResultError, match=naming(f"{sweep / LEDGER_FILE}, line 1", "--looks 2")):
         compared(sweep)
 
 
