@@ -143,7 +143,7 @@ def about_power(comparison: Comparison) -> str:
     """Returns the data that --detect needs; empty without it, or if no error is known."""
     pairs = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
     needs = [_needs(pair) for pair in pairs if pair.power.needs]
-    if comparison.settings.detect is None or not needs:
+    if comparison.settings.detect is None or not needs or comparison.sweeps.is_selected:
         return ""
     return (
         f"Needed to detect {comparison.settings.detect:g} against {comparison.baseline}, with 80 % power at "
@@ -471,10 +471,10 @@ def _training_sets(comparison: Comparison) -> str:
 
 def final_step(comparison: Comparison) -> NextStep | None:
     """Returns the step after the last comparison: the command that trains the model to deploy; None if no
-    model was trained here."""
+    model was trained here, or if the sweep has not finished."""
     rows = [[run for run in row.runs if run.held is None and run.result.ranker] for row in comparison.rows]
     labels = [row.label for row, runs in zip(comparison.rows, rows, strict=True) if runs]
-    if not labels:
+    if not labels or comparison.sweeps.unfinished:
         return None
     recommended = recommend(comparison)
     named = [label for label in (recommended.models if recommended else labels) if label in labels]

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from math import isnan
 from statistics import fmean
@@ -836,9 +837,14 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
 
 
 def _seconds(run: Run, num_cells: int) -> float:
-    """Returns the time of a run, with its part of its search."""
-    shared_by = 1 if is_per_fold(run) else num_cells
-    return run.result.total_seconds + float(run.result.search.get("seconds", 0.0)) / shared_by
+    """Returns the time of a run from start to finish without warm-up, with its part of its search."""
+    result, shared_by = run.result, 1 if is_per_fold(run) else num_cells
+    seconds = result.total_seconds
+    # A reused run has the times of the copy of its training.
+    if result.started and result.finished and result.reused is None:
+        whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)
+        seconds = max(seconds, whole.total_seconds() - result.seconds.get("warm_up", 0.0))
+    return seconds + float(result.search.get("seconds", 0.0)) / shared_by
 
 
 def arrange(rows: list[EvaluatedRow]) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:

@@ -52,7 +52,7 @@ from ltrbench.compare.fairness import (
     values_on_validation,
     warnings,
 )
-from ltrbench.compare.planning import Power, power_of
+from ltrbench.compare.planning import Power, SweepState, power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
@@ -166,7 +166,8 @@ def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
         alone = independent_replicates(of_a.values.mean(axis=0)[None], of_b.values.mean(axis=0)[None], shares)
         folds.append(alone if within is None else within)
         query_parts.append(alone.parts.query)
-    return fold_replicates(folds, query_parts, queries.test_share, queries.times_counted)
+    num_folds = len({queries.cells[number].fold for number in queries.counting_cells})
+    return fold_replicates(folds, query_parts, queries.test_share, queries.times_counted, num_folds)
 
 
 @dataclass(frozen=True)
@@ -287,15 +288,17 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     ]
     intervals = [None if pair.withheld else each for pair, each in zip(family, intervals, strict=True)]
     adjusted = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
+    claimed = [
+        replace(pair, interval=interval, claim=claim_of(interval, settings.rope_of(pair.metric)))
+        for pair, interval in zip(family, intervals, strict=True)
+    ]
     return tuple(
         replace(
             pair,
-            interval=interval,
-            claim=claim_of(interval, settings.rope_of(pair.metric)),
             power=power_of(queries, pair, settings, level / len(family)),
             p_adjusted={"holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}},
         )
-        for number, (pair, interval) in enumerate(zip(family, intervals, strict=True))
+        for number, pair in enumerate(claimed)
     )
 
 
@@ -450,6 +453,7 @@ class Comparison:
         rows: In the order of the runs.
         pairs: All pairs, each earlier row minus each later row, with claims over all pairs.
         declared: Metric -> pairs of the family, for each further metric that carries claims.
+        sweeps: What the plans of the sweeps of the runs say; `ltrbench.sweep.ledger` sets it.
         queries: The paired queries; None if no rows can be paired.
         note_entries: Notes under the table: skipped queries, failed runs, unmatched parameters, and others.
         published: Published values on the data set; None if its YAML has none.
@@ -466,6 +470,7 @@ class Comparison:
     note_entries: tuple[Note, ...]
     published: Published | None = None
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
+    sweeps: SweepState = field(default_factory=SweepState)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ from ltrbench.compare.cells import (
     resample_of,
     tuned_once,
 )
+from ltrbench.errors import require
 from ltrbench.metrics import bounds_of
 from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
 from ltrbench.statistics import LEVEL, Design, Inference, PairStatistics, fewest, resampling_factor
@@ -44,8 +46,31 @@ _NEAR = 1.1
 """If no study is enough, the cheapest one is planned that detects at most this multiple of the smallest
 difference that the largest one detects, which may take many times as long."""
 
+_CLEARLY = 0.85
+"""A study is planned only if it detects at most this share of the difference that is detectable now: claims
+after it are at a lower level, so that a slightly larger study may detect no less."""
+
+_UNLIMITED = 10**6
+"""Number of repeats, seeds or resamples that reduces their part of the variance to 0."""
+
 _KNOWN = 10
 """Degrees of freedom from which a variance over trainings can show that more queries are not enough."""
+
+
+class SweepState(NamedTuple):
+    """What the plans of the sweeps of the compared runs say.
+
+    Attributes:
+        folders: Folders of the sweeps, absolute.
+        unfinished: Folder of the sweep of each job that has not finished.
+        num_jobs: Number of all jobs.
+        is_selected: Whether planned trainings of the compared rows are left out.
+    """
+
+    folders: Sequence[Path] = ()
+    unfinished: Sequence[Path] = ()
+    num_jobs: int = 0
+    is_selected: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,7 +82,7 @@ class Need:
         present: The present number.
         low: The number from the estimated variances; None if no number is enough.
         high: The number from the upper limits of the variances (`Design.at_limit`); None if no number is.
-        note: Why there is no number of queries; empty if there is one.
+        note: Why there is no number; empty if there may be one.
     """
 
     kind: str
@@ -86,10 +111,12 @@ class PlannedPair(NamedTuple):
     Attributes:
         design: The present study, with the estimated variances.
         level: Level of the pair in a further look at its sweep.
+        present_level: Level of the pair in this look.
     """
 
     design: Design
     level: float
+    present_level: float
 
 
 @dataclass(frozen=True)
@@ -101,8 +128,8 @@ class Power:
             pair in its family; None if the error is not known, or if the metric cannot differ so much.
         detect: The difference named by the user.
         needs: For `detect`: the queries alone, with everything else unchanged; and the repeats, seeds or
-            resamples of the cheapest study on these queries. Empty if none is named, or the error is not
-            known.
+            resamples of the cheapest study on these queries. Empty if none is named, the error is not known,
+            or the pair is decided or lacks trainings.
         planned: None if the error is not known.
     """
 
@@ -122,21 +149,25 @@ def power_of(queries: PairedQueries, pair: Pair, settings: Settings, level: floa
 
     Args:
         level: Level of the test of this pair: that of the family, divided by its number of claims.
+
+    Raises:
+        ConfigError: `settings.detect` is larger than the metric can differ.
     """
+    low, high = bounds_of(pair.metric) or (-math.inf, math.inf)
+    require(f"detect (in {pair.metric})", settings.detect, at_most=high - low)
     rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
     design = _design(trainings, pair.statistics, pair.inference, queries)
     if design is None:
         return Power(None, settings.detect)
     detectable = design.detectable(level=level)
-    low, high = bounds_of(pair.metric) or (-math.inf, math.inf)
     means = [float(queries.sample.means[row]) for row in rows]
     # How far a mean can be from one of these means.
     largest = max(max(mean - low, high - mean) for mean in means)
     # The study that follows is a further look at the sweep: LEVEL / k becomes LEVEL / (k + 1).
-    planned = PlannedPair(design, level / (1 + settings.level / LEVEL))
+    planned = PlannedPair(design, level / (1 + settings.level / LEVEL), level)
     needs: tuple[Need, ...] = ()
-    if settings.detect is not None:
+    if settings.detect is not None and pair.claim == UNDECIDED and not pair.withheld:
         # More trainings change nothing in a claim about these trained models.
         study = () if pair.inference is None else _cheapest(queries, [planned], settings.detect).needs
         needs = (queries_needed(planned, settings.detect), *study)
@@ -172,7 +203,7 @@ def _design(
 
 def queries_needed(planned: PlannedPair, detect: float) -> Need:
     """Returns the number of queries that detects a difference, with everything else unchanged."""
-    design, level = planned
+    design, level, _ = planned
 
     def number(variances: Design) -> int | None:
         return fewest(lambda queries: replace(variances, num_queries=queries), detect, level=level)
@@ -190,14 +221,17 @@ class _Study(NamedTuple):
     """The cheapest study that detects a difference; if none does, one that detects little more (`_NEAR`).
 
     Attributes:
-        numbers: "repeats", and "seeds" or "resamples", if it can be changed -> its number.
-        needs: One for each of `numbers`.
+        numbers: "repeats", and "seeds" or "resamples", if it can be changed -> its number; empty if no study
+            detects clearly less than the present data (`_CLEARLY`).
+        needs: One for each that can be changed.
         smallest: The difference that it detects with the estimated variances, and with their upper limits.
+        now: The same for the present data, at the level of the present claims.
     """
 
     numbers: Mapping[str, int]
     needs: tuple[Need, ...]
-    smallest: tuple[float, float]
+    smallest: Sequence[float]
+    now: Sequence[float]
 
 
 def _cheapest(queries: PairedQueries, pairs: Sequence[PlannedPair], detect: float) -> _Study:
@@ -216,18 +250,23 @@ def _cheapest(queries: PairedQueries, pairs: Sequence[PlannedPair], detect: floa
                 num_folds=design.num_folds * numbers.get(REPEATS, 1) // present.get(REPEATS, 1),
                 num_trainings=numbers.get(SEEDS) or numbers.get(RESAMPLES) or design.num_trainings,
             ).detectable(level=level)
-            for design, level in pairs
+            for design, level, _ in pairs
         )
 
-    limits = [PlannedPair(design.at_limit(), level) for design, level in pairs]
-    low, high = (
-        next((numbers for numbers in studies if smallest(numbers, variances) <= detect), dict[str, int]())
-        for variances in (pairs, limits)
+    limits = [pair._replace(design=pair.design.at_limit()) for pair in pairs]
+    detected = [(numbers, smallest(numbers, pairs), smallest(numbers, limits)) for numbers in studies]
+    low: Mapping[str, int] = next((numbers for numbers, estimate, _ in detected if estimate <= detect), {})
+    high: Mapping[str, int] = next((numbers for numbers, _, limit in detected if limit <= detect), {})
+    is_possible = smallest(dict.fromkeys(present, _UNLIMITED), pairs) <= detect
+    needs = tuple(
+        Need(kind, number, low.get(kind), high.get(kind), "" if is_possible else f"no number of {kind}")
+        for kind, number in present.items()
     )
-    needs = tuple(Need(kind, number, low.get(kind), high.get(kind)) for kind, number in present.items())
-    near = _NEAR * smallest(studies[-1], limits)
-    numbers = high or next(numbers for numbers in studies if smallest(numbers, limits) <= near)
-    return _Study(numbers, needs, (smallest(numbers, pairs), smallest(numbers, limits)))
+    now = [max(design.detectable(level=level) for design, _, level in of) for of in (pairs, limits)]
+    largest = detect if high else _NEAR * detected[-1][2]
+    clear = (each for each in detected if each[1] <= _CLEARLY * now[0] and each[2] <= largest)
+    chosen = next(clear, None)
+    return _Study({}, needs, now, now) if chosen is None else _Study(chosen[0], needs, chosen[1:], now)
 
 
 def _present(queries: PairedQueries) -> dict[str, int]:
@@ -266,6 +305,7 @@ def _seconds(queries: PairedQueries, numbers: Mapping[str, int]) -> float:
 
 _NUM_RESAMPLES = 5
 _NUM_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
+START_UP = 10.0  # seconds in which a command starts, and compares and reports at its end
 _TO_RESAMPLE = (
     "Training was not repeated often enough for claims about the methods. Train every model on "
     f"{_NUM_RESAMPLES} resamples of the training queries"
@@ -283,9 +323,9 @@ class NextStep:
     """A command that would allow a claim.
 
     Attributes:
-        command: Shell command; empty for runs made from Python and for imported scores.
-        seconds: Estimated time of the command.
-        reason: Why there is no claim about the methods, and what the command does.
+        command: Shell command; empty if there is none, such as for runs made from Python.
+        seconds: Estimated time of the command; 0 if it is not known.
+        reason: Why there is no claim about the methods, and what the command does, or why there is none.
     """
 
     command: str
@@ -302,19 +342,34 @@ class NextStep:
 def next_step(comparison: Comparison) -> NextStep | None:
     """Returns the step to a claim about the methods, or to a decision between models.
 
-    None if training and tuning were repeated often enough, and all pairs are decided of models that are not
-    worse than another one; or if no further training on these queries can be planned. Also if untuned rows
-    have several test or training sets, or only some rows were trained on resamples.
+    A sweep that has not finished is finished first. None if training and tuning were repeated often enough,
+    and all pairs are decided of models that are not worse than another one; or if planned trainings are left
+    out. Also if untuned rows have several test or training sets and no interval, or only some rows were
+    trained on resamples.
     """
-    queries = comparison.queries
+    queries, sweeps = comparison.queries, comparison.sweeps
+    if sweeps.unfinished:
+        folders = [os.path.relpath(folder) for folder in dict.fromkeys(sweeps.unfinished)]
+        command = " && ".join(f"python -m ltrbench resume {shlex.quote(folder)}" for folder in folders)
+        reason = f"{len(sweeps.unfinished)} of {sweeps.num_jobs} jobs have not run, or failed"
+        return NextStep(command, 0.0, reason)
+    if sweeps.is_selected:
+        return None
     if queries is None or any(cell.train is None for cell in queries.cells):
         return None
     rows = [comparison.row(label).runs for label in queries.labels]
     resampled = {resample_of(runs[0]) is not None for runs in rows}
-    pairs = _undecided(comparison, queries)
+    fixed = {
+        label
+        for label, (first, *_) in zip(queries.labels, queries.trainings, strict=True)
+        if first.is_yardstick or first.is_imported
+    }
+    undecided = _undecided(comparison)
+    known = [pair for pair in undecided if pair.inference is not None and not {pair.a, pair.b} & fixed]
+    pairs = [pair.power.planned for pair in known if pair.power.planned is not None]
     detect = comparison.settings.detect or 2 * comparison.settings.rope_of(comparison.metric)
-    study = _cheapest(queries, pairs, detect) if pairs else _Study({}, (), (0.0, 0.0))
-    if tuned_once(queries) and not any(resampled) and REPEATS not in study.numbers:
+    study = _cheapest(queries, pairs, detect) if pairs else _Study({}, (), (), ())
+    if tuned_once(queries) and not any(resampled) and REPEATS not in {need.kind for need in study.needs}:
         # Each seed repeats the search of a tuned row.
         number = max(_NUM_SEARCHES, study.numbers.get(SEEDS, 0))
         seeds = _continued((run.result.seed for runs in rows for run in runs), number)
@@ -325,47 +380,47 @@ def next_step(comparison: Comparison) -> NextStep | None:
             return None
         seconds = _seconds(queries, {RESAMPLES: _NUM_RESAMPLES})
         return _step(rows, _OF_A_RESAMPLE, {"replicates": [_NUM_RESAMPLES]}, seconds, _TO_RESAMPLE)
-    return _extension(queries, rows, study, len(pairs), detect) if study.numbers else None
+    if pairs:
+        return _extension(comparison, rows, study, len(pairs), detect)
+    only = "the undecided pairs contain a yardstick or imported scores, for which no study is planned"
+    return NextStep("", 0.0, f"There is no next step: {only}") if undecided else None
 
 
-def _undecided(comparison: Comparison, queries: PairedQueries) -> list[PlannedPair]:
-    """Returns the undecided pairs with an interval; without yardsticks, imported models, and models that are
-    worse than another one."""
-    left_out = {
-        label
-        for label, (first, *_) in zip(queries.labels, queries.trainings, strict=True)
-        if first.is_yardstick or first.is_imported
-    }
-    left_out |= {pair.b for pair in comparison.family if pair.claim == BETTER}
-    left_out |= {pair.a for pair in comparison.family if pair.claim == WORSE}
-    return [
-        pair.power.planned
-        for pair in comparison.family
-        if pair.claim == UNDECIDED and pair.interval is not None and not {pair.a, pair.b} & left_out
-        if pair.inference is not None and pair.power.planned is not None
-    ]
+def _undecided(comparison: Comparison) -> list[Pair]:
+    """Returns the undecided pairs with an interval, of models that are not worse than another one."""
+    worse = {pair.b for pair in comparison.family if pair.claim == BETTER}
+    worse |= {pair.a for pair in comparison.family if pair.claim == WORSE}
+    undecided = [pair for pair in comparison.family if pair.claim == UNDECIDED and pair.interval is not None]
+    return [pair for pair in undecided if not {pair.a, pair.b} & worse]
 
 
 def _extension(
-    queries: PairedQueries, rows: Sequence[Sequence[Run]], study: _Study, num_pairs: int, detect: float
-) -> NextStep | None:
-    """Returns the step that extends the present study, with the folder of its sweep if there is one."""
-    undecided = f"{num_pairs} pairs are undecided" if num_pairs > 1 else "One pair is undecided"
-    numbers, present = study.numbers, {need.kind: need.present for need in study.needs}
-    size, difference, lacking = " x ".join(map(str, study.needs)), f"{detect:g}", ""
-    is_enough = study.smallest[1] <= detect
-    if not is_enough:
-        size = " x ".join(f"{number} {kind}" for kind, number in numbers.items())
-        difference = " to ".join(dict.fromkeys(f"{end:.2g}" for end in study.smallest))
-        most = " x ".join(f"{MOST[kind]} {kind}" for kind in numbers)
-        lacking = f"Detecting {detect:g} needs more than {most}. " * bool(detect)
-    if numbers == present:
-        enough = (
-            f"although these data detect {detect:g} with 80 % power; plan for a smaller one with --detect"
-        )
-        return NextStep("", 0.0, f"{undecided}, {enough}") if is_enough else None
-    runs = [run for of_row in rows for run in of_row]
-    folder, added = _sweep_of(runs), dict[str, list[int]]()
+    comparison: Comparison, rows: Sequence[Sequence[Run]], study: _Study, num_pairs: int, detect: float
+) -> NextStep:
+    """Returns the step that extends the present study, with the folder of its sweep if there is one; without
+    a command if no study detects clearly less than the present data."""
+    queries, numbers, needs = comparison.queries, study.numbers, study.needs
+    assert queries is not None  # checked by `next_step`
+    reason = f"{num_pairs} pairs are undecided" if num_pairs > 1 else "One pair is undecided"
+    if study.now[0] <= detect:
+        why = f"although these data detect {detect:g} with 80 % power; plan for a smaller one with --detect"
+        return NextStep("", 0.0, f"{reason}, {why}")
+    most = " x ".join(f"{max(MOST[need.kind], need.present)} {need.kind}" for need in needs)
+    if detect and any(need.note for need in needs):
+        reason += f". No number of {' and '.join(need.kind for need in needs)} detects {detect:g}"
+    elif detect and any(need.high is None for need in needs):
+        reason += f". Detecting {detect:g} needs more than {most}"
+    if not numbers:
+        study_of = f"No study of these queries{f' with up to {most}' * bool(most)}"
+        remedy = "other or more queries are needed, or a larger difference must be accepted"
+        return NextStep("", 0.0, f"{reason}. {study_of} detects clearly less than now: {remedy}")
+    size = " x ".join(f"{number} {kind}" for kind, number in numbers.items())
+    both = study.smallest, study.now
+    new, now = (" to ".join(dict.fromkeys(f"{end:.2g}" for end in ends)) for ends in both)
+    power = f"With 80 % power, {size} detect a true difference of {new} instead of {now} now"
+    reason += f". {power}; ranges go from the estimate to its upper limit"
+    runs, present = [run for of_row in rows for run in of_row], {need.kind: need.present for need in needs}
+    folder, added = _sweep_of(runs, comparison.sweeps.folders), dict[str, list[int]]()
     if REPEATS in numbers:
         added["data.split_seed"] = _continued((run.result.repeat or 0 for run in runs), numbers[REPEATS])
     if SEEDS in numbers:
@@ -375,7 +430,6 @@ def _extension(
         added |= {"replicates": [last], "replicates.index": [*range(first, last + 1)]}
     removed = ["cv_repeats", "replicates.index", *(_OF_A_RESAMPLE if RESAMPLES in numbers else ())]
     seconds = _seconds(queries, numbers) - (_seconds(queries, present) if folder else 0.0)
-    reason = f"{undecided}. {lacking}With 80 % power, {size} detect a true difference of {difference}"
     return _step(rows, removed, added, seconds, reason, folder)
 
 
@@ -389,11 +443,17 @@ def _continued(present: Iterable[int], number: int) -> list[int]:
     return [*seeds, *range(seeds[-1] + 1, seeds[-1] + 1 + number)][:number]
 
 
-def _sweep_of(runs: Sequence[Run]) -> str:
-    """Returns the folder of the sweep of all runs, as its command named it; empty if they are not in one."""
+def _sweep_of(runs: Sequence[Run], sweeps: Sequence[Path]) -> str:
+    """Returns the folder of the sweep of all runs; empty if they are not in one.
+
+    It is named as in the command of the sweep, unless it was moved since then.
+    """
     sweep = runs[0].result.sweep or ""
-    folder = Path(runs[0].result.started_in, sweep).resolve()
-    return sweep if all(folder in run.path.resolve().parents for run in runs) else ""
+    recorded = Path(runs[0].result.started_in, sweep).resolve()
+    for folder in (*sweeps, recorded):
+        if all(folder in run.path.resolve().parents for run in runs):
+            return sweep if folder == recorded else str(folder)
+    return ""
 
 
 def about(seconds: float) -> str:
@@ -438,7 +498,10 @@ def _step(
     started_in = {result.started_in for result in results}
     is_derived = any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results)
     if is_derived or len(started_in) > 1 or len(flags) > 1:
-        return NextStep("", seconds, reason)
+        why = "the commands of all runs, from one folder, are needed"
+        if any(result.params == IMPORTED for result in results):
+            why = "imported scores have to be made for the new splits, too"
+        return NextStep("", 0.0, f"{reason}. There is no command: {why}")
     jobs = [
         (*_without(run, {*removed, *added}), *values)
         for run in firsts
@@ -451,7 +514,7 @@ def _step(
     start = Path(started_in.pop())
     if start.is_dir() and not start.samefile(Path.cwd()):
         words.insert(0, ["cd", str(start)])
-    return NextStep(" && ".join(map(shlex.join, words)), seconds, reason)
+    return NextStep(" && ".join(map(shlex.join, words)), seconds and seconds + START_UP, reason)
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:

@@ -228,7 +228,11 @@ def resampling_factor(kind: str, num_resamples: int, share: float = 1.0) -> floa
 
 
 def fold_replicates(
-    folds: Sequence[Inference], query_parts: Sequence[float], test_share: float, times: float = 1.0
+    folds: Sequence[Inference],
+    query_parts: Sequence[float],
+    test_share: float,
+    times: float = 1.0,
+    folds_of_repeat: int | None = None,
 ) -> Inference:
     """Corrected resampled t test with the variance of seeds within folds (Nadeau and Bengio, 2003).
 
@@ -248,6 +252,7 @@ def fold_replicates(
         test_share: n_test / n_train, in queries.
         times: mean number of folds that a query is in: the number of repeats. Repeats have no new queries,
             and do not reduce the variance over queries.
+        folds_of_repeat: number of folds of a repeat, of which a claim needs `FEWEST_REPLICATES`; None: J.
     """
     values = np.array([fold.difference for fold in folds])
     num_folds = len(folds)
@@ -256,8 +261,9 @@ def fold_replicates(
     query = min(times * sum(query_parts) / num_folds**2, between)
     error = float(np.sqrt(between + within))
     note = "" if error else _SAME_DIFFERENCE if values.any() else IDENTICAL
-    if num_folds < FEWEST_REPLICATES:
-        note = f"{num_folds} folds; a claim needs {FEWEST_REPLICATES}"
+    folds_of_repeat = folds_of_repeat or num_folds
+    if folds_of_repeat < FEWEST_REPLICATES:
+        note = f"{folds_of_repeat} folds; a claim needs {FEWEST_REPLICATES}"
     counts = [fold.differing for fold in folds]
     return Inference(
         difference=float(values.mean()),

@@ -22,6 +22,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NotRequired
 
@@ -30,12 +31,13 @@ from typing_extensions import TypedDict
 
 from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, cell_of, first_by, flatten, grouped, percent
 from ltrbench.compare.comparison import Comparison, ModelRow, compare, with_level
+from ltrbench.compare.planning import SweepState
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
 from ltrbench.runs.record import Run, first_word, of_job
 from ltrbench.statistics import LEVEL
-from ltrbench.sweep.plan import Job, digest_of, read_plan, sweep_id
+from ltrbench.sweep.plan import DONE, Job, digest_of, read_plan, state_of, sweep_id
 from ltrbench.tables import listed
 from ltrbench.untrusted import read_bytes
 
@@ -180,6 +182,13 @@ def _as_look(item: Comparison, compared: Collection[Path], declared: int, select
     rows = {_row(job) for path, job in jobs.items() if path in paths}
     jobs = {path: job for path, job in jobs.items() if _row(job) in rows}
     left_out = _left_out(item, jobs, compared)
+    unfinished = [
+        sweep
+        for sweep, job in planned
+        if (sweep / job.folder).resolve() not in compared and state_of(sweep, job).name != DONE
+    ]
+    is_selected = bool(left_out or selected)
+    item = replace(item, sweeps=SweepState(sweeps, [] if selected else unfinished, len(planned), is_selected))
     texts = sorted({*left_out.values()}) if selected else []
     sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
     if left_out and not selected:

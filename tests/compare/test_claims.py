@@ -193,7 +193,7 @@ def needs_of(pair: Pair) -> dict[str, Need]:
 
 
 def two_models(folder: Path, seeds: tuple[int, ...] = SEEDS) -> list[Run]:
-    return [*runs_of(folder, "native", seeds), *runs_of(folder, "xgboost", seeds, skill=0.9)]
+    return [*runs_of(folder, "native", seeds), *runs_of(folder, "xgboost", seeds, skill=0.98)]
 
 
 def test_what_is_detectable_and_what_is_needed_follow_from_the_error_of_the_claim(tmp_path: Path) -> None:
@@ -221,5 +221,5 @@ def test_what_is_detectable_and_what_is_needed_follow_from_the_error_of_the_clai
 @pytest.mark.parametrize(("num_trainings", "words"), [(4, "cannot be estimated from 4"), (12, "not enough")])
 def test_more_queries_are_not_enough_only_if_many_trainings_show_it(num_trainings: int, words: str) -> None:
     design = Design(100, query=0.01, num_trainings=num_trainings, training=0.001)
-    need = queries_needed(PlannedPair(design, LEVEL), 0.01)
+    need = queries_needed(PlannedPair(design, LEVEL, LEVEL), 0.01)
     assert (need.low, need.high, words in need.note) == (None, None, True)

@@ -22,7 +22,7 @@ from toy_runs import judgments, mentions, write
 from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.advice import Recommendation, recommend
-from ltrbench.compare.planning import NextStep, next_step
+from ltrbench.compare.planning import START_UP, NextStep, SweepState, next_step
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.runs import Run, find_runs
 from ltrbench.statistics import BETTER
@@ -153,29 +153,29 @@ def test_training_once_asks_for_five_resamples_of_every_model(tmp_path: Path) ->
     assert words_of(step) == ["python", "-m", "ltrbench", "model=native,xgboost", "replicates=5", "-m"]
     assert "not repeated" in step.reason
     # Evaluation is a part of fit.
-    assert step.seconds == pytest.approx(5 * (1.0 + 0.1 + 2.0 + 0.1))
+    assert step.seconds == pytest.approx(5 * (1.0 + 0.1 + 2.0 + 0.1) + START_UP)
 
 
 def test_undecided_models_are_trained_with_as_many_seeds_as_the_plan_needs(tmp_path: Path) -> None:
     runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.99)]
     (pair,) = only(runs).family
     assert (pair.scope, pair.claim) == (RETRAINED, UNDECIDED)
-    settings = Settings(detect=0.99 * pair.power.planned.design.detectable(level=pair.power.planned.level))
+    settings = Settings(detect=0.8 * pair.power.detectable)
     need = only(runs, settings).family[0].power.needs[1]
     step = step_of(runs, settings)
     seeds = ",".join(map(str, range(1, need.high + 1)))
     assert words_of(step)[3:] == ["model=native,xgboost", f"seed={seeds}", "-m"]
-    assert mentions(step.reason, f"{need.low} to {need.high} seeds", f"{settings.detect:g}")
-    assert step.seconds == pytest.approx(
-        need.high / len(SEEDS) * sum(run.result.total_seconds for run in runs)
-    )
+    assert mentions(step.reason, f"{need.high} seeds", f"instead of {pair.power.detectable:.2g}")
+    trained = need.high / len(SEEDS) * sum(run.result.total_seconds for run in runs)
+    assert step.seconds == pytest.approx(trained + START_UP)
 
 
 def test_only_models_drive_a_plan_and_only_with_trainings_whose_variance_is_known(tmp_path: Path) -> None:
     yardstick = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.99)]
     published_folds = [*folds(tmp_path, "c", (1,)), *folds(tmp_path, "d", (1,))]
     one_row = runs_of(tmp_path / "1", "native", (1,))
-    assert [next_step(only(runs)) for runs in (yardstick, published_folds, one_row)] == [None] * 3
+    assert [step_of(runs).command for runs in (yardstick, published_folds)] == ["", ""]
+    assert next_step(only(one_row)) is None
 
 
 @pytest.mark.slow
@@ -204,6 +204,10 @@ def test_the_command_of_a_plan_repeats_the_folds_in_the_folder_of_their_sweep(
     last = of_key["data.split_seed"].rpartition(",")[2]
     of_key |= {"data.fold": "1", "data.split_seed": f"0,{last}"}
     jobs = itertools.product(*([f"{key}={value}" for value in of_key[key].split(",")] for key in of_key))
+    (tmp_path / "s").rename(tmp_path / "moved")
+    moved = only(find_runs([tmp_path / "moved"]))
+    step = next_step(replace(moved, sweeps=SweepState([tmp_path / "moved"])))
+    assert words_of(step)[-1] == f"hydra.sweep.dir={tmp_path / 'moved'}"
     # The runs of the first repeat are jobs of the command, so that they are kept.
     assert {drafted(*runs[number].result.overrides).digest for number in (0, 5)} < {
         drafted(*job).digest for job in jobs

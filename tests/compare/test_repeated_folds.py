@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from toy_runs import judgments, mentions, write
 from ltrbench.compare import Settings, compare
 from ltrbench.compare.derived import Import, import_runs
 from ltrbench.compare.fairness import seen_by_choice
+from ltrbench.compare.planning import next_step
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import evaluate
 from ltrbench.runs import find_runs
@@ -80,34 +82,42 @@ def test_repeats_are_one_table_with_the_corrected_interval_and_each_query_once(t
 
 
 def repeated(
-    folder: Path, model: str, split_seeds: tuple[int, ...], train: str = "all.txt", **fields: Any
+    folder: Path, model: str, split_seeds: Iterable[int], train: str = "all.txt", **fields: Any
 ) -> list[Run]:
-    """Two folds for each split seed; the second repeat has the queries of the first in the other fold."""
+    """Three folds for each split seed; the second repeat has the queries of the first in other folds."""
     return [
         write(
             folder / f"{model}{seed}{fold}",
             model,
             fold=fold,
-            judged=judgments((fold + seed) % 2),
-            validated=judgments((fold + seed + 1) % 2),
+            judged=judgments((fold + seed) % 3),
+            validated=judgments((fold + seed + 1) % 3),
             train=f"{train} {seed} {fold}",
-            data_settings={"cv": 2, "split_seed": seed, "train": train},
+            data_settings={"cv": 3, "split_seed": seed, "train": train},
             **fields,
         )
         for seed in split_seeds
-        for fold in (1, 2)
+        for fold in (1, 2, 3)
     ]
 
 
 def test_repeats_of_other_queries_or_of_other_files_are_not_mixed(tmp_path: Path) -> None:
-    both = [*repeated(tmp_path, "native", (0, 1)), *repeated(tmp_path, "other", (0, 1), skill=0.1)]
+    both = [*repeated(tmp_path, "native", (0, 1)), *repeated(tmp_path, "other", (0, 1), skill=0.95)]
     # Fold 1 of the one repeat is validated by queries that it tests in the other.
-    assert mentions(seen_by_choice(compare([both[0], both[2]])[0].rows[0].evaluated), "of fold 1 are test")
+    assert mentions(seen_by_choice(compare([both[0], both[3]])[0].rows[0].evaluated), "of fold 1 are test")
     (comparison,) = compare(both, Settings(detect=1e-3))
     needs = comparison.pairs[0].power.needs
-    assert [(need.kind, need.present) for need in needs] == [("queries", 58), ("repeats", 2)]
+    assert [(need.kind, need.present) for need in needs] == [("queries", 87), ("repeats", 2)]
+    # Two folds are two training sets, however often they are repeated.
+    (of_two,) = compare([run for run in both if run.result.data["fold"] < 3])
+    assert (of_two.pairs[0].interval, of_two.pairs[0].reason) == (None, "2 folds; a claim needs 3")
+    # The next look halves the level, and further repeats have no new queries.
+    others = repeated(tmp_path / "8", "other", range(8), skill=0.95)
+    step = next_step(compare([*repeated(tmp_path / "8", "native", range(8)), *others])[0])
+    assert step.command == ""
+    assert mentions(step.reason, "undecided", "No number of repeats detects 0.01", "more queries")
     (note,) = (note for note in comparison.notes if mentions(note, "distinct queries"))
-    assert mentions(note, "58 distinct", "116 times")
+    assert mentions(note, "87 distinct", "174 times")
     with pytest.raises(LtrbenchError, match=naming("toy, fold 1", "native and other", "--allow-mismatch")):
         compare([*repeated(tmp_path / "a", "native", (0,)), *repeated(tmp_path / "a", "other", (1,))])
     another = repeated(tmp_path / "b", "native", (1,), train="b.txt")

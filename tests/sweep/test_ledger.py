@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from plan_cases import job, numbered
 from toy_runs import mentions, write
 
 from ltrbench.compare import Comparison, Settings, compare, render, verdict
+from ltrbench.compare.planning import next_step
 from ltrbench.errors import ResultError
 from ltrbench.metrics import preset
 from ltrbench.runs.record import find_runs
@@ -139,7 +141,11 @@ def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(tmp_path: 
         assert mentions(pair.reason, *["2 of 5", "native", "seed 3", "seed 4"] * is_partial)
         assert pair.claim == UNDECIDED or not is_partial
     assert mentions(verdict(partial), "resume", "--selected")
+    step = next_step(partial)
+    assert step.command == f"python -m ltrbench resume {os.path.relpath(sweep)}"
+    assert mentions(step.reason, "2 of 15 jobs")
     selected = compared(sweep, selected="they crashed")
+    assert next_step(selected) is None
     assert all(pair.interval for pair in selected.pairs)
     assert mentions(verdict(selected), "they crashed", "2 of 5", "seed 3")
     assert selected.settings.level == LEVEL / 2
