@@ -93,13 +93,15 @@ def _described(look: Look, other: Look) -> str:
     counts = Counter(training.partition(" ")[0] for training in look["trainings"])
     factors = " x ".join(f"{count} {name}s" for name, count in counts.items() if count > 1)
     words = [listed(look["metrics"]), f"with {factors or '1 training'}"]
-    words += [f"of {_shortened([*look['rows']], ', ')}"] * (look["rows"] != other["rows"])
+    # The models that the other look lacks come first.
+    rows = sorted(look["rows"], key=lambda label: look["rows"][label] in other["rows"].values())
+    words += [f"of {_shortened(rows, ', ')}"] * (look["rows"] != other["rows"])
     words += [f"under {look['convention']}"] * (look["convention"] != DEFAULT.name)
     words += [f"against {look['baseline']}"] * (look["baseline"] is not None)
     ropes, of_other = ({*each["ropes"].values()} for each in (look, other))
     words += [f"(equivalent: ±{', ±'.join(f'{rope:g}' for rope in sorted(ropes))})"] * (ropes != of_other)
-    words += [f"without {len(look['left_out'])} of the trainings"] * bool(look["left_out"])
-    return " ".join(words)
+    left_out = len(look["left_out"])
+    return " ".join([*words, *[f"without {left_out} of the trainings"] * bool(left_out)])
 
 
 def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
@@ -118,8 +120,8 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
     if _identity(look) in known:
         count = f"{number} of {total}" if total > number else f"{number}"
         text = f"{count} looks at these runs so far (this one{' and ' * bool(others)}{listing})"
-    level = f"{percent(LEVEL / total)} instead of {percent(LEVEL)}"
-    return LEVEL / total, f"{text}: claims are at {level}." * (total > 1)
+    text += f": claims are at {percent(LEVEL / total)} instead of {percent(LEVEL)}."
+    return LEVEL / total, text * (total > 1)
 
 
 def read_ledger(sweep: Path) -> list[Look]:
