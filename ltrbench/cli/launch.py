@@ -445,8 +445,8 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
     """Returns the overrides of a sweep, with its folds, their repeats, and resamples listed.
 
     Adds all folds of `cv` unless the command chooses folds, replaces `data.fold=all` by all folds of the data
-    set, adds the `cv_repeats` values of `data.split_seed` from the configured one upwards unless the command
-    lists several, and adds all resamples of `replicates` unless one is chosen.
+    set, adds the `cv_repeats` values of `data.split_seed` from the configured one upwards, and adds all
+    resamples of `replicates` unless one is chosen.
 
     >>> config = OmegaConf.create({"data": {}, "cv_repeats": 1, "replicates": {"number": 2, "index": None}})
     >>> with_all_jobs(["data=letor", "cv=3"], config)
@@ -461,7 +461,7 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
     ['data.fold=2']
 
     Raises:
-        ConfigError: `data.fold=all` with several data sets.
+        ConfigError: `data.fold=all` with several data sets, or `cv_repeats` with several split seeds.
     """
     given = {word.partition("=")[0].lstrip("+~"): word.partition("=")[2] for word in words}
     # The last override of data.fold applies, so that a command line can choose folds of an experiment.
@@ -481,7 +481,12 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
             words = [*words, _listed(_FOLD, int(cv))]
     first = config.data.get("split_seed", 0)
     # Without folds the check of the job refuses `cv_repeats`.
-    if config.data.get("cv") and config.cv_repeats > 1 and given.get(_SPLIT, str(first)) == str(first):
+    if config.data.get("cv") and config.cv_repeats > 1:
+        if given.get(_SPLIT, str(first)) != str(first):
+            raise ConfigError(
+                f"cv_repeats={config.cv_repeats} lists split seeds, but so does {_SPLIT}={given[_SPLIT]}. "
+                "Leave out cv_repeats, or name the first split seed only."
+            )
         words = [word for word in words if not word.lstrip("+~").startswith(f"{_SPLIT}=")]
         words = [*words, _listed(_SPLIT, config.cv_repeats, first)]
     replicates = config.replicates

@@ -5,6 +5,7 @@ The statistical methods of a comparison in words, as notes of the group "Claims"
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import fmean
@@ -37,16 +38,18 @@ from ltrbench.tables import listed
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison, ModelRow
 
+_BONFERRONI = ", Bonferroni-corrected"
 _METHODS = {
     "t": "Student's t over queries",
     "differing": "bound on the share of queries that differ",
     "max-t": "max-T bootstrap over queries",
-    "bonferroni-t": "Student's t over queries, Bonferroni-corrected",
-    "mrmc-t": "multi-reader multi-case analysis of seeds and queries",
-    "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries",
-    "resampled-t": "Student's t over resampled training sets and queries",
-    "corrected-t": "corrected resampled t over folds",
-    "shared-corrected-t": "corrected resampled t over folds, with variances estimated from all models",
+    "bonferroni-t": f"Student's t over queries{_BONFERRONI}",
+    "mrmc-t": f"multi-reader multi-case analysis of seeds and queries{_BONFERRONI}",
+    "paired-mrmc-t": f"multi-reader multi-case analysis of shared seeds and queries{_BONFERRONI}",
+    "resampled-t": f"Student's t over resampled training sets and queries{_BONFERRONI}",
+    "corrected-t": f"corrected resampled t over folds{_BONFERRONI}",
+    "shared-corrected-t": "for pairs without yardsticks and imported scores, with variances estimated from "
+    "all models, and with Tukey's quantile if it is smaller",
 }
 
 _ENOUGH = 10
@@ -84,8 +87,11 @@ def about_intervals(comparison: Comparison) -> str:
     differences = f"Differences are to {comparison.baseline}, paired by query."
     if not used:
         return f"{differences} They have no interval, and there are no claims."
-    methods = " and ".join(_METHODS.get(method, method) for method in sorted(used))
+    if "shared-corrected-t" in used:
+        used.add("corrected-t")
+    methods = "; ".join(_METHODS.get(method, method) for method in sorted(used))
     if len(comparison.claims) == 1:
+        methods = methods.replace(_BONFERRONI, "")
         return f"{differences} The interval has {comparison.settings.confidence} confidence ({methods})."
     return (
         f"{differences} Their intervals are simultaneous: {comparison.settings.confidence} confidence over "
@@ -166,14 +172,18 @@ def _needs(pair: Pair) -> str:
 
 def verdict(comparison: Comparison) -> str:
     """Returns the claims on each row against the best row, or against the named baseline, and their level."""
+    notes = [note for note in comparison.note_entries if note.term in ("look", "missing runs")]
+    first = [note.sentence for note in notes]
+    withheld = any(pair.withheld for pair in comparison.family)
+    if not comparison.settings.selected and (withheld or "missing runs" in {note.term for note in notes}):
+        folder = os.path.relpath(next(iter(comparison.sweeps.unfinished), "DIR"))
+        remedies = f"Train the missing runs (`resume {folder}`), or make claims without them"
+        first.append(f"{remedies} (`compare --selected REASON`).")
     if comparison.best is None:
-        return "No two rows can be paired: nothing is claimed about differences."
-    known = sorted({pair.reason for pair in comparison.family if pair.reason})
-    reasons = listed(known or [f"{comparison.baseline} is left out of paired tests"])
-    if any(pair.withheld for pair in comparison.family):
-        reasons += "; finish the sweep with `resume`, or name your reason with `compare --selected REASON`"
+        return " ".join([*first, "No two rows can be paired: nothing is claimed about differences."])
+    reasons = " and ".join(sorted({pair.reason for pair in comparison.family if pair.reason}))
     if all(pair.interval is None for pair in comparison.family):
-        return f"Nothing is claimed about differences: {reasons}."
+        return " ".join([*first, f"Nothing is claimed about differences: {reasons}."])
     base, sentences = comparison.baseline, [f"Against {comparison.baseline}, in {comparison.metric}."]
     if not comparison.settings.names_baseline:
         base, mean = comparison.best, comparison.row(comparison.best).metrics[comparison.metric]
@@ -186,17 +196,11 @@ def verdict(comparison: Comparison) -> str:
             claims = "; ".join(_describe_claims(of_scope[scope], comparison.settings.rope_of(metric)))
             sentence = f"{in_metric}{SCOPES[scope]}{aside}: {claims}."
             sentences.append(f"{sentence[0].upper()}{sentence[1:]}")
-    if known:
+    if reasons:
         sentences.append(f"Undecided for this reason: {reasons}.")
-    looks = [note.sentence for note in comparison.note_entries if note.term == "look"]
     rope = comparison.settings.rope
     region = "" if rope is None else f"Equivalent means within ±{rope:g}, set by --rope."
-    return " ".join(filter(None, [*looks, region, *sentences, about_tuning(comparison)]))
-
-
-def claim_with_scope(pair: Pair) -> str:
-    """Returns the claim with its scope, such as "better (trained on other queries)"."""
-    return f"{pair.claim} ({SCOPES[pair.scope]})"
+    return " ".join(filter(None, [*first, region, *sentences, about_tuning(comparison)]))
 
 
 def _describe_claims(pairs: Sequence[Pair], rope: float) -> Iterator[str]:
@@ -447,7 +451,8 @@ def _certainty(comparison: Comparison) -> str:
     decided = [pair for pair in comparison.family if pair.interval is not None]
     scopes = {pair.scope for pair in decided}
     words = "; ".join(words for scope, words in SCOPES.items() if scope in scopes)
-    trainings = listed(list(dict.fromkeys(comparison.replicates.values())))
+    paired = () if comparison.queries is None else comparison.queries.labels
+    trainings = listed([*dict.fromkeys(comparison.replicates[label] for label in paired)])
     together = f" over {family_of(comparison)} together" if len(decided) > 1 else ""
     rare = " (few trainings: rare failures may be missing)" if about_few_trainings(comparison) else ""
     return (

@@ -434,6 +434,8 @@ class Settings:
         detect: Difference for which repeats, seeds or queries are planned; None for none.
         level: Error level of all claims of the comparison together. Divide it by the number of comparisons of
             the same runs that you make; the command line does so (`ltrbench.sweep.ledger`).
+        selected: Reason why runs are left out. With a reason, a row that lacks test sets is paired with the
+            others over the common test sets; without one, it is left out of paired tests.
         num_draws: Number of draws of the bootstrap and of the randomisation test.
         seed: Seed of both.
     """
@@ -446,6 +448,7 @@ class Settings:
     rope: float | None = None
     detect: float | None = None
     level: float = LEVEL
+    selected: str = ""
     num_draws: int = 10_000
     seed: int = 0
 
@@ -847,37 +850,42 @@ def _seconds(run: Run, num_cells: int) -> float:
     return seconds + float(result.search.get("seconds", 0.0)) / shared_by
 
 
-def arrange(rows: list[EvaluatedRow]) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:
-    """Excludes each row that lacks a cell from paired tests.
+def arrange(
+    rows: list[EvaluatedRow], selected: str = ""
+) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:
+    """Excludes each row that lacks a cell from paired tests; none is paired if fewer than two have all.
 
-    If fewer than two rows have every cell, only the cells that all rows have are counted, if there are any.
+    With a reason, all rows are paired over the cells that all of them have, if there are any.
+
+    Args:
+        selected: As `Settings.selected`.
 
     Returns:
-        All rows, with the runs in the cells that count; the rows in paired tests; notes on what is left out.
+        All rows, with the runs in the cells that count; the rows in paired tests; a note on what is left out.
     """
     everywhere = set[DataCell]().union(*(row.cells for row in rows))
     common = everywhere.intersection(*(row.cells for row in rows))
     whole = [row for row in rows if row.cells.keys() == everywhere]
-    lacking = {
-        row.label: describe_cells(sorted(everywhere - row.cells.keys(), key=str))
-        for row in rows
-        if row not in whole
-    }
-    counted, paired = rows, whole
-    consequence = "it is left out of paired tests, and its means are over its other test sets"
-    if len(whole) < 2 and lacking:
+    if len(whole) == len(rows):
+        return rows, rows, []
+    cells_of = {row.label: sorted(everywhere - row.cells.keys(), key=str) for row in rows if row not in whole}
+    lacking = grouped(cells_of, lambda label: describe_cells(cells_of[label]))
+    which = listed([f"on {cells} ({listed(labels)})" for cells, labels in lacking.items()])
+    counted, paired = rows, whole if len(whole) > 1 else []
+    if selected and common:
         counted = paired = [
             replace(row, evaluated=tuple(item for item in row.evaluated if item.cell in common))
             for row in rows
-            if common
         ]
-        consequence = f"only the {len(common)} of {len(everywhere)} test sets that every row has are counted"
-    if not common and len(whole) < 2:
-        counted = rows
-        sentences = ["The rows have no common test set: each mean is over its own test sets."]
+        consequence = f"{len(common)} of {len(everywhere)} test sets are counted, because {selected}"
     else:
-        sentences = [f"{label} has no run on {cells}: {consequence}." for label, cells in lacking.items()]
-    return counted, paired, [Note(ON_DATA, "missing runs", sentence) for sentence in sentences]
+        why = (
+            "such rows are left out of paired tests"
+            if paired
+            else "no two rows have every test set to be paired"
+        )
+        consequence = f"{why} ({len(common)} of {len(everywhere)} test sets are common to all rows)"
+    return counted, paired, [Note(ON_DATA, "missing runs", f"Runs are missing {which}: {consequence}.")]
 
 
 def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | None:

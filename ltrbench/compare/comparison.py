@@ -354,6 +354,7 @@ if TYPE_CHECKING:
 #
 # 5 seeds                       every seed of the table
 # 3 of 9 seeds                  another row has six more
+# 9 of 10 folds (5 folds x 2 repeats) x 1 seed
 # 1 (seeds change nothing)      several seeds gave the same scores
 # 5 folds x 2 to 3 of 3 seeds   a seed is missing in some folds
 # 3 of 5 resamples              resamples of the training queries
@@ -382,13 +383,11 @@ def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int, num_repeats: int
     training_sets = grouped(row.runs, lambda run: (fold_of(run), replicate_of(run).resample))
     num_seeds = [len({run.result.seed for run in runs}) for runs in training_sets.values()]
     num_resamples = Counter(fold for fold, resample in training_sets if resample is not None)
-    folds_of_repeat = Counter(repeat for _, repeat in {fold for fold, _ in training_sets})
     is_imported = all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1
-    parts = []
-    if num_folds > 1:
-        parts.append(_count([*folds_of_repeat.values()], num_folds, "fold"))
-    if num_repeats > 1:
-        parts.append(_count([len(folds_of_repeat)], num_repeats, "repeat"))
+    parts = [f"{num_folds} folds"] * (num_folds > 1) + [f"{num_repeats} repeats"] * (num_repeats > 1)
+    number, planned = len({fold for fold, _ in training_sets}), num_folds * num_repeats
+    if number < planned:
+        parts = [f"{number} of {planned} folds" + f" ({' x '.join(parts)})" * (num_repeats > 1)]
     if num_resamples and not is_imported:
         planned = max(run.result.data["resample"]["number"] for run in row.runs)
         parts.append(_count([*num_resamples.values()], planned, "resample"))
@@ -603,14 +602,14 @@ def _compare_on(
     others = [name for name in dict.fromkeys(reported) if name not in claimed]
     cell_of_run = test_cell_of if settings.allow_mismatch else cell_of
     rows = evaluate_rows(table.rows, [*claimed], others, settings.convention, cell_of_run)
-    counted, paired_rows, missing = arrange(rows)
+    counted, paired_rows, missing = arrange(rows, settings.selected)
     paired = {name: pair_queries(paired_rows, name) for name in claimed}
     queries = paired[metric]
     # The row with the highest mean, the first one in case of ties.
     best = None
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
-    base, absent = _baseline_of(table.rows, settings.baseline, best)
+    base, absent = _baseline_of(table.rows, settings.baseline, best, paired_rows or counted)
     if absent:
         settings = replace(settings, baseline=None)
     pairs = () if queries is None else all_pairs(queries, metric, settings)
@@ -709,22 +708,25 @@ def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: 
 
 
 def _baseline_of(
-    rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None
+    rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None, paired: Sequence[EvaluatedRow]
 ) -> tuple[str, list[Note]]:
-    """Returns the label of the baseline, and a note if the first row replaces a baseline without a run."""
+    """Returns the label of the baseline, and a note if the first paired row replaces it."""
     of_model = [label for label, runs in rows.items() if runs[0].result.model == baseline]
     matching = [label for label in rows if label == baseline] or of_model
     if len(matching) > 1:
         raise ConfigError(
             f"baseline '{baseline}' matches {len(matching)} rows; name one: {', '.join(matching)}."
         )
-    if matching:
-        return matching[0], []
-    if baseline == BEST and best is not None:
-        return best, []
-    first = next(iter(rows))
-    sentence = f"The baseline {baseline} has no run here: differences are to {first}, the first row."
-    return first, [Note(ON_CLAIMS, "baseline", sentence)] if baseline not in (None, BEST) else []
+    first = best if baseline == BEST and best is not None else next(iter(rows))
+    wanted = matching[0] if matching else first
+    if all(row.label != wanted for row in paired):
+        first = paired[0].label
+        sentence = f"{wanted} lacks test sets: differences are to {first}, the first row with all of them."
+    elif matching or baseline in (None, BEST):
+        return wanted, []
+    else:
+        sentence = f"The baseline {baseline} has no run here: differences are to {first}, the first row."
+    return first, [Note(ON_CLAIMS, "baseline", sentence)]
 
 
 def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:

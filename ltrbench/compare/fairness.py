@@ -148,15 +148,13 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
     keys_of_fold = {cell: keys for cell, keys in keys_of_cell.items() if cell.fold is not None}
     if len(keys_of_fold) < 2:
         return
-    for repeat in grouped(keys_of_fold, lambda cell: cell.repeat).values():
-        present = {cell.fold for cell in repeat}
-        lacking = first_by(
-            (cell for cell in keys_of_fold if cell.fold not in present), lambda cell: cell.fold
-        )
-        if lacking:
-            cells = describe_cells([cell._replace(repeat=repeat[0].repeat) for cell in lacking.values()])
-            sentence = f"There is no run on {cells}: its queries count in the other repeats only."
-            yield Note(ON_DATA, "missing runs", sentence)
+    folds = first_by(keys_of_fold, lambda cell: cell.fold).values()
+    repeats = first_by(keys_of_fold, lambda cell: cell.repeat)
+    wanted = [fold._replace(repeat=repeat) for repeat in repeats for fold in folds]
+    present = {cell.fold_and_repeat for cell in keys_of_fold}
+    if lacking := [cell for cell in wanted if cell.fold_and_repeat not in present]:
+        sentence = f"No row counts {describe_cells(lacking)}: the queries count in the other repeats only."
+        yield Note(ON_DATA, "missing runs", sentence)
     trains = {item.cell.of_test: item.cell for item in evaluated}
     reasons = reasons_against_folds({trains[cell]: keys for cell, keys in keys_of_fold.items()})
     if reasons:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from ltrbench.compare.advice import claim_with_scope, family_of, recommend, verdict
+from ltrbench.compare.advice import family_of, recommend, verdict
 from ltrbench.compare.cells import EvaluatedRun
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.groups import Slice, across, interactions
@@ -97,7 +97,7 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
     for comparison in comparisons:
         for row in comparison.rows:
             pairs = {metric: comparison.claim(row.label, metric) for metric in comparison.declared}
-            claims = {metric: claim_with_scope(pair) for metric, pair in pairs.items() if pair is not None}
+            claims = {name: f"{pair.claim} ({SCOPES[pair.scope]})" for name, pair in pairs.items() if pair}
             rows.append(
                 {"data": comparison.data, "model": row.label}
                 | {metric: row.metrics.get(metric) for metric in metrics}
@@ -243,7 +243,7 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     if pair is None:
         return TableCell(mean)
     difference = format_number(pair.difference, DIFFERENCE)
-    note = " ".join(filter(None, [difference, between(pair.interval), claim_with_scope(pair)]))
+    note = " ".join(filter(None, [difference, between(pair.interval), pair.claim]))
     return TableCell(mean, note=note)
 
 

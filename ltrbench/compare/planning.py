@@ -381,7 +381,7 @@ def next_step(comparison: Comparison) -> NextStep | None:
         seconds = _seconds(queries, {RESAMPLES: _NUM_RESAMPLES})
         return _step(rows, _OF_A_RESAMPLE, {"replicates": [_NUM_RESAMPLES]}, seconds, _TO_RESAMPLE)
     if pairs:
-        return _extension(comparison, rows, study, len(pairs), detect)
+        return _extension(comparison, rows, study, known, detect)
     only = "the undecided pairs contain a yardstick or imported scores, for which no study is planned"
     return NextStep("", 0.0, f"There is no next step: {only}") if undecided else None
 
@@ -395,13 +395,14 @@ def _undecided(comparison: Comparison) -> list[Pair]:
 
 
 def _extension(
-    comparison: Comparison, rows: Sequence[Sequence[Run]], study: _Study, num_pairs: int, detect: float
+    comparison: Comparison, rows: Sequence[Sequence[Run]], study: _Study, pairs: Sequence[Pair], detect: float
 ) -> NextStep:
     """Returns the step that extends the present study, with the folder of its sweep if there is one; without
     a command if no study detects clearly less than the present data."""
     queries, numbers, needs = comparison.queries, study.numbers, study.needs
     assert queries is not None  # checked by `next_step`
-    reason = f"{num_pairs} pairs are undecided" if num_pairs > 1 else "One pair is undecided"
+    which = "; ".join([*(f"{pair.a} and {pair.b}" for pair in pairs[:3]), *["..."] * (len(pairs) > 3)])
+    reason = f"{f'{len(pairs)} pairs are' if len(pairs) > 1 else 'One pair is'} undecided ({which})"
     if study.now[0] <= detect:
         why = f"although these data detect {detect:g} with 80 % power; plan for a smaller one with --detect"
         return NextStep("", 0.0, f"{reason}, {why}")

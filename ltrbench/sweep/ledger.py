@@ -156,7 +156,7 @@ def _record(look: Look, sweep: Path) -> list[str]:
 
 
 def compare_sweeps(
-    runs: Sequence[Run], settings: Settings | None = None, declared: int = 1, selected: str = ""
+    runs: Sequence[Run], settings: Settings | None = None, declared: int = 1
 ) -> list[Comparison]:
     """Compares runs at the level of the looks at their sweeps; returns one Comparison per data set.
 
@@ -164,12 +164,11 @@ def compare_sweeps(
 
     Args:
         declared: Number of looks declared in advance.
-        selected: Reason why planned trainings are left out; without one, their rows carry no claim.
 
     Raises:
         ConfigError, ResultError: As `compare`; or a plan or a ledger is damaged.
     """
-    comparisons = compare(runs, settings)
+    comparisons, selected = compare(runs, settings), settings.selected if settings else ""
     compared = {run.path.resolve() for run in runs if run.result.is_compared and run.held is None}
     return [_as_look(item, compared, declared, selected) for item in comparisons]
 
@@ -228,7 +227,7 @@ def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:
 
 
 def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]) -> dict[str, str]:
-    """Returns label of a row -> which of its planned trainings are not compared."""
+    """Returns label of each row without some of its planned trainings -> which of them the table lacks."""
     label_of = {run.path.resolve(): row.label for row in item.rows for run in row.runs}
     rows: dict[str, list[str]] = {}
     for paths in grouped(jobs, lambda path: _row(jobs[path])).values():
@@ -236,9 +235,10 @@ def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[P
         if missing:
             common = set.intersection(*({*_training(jobs[path])} for path in paths))
             words = [", ".join(word for word in each if word not in common) for each in missing]
-            text = f"the table lacks {len(missing)} of {len(paths)} trainings of {{}} ({_shortened(words)})"
+            text = f"{len(missing)} of {len(paths)} trainings of {{}} ({_shortened(words)})"
             rows.setdefault(text, []).extend(label_of[path] for path in paths if path in label_of)
-    return {name: text.format(listed(sorted({*names}))) for text, names in rows.items() for name in names}
+    texts = sorted(text.format(listed(sorted({*names}))) for text, names in rows.items() if names)
+    return {name: f"the table lacks {' and '.join(texts)}" for names in rows.values() for name in names}
 
 
 def _training(job: Job) -> list[str]:

@@ -17,7 +17,7 @@ from messages import naming
 from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
 
-from ltrbench.compare import Settings, best_by_validation, compare, render
+from ltrbench.compare import Settings, best_by_validation, compare, render, verdict
 from ltrbench.compare.cells import clustered
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
@@ -87,6 +87,22 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     assert comparison.pairs[0].statistics.num_queries == 3 * (NUM_QUERIES - 1)
     assert comparison.row("xgboost").to_baseline is None
     assert any(mentions(note, "xgboost", "folds 1, 3", "left out") for note in comparison.notes)
+    # In any order of the runs; the first complete row is then the baseline.
+    for baseline in (None, "xgboost"):
+        (partial,) = compare(runs[::-1], Settings(baseline=baseline))
+        assert {(pair.a, pair.b) for pair in partial.pairs} == {("lightgbm", "native")}
+        assert partial.baseline == "lightgbm"
+        assert mentions(verdict(partial), "xgboost", "folds 1, 3", "resume", "--selected")
+    # With a reason, all rows are paired over the common fold.
+    (selected,) = compare(runs, Settings(selected="they crashed"))
+    assert len(selected.pairs) == 3
+    assert all(pair.statistics.num_queries == NUM_QUERIES - 1 for pair in selected.pairs)
+    assert selected.row("native").runs == (runs[1],)
+    assert mentions(verdict(selected), "they crashed", "1 of 3")
+    # A single complete row has no partner.
+    (alone,) = compare([*runs[:4], *runs[5:]])
+    assert (alone.pairs, len(alone.row("native").runs)) == ((), 3)
+    assert mentions(verdict(alone), "xgboost", "lightgbm", "fold 2", "resume", "--selected")
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,11 @@ import pytest
 from command_line import run
 from composed_jobs import composed
 from messages import naming
+from omegaconf import OmegaConf
 from scipy import stats
 from toy_runs import judgments, mentions, write
 
+from ltrbench.cli.launch import with_all_jobs
 from ltrbench.compare import Settings, compare
 from ltrbench.compare.derived import Import, import_runs
 from ltrbench.compare.fairness import seen_by_choice
@@ -62,7 +64,7 @@ def test_repeats_are_one_table_with_the_corrected_interval_and_each_query_once(t
     runs = find_runs([tmp_path / "s"])
     # The finished folds were not trained again.
     assert first.items() <= {item.path: item.result.started for item in runs}.items()
-    for lacking, folds in ((None, "3 folds"), (3, "2 to 3 of 3 folds")):
+    for lacking, folds in ((None, "3 folds x 2 repeats"), (3, "5 of 6 folds (3 folds x 2 repeats)")):
         for item in runs:
             if item.result.repeat == 1 and item.result.data["fold"] == lacking:
                 shutil.rmtree(item.path)
@@ -71,10 +73,10 @@ def test_repeats_are_one_table_with_the_corrected_interval_and_each_query_once(t
         (pair,) = comparison.family
         numbers, queries = expected(runs)
         assert (pair.difference, pair.interval.low, pair.interval.high) == pytest.approx(numbers, abs=1e-9)
-        assert (pair.scope, comparison.replicates["random"]) == (METHODS, f"{folds} x 2 repeats x 3 seeds")
+        assert (pair.scope, comparison.replicates["random"]) == (METHODS, f"{folds} x 3 seeds")
         of_queries, wins = pair.statistics, sum(value > 1e-12 for value in queries.values())
         assert (of_queries.num_queries, of_queries.wins) == (len(queries), wins)
-        notes = [note for note in comparison.notes if mentions(note, "no run", "fold 3 of data.split_seed=1")]
+        notes = [note for note in comparison.notes if mentions(note, "fold 3 of data.split_seed=1")]
         assert len(notes) == (lacking is not None)
     # A search that chooses for all folds would see test queries of other folds and repeats.
     searched = [*SWEEP.split(), "cv_repeats=2", "search=random", "search.choose=across"]
@@ -152,3 +154,10 @@ def test_scores_are_imported_for_each_fold_of_each_repeat(tmp_path: Path) -> Non
 def test_folds_that_cannot_be_drawn_again_are_refused(words: str, parts: tuple[str, ...]) -> None:
     with pytest.raises(LtrbenchError, match=naming(*parts)):
         composed(*words.split())
+
+
+def test_repeats_beside_a_list_of_split_seeds_are_refused() -> None:
+    config = OmegaConf.create({"data": {"cv": 5}, "cv_repeats": 3, "replicates": None})
+    words = ["cv=5", "cv_repeats=3", "data.split_seed=0,1"]
+    with pytest.raises(LtrbenchError, match=naming("cv_repeats=3", "data.split_seed=0,1", "Leave out")):
+        with_all_jobs(words, config)

@@ -54,9 +54,9 @@ def sweep_of(folder: Path, seeds: Iterable[int], **given: Any) -> Path:
     return folder
 
 
-def compared(*folders: Path, declared: int = 1, selected: str = "", **settings: Any) -> Comparison:
+def compared(*folders: Path, declared: int = 1, **settings: Any) -> Comparison:
     chosen = Settings(**settings, num_draws=200)
-    (comparison,) = compare_sweeps(find_runs(folders), chosen, declared, selected)
+    (comparison,) = compare_sweeps(find_runs(folders), chosen, declared)
     return comparison
 
 

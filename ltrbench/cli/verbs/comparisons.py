@@ -231,11 +231,12 @@ def compare_verb(
         allow_mismatch=allow_mismatch,
         rope=rope,
         detect=detect,
+        selected=selected,
     )
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
-    comparisons = compare_sweeps(runs, compare_settings, declared=looks, selected=selected)
+    comparisons = compare_sweeps(runs, compare_settings, declared=looks)
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
         echo_json(comparisons_as_json(comparisons, by_kind))
