@@ -257,11 +257,11 @@ def conventions_section(shown: Shown) -> Section:
     comparison = shown.comparison
     every = outcomes(comparison)
     defined = [outcome for outcome in every if not outcome.reason]
-    reference, *others = defined
+    first, *others = defined
     labels = [row.label for row in shown.rows]
 
     def name(outcome: ConventionOutcome) -> TableCell:
-        return TableCell(outcome.convention.name, note="of this comparison" * (outcome is reference))
+        return TableCell(outcome.convention.name, note="of this comparison" * (outcome is first))
 
     def mean(outcome: ConventionOutcome, label: str) -> TableCell:
         return TableCell(outcome.means.get(label), note=outcome.difference(label, comparison.baseline))
@@ -269,8 +269,7 @@ def conventions_section(shown: Shown) -> Section:
     def order(outcome: ConventionOutcome) -> TableCell:
         if outcome.reason:
             return TableCell(text="not defined", note=outcome.reason)
-        is_changed = outcome.order != reference.order
-        return TableCell(text=" > ".join(outcome.order), emphasis=CHANGED if is_changed else "")
+        return TableCell(text=" > ".join(outcome.order), emphasis=CHANGED * (outcome.order != first.order))
 
     columns = columns_of({"convention": None, **dict.fromkeys(labels, QUALITY), "order of models": None})
     rows: list[TableRow] = [
@@ -280,7 +279,7 @@ def conventions_section(shown: Shown) -> Section:
     parts: list[View] = [Table(columns, rows, caption, "compact")]
     quirks = [f"{item.convention.name}: {quirk}" for item in defined for quirk in item.convention.quirks]
     parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
-    orders = [item.convention.name for item in others if item.order != reference.order]
+    orders = [item.convention.name for item in others if item.order != first.order]
     lead = (
         f"The same scores under the {len(others)} other conventions that define {comparison.metric}. "
         f"Changes in the order of the models: {listed(orders or ['none'])}. Nothing is claimed about these "
