@@ -28,7 +28,7 @@ _BLOCK = re.compile(
 )
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _NUMBER = re.compile(r"[-+]?\d+\.\d+")
-_MEASURED = re.compile(r"Threads: \d+|(?:about )?[\d.,]+ (?:s|ms|seconds|minutes|MB)\b")
+_MEASURED = re.compile(r"Threads: \d+|(?:about\s)?[\d.,]+\s(?:s|ms|seconds|minutes|MB)\b")
 _MEASURED_PARAGRAPH = re.compile(r"^(?=(?:.+\n)*.*(?:[Cc]heapest|shortest times))(?:.+\n?)+", re.MULTILINE)
 _MEASURED_COLUMN = re.compile(r" (?:s|MB)$")
 _TO_FIRST_TABLE = re.compile(r".*?^\|.*?(?=^(?!\|))", re.MULTILINE | re.DOTALL)
