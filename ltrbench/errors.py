@@ -7,6 +7,7 @@ run, exit code 1.
 from __future__ import annotations
 
 import difflib
+import math
 import os
 from collections.abc import Collection, Iterable
 
@@ -68,7 +69,7 @@ def require(
     above: float | None = None,
     at_most: float | None = None,
 ) -> None:
-    """Raises ConfigError if a value is set and out of range.
+    """Raises ConfigError if a value is set and out of range or infinite.
 
     >>> require("num_leaves", 31, at_least=2)
     """
@@ -78,6 +79,7 @@ def require(
         (at_least is None or value >= at_least)
         and (above is None or value > above)
         and (at_most is None or value <= at_most)
+        and value not in (math.inf, -math.inf)
     )
     if not inside:
         bounds = [
@@ -85,6 +87,7 @@ def require(
             for word, bound in (("at least", at_least), ("more than", above), ("at most", at_most))
             if bound is not None
         ]
+        bounds += ["finite"] * (value in (math.inf, -math.inf))
         raise ConfigError(f"{name} is {value}; it must be {' and '.join(bounds)}.")
 
 

@@ -346,6 +346,8 @@ class LibraryRanker(BoostingRanker):
         defaults = f"{self.library}'s defaults are used"
         if unset == SHARED_FIELDS:
             yield f"{defaults} instead of the shared parameters{self._departure_from_defaults()}."
+            if self._own_objective is not None:
+                yield f"The objective is {self._own_objective}, not that of {self.library}."
             return
         left = [name for name in unset if name not in self._inapplicable()]
         if left:

@@ -109,6 +109,9 @@ def _put_in_buckets(noisy: Values, order: RankOrder) -> None:
     """Writes an order in which few documents have to move, because it has n buckets of scores."""
     highest, spread = noisy.max(), noisy.max() - noisy.min()
     scale = (len(noisy) - 1.0) / spread if spread > 0.0 else 0.0
+    if not (np.isfinite(spread) and np.isfinite(scale)):
+        scale, highest = 0.0, 0.0
+        noisy = np.zeros(len(noisy))
     buckets = ((highest - noisy) * scale).astype(np.uint32)
     start = np.zeros(len(noisy) + 1, dtype=np.uint32)
     for bucket in buckets:
