@@ -263,12 +263,12 @@ def _without_controls(value: object) -> object:
 
 
 def _with_code(text: str) -> Markup:
-    """Returns escaped text with `code` in backticks as code elements.
+    """Returns escaped text with `code` in backticks as code elements, without control characters.
 
     >>> _with_code("a < `b`")
     Markup('a &lt; <code>b</code>')
     """
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(visible(text, lines=True)))))
 
 
 # ---- Text.
