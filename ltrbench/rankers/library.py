@@ -27,6 +27,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.native.objectives.base import Objective, objective_of_record, prepare_objective, record_of
+from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
     OF_EVERY_RANKER,
@@ -331,7 +332,7 @@ class LibraryRanker(BoostingRanker):
         features = np.arange(80, dtype=np.float32).reshape(80, 1)
         labels, query_start = (features[:, 0] >= 40).astype(np.float64), np.array([0, 80])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        own: Any = {} if self._own_objective is None else {"objective": self._own_objective}
+        own: Any = {} if self._own_objective is None else {"objective": for_warm_up(self._own_objective)}
         type(self)(num_trees=1, num_threads=self.num_threads, **own).fit(tiny).predict(features)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:

@@ -60,7 +60,7 @@ from ltrbench.native.objectives.position_bias import (
     UnbiasedPairs,
     correctable,
 )
-from ltrbench.native.objectives.squared_error import SquaredError
+from ltrbench.native.objectives.squared_error import SquaredError, for_warm_up
 from ltrbench.native.splitting import SplitOptions, SplitSettings
 from ltrbench.native.team import Placement, Team
 from ltrbench.rankers.base import (
@@ -579,7 +579,8 @@ class NativeRanker(NativeSettings):
         compiled it."""
         num_threads = resolve_threads(self.num_threads)
         with threads(num_threads):
-            compile_engine(objective_of(self), self._correction(four_documents()), num_threads)
+            ranker = replace(self, objective=for_warm_up(self.objective))
+            compile_engine(objective_of(ranker), ranker._correction(four_documents()), num_threads)
             l1 = 0.1 if self.monotone or self.l1 else 0.0
             if l1 or self.growth != "best_first" or self.cut_without_gain or self.features_per_split != 1:
                 compile_growth("depth_wise", l1)
@@ -587,7 +588,8 @@ class NativeRanker(NativeSettings):
     def warm_up_sparse(self) -> None:
         """Compiles the kernels that only sparse features use."""
         with threads(resolve_threads(self.num_threads)):
-            compile_sparse_engine(objective_of(self), self._correction(four_sparse_documents()))
+            ranker = replace(self, objective=for_warm_up(self.objective))
+            compile_sparse_engine(objective_of(ranker), ranker._correction(four_sparse_documents()))
 
     def warm_up_member(self) -> None:
         """Compiles the kernels that only several members use."""

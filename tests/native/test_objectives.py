@@ -260,6 +260,12 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
 
     with pytest.raises(ConfigError, match=naming("Wrong", *named)):
         NativeRanker(objective=Wrong(), num_trees=1).fit(query([1.0] * 20))
+    # The values may be correct for the labels of the user.
+    NativeRanker(objective=Wrong(), position_bias="additive").warm_up()
+    pytest.importorskip("xgboost")
+    from ltrbench.rankers.xgboost import XGBoostRanker
+
+    XGBoostRanker(objective=Wrong()).warm_up()
 
 
 @pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])

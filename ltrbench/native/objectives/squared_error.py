@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
+
+import numpy as np
 
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.shapes import Gradients, Hessians, Values
@@ -23,3 +27,18 @@ class SquaredError(Objective):
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         return float((data.weights * (scores - data.labels) ** 2).sum() / 2)
+
+
+def for_warm_up(objective: str | Objective) -> str | Objective:
+    """Returns the objective of the fit in a warm-up.
+
+    A class outside ltrbench may not be defined for the labels of the warm-up: it is compiled, its result and
+    its errors are ignored, and `SquaredError` replaces it.
+    """
+    if isinstance(objective, str) or type(objective).__module__.startswith("ltrbench."):
+        return objective
+    pair = ObjectiveData(np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0]))
+    with suppress(Exception), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        objective.gradients(np.zeros(2), pair, 0)
+    return SquaredError()
