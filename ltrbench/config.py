@@ -155,6 +155,7 @@ def build_experiment(
                 "or data=table."
             )
     _check_repeats(settings, str(choices.get("data")))
+    _check_objective(settings["model"], choices)
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
@@ -175,6 +176,21 @@ def build_experiment(
         config=plain(settings),
         distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
     )
+
+
+def _check_objective(model: Mapping[str, Any], choices: Mapping[str, str | None]) -> None:
+    """Raises ConfigError if a chosen model/objective is replaced by a name, or the model has no objective."""
+    chosen = f"model/objective={choices.get('model/objective')}"
+    if choices.get("model/objective") in (None, "none"):
+        return
+    if not isinstance(given := model.get("objective"), Mapping):
+        raise ConfigError(f"{chosen} and model.objective={given} are both set; leave one out.")
+    fields = find_class(str(model.get("_target_")), Ranker, "model").__dataclass_fields__
+    if "objective" not in fields:
+        remedy = ", and choose its own loss, as in model.loss=YetiRank params=library" * ("loss" in fields)
+        raise ConfigError(
+            f"model={choices['model']} does not support the objectives of native. Leave out {chosen}{remedy}."
+        )
 
 
 def _check_repeats(settings: Mapping[str, Any], name: str) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml  # type: ignore[import-untyped]
+from composed_jobs import composed
 from engine_cases import COMPILED, dataset, query
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -266,6 +267,19 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
     from ltrbench.rankers.xgboost import XGBoostRanker
 
     XGBoostRanker(objective=Wrong()).warm_up()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("model/objective=listnet model.objective=ranknet", ("objective=listnet", "objective=ranknet")),
+        ("model=catboost model/objective=yetirank", ("model=catboost", "yetirank", "model.loss=YetiRank")),
+        ("model=random model/objective=yetirank", ("model=random", "Leave out model/objective=yetirank")),
+    ],
+)
+def test_a_chosen_objective_that_would_not_be_trained_is_refused(words: str, named: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=naming(*named)):
+        composed(*words.split())
 
 
 @pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])
