@@ -248,6 +248,9 @@ def composition_message(error: BaseException) -> str:
         target = str(node.get("_target_", "")) if isinstance(node, DictConfig) else ""
         # A sweep over models sets the key in all of them.
         lacking = f" {target.rpartition('.')[2]} has no such setting." if target else ""
+        if "_target_" in known and not target.startswith("ltrbench."):
+            # Also if _target_ has no value yet; the YAML need not list the fields of the class.
+            lacking = f" To set a field of a class of yours, write +{match[1]}=VALUE."
         hint = f" To add a parameter of the library, write +{match[1]}=VALUE." if ".extra" in parent else ""
         return (
             f"there is no key {match[1]}{did_you_mean(missing[1] if missing else name, known)}{lacking}{hint}"

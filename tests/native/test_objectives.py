@@ -275,6 +275,7 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
         ("model/objective=listnet model.objective=ranknet", ("objective=listnet", "objective=ranknet")),
         ("model=catboost model/objective=yetirank", ("model=catboost", "yetirank", "model.loss=YetiRank")),
         ("model=random model/objective=yetirank", ("model=random", "Leave out model/objective=yetirank")),
+        ("model.objective=LambdaLoss", ("LambdaLoss", "xendcg", "model/objective=NAME", "lambdaloss")),
     ],
 )
 def test_a_chosen_objective_that_would_not_be_trained_is_refused(words: str, named: tuple[str, ...]) -> None:

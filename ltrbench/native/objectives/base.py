@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, require_choice
+from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.folders import conf_dir
 from ltrbench.measure import plain
 from ltrbench.native.team import DocumentDraws, Placement
@@ -219,9 +219,14 @@ def name_or_objective(*names: str) -> Check:
     """Returns the check of a setting that is one of these names or an `Objective`."""
 
     def refuse(setting: str, value: object) -> None:
-        if (conf_dir() / f"model/objective/{value}.yaml").exists():
+        if isinstance(value, Objective) or value in names:
+            return
+        group = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
+        if value in group:
             raise ConfigError(f"{setting} is {value}; set model/objective={value}, with a slash.")
-        if not isinstance(value, Objective):
-            require_choice(setting, str(value), names)
+        raise ConfigError(
+            f"{setting} is '{value}'{did_you_mean(str(value), [*names, *group])} It must be one of "
+            f"{', '.join(names)}, or, with a slash, model/objective=NAME: {', '.join(group)}."
+        )
 
     return refuse
