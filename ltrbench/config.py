@@ -155,7 +155,9 @@ def build_experiment(
                 "or data=table."
             )
     _check_repeats(settings, str(choices.get("data")))
-    _check_objective(settings["model"], choices)
+    chosen, objective = choices.get("model/objective") or "none", settings["model"].get("objective")
+    if chosen != "none" and not isinstance(objective, Mapping):
+        raise ConfigError(f"model/objective={chosen} excludes model.objective={objective}; leave one out.")
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
@@ -176,21 +178,6 @@ def build_experiment(
         config=plain(settings),
         distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
     )
-
-
-def _check_objective(model: Mapping[str, Any], choices: Mapping[str, str | None]) -> None:
-    """Raises ConfigError if a chosen model/objective is replaced by a name, or the model has no objective."""
-    chosen = f"model/objective={choices.get('model/objective')}"
-    if choices.get("model/objective") in (None, "none"):
-        return
-    if not isinstance(given := model.get("objective"), Mapping):
-        raise ConfigError(f"{chosen} and model.objective={given} are both set; leave one out.")
-    fields = find_class(str(model.get("_target_")), Ranker, "model").__dataclass_fields__
-    if "objective" not in fields:
-        remedy = ", and choose its own loss, as in model.loss=YetiRank params=library" * ("loss" in fields)
-        raise ConfigError(
-            f"model={choices['model']} does not support the objectives of native. Leave out {chosen}{remedy}."
-        )
 
 
 def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
@@ -333,6 +320,9 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     """
     target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
+    if "objective" in settings and "objective" not in known:
+        remedy = ", and choose its own loss, as in model.loss=YetiRank params=library" * ("loss" in known)
+        raise ConfigError(f"{target} has no objectives of native. Leave out model/objective{remedy}.")
     for name in settings:
         if name not in known:
             raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")

@@ -273,8 +273,8 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
     ("words", "named"),
     [
         ("model/objective=listnet model.objective=ranknet", ("objective=listnet", "objective=ranknet")),
-        ("model=catboost model/objective=yetirank", ("model=catboost", "yetirank", "model.loss=YetiRank")),
-        ("model=random model/objective=yetirank", ("model=random", "Leave out model/objective=yetirank")),
+        ("model=catboost model/objective=yetirank", ("CatBoost", "model/objective", "model.loss=YetiRank")),
+        ("model=random model/objective=yetirank", ("Random", "Leave out model/objective")),
         ("model.objective=LambdaLoss", ("LambdaLoss", "xendcg", "model/objective=NAME", "lambdaloss")),
     ],
 )

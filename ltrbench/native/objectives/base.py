@@ -219,14 +219,11 @@ def name_or_objective(*names: str) -> Check:
     """Returns the check of a setting that is one of these names or an `Objective`."""
 
     def refuse(setting: str, value: object) -> None:
-        if isinstance(value, Objective) or value in names:
-            return
-        group = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
-        if value in group:
-            raise ConfigError(f"{setting} is {value}; set model/objective={value}, with a slash.")
-        raise ConfigError(
-            f"{setting} is '{value}'{did_you_mean(str(value), [*names, *group])} It must be one of "
-            f"{', '.join(names)}, or, with a slash, model/objective=NAME: {', '.join(group)}."
-        )
+        if not isinstance(value, Objective) and value not in names:
+            group = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
+            raise ConfigError(
+                f"{setting} is '{value}'{did_you_mean(str(value), names)} It must be {', '.join(names)} or, "
+                f"with a slash, model/objective=NAME: {', '.join(group)}."
+            )
 
     return refuse

@@ -38,7 +38,6 @@ def for_warm_up(objective: str | Objective) -> str | Objective:
     if isinstance(objective, str) or type(objective).__module__.startswith("ltrbench."):
         return objective
     pair = ObjectiveData(np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0]))
-    with suppress(Exception), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with suppress(Exception), warnings.catch_warnings(action="ignore"):
         objective.gradients(np.zeros(2), pair, 0)
     return SquaredError()
