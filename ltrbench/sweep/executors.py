@@ -310,6 +310,8 @@ class _Slot:
             return self.pool.submit(_reply, self.work, job).result(self.limits.timeout)
         except TimeoutError:
             self.kill()
+            # The dead process can still count as alive for a moment, because the pool waits for it too.
+            self.pool = None
             raise WorkerLostError(f"the worker process {excess}") from None
         except BrokenProcessPool:
             if self.process is None:
