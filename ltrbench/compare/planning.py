@@ -278,7 +278,9 @@ def _present(queries: PairedQueries) -> dict[str, int]:
     repeats, present = {cell.repeat for cell in queries.cells}, {}
     if queries.are_folds and None not in repeats:
         present[REPEATS] = len(repeats)
-    num_trainings = max(len(of_cell.keys) for row in queries.trainings for of_cell in row)
+    # The seeds of a yardstick and of imported scores say nothing about the others.
+    repeated = [row for row in queries.trainings if not (row[0].is_yardstick or row[0].is_imported)]
+    num_trainings = max((len(of_cell.keys) for row in repeated for of_cell in row), default=1)
     is_resampled = any(row[0].resample is not None for row in queries.trainings)
     if num_trainings > 1 and not (queries.are_folds and is_resampled):
         present[RESAMPLES if is_resampled else SEEDS] = num_trainings
