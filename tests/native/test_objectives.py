@@ -29,6 +29,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
+from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.native.objectives.query_softmax import QuerySoftMax
 from ltrbench.native.objectives.squared_error import SquaredError
@@ -250,6 +251,7 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
         (lambda n: (np.zeros(n), np.full(n, -1.0)), ("hessian -1", "row 0", "not negative")),
         (lambda n: (np.zeros(n - 1), np.ones(n)), ("(19,)", "shape (20,)", "Correct")),
         (lambda n: np.zeros(n), ("ndarray", "two arrays")),
+        (lambda n: [n][1], ("gradients", "test_objectives.py:", "IndexError", "Correct")),
     ],
 )
 def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
@@ -267,6 +269,31 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
     from ltrbench.rankers.xgboost import XGBoostRanker
 
     XGBoostRanker(objective=Wrong()).warm_up()
+
+
+def test_an_objective_that_changes_its_arrays_does_not_change_the_training_set() -> None:
+    class Changes(QueryRMSE):
+        def gradients(self, scores: Any, data: ObjectiveData, seed: int) -> Any:
+            computed = super().gradients(scores, data, seed)
+            for array in (scores, *data):
+                array[:] = 0
+            return computed
+
+    data, _ = made_up(QueryRMSE(), 4)
+    rankers = [NativeRanker(objective=o, num_trees=3, min_docs_in_leaf=1) for o in (QueryRMSE(), Changes())]
+    expected, actual = (ranker.fit(data).predict(data.features) for ranker in rankers)
+    np.testing.assert_array_equal(actual, expected)
+
+
+def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
+    def raising(*arguments: Any) -> None:
+        raise ValueError
+
+    with pytest.raises(ConfigError, match=naming("raising", "test_objectives.py:", "DataError", "`check`")):
+        for_each_query(raising)
+    data, objective = query([1.0] * 20), prepare_objective(QueryRMSE(), query([1.0] * 20))
+    with pytest.raises(ConfigError, match=naming("Scores reach 1e+308", "learning_rate", "l2")):
+        objective(np.full(data.num_documents, 1e308), None, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

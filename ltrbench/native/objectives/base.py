@@ -10,18 +10,23 @@ Shapes: D documents and Q queries, of which q are computed.
 
 from __future__ import annotations
 
+import functools
 import importlib
+import re
 import sys
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import ConfigError, did_you_mean
+from ltrbench.errors import ConfigError, LtrbenchError, did_you_mean
 from ltrbench.folders import conf_dir
 from ltrbench.measure import plain
 from ltrbench.native.team import DocumentDraws, Placement
@@ -34,6 +39,9 @@ Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascendi
 PreparedObjective = Callable[[Values, Queries, DocumentDraws], tuple[Gradients, Hessians]]
 """((D,) scores, queries to compute, random numbers) -> (D,) gradients and (D,) hessians, 0 outside these
 queries. Each call is one iteration."""
+
+LARGE = 1e6
+"""Absolute score that only a fit that does not converge reaches, and above which values may overflow."""
 
 
 class ObjectiveData(NamedTuple):
@@ -87,6 +95,12 @@ class Objective(ABC):
         """Whether these settings use random numbers; a subclass may write `draws = True` instead."""
         return False
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name in ("__post_init__", "check", "gradients"):
+            if isinstance(method := vars(cls).get(name), FunctionType) and not is_ours(cls):
+                setattr(cls, name, _with_place_of_errors(method, cls))
+
     def __post_init__(self) -> None:
         check(self)
         check_effects(self, {name: value for name, value in vars(self).items() if isinstance(value, str)})
@@ -124,6 +138,37 @@ class Objective(ABC):
         return type(self).__name__ + (f"({values})" if values else "")
 
 
+def is_ours(kind: type[Objective]) -> bool:
+    """Returns whether a class is one of ltrbench; the errors of others are those of the user."""
+    return kind.__module__.startswith("ltrbench.")
+
+
+def _with_place_of_errors(method: FunctionType, kind: type[Objective]) -> Callable[..., Any]:
+    """Returns a method of a class outside ltrbench whose errors are ConfigErrors with file and line."""
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **named: Any) -> Any:
+        try:
+            return method(*arguments, **named)
+        except LtrbenchError:
+            raise
+        except Exception as error:
+            file, number = method.__code__.co_filename, method.__code__.co_firstlineno
+            frames = traceback.extract_tb(error.__traceback__)
+            place = f"{file}:{[number, *(frame.lineno for frame in frames if frame.filename == file)][-1]}"
+            # Errors of numba are several paragraphs, with colours, and name the line of the compiled code.
+            text = re.sub(r"\x1b\[[\d;]*m|Failed in nopython mode .*\n", "", str(error)).strip()
+            if compiled := re.search(r'File "(.+)", line (\d+):', text):
+                place = f"{compiled[1]}:{compiled[2]}"
+            raise ConfigError(
+                f"{kind.__name__}.{method.__name__} failed at {place}: {type(error).__name__}: "
+                f"{''.join(text.splitlines()[:1])}. Correct {kind.__module__} (LTRBENCH_DEBUG=1 shows the "
+                "traceback)."
+            ) from error
+
+    return call
+
+
 def prepare_objective(
     objective: Objective, train: RankingDataset, placement: Placement | None = None
 ) -> PreparedObjective:
@@ -140,18 +185,20 @@ def prepare_objective(
 
     def compute(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
-        rows, data = np.arange(len(scores)), objective.data_of_iteration(everything, rng)
+        # Copies, so that a class that changes them does not change later iterations.
+        rows, data = np.arange(len(scores)), objective.data_of_iteration(deepcopy(everything), rng)
         if queries is not None:
             rows, data = data.take(queries)
         both = np.zeros((2, len(scores)))
-        both[:, rows] = _checked(objective, objective.gradients(scores[rows], data, seed), train, rows)
+        computed = objective.gradients(scores[rows], data, seed)
+        both[:, rows] = _checked(objective, computed, train, rows, scores)
         return both[0], both[1]
 
     return compute
 
 
 def _checked(
-    objective: Objective, computed: object, train: RankingDataset, rows: NDArray[np.int64]
+    objective: Objective, computed: object, train: RankingDataset, rows: NDArray[np.int64], scores: Values
 ) -> NDArray[np.float64]:
     """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
     kind = type(objective)
@@ -165,11 +212,16 @@ def _checked(
     is_wrong = ~(np.isfinite(both) & (both >= [[-np.inf], [0.0]]))
     for part, place in np.argwhere(is_wrong)[:1]:
         row, value = int(rows[place]), f"{('gradient', 'hessian')[part]} {both[part, place]}"
-        query = train.query_ids[train.query_of_document[row]]
+        query, score = train.query_ids[train.query_of_document[row]], np.abs(scores).max()
+        remedy = f"Correct {kind.__module__}"
+        if not score < LARGE:
+            remedy = f"Scores reach {score:g}: lower learning_rate, or set max_delta_step or l2"
+        elif is_ours(kind):
+            largest = f"labels reach {train.labels.max():g} and weights {train.weight_of_document.max():g}"
+            remedy = f"The {largest}: scale them to less than {LARGE:g}"
         raise ConfigError(
             f"{kind.__name__}.gradients returned the {value} for row {row} (query {query}, label "
-            f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. Correct "
-            f"{kind.__module__}."
+            f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. {remedy}."
         )
     return both
 

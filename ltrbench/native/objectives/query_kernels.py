@@ -16,6 +16,7 @@ beginning. `settings` is a tuple of numbers.
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -24,13 +25,25 @@ import numba
 import numpy as np
 
 from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.errors import ConfigError
 from ltrbench.native.objectives.base import ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.shapes import Gradients, Hessians, Values
 
 
 def for_each_query(one_query: Callable[..., None]) -> Callable[..., tuple[Gradients, Hessians]]:
-    """Compiles the function of one query, and returns the function of all queries."""
+    """Compiles the function of one query, and returns the function of all queries.
+
+    Raises:
+        ConfigError: The function has a `raise` or an `assert`, whose errors a parallel loop loses.
+    """
+    for step in dis.get_instructions(one_query):
+        if step.opname == "RAISE_VARARGS":
+            code = one_query.__code__
+            raise ConfigError(
+                f"{one_query.__name__} ({code.co_filename}:{code.co_firstlineno}) raises an error, which a "
+                "parallel loop would lose. Raise a DataError in the method `check` of the objective instead"
+            )
     # A copy of the loop with the function as a global: numba does not cache loops with it as an argument.
     scope = {"numba": numba, "np": np, "one_query": kernel(one_query), "__name__": __name__}
     loop = FunctionType(_loop.__code__, scope)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ltrbench.native.objectives.base import Objective, ObjectiveData
+from ltrbench.native.objectives.base import Objective, ObjectiveData, is_ours
 from ltrbench.shapes import Gradients, Hessians, Values
 
 
@@ -35,7 +35,7 @@ def for_warm_up(objective: str | Objective) -> str | Objective:
     A class outside ltrbench may not be defined for the labels of the warm-up: it is compiled, its result and
     its errors are ignored, and `SquaredError` replaces it.
     """
-    if isinstance(objective, str) or type(objective).__module__.startswith("ltrbench."):
+    if isinstance(objective, str) or is_ours(type(objective)):
         return objective
     pair = ObjectiveData(np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0]))
     with suppress(Exception), warnings.catch_warnings(action="ignore"):
