@@ -9,7 +9,7 @@ import numpy as np
 from docs.macros.tables import code, table, words
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
-from ltrbench.metrics.functions import ALIASES, METRICS
+from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
 
 
 def conventions() -> str:
@@ -67,10 +67,10 @@ def _convention_section(name: str, convention: Convention) -> str:
 def metrics() -> str:
     """Returns the table of metrics: name and first paragraph of the docstring."""
     rows = []
-    for name, metric in METRICS.items():
+    for name, metric in {**METRICS, **OF_COLUMNS}.items():
         names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
         formula = inspect.getdoc(metric.function) or ""
-        cutoff = "" if metric.no_cutoff else "@k"
+        cutoff = "@k:c" if name in OF_COLUMNS else "" if metric.no_cutoff else "@k"
         first = " ".join(formula.partition("\n\n")[0].split())
         rows.append([", ".join(code(f"{each}{cutoff}") for each in names), first])
     return table(["name", "definition"], rows)

@@ -91,7 +91,7 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
     results = [item.run.result for item in evaluated]
     untuned = [row for row in rows if not row.is_tuned]
     return [
-        *_about_convention(convention.of(parse_metric(metric)[0]), evaluated),
+        *_about_convention(convention.of(parse_metric(metric)[0]), evaluated, metric),
         *_about_seeds(rows),
         *_about_test_sets(evaluated, metric),
         *_circumstances([result for result in results if result.seconds]),
@@ -104,7 +104,9 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
     ]
 
 
-def _about_convention(convention: Convention, evaluated: Sequence[EvaluatedRun]) -> Iterator[Note]:
+def _about_convention(
+    convention: Convention, evaluated: Sequence[EvaluatedRun], metric: str
+) -> Iterator[Note]:
     fields = convention.describe()
     ties = f"ties: {fields['ties'].replace('_', ' ')}"
     ties = "ties count with their expected value" if fields["ties"] == "expected" else ties
@@ -113,6 +115,9 @@ def _about_convention(convention: Convention, evaluated: Sequence[EvaluatedRun])
     share = fmean(item.evaluation.share_without_relevant for item in evaluated)
     value = convention.no_relevant.value
     counted = "are skipped" if value == "skip" else f"count {value}"
+    # Metrics of a column, and of plug-ins, may have a value without a relevant document.
+    if value == "skip" and not any(item.evaluation.skipped[metric] for item in evaluated):
+        counted = f"count in {metric}"
     sentence = "Every test query has a relevant document."
     if share > 0:
         sentence = f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."

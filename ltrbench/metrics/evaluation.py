@@ -32,7 +32,18 @@ from ltrbench.metrics.conventions import (
     Ties,
     exponential_gain,
 )
-from ltrbench.metrics.functions import ALIASES, BUILT_IN, LONGEST, METRICS, Metric, Ranking, full_name, rank
+from ltrbench.metrics.functions import (
+    ALIASES,
+    BUILT_IN,
+    LONGEST,
+    METRICS,
+    OF_COLUMNS,
+    Metric,
+    Ranking,
+    full_name,
+    metric_of,
+    rank,
+)
 from ltrbench.shapes import PerQuery, Scores
 
 METRICS_OF_A_RUN = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
@@ -194,7 +205,7 @@ _Policy = tuple[Ties, str | None]  # inputs of a ranking other than the scores
 
 def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Request:
     word, k = parse_metric(name)
-    metric, of_metric = METRICS[word], convention.of(word)
+    metric, of_metric = metric_of(word), convention.of(word)
     check_defined(word, k, of_metric, dataset)
     cutoff = of_metric.default_cutoff if k is None and metric.no_cutoff is None else k
     return _Request(metric, cutoff, of_metric)
@@ -231,7 +242,7 @@ def bounds_of(name: str) -> tuple[float, float] | None:
     >>> bounds_of("ndcg@10"), bounds_of("dcg@10")
     ((0.0, 1.0), None)
     """
-    return METRICS[parse_metric(name)[0]].bounds
+    return metric_of(parse_metric(name)[0]).bounds
 
 
 def rope_of(name: str) -> float:
@@ -240,32 +251,38 @@ def rope_of(name: str) -> float:
     >>> rope_of("ndcg@10"), rope_of("dcg@10")
     (0.005, 0.0)
     """
-    return METRICS[parse_metric(name)[0]].rope
+    return metric_of(parse_metric(name)[0]).rope
 
 
 def parse_metric(name: str) -> tuple[str, int | None]:
-    """Returns metric and cutoff of a name: `ndcg@10` -> ("ndcg", 10); `map` -> ("map", None).
+    """Returns metric and cutoff of a name: `ndcg@10` -> ("ndcg", 10); `map` -> ("map", None). The metric of a
+    kept column ends with the column.
 
     Raises:
-        ConfigError: If the metric is unknown, the cutoff is not a positive whole number, or the metric takes
-            no cutoff.
+        ConfigError: If the metric is unknown, the cutoff is not a positive whole number, the metric takes
+            no cutoff, or the column is missing or too many.
 
-    >>> parse_metric("ndcg@10"), parse_metric("ap")
-    (('ndcg', 10), ('map', None))
+    >>> parse_metric("ndcg@10"), parse_metric("ap"), parse_metric("value@5:revenue")
+    (('ndcg', 10), ('map', None), ('value:revenue', 5))
     """
-    word, at, cutoff = name.partition("@")
+    (word, at, cutoff), column = _parts(name)
     metric = ALIASES.get(word, word)
-    if metric not in METRICS:
-        known = sorted([*METRICS, *ALIASES])
+    of_kind, of_other_kind = (OF_COLUMNS, METRICS) if column else (METRICS, OF_COLUMNS)
+    if metric not in of_kind and metric in of_other_kind:
+        needs = f"takes no column; {', '.join(OF_COLUMNS)} do" if column else "needs a column of data.keep"
+        raise ConfigError(f"metric '{name}' {needs}, as in value@10:revenue.")
+    if metric not in of_kind:
+        known = sorted([*METRICS, *ALIASES, *OF_COLUMNS])
         raise ConfigError(
             f"unknown metric '{name}'{did_you_mean(word, known)} Metrics: {', '.join(known)}; most take a "
             "cutoff, as in ndcg@10. To use your own metric, name its module: plugins=[MODULE] in a run, "
             "--plugin MODULE in a verb, import MODULE in Python."
         )
+    metric += f":{column}" if column else ""
     if not at:
         return metric, None
-    if METRICS[metric].no_cutoff:
-        raise ConfigError(f"metric '{name}' takes no cutoff: {METRICS[metric].no_cutoff}. Write {word}.")
+    if no_cutoff := metric_of(metric).no_cutoff:
+        raise ConfigError(f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}.")
     if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
         raise ConfigError(
             f"metric '{name}': the cutoff '{cutoff}' must be a whole number from 1 to {LONGEST}, as in "
@@ -280,8 +297,14 @@ def is_metric(name: str) -> bool:
     >>> is_metric("ndcg@10"), is_metric("rbp@10")
     (True, False)
     """
-    word = name.partition("@")[0]
-    return ALIASES.get(word, word) in METRICS
+    (word, _, _), column = _parts(name)
+    return word in OF_COLUMNS if column else ALIASES.get(word, word) in METRICS
+
+
+def _parts(name: str) -> tuple[tuple[str, str, str], str]:
+    """Returns word, "@" and cutoff of the name of a metric, and its column; empty if there are none."""
+    of_query, _, column = name.partition(":")
+    return of_query.partition("@"), column
 
 
 def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT) -> NDArray[np.bool_]:
@@ -300,7 +323,7 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
         DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
             the highest grade and a label is above it.
     """
-    name, sizes, of_metric = convention.name, judgments.query_sizes, METRICS[metric]
+    name, sizes, of_metric = convention.name, judgments.query_sizes, metric_of(metric)
     least, most = convention.fewest_documents, convention.most_documents or LONGEST
     reasons = {
         f"defines {', '.join(sorted(convention.metrics or ()))} only": (

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial, update_wrapper
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, require
-from ltrbench.metrics.conventions import Convention, Denominator, Ties
+from ltrbench.metrics.conventions import Convention, Denominator, Discount, Ties
 from ltrbench.shapes import Indices, Labels, PerQuery, QueryStart, Scores, Values
 
 # ---- Ranking: the documents of every query in descending order of score, with runs of tied scores marked.
@@ -208,7 +208,8 @@ def _check_scores(judgments: Judgments, scores: Scores) -> None:
         raise DataError(f"scores[{missing[0]}] is NaN; give every document a score.")
 
 
-MetricFunction = Callable[[Ranking, int | None, Convention], PerQuery]
+MetricFunction = Callable[..., PerQuery]
+"""Takes a Ranking, a cutoff and a Convention; a metric of a column also takes the name of the column."""
 Depth = Callable[[int | None, Convention], int]
 """Number of ranks of a query that a metric reads, given its cutoff and convention."""
 
@@ -259,6 +260,8 @@ _ROPE_OF_A_SHARE = 0.005
 METRICS: dict[str, Metric] = {}
 ALIASES = {"ap": "map"}
 """Alias -> metric; a result keeps the requested name."""
+OF_COLUMNS: dict[str, Metric] = {}
+"""Metrics of a kept column, which the name of the metric ends with: `value@10:revenue`."""
 
 
 def metric(
@@ -271,10 +274,12 @@ def metric(
     depth: Depth = whole_list,
     bounds: tuple[float, float] | None = None,
     rope: float | None = None,
+    of_column: bool = False,
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Registers a metric under its name in the grammar `name@k`; the other arguments are those of `Metric`.
 
     Args:
+        of_column: whether the function takes the name of a kept column as `column`, as in `name@k:column`.
         rope: as in `Metric`; None: 0.005 for a metric with the bounds (0, 1), otherwise none.
 
     Raises:
@@ -289,20 +294,31 @@ def metric(
             '@metric("rbp").'
         )
 
+    metrics = OF_COLUMNS if of_column else METRICS
+
     def register(function: MetricFunction) -> MetricFunction:
-        known = METRICS.get(ALIASES.get(name, name))
+        known = metrics.get(ALIASES.get(name, name))
         # A notebook cell that runs again, or a reloaded module, defines the same function again.
         if known is not None and full_name(known.function) != full_name(function):
             raise ConfigError(
                 f"{full_name(function)}: the metric name '{name}' is already used by "
                 f"{full_name(known.function)}; choose another."
             )
-        METRICS[name] = Metric(
+        metrics[name] = Metric(
             function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds, rope
         )
         return function
 
     return register
+
+
+def metric_of(word: str) -> Metric:
+    """Returns a registered metric; "value:revenue" is the metric `value` of the column revenue."""
+    name, _, column = word.partition(":")
+    if not column:
+        return METRICS[name]
+    function = OF_COLUMNS[name].function
+    return replace(OF_COLUMNS[name], function=update_wrapper(partial(function, column=column), function))
 
 
 def full_name(function: MetricFunction) -> str:
@@ -496,6 +512,42 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
     return _quotient(right - wrong, np.sqrt(differing_in_label * differing_in_score))
 
 
+# ---- Metrics of a kept column c, such as revenue or clicks; a missing c_r counts as 0.
+
+
+@metric("value", depth=first_k, of_column=True)
+def value(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+    """Value@k:c = sum over r < min(k, n) of c_r, where c_r is the column c of the document at rank r."""
+    return _value(ranking, k, column)
+
+
+@metric("nvalue", depth=first_k, bounds=_SHARE, of_column=True)
+def normalised_value(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+    """NValue@k:c = Value@k:c / its highest value, that of the documents in descending order of c."""
+    return _quotient(_value(ranking, k, column), _ideal_value(ranking, k, column))
+
+
+@metric("dcv", depth=first_k, of_column=True)
+def discounted_value(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+    """DCV@k:c = sum over r < min(k, n) of c_r D(r): DCG with the column c in place of the gain."""
+    return _value(ranking, k, column, convention.discount)
+
+
+@metric("ndcv", depth=first_k, bounds=_SHARE, of_column=True)
+def normalised_discounted_value(
+    ranking: Ranking, k: int | None, convention: Convention, column: str
+) -> PerQuery:
+    """NDCV@k:c = DCV@k:c / its highest value, that of the documents in descending order of c."""
+    discount = convention.discount
+    return _quotient(_value(ranking, k, column, discount), _ideal_value(ranking, k, column, discount))
+
+
+@metric("ctr", depth=first_k, of_column=True)
+def click_through_rate(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+    """CTR@k:c = Value@k:c / min(k, n), the mean of the column c over the first k documents."""
+    return _value(ranking, k, column) / np.minimum(ranking.judgments.query_sizes, k or LONGEST)
+
+
 BUILT_IN = tuple(METRICS)
 """Metrics of this file; plug-ins add theirs to `METRICS` later."""
 
@@ -542,6 +594,43 @@ def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQu
         return sum_queries(convention.gain(labels), start, _discounts(judgments, convention))
 
     return judgments.remember(key, compute)
+
+
+def _column(judgments: Judgments, name: str) -> Values:
+    """Returns the (D,) numbers of a kept column, with 0 for missing ones.
+
+    Raises:
+        DataError: The data have no such column, or it has texts.
+    """
+    values = judgments.column(name)
+    if values.dtype.kind == "U":
+        raise DataError(
+            f"the column '{name}' has texts, such as {max(values.tolist())!r}; a metric of a column needs "
+            "numbers. Convert the column of the table, or name another one."
+        )
+    return np.where(np.isnan(values), 0.0, values)
+
+
+def _value(ranking: Ranking, k: int | None, column: str, discount: Discount | None = None) -> PerQuery:
+    judgments = ranking.judgments
+    factors = None if discount is None else discount(np.arange(judgments.query_sizes.max()))
+    return ranking.sum_first(ranking.tie_mean(_column(judgments, column)[ranking.order]), k, factors)
+
+
+def _ideal_value(ranking: Ranking, k: int | None, column: str, discount: Discount | None = None) -> PerQuery:
+    """Returns (Q,), the highest value over all orders; cached with the judgments as the ideal DCG."""
+    judgments = ranking.judgments
+
+    def compute() -> PerQuery:
+        values = _column(judgments, column)
+        if values.min() < 0:
+            raise DataError(
+                f"the column '{column}' has the value {values.min():g}; nvalue and ndcv need values of 0 or "
+                "more. Use value or dcv, which take any number."
+            )
+        return _value(rank(judgments, values, depth=k or LONGEST), k, column, discount)
+
+    return judgments.remember(("ideal_value", column, discount, k), compute)
 
 
 def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> PerQuery:

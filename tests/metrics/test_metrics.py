@@ -29,7 +29,7 @@ from ltrbench.metrics import (
     with_settings,
 )
 from ltrbench.metrics.conventions import Aggregation, Convention, NoRelevant, Ties
-from ltrbench.metrics.functions import METRICS
+from ltrbench.metrics.functions import METRICS, metric_of
 
 CUTOFFS = st.sampled_from(["", "@1", "@2", "@3", "@10"])
 
@@ -91,6 +91,28 @@ DEFINITIONS: dict[str, Callable[[list[float], int], float]] = {
     "auc": lambda labels, k: share_in_order([float(label >= 1) for label in labels], k),
 }
 """Definitions for one ranked list without ties; other metrics are compared with other definitions below."""
+COLUMN = np.array([3.0, 0.25, math.nan, 7.0, 0.0])
+"""Value of a kept column by label, in no order of the labels."""
+
+
+def of_column(labels: list[float], k: int, discounted: bool = False) -> float:
+    values = np.nan_to_num(COLUMN)[np.array(labels[:k], dtype=int)].tolist()
+    return math.fsum(value / (math.log2(rank + 2) if discounted else 1) for rank, value in enumerate(values))
+
+
+def relative(labels: list[float], k: int, discounted: bool = False) -> float:
+    best = sorted(labels, key=lambda label: -np.nan_to_num(COLUMN)[int(label)])
+    highest = of_column(best, k, discounted)
+    return of_column(labels, k, discounted) / highest if highest else math.nan
+
+
+DEFINITIONS |= {
+    "value:c": of_column,
+    "nvalue:c": relative,
+    "dcv:c": lambda labels, k: of_column(labels, k, discounted=True),
+    "ndcv:c": lambda labels, k: relative(labels, k, discounted=True),
+    "ctr:c": lambda labels, k: of_column(labels, k) / min(k, len(labels)),
+}
 
 documents_with_a_relevant_one = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 2)), min_size=1, max_size=6
@@ -126,12 +148,14 @@ def test_a_metric_is_the_mean_of_its_definition_over_the_orders_that_the_policy_
     metric: str, ties: Ties, documents: list[tuple[int, int]], cutoff: str
 ) -> None:
     labels, scores = ([float(document[of]) for document in documents] for of in (0, 1))
-    name = metric if METRICS[metric].no_cutoff else metric + cutoff
+    word, colon, column = metric.partition(":")
+    name = metric if metric_of(metric).no_cutoff else f"{word}{cutoff}{colon}{column}"
     k = int(cutoff[1:]) if "@" in name else len(labels)
     orders = orders_of(labels, scores, ties)
     expected = math.fsum(DEFINITIONS[metric]([labels[i] for i in order], k) for order in orders) / len(orders)
     ids = np.array([f"d{9 - row}" for row in range(len(labels))])
-    judgments = replace(one_query(labels), document_ids=ids)
+    kept = {"c": COLUMN[np.array(labels, dtype=int)]}
+    judgments = replace(one_query(labels), document_ids=ids, kept=kept)
     evaluation = evaluate(judgments, np.array(scores), [name], replace(DEFAULT, ties=ties))
     assert evaluation.means[name] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
@@ -298,6 +322,12 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
     ("ndcg@5", [0, 1100], [1, 2], {}, ["labels[1] is 1100", "infinite", "map the labels"]),
     ("mrr", [0, 1, 2], [1, 2], {}, ["shape (2,)", "3 documents"]),
     ("mrr", [0, 1], [1, math.nan], {}, ["scores[1] is NaN"]),
+    ("valeu@2:c", [0, 1], [1, 2], {}, ["'valeu@2:c'", "'value'"]),
+    ("value@2", [0, 1], [1, 2], {}, ["'value@2'", "data.keep", "value@10:revenue"]),
+    ("ndcg@2:c", [0, 1], [1, 2], {}, ["'ndcg@2:c'", "no column", "value@10:revenue"]),
+    ("value@2:d", [0, 1], [1, 2], {}, ["'d'", "data.keep=[d]"]),
+    ("value@2:text", [0, 1], [1, 2], {}, ["'text'", "'t'", "numbers"]),
+    ("nvalue@2:negative", [0, 1], [1, 2], {}, ["'negative'", "-1", "value or dcv"]),
     ("mrr", [0, 1], [1, 2], {"gian": "linear"}, ["'gian'", "'gain'"]),
     ("mrr", [0, 1], [1, 2], {"ties": "worse"}, ["ties", "'worse'", "'worst'"]),
     ("mrr", [0, 1], [1, 2], {"highest_grade": "four"}, ["highest_grade", "'four'"]),
@@ -309,8 +339,10 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
 def test_an_evaluation_that_is_not_defined_is_refused(
     name: str, labels: list[float], scores: list[float], settings: dict[str, str], parts: list[object]
 ) -> None:
+    kept = {"text": np.full(len(labels), "t"), "negative": np.full(len(labels), -1.0)}
+    judgments = replace(one_query(labels), kept=kept)
     with pytest.raises((ConfigError, DataError), match=naming(*parts)):
-        evaluate(one_query(labels), np.array(scores), [name], with_settings(DEFAULT, settings))
+        evaluate(judgments, np.array(scores), [name], with_settings(DEFAULT, settings))
 
 
 def test_documents_left_out_are_ranked_among_themselves_in_their_queries_and_keep_the_weights() -> None:
