@@ -28,8 +28,9 @@ from ltrbench.errors import ConfigError, require, require_choice
 ValueT = TypeVar("ValueT")
 SettingsT = TypeVar("SettingsT")
 
-Check = Callable[[str, Any], None]
-"""(name, value of a setting) -> None; raises ConfigError if the value is out of range."""
+Check = Callable[[str, Any], Any]
+"""(name, value of a setting) -> None, or the value that replaces it; raises ConfigError if the value is out
+of range."""
 
 Needs = Mapping[str, Collection[str]]
 """Name of another setting -> its values for which a setting has an effect."""
@@ -96,10 +97,11 @@ def setting(
 
 
 def check(settings: Any) -> None:
-    """Raises ConfigError for the first setting that is out of range."""
+    """Raises ConfigError for the first setting that is out of range; replaces values that are names."""
     for item in fields(settings):
-        if "refuse" in item.metadata:
-            item.metadata["refuse"](item.name, getattr(settings, item.name))
+        refuse = item.metadata.get("refuse")
+        if refuse and (replacement := refuse(item.name, getattr(settings, item.name))) is not None:
+            setattr(settings, item.name, replacement)
 
 
 def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str = "") -> None:

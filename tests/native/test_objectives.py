@@ -24,17 +24,19 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.folders import conf_dir, find_class
+from ltrbench.folders import conf_dir, find_class, settings_in
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
+from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.native.objectives.query_softmax import QuerySoftMax
 from ltrbench.native.objectives.squared_error import SquaredError
 from ltrbench.native.objectives.yetirank import MODES, YetiRank
 from ltrbench.native.team import Alone, Placement
+from ltrbench.rankers.base import Ranker
 from ltrbench.rankers.native import NativeRanker
 
 
@@ -308,6 +310,24 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
 def test_a_chosen_objective_that_would_not_be_trained_is_refused(words: str, named: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=naming(*named)):
         composed(*words.split())
+
+
+@pytest.mark.parametrize("library", ["native", "lightgbm", "xgboost"])
+def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str) -> None:
+    pytest.importorskip({"native": "numba"}.get(library, library))
+    kind: Any = find_class(settings_in("model", library)["_target_"], Ranker, "model")
+    ranker = kind(objective="softmax_loss")
+    assert ranker.objective == ListNet(targets="labels")
+    ranker.set_params(objective="lambdaloss", objective__weighting="dcg2", objective__variant="rax")
+    assert ranker.objective == LambdaLoss(weighting="dcg2", variant="rax")
+    for wrong, named in (
+        ({"objective": "ListNt"}, ("'ListNt'", "'listnet'")),
+        ({"objective": ListNet}, ("class ListNet", "objective=ListNet()")),
+        ({"objective__weight": "dcg2"}, ("LambdaLoss", "'weighting'")),
+        ({"num_trees__x": 1}, ("num_trees__x",)),
+    ):
+        with pytest.raises(ConfigError, match=naming(*named)):
+            ranker.set_params(**wrong)
 
 
 @pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])

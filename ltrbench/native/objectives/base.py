@@ -18,7 +18,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, LtrbenchError, did_you_mean
-from ltrbench.folders import conf_dir
+from ltrbench.folders import conf_dir, find_class, settings_in
 from ltrbench.measure import plain
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import Check, changed, check, check_effects
@@ -268,14 +268,27 @@ def objective_of_record(recorded: Mapping[str, Any]) -> Objective:
 
 
 def name_or_objective(*names: str) -> Check:
-    """Returns the check of a setting that is one of these names or an `Objective`."""
+    """Returns the check of a setting that is one of these names or an `Objective`; the name of a YAML in
+    conf/model/objective is replaced by its objective."""
 
-    def refuse(setting: str, value: object) -> None:
-        if not isinstance(value, Objective) and value not in names:
-            group = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
+    def read(setting: str, value: object) -> Any:
+        if isinstance(value, Objective) or value in names:
+            return None
+        if isinstance(value, type):
             raise ConfigError(
-                f"{setting} is '{value}'{did_you_mean(str(value), names)} It must be {', '.join(names)} or, "
-                f"with a slash, model/objective=NAME: {', '.join(group)}."
+                f"{setting} is the class {value.__name__}; pass an instance, {setting}={value.__name__}()."
             )
+        group = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
+        named = [name for name in group if name not in ("none", "custom", *names)]
+        if value not in named:
+            every = [*names, *named]
+            raise ConfigError(
+                f"{setting} is '{value}'{did_you_mean(str(value).lower(), every)} It must be "
+                f"{', '.join(every)}, or an Objective. To set settings of an objective, write "
+                "model/objective=NAME, with a slash."
+            )
+        settings = settings_in("model/objective", str(value))
+        kind: Any = find_class(settings["_target_"], Objective, f"model/objective={value}")
+        return kind(**{item.name: settings[item.name] for item in fields(kind) if item.name in settings})
 
-    return refuse
+    return read
