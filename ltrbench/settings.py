@@ -114,15 +114,28 @@ def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str 
     """
     for item in fields(settings):
         value, default = getattr(settings, item.name), _default(item)
-        in_library = item.metadata.get("in", {}).get(library, In())
-        needs = {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}
-        for other, values in needs.items():
-            if other in chosen and chosen[other] not in values and value != default:
+        for other, values in _unmet(item, chosen, library):
+            if value != default:
                 raise ConfigError(
                     f"{item.name} is {value}, but does not apply with {other}="
                     f"{getattr(settings, other) or chosen[other] or 'null'}; set "
                     f"{item.name}={json.dumps(default)}, or {other} to {' or '.join(values)}."
                 )
+
+
+def without_effect(kind: type[Any], chosen: Mapping[str, str | None], library: str = "") -> set[str]:
+    """Returns the names of the settings of a class that have no effect; arguments as in `check_effects`."""
+    return {item.name for item in fields(kind) if any(_unmet(item, chosen, library))}
+
+
+def _unmet(
+    item: Field[Any], chosen: Mapping[str, str | None], library: str
+) -> Iterator[tuple[str, Collection[str]]]:
+    """Yields each setting whose value excludes an effect of another one, and its values for an effect."""
+    in_library = item.metadata.get("in", {}).get(library, In())
+    for other, values in {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}.items():
+        if other in chosen and chosen[other] not in values:
+            yield other, values
 
 
 def in_library(kind: Any, library: str) -> Iterator[tuple[str, In]]:

@@ -14,10 +14,12 @@ values query by query. Values of one row in one cell are averaged, so that each 
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from math import isnan
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
@@ -29,10 +31,12 @@ from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
 from ltrbench.errors import ConfigError, UndefinedMetricError, require
+from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, rope_of
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED, Run, ScoredSplit, naming
+from ltrbench.settings import without_effect
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import LEVEL, PairedSample
 from ltrbench.statistics.claims import LATER, METHODS
@@ -229,8 +233,6 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
 def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, Any]:
     """Returns full name -> value of the settings in the part "model" or "data" of a run."""
     settings = flatten(run.result.settings.get(part, {}))
-    if "objective._target_" in settings:
-        settings["objective"] = settings.pop("objective._target_").rpartition(".")[2]
     return {
         key: value
         for key, value in settings.items()
@@ -239,8 +241,33 @@ def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, An
 
 
 def settings_of_model(run: Run) -> dict[str, Any]:
-    """Returns full name -> value of the settings of the model of a run, without those of a replicate."""
-    return _settings_of(run, "model", _OF_A_REPLICATE)
+    """Returns full name -> value of the settings of the model of a run, without those of a replicate.
+
+    `objective` is the name of its YAML in conf/model/objective; without one, of its class.
+    """
+    settings = _settings_of(run, "model", _OF_A_REPLICATE)
+    target = settings.pop("objective._target_", None)
+    if target is None:
+        # Older records have the settings of lambdarank and ranknet beside `objective`.
+        of_native = str(settings.get("_target_")).endswith(".NativeRanker")
+        of_yaml = _objectives().get(str(settings.get("objective")), {}) if of_native else {}
+        moved = of_yaml.keys() - {"objective.truncation"}
+        return {f"objective.{key}" if f"objective.{key}" in moved else key: settings[key] for key in settings}
+    # Several YAMLs may name one class: the one with the most equal settings is that of the run.
+    fixed = settings.keys() - run.result.search.get("space", {}).keys()
+    equal = {
+        name: sum(settings[key] == value for key, value in of_yaml.items() if key in fixed)
+        for name, of_yaml in _objectives().items()
+        if of_yaml.get("objective._target_") == target
+    }
+    return settings | {"objective": max(equal, key=equal.__getitem__, default=target.rpartition(".")[2])}
+
+
+@cache
+def _objectives() -> dict[str, dict[str, Any]]:
+    """Returns name -> settings of each YAML in conf/model/objective, by their full names."""
+    names = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
+    return {name: flatten(settings_in("model/objective", name), "objective.") for name in names}
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -346,18 +373,58 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
     return [run for run in runs if id(run) in kept], notes
 
 
+_LOSSES = ("objective", "loss")
+"""Settings of rankers that name what is minimised."""
+
+
 def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Returns `key=value` of each setting that differs between the rivals, which include these settings."""
+    """Returns each setting that differs between the rivals, which include these settings, as `key=value`.
+
+    An objective is named without its key and before its settings, as in `yetirank mode=NDCG`. Next to other
+    objectives, its settings that differ from its YAML are named, too; settings without effect never are.
+    """
+    of_yaml = _objectives().get(str(settings.get("objective")), {})
+    default = [{**settings, **of_yaml}] * any(_losses(rival) != _losses(settings) for rival in rivals)
+    names = {key for key in settings if any(_differ(key, settings, rival) for rival in [*rivals, *default])}
+    if not names:
+        return []
+    names -= _without_effect(settings, "", str(settings.get("_target_")))
+    names -= _without_effect(settings, "objective.", str(of_yaml.get("objective._target_")))
+    if any(key.startswith("objective.") for key in names):
+        names.add("objective")
     return [
-        f"{key.replace('_target_', 'class')}={settings[key]}"
-        for key in sorted(settings)
-        if any(
-            _ANY not in (rival.get(key), settings[key]) and rival.get(key) != settings[key]
-            for rival in rivals
-            # The settings of an objective belong to it alone.
-            if key in rival or not key.startswith("objective.")
-        )
+        str(settings[key])
+        if key == "objective"
+        else f"{key.removeprefix('objective.').replace('_target_', 'class')}={settings[key]}"
+        for key in sorted(names, key=lambda key: (not key.startswith("objective"), key))
     ]
+
+
+def _differ(key: str, settings: Mapping[str, Any], rival: Mapping[str, Any]) -> bool:
+    """Returns whether a setting distinguishes a row from a rival."""
+    values = settings[key], rival.get(key)
+    # The settings of an objective belong to it alone, and others may not apply to it.
+    is_apart = key.startswith("objective.") or None in values or "fixed" in values
+    if is_apart and key not in _LOSSES and _losses(settings) != _losses(rival):
+        return False
+    return _ANY not in values and values[0] != values[1]
+
+
+def _losses(settings: Mapping[str, Any]) -> list[Any]:
+    return [settings.get(key) for key in _LOSSES]
+
+
+def _without_effect(settings: Mapping[str, Any], prefix: str, target: str) -> set[str]:
+    """Returns the settings with a prefix that have no effect by the declarations of their class."""
+    module, _, name = target.rpartition(".")
+    values = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    # Without the cutoff of a metric.
+    chosen = {key: value.partition("@")[0] for key, value in values.items() if isinstance(value, str)}
+    with suppress(ImportError, AttributeError):  # a library that is not installed, a class of an old record
+        if module.startswith(("ltrbench.rankers.", "ltrbench.native.objectives.")):
+            kind = getattr(importlib.import_module(module), name)
+            return {prefix + key for key in without_effect(kind, chosen, module.rpartition(".")[2])}
+    return set()
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -350,7 +350,14 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
 def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
     """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model, of_model in grouped(results, lambda result: result.model).items():
-        for sentence in dict.fromkeys(text for result in of_model for text in result.unmatched):
+        common = set.intersection(*({*result.unmatched} for result in of_model))
+        for sentence in dict.fromkeys(
+            "The objective differs by row; the name of a row has it."
+            if text.startswith(("The objective is ", "The loss is ")) and text not in common
+            else text
+            for result in of_model
+            for text in result.unmatched
+        ):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
         # Only runs that were not trained here hold notes.
         for sentence in dict.fromkeys(text for result in of_model for text in result.notes):

@@ -52,8 +52,9 @@ _NUMBERS = ("replicates", "replicates.number")
 _MOST_SHOWN = 3
 """Maximum number of other looks, of their models, and of trainings that a sentence lists."""
 
-_IDENTITY = ("metrics", "convention", "baseline", "ropes", "rows", "trainings", "left_out")
-"""The fields of a look that distinguish it from another look at the same data set."""
+_IDENTITY = ("metrics", "convention", "baseline", "ropes", "trainings", "left_out")
+"""The fields of a look that, with the digests of its rows, distinguish it from another look at the same data
+set. Labels of rows may change: with the other rows, and with the version of ltrbench."""
 
 
 class Look(TypedDict):
@@ -80,7 +81,7 @@ class Look(TypedDict):
 
 
 def _identity(look: Look) -> str:
-    return digest_of([look.get(name) for name in _IDENTITY])
+    return digest_of([*(look.get(name) for name in _IDENTITY), sorted(look.get("rows", {}).values())])
 
 
 def _shortened(items: Sequence[str], separator: str = "; ") -> str:

@@ -21,6 +21,7 @@ from ltrbench.compare import Settings, best_by_validation, compare, render, verd
 from ltrbench.compare.cells import clustered
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
+from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.runs.record import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit
@@ -372,3 +373,44 @@ def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_pat
     assert mentions(note, "folds 1, 2", "test queries of", "its own validation")
     choice = best_by_validation(comparison)
     assert mentions(choice.reason, "folds 1, 2", "test queries")
+
+
+def test_rows_are_named_by_their_objective_and_its_settings_with_effect(tmp_path: Path) -> None:
+    def rows_of(*settings: dict[str, Any]) -> list[str]:
+        of_native = {"_target_": "ltrbench.rankers.native.NativeRanker"}
+        runs = [
+            write(tmp_path / f"{len(settings)}_{number}", "native", settings={**of_native, **each})
+            for number, each in enumerate(settings)
+        ]
+        return [row.label for row in only(runs).rows]
+
+    def of(name: str, **changes: Any) -> dict[str, Any]:
+        objective = settings_in("model/objective", name)
+        return {"truncation": objective.pop("truncation", 30), "objective": {**objective, **changes}}
+
+    names = [path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml")]
+    classes = [name for name in names if name not in ("none", "custom")]
+    flat = [{"truncation": 30, "objective": name} for name in ("lambdarank", "ranknet")]
+    own = {"_target_": "my_loss.MyLoss", "margin": 2}
+    labels = [f"native {name}" for name in ["lambdarank", "ranknet", *classes, "MyLoss"]]
+    assert rows_of(*flat, *map(of, classes), {"truncation": None, "objective": own}) == [
+        *dict.fromkeys(labels)
+    ]
+    # An objective alone is named if its settings differ; sigma has no effect on xendcg, mu not on ndcg2.
+    assert rows_of(of("yetirank"), of("yetirank", noise="No", mode="NDCG")) == [
+        "native yetirank mode=Classic noise=Gumbel",
+        "native yetirank mode=NDCG noise=No",
+    ]
+    assert rows_of(
+        {"objective": "ranknet", "sigma": 2.0},
+        {"objective": "xendcg", "sigma": 1.0},
+        of("approx_ndcg", temperature=0.1),
+        of("lambdaloss", variant="allrank", weighting="ndcg2++", mu=5.0),
+        of("lambdaloss"),
+    ) == [
+        "native ranknet sigma=2.0",
+        "native xendcg",
+        "native approx_ndcg temperature=0.1",
+        "native lambdaloss mu=5.0 variant=allrank weighting=ndcg2++",
+        "native lambdaloss variant=tf_ranking weighting=ndcg2",
+    ]
