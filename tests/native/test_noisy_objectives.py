@@ -165,3 +165,9 @@ def test_the_mean_step_over_10_000_draws_agrees_with_catboost(loss: str, objecti
 def test_err_refuses_labels_that_are_no_probabilities() -> None:
     with pytest.raises(DataError, match=naming("labels[1] is 2.0", "from 0 to 1", "mode=NDCG")):
         YetiRank(mode="ERR").check(np.array([1.0, 2.0]), np.array([0, 2]))
+
+
+@pytest.mark.parametrize("objective", [YetiRank(mode="DCG", dcg_type="Exp"), StochasticRank(dcg_type="Exp")])
+def test_labels_with_an_infinite_gain_are_refused(objective: Objective) -> None:
+    with pytest.raises(DataError, match=naming("labels[1] is 2000")):
+        objective.check(np.array([1.0, 2000.0]), np.array([0, 2]))

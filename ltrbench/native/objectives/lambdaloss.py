@@ -20,7 +20,8 @@ DCG at T, n is the number of documents of the query, and a_i is the weight of a 
 
 f is smooth_fraction. The code: TF-Ranking (`DCGLambdaWeight` of `create_ndcg_lambda_weight`, in
 `PairwiseLogisticLoss`), RAX 0.4 (`dcg2_lambdaweight`, in `pairwise_logistic_loss`, summed) and allRank
-(lambdaLoss.py, summed, with log2). allRank's ndcg1 also has the pairs i = j, which are constant. allRank
+(lambdaLoss.py, summed, with log2). allRank's ndcg1 also has the pairs i = j, which are constant; it
+has gradients for equal labels, because it weights each document by its rank, whatever the other is. allRank
 clips probabilities at 1e-10, so that a pair far in the wrong order has no gradient; here it has one.
 
 The weights treat ranks as constants: the gradient is that of the loss with fixed ranks, of which it is the

@@ -9,8 +9,8 @@ and p_ik = exp(s_k) / sum over j >= i of exp(s_j), the probability that k is dra
     g_k  = sum over i <= k of a_i p_ik  -  a_k
     h_k  = sum over i <= k of a_i p_ik (1 - p_ik)     diagonal of the hessian, exact
 
-Only the order of labels counts. The cost for a query of n documents is
-O(n) plus sorting.
+Only the order of labels counts. Documents with equal labels have gradients too, towards their random order,
+whose mean over draws pulls their scores together. The cost for a query of n documents is O(n) plus sorting.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from ltrbench.native.objectives.base import Objective, ObjectiveData
+from ltrbench.native.objectives.lambdaloss import check_gains
 from ltrbench.native.objectives.lambdas import sort_by_score
 from ltrbench.native.objectives.query_kernels import draw_normal, for_each_query, gains_and_discounts
 from ltrbench.settings import setting
-from ltrbench.shapes import Gradients, Hessians, Values
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 
 @dataclass(kw_only=True)
@@ -57,6 +58,10 @@ class StochasticRank(Objective):
     draws = True
     is_loss = False
     source = "CatBoost, TStochasticRankError in error_functions.cpp"
+
+    def check(self, labels: Labels, query_start: QueryStart) -> None:
+        if self.dcg_type == "Exp":
+            check_gains(labels, query_start)
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
         of_metric = (self.dcg_type == "Exp", self.metric == "NDCG", self.top or len(scores))

@@ -16,6 +16,7 @@ import numpy as np
 from ltrbench.compilation import kernel
 from ltrbench.errors import DataError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
+from ltrbench.native.objectives.lambdaloss import check_gains
 from ltrbench.native.objectives.lambdas import RankOrder, sort_by_score
 from ltrbench.native.objectives.query_kernels import draw, draw_normal, for_each_query, gains_and_discounts
 from ltrbench.settings import setting
@@ -74,6 +75,8 @@ class YetiRank(Objective):
             raise DataError(
                 f"{place}; mode=ERR takes probabilities from 0 to 1. Scale them, or set mode=NDCG."
             )
+        if self.dcg_type == "Exp":
+            check_gains(labels, query_start)
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
         # Without noise, all orders are equal.
