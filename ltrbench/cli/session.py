@@ -651,6 +651,15 @@ class Store(NamedTuple):
         return Path(self.uri.removeprefix(_SQLITE)) if self.uri.startswith(_SQLITE) else None
 
 
+def mirror_beside(runs: Iterable[Run], made: Sequence[Run]) -> None:
+    """Logs runs that were made of other runs in the store of the latter; does nothing without one."""
+    if (store := recorded_store(runs)) is not None:
+        # Imported late, because MLflow takes seconds.
+        from ltrbench.tracking.mlflow import MLflowTracker
+
+        mirror(MLflowTracker(uri=store.uri, experiment=store.experiment), None, made)
+
+
 def recorded_store(runs: Iterable[Run]) -> Store | None:
     """Returns the tracking store of the newest tracked run; None if no run was tracked."""
     tracked = [run.result for run in runs if run.result.config.get("tracking", {}).get("uri")]

@@ -705,7 +705,8 @@ class Trainings:
         search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
         is_imported: Whether the scores, or some of those that were fused, were imported: it is not known what
             the model was trained on.
-        is_yardstick: Whether the model is a yardstick, such as a random ranker.
+        is_yardstick: Whether the model is a yardstick, such as a random ranker, or an ensemble, whose
+            differences to its members vary less than those between other models.
     """
 
     values: NDArray[np.float64]
@@ -901,15 +902,16 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         seconds=fmean(sum(_seconds(run.run, len(row.cells)) for run in runs) for runs in by_key.values()),
         search_seeds=search_seeds,
         # The name of a fusion has the labels of its members.
-        is_imported=_MARK in row.label,
-        is_yardstick=first.result.model in YARDSTICKS,
+        is_imported=any(_MARK in label for label in (row.label, *first.result.ensemble.get("weights", ()))),
+        is_yardstick=first.result.model in YARDSTICKS or bool(first.result.ensemble),
     )
 
 
 def _seconds(run: Run, num_cells: int) -> float:
     """Returns the time of a run from start to finish without warm-up, with its part of its search."""
     result, shared_by = run.result, 1 if is_per_fold(run) else num_cells
-    seconds = result.total_seconds
+    # The members of an ensemble are other rows.
+    seconds = 0.0 if result.ensemble else result.total_seconds
     # A reused run has the times of the copy of its training.
     if result.started and result.finished and result.reused is None:
         whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)

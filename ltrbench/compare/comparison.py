@@ -305,8 +305,8 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
 def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Sequence[Pair]:
     """Returns the pairs; over folds, three or more comparable rows share a variance.
 
-    Yardsticks and imported rows keep a variance for each pair, because they may vary much more or less than
-    the other rows. Rows with the same means count once.
+    Yardsticks, ensembles and imported rows keep a variance for each pair, because they may vary much more or
+    less than the other rows. Rows with the same means count once.
     """
     if not queries.are_folds or queries.test_share is None:
         return family

@@ -4,6 +4,7 @@
     zscore     sum over runs of (score - mean) / sd                 CombSUM, within the query
     minmax     sum over runs of (score - min) / (max - min)         CombSUM, within the query
     learned    weighted sum of z-scores, the weights from valid     coordinate ascent
+    greedy     weighted sum of z-scores, the weights from valid     selection with replacement
 
 Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Labels of test are not used. A
 further method is one more entry in `FUSION_METHODS`.
@@ -25,7 +26,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import cell_of, first_by, group_runs, replicate_of
+from ltrbench.compare.cells import cell_of, first_by, group_runs, newest_runs, replicate_of
+from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
@@ -128,21 +130,63 @@ def learn_weights(
         ConfigError: No query of the validation set counts.
     """
 
-    def reached(weights: NDArray[np.float64]) -> float:
-        return evaluate(judgments, weights @ parts, [metric], convention).means[metric]
-
     rng, count = np.random.default_rng(seed), len(parts)
+    reached = _metric_of_weights(judgments, parts, metric, convention)
     best = np.full(count, 1.0 / count)
     highest = reached(best)
-    if np.isnan(highest):
-        raise ConfigError(
-            f"weights cannot be learned: no query of the validation set counts in {metric}. Fuse by zscore."
-        )
     for start in [best, *rng.dirichlet(np.ones(count), _RESTARTS)]:
         weights, value = _ascend(start, reached, rng)
         if value > highest:
             best, highest = weights, value
     return best
+
+
+def select_greedily(
+    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, size: int = 25
+) -> NDArray[np.float64]:
+    """Returns the shares of the runs among the draws of a greedy selection with replacement, (M,).
+
+    Each draw adds the run with which the mean of the parts has the highest metric; ties take the first run.
+    Of the ensembles after 1, 2, ... draws, the first one with the highest metric counts: no run alone is
+    better on these judgments. Source: Caruana, Niculescu-Mizil, Crew and Ksikes (2004), "Ensemble selection
+    from libraries of models", ICML, without bagging and sorted initialisation.
+
+    Args:
+        judgments: Judgments of the validation set.
+        parts: (M, D), parts on the validation set.
+        size: Number of draws.
+
+    Raises:
+        ConfigError: No query of the validation set counts.
+    """
+    reached = _metric_of_weights(judgments, parts, metric, convention)
+    drawn, best, highest = np.zeros(len(parts)), np.zeros(len(parts)), -math.inf
+    for number in range(1, size + 1):
+        values = [reached((drawn + one) / number) for one in np.eye(len(parts))]
+        chosen = int(np.argmax(values))
+        drawn[chosen] += 1
+        if values[chosen] > highest:
+            best, highest = drawn / number, values[chosen]
+    return best
+
+
+def _metric_of_weights(
+    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention
+) -> Callable[[NDArray[np.float64]], float]:
+    """Returns the function from weights, (M,), to the metric of the weighted sum of the parts.
+
+    Raises:
+        ConfigError: No query counts.
+    """
+
+    def reached(weights: NDArray[np.float64]) -> float:
+        return evaluate(judgments, weights @ parts, [metric], convention).means[metric]
+
+    if np.isnan(reached(np.ones(len(parts)))):
+        raise ConfigError(
+            f"weights cannot be learned: no query of the validation set counts in {metric}. Fuse by zscore."
+        )
+    return reached
 
 
 def _ascend(
@@ -271,7 +315,7 @@ def default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
-RRF, LEARNED = "rrf", "learned"
+RRF, LEARNED, GREEDY = "rrf", "learned", "greedy"
 
 FUSION_METHODS: dict[str, tuple[Callable[..., FusionPart], str]] = {
     RRF: (reciprocal_ranks, "reciprocal-rank fusion with k = {k:g}"),
@@ -280,6 +324,10 @@ FUSION_METHODS: dict[str, tuple[Callable[..., FusionPart], str]] = {
     LEARNED: (
         z_scores,
         "the sum of z-scores within the query, weighted for {metric} on valid by coordinate ascent",
+    ),
+    GREEDY: (
+        z_scores,
+        "the mean of z-scores within the query, over {size} draws with replacement for {metric} on valid",
     ),
 }
 """Name -> the part of one run, given judgments and scores, and k for rrf; and the description in a note."""
@@ -296,6 +344,7 @@ class Fusing:
         metric: Metric for learned weights.
         convention: Convention of this metric.
         seed: Seed of the starting points and the order of coordinate ascent.
+        size: Number of draws of the greedy selection.
 
     Raises:
         ConfigError: A method is unknown, or k is not a number of 0 or more.
@@ -307,6 +356,7 @@ class Fusing:
     metric: str = "ndcg@10"
     convention: Convention = DEFAULT
     seed: int = 0
+    size: int = 25
 
     def __post_init__(self) -> None:
         for method in self.methods:
@@ -333,7 +383,7 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
             if not fusing.of or label in fusing.of or of_row[0].result.model in fusing.of
         }
         if len(members) >= 2:
-            groups, lacking = _groups(members)
+            groups, lacking = _groups(members, shares_runs=GREEDY not in fusing.methods)
             made += [
                 _fused(method, like, of_label, lacking, fusing)
                 for method in fusing.methods
@@ -344,11 +394,13 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
     return made
 
 
-def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[tuple[Run, dict[str, Run]]], list[str]]:
+def _groups(
+    members: Mapping[str, Sequence[Run]], shares_runs: bool
+) -> tuple[list[tuple[Run, dict[str, Run]]], list[str]]:
     """Returns the groups to fuse, and a sentence for each member that lacks a run.
 
     A group is the first run with the resample and seed of the fused run; and label -> run of each member. A
-    member with one run in a cell, such as imported scores, is in the fusion of every replicate.
+    member with one run in a cell is in the fusion of every replicate if it was imported or `shares_runs`.
     """
     groups: list[tuple[Run, dict[str, Run]]] = []
     lacking: list[str] = []
@@ -361,7 +413,8 @@ def _groups(members: Mapping[str, Sequence[Run]]) -> tuple[list[tuple[Run, dict[
                 label: run
                 for label, runs in runs_here.items()
                 for run in runs
-                if len(runs) == 1 or replicate_of(run) == replicate
+                if replicate_of(run) == replicate
+                or (len(runs) == 1 and (shares_runs or run.result.params == IMPORTED))
             }
             if len(whole) == len(members):
                 groups.append((like, whole))
@@ -383,37 +436,47 @@ def _name_of(run: Run) -> str:
 
 def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence[str], fusing: Fusing) -> Run:
     part, words = FUSION_METHODS[method]
-    is_learned, k = method == LEARNED, {"k": fusing.rrf_k} if method == RRF else {}
+    learners = {LEARNED: (learn_weights, fusing.seed), GREEDY: (select_greedily, fusing.size)}
+    is_learned, k = method in learners, {"k": fusing.rrf_k} if method == RRF else {}
     without_valid = [label for label, run in members.items() if not _has_valid(run)]
     if is_learned and without_valid:
         raise ConfigError(
             f"weights are learned on valid, and {without_valid[0]} has no scores of it on {_name_of(like)}. "
-            "Import them with {split} in the file name, choose models with --fuse-of, or use --fuse zscore."
+            "Import them with {split} in the file name, choose models without it (--fuse-of, or --models of "
+            "ensemble), or use compare --fuse zscore."
+        )
+    if method == GREEDY and stopped_on_test([like.result]):
+        raise ConfigError(
+            f"the validation set of {like.path} is its test set, which no selection may see. Give data.valid "
+            "other queries."
         )
     scored, weights = {}, np.ones(len(members))
     for split in ("test",) if without_valid else ("valid", "test"):
         of_split = [run.scored(split) for run in members.values()]
         parts = np.stack([part(item.judgments, item.scores, **k) for item in of_split])
         if is_learned and split == "valid":
-            judgments = of_split[0].judgments
-            weights = learn_weights(judgments, parts, fusing.metric, fusing.convention, fusing.seed)
+            learn, option = learners[method]
+            weights = learn(of_split[0].judgments, parts, fusing.metric, fusing.convention, option)
         scored[split] = replace(of_split[0], scores=weights @ parts)
     name = f"{method}({' + '.join(members)})"
-    words = words.format(k=fusing.rrf_k, metric=fusing.metric)
-    notes = [f"Fused from the scores of {', '.join(members)} within each cell and seed: {words}."]
+    words = words.format(k=fusing.rrf_k, metric=fusing.metric, size=fusing.size)
+    source = "" if method == GREEDY else f" from the scores of {', '.join(members)}"
+    notes = [f"Fused{source} within each cell and seed: {words}."]
     options = ["--rrf-k", f"{fusing.rrf_k:g}"] if k else []
     if is_learned:
         # Metrics of valid would be too high: the weights were chosen on it.
         del scored["valid"]
-        shares = ", ".join(f"{label} {share:.2f}" for label, share in zip(members, weights, strict=True))
-        notes.append(f"Weights on {_name_of(like)}, seed {like.result.seed}: {shares}.")
         options = ["--metric", fusing.metric, "--convention", fusing.convention.name]
     # The path of a run in memory is the file of its scores.
     sources = [
         f"{run.result.model}={run.path}" if run.held is not None else str(run.path)
         for run in members.values()
     ]
-    return _derived_run(
+    shares = dict(zip(members, weights.tolist(), strict=True))
+    if method == LEARNED:
+        of_members = ", ".join(f"{label} {share:.2f}" for label, share in shares.items())
+        notes.append(f"Weights on {_name_of(like)}, seed {like.result.seed}: {of_members}.")
+    fused = _derived_run(
         Path(name),
         like,
         scored,
@@ -421,7 +484,56 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         params=FUSED,
         notes=[*notes, *lacking],
         overrides=["compare", *sources, "--fuse", method, *options],
+        model_settings={"metric": fusing.metric, "size": fusing.size} if method == GREEDY else None,
     )
+    return _as_ensemble(fused, like, members, shares) if method == GREEDY else fused
+
+
+def _as_ensemble(fused: Run, like: Run, members: Mapping[str, Run], shares: Mapping[str, float]) -> Run:
+    """Adds the record of the selection, and the sums of the times of the runs that it needs."""
+    drawn = [run for label, run in members.items() if shares[label]]
+    result = replace(
+        fused.result,
+        ensemble={"weights": shares, "runs": {label: str(run.path) for label, run in members.items()}},
+        seconds={
+            kind: sum(run.result.seconds[kind] for run in runs)
+            for kind, runs in (("fit", members.values()), ("predict", drawn))
+            if all(kind in run.result.seconds for run in runs)
+        },
+        shared_machine=any(run.result.shared_machine for run in members.values()),
+        machine=like.result.machine,
+        threads=like.result.threads,
+    )
+    return replace(fused, result=result)
+
+
+def write_ensembles(runs: Sequence[Run], folder: Path, fusing: Fusing, overrides: Sequence[str]) -> list[Run]:
+    """Selects an ensemble in each cell and writes it as a run in a folder `folder`/0, `folder`/1, ...
+
+    Args:
+        runs: Of several runs with one seed of a row in a cell, the last one counts.
+        folder: Its name is the name of the row.
+        overrides: Words of the command.
+
+    Raises:
+        ConfigError, ResultError: As `fuse`; or the folder exists, or a model has its name.
+    """
+    if folder.exists() or folder.name in (run.result.model for run in runs):
+        raise ConfigError(
+            f"{folder} exists, or {folder.name} is a model. Choose another --name, or delete the folder."
+        )
+    made = []
+    for number, run in enumerate(fuse(newest_runs(runs)[0], fusing)):
+        result = replace(run.result, model=folder.name, overrides=tuple(overrides))
+        made.append(_written(replace(run, result=result), folder / str(number)))
+    return made
+
+
+def _written(run: Run, folder: Path, **files: Any) -> Run:
+    """Writes a run that is held in memory to a folder, with further files for `write_run`."""
+    test = run.scored("test")
+    per_query = evaluate(test.judgments, test.scores, reported_metrics(run)).per_query
+    return write_run(folder, run.result, scored=run.held, per_query=per_query, **files)
 
 
 def _has_valid(run: Run) -> bool:
@@ -536,21 +648,17 @@ def import_like(system: Import, like: Run, folder: Path, load_splits: LoadSplits
         run, ranker = _of_model(system, like, splits, folder)
     else:
         run = _of_scores(system, like, folder, {})
-    test = run.scored("test")
-    per_query = evaluate(test.judgments, test.scores, reported_metrics(like)).per_query
     with claim(folder, options="--output DIR"):
         if ranker is None or splits is None:
-            return write_run(folder, run.result, scored=run.held, per_query=per_query)
-        features = splits.test.features
-        return write_run(
+            return _written(run, folder)
+        features, scores = splits.test.features, run.scored("test").scores
+        return _written(
+            run,
             folder,
-            run.result,
-            ranker,
-            run.held,
-            per_query,
+            ranker=ranker,
             importances=importances(ranker, splits, _importance_settings(like), ranker.seed),
             example=splits.test,
-            check_model=lambda saved: check_saved(ranker, saved, features, test.scores),
+            check_model=lambda saved: check_saved(ranker, saved, features, scores),
         )
 
 

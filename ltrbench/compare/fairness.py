@@ -94,12 +94,13 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
         *_about_convention(convention.of(parse_metric(metric)[0]), evaluated, metric),
         *_about_seeds(rows),
         *_about_test_sets(evaluated, metric),
-        *_circumstances([result for result in results if result.seconds]),
+        *_circumstances([result for result in results if result.seconds and not result.ensemble]),
         *_about_shared_machine(rows),
         *_about_searches(rows),
         *_about_settings(untuned, metric, convention),
         *_about_choice_over_folds(rows),
         *_about_stopping_on_test(results),
+        *_about_ensembles(rows),
         *_notes_of_runs(results),
     ]
 
@@ -238,7 +239,7 @@ def _several(values: Iterable[str]) -> list[str]:
 
 def _about_settings(untuned: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
-    tried = Counter(row.model for row in untuned if row.runs[0].result.seconds)
+    tried = Counter(row.model for row in untuned if _is_trained(row))
     if len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
         sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
@@ -345,6 +346,26 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
         if valid is not None and valid == test:
             folds.setdefault(result.model, []).append(result.data.get("fold"))
     return folds
+
+
+def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+    """Yields the mean weights of the members of each ensemble, and that their selection is a part of it."""
+    for row in (row for row in rows if row.runs[0].result.ensemble):
+        weights = [run.result.ensemble["weights"] for run in row.runs]
+        means = {label: fmean(each.get(label, 0.0) for each in weights) for label in weights[0]}
+        words = [f"{label} {mean:.2f}" for label, mean in means.items() if mean]
+        sentence = (
+            f"Members and weights were selected among {len(means)} rows on validation, in each fold, "
+            "resample and seed; this selection is a part of the method that claims are about. Mean weights: "
+            f"{', '.join(words)}. The fit time is the sum over all these rows, without their searches; the "
+            "predict time is the sum over the members. Its pairs do not share the variance of other pairs."
+        )
+        yield Note(ON_CLAIMS, "choice by validation", sentence, row.label)
+
+
+def _is_trained(row: EvaluatedRow) -> bool:
+    """Returns whether the runs of a row were trained here: derived runs have no times, or are ensembles."""
+    return bool(row.runs[0].result.seconds) and not row.runs[0].result.ensemble
 
 
 def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
@@ -459,9 +480,9 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
             f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "
             "advantage: repeat the searches with the same search.trials and search.space."
         )
-    # Rows that were not trained here have no times, and yardsticks have no parameters.
-    results = [row.runs[0].result for row in rows if row.model not in models]
-    untuned = [item.model for item in results if item.seconds and item.params != NO_PARAMETERS]
+    # Yardsticks have no parameters.
+    others = [row for row in rows if row.model not in models and _is_trained(row)]
+    untuned = [row.model for row in others if row.runs[0].result.params != NO_PARAMETERS]
     if totals and untuned:
         example = next(iter(totals.values()))
         sentences.append(

@@ -65,7 +65,7 @@ def final_fit(
         raise ResultError(f"the runs are on several data sets ({names}); name the folder of one.")
     metric, (run, row, reason) = comparisons[0].metric, _choice(comparisons[0], model)
     if not run.result.ranker:
-        raise ResultError(f"{row.label} was imported and cannot be trained; name a model with --model.")
+        raise ResultError(f"{row.label} was imported or fused, not trained; name a model with --model.")
     alike = [other for other in row.runs if settings_of_model(other) == settings_of_model(run)]
     trees = [other.result.best_iteration for other in alike if other.result.best_iteration is not None]
     num_train = fmean(other.result.data["train"]["queries"] for other in alike)
@@ -136,7 +136,8 @@ def refuse_part(run: Run, purpose: str, anyway: bool = False, otherwise: str = "
         anyway: refuse nothing.
         otherwise: how to do it nevertheless, for the message.
     """
-    if run.result.part and not anyway:
+    # An ensemble has no model at all, which is refused where a model is read.
+    if run.result.part and not anyway and not run.result.ensemble:
         raise ResultError(
             f"{run.path} is not {purpose}: it was trained on {run.result.part}, without the other queries. "
             "Train the chosen settings on all labelled queries with "

@@ -384,7 +384,7 @@ def next_step(comparison: Comparison) -> NextStep | None:
         return _step(rows, _OF_A_RESAMPLE, {"replicates": [_NUM_RESAMPLES]}, seconds, _TO_RESAMPLE)
     if pairs:
         return _extension(comparison, rows, study, known, detect)
-    only = "the undecided pairs contain a yardstick or imported scores, for which no study is planned"
+    only = "no study is planned for the undecided pairs, of yardsticks, ensembles or imported scores"
     return NextStep("", 0.0, f"There is no next step: {only}") if undecided else None
 
 
@@ -494,13 +494,14 @@ def _step(
         added: Name of an override -> its values, each with each of the others.
         folder: Folder of the sweep; empty for a new one.
     """
-    firsts = [run for runs in rows for run in _one_a_fold(runs)]
+    # An ensemble is selected again, when its members have been trained.
+    firsts = [run for runs in rows for run in _one_a_fold(runs) if not run.result.ensemble]
     results = [run.result for run in firsts]
     # --config-dir only adds names, so that runs without it are unchanged.
     flags = {tuple(result.flags) for result in results} - {()}
     started_in = {result.started_in for result in results}
     is_derived = any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results)
-    if is_derived or len(started_in) > 1 or len(flags) > 1:
+    if is_derived or len(started_in) != 1 or len(flags) > 1:
         why = "the commands of all runs, from one folder, are needed"
         if any(result.params == IMPORTED for result in results):
             why = "imported scores have to be made for the new splits, too"

@@ -239,6 +239,18 @@ class SearchRecord(TypedDict):
     importance: Mapping[str, Amount]
 
 
+class EnsembleRecord(TypedDict):
+    """`RunResult.ensemble`: the selection of an ensemble.
+
+    Attributes:
+        weights: label of each row that could be drawn -> its share of the draws.
+        runs: label -> folder of its run.
+    """
+
+    weights: Mapping[Name, Amount]
+    runs: Mapping[Name, str]
+
+
 RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]})
 """`RunResult.ranker` and `RunResult.source`; only the fields that ltrbench reads."""
 
@@ -300,6 +312,8 @@ class RunResult:
             scores: "row" of the comparison, "reason", folder of the run with its "settings", folders of the
             "runs" that gave the number of trees, their "trees" and its "scale", and the "estimate" of the
             comparison in "metric" with the interval from "low" to "high"; empty for other runs.
+        ensemble: weights and folders of the runs that an ensemble was selected from; empty for other runs.
+            `seconds` then has the sums over these runs (fit) and over its members (predict).
         distributed: the workers that fitted together: "workers" (number), "threads" (of the fit of each
             worker), "shards" (split -> queries and documents that each worker held), and "deterministic";
             empty if one process fitted alone.
@@ -338,6 +352,7 @@ class RunResult:
     trial: bool = False
     search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
     final: Mapping[str, Any] = field(default_factory=dict)
+    ensemble: Annotated[Mapping[str, Any], EnsembleRecord] = field(default_factory=dict)
     distributed: Mapping[str, Any] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""
@@ -685,12 +700,19 @@ def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
     """Returns the class of the model of a finished run, as its `_target_`, and the folder of its files.
 
     Raises:
-        ResultError: The run failed, or has no model because its scores were imported or it is a trial.
+        ResultError: The run failed, or has no model because its scores were imported, it is an ensemble or a
+            trial.
     """
     if run.result.status != FINISHED:
         raise ResultError(f"{run.path} failed and has no model; name a finished run.")
     refuse_trial(run, "model")
     folder = run.path / MODEL_FOLDER
+    if members := run.result.ensemble:
+        largest = max(members["weights"], key=members["weights"].__getitem__)
+        raise ResultError(
+            f"{run.path} is an ensemble and has no model: its scores are standardised over all documents of "
+            f"a query. Name the run of a member, such as {members['runs'].get(largest)}."
+        )
     if not folder.is_dir():
         raise ResultError(
             f"{run.path} has no model, only imported scores of {run.result.model}; name a trained run."

@@ -162,6 +162,7 @@ def test_fused_scores_are_the_same_whatever_the_labels_of_test_are(tmp_path: Pat
     (fused,), (blind,) = fuse(runs, Fusing((method,))), fuse(shuffled, Fusing((method,)))
     np.testing.assert_array_equal(fused.scored("test").scores, blind.scored("test").scores)
     assert fused.result.metrics["test/ndcg@5"] != blind.result.metrics["test/ndcg@5"]
+    assert fused.result.ensemble == blind.result.ensemble
 
 
 def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Verbs on comparisons: `aa`, `compare`, `reproduce`."""
+"""Verbs on comparisons: `aa`, `compare`, `ensemble`, `reproduce`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.metrics import preset, with_settings
-from ltrbench.runs.record import Run, find_runs
+from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
 from ltrbench.tables import Table, TableColumn, TableRow
 
 if TYPE_CHECKING:
@@ -288,6 +288,47 @@ def _fused(
 
 def _names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
+
+
+# ---- The verb `ensemble`: members and weights selected on validation, written as runs.
+
+
+@click.command("ensemble")
+@click.argument("folder", metavar="DIR", type=PATH)
+@click.option("--models", default="", help="Models or rows to draw from. Default: all but yardsticks.")
+@click.option("--size", type=click.IntRange(1), default=25, show_default=True, help="Number of draws.")
+@click.option("--metric", help="Metric of the selection. Default: the ndcg with the largest cutoff.")
+@click.option("--name", default="ensemble", show_default=True, help="Name of the row and of its folder.")
+@PLUGIN_OPTION
+def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name: str) -> None:
+    """Adds an ensemble of the finished runs in DIR to its comparison.
+
+    In each fold, split seed, resample and seed, members are drawn with replacement, each time the one with
+    which the mean of the scores, standardised per query, has the highest metric on validation (Caruana and
+    others, 2004). Test is evaluated once, after the selection. The runs are written to DIR/NAME; they have
+    scores, members and weights (see show), and no model to ship or serve.
+
+    \b
+        python -m ltrbench ensemble multirun/2026-01-31/12-00-00
+        python -m ltrbench ensemble multirun/2026-01-31/12-00-00 --models native,lightgbm --name pair
+    """
+    from ltrbench.cli.session import mirror_beside
+    from ltrbench.compare.derived import GREEDY, Fusing, default_metric, write_ensembles
+
+    finished = [run for run in find_runs([folder]) if run.result.is_compared]
+    runs = [run for run in finished if models or run.result.params not in (NO_PARAMETERS, FUSED)]
+    if not runs:
+        raise ConfigError(f"{folder} has no finished run to draw from; run at least two models first.")
+    fusing = Fusing((GREEDY,), tuple(_names(models)), metric=metric or default_metric(runs), size=size)
+    given = {"--models": models, "--size": str(size), "--metric": metric, "--name": name}
+    words = [word for option, value in given.items() if value for word in (option, value)]
+    made = write_ensembles(runs, folder / name, fusing, ["ensemble", str(folder), *words])
+    for run in made:
+        members = run.result.ensemble["weights"].items()
+        shares = ", ".join(f"{label} {weight:.2f}" for label, weight in members if weight)
+        echo(wrapped(f"{run.path}: {shares}", "  "))
+    echo(f"Compare: python -m ltrbench compare {shlex.quote(str(folder))}")
+    mirror_beside(finished, made)
 
 
 # ---- The verb `reproduce`: checks that a rerun gives the committed values.

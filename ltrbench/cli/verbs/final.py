@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from ltrbench.cli.console import PATH, PLUGIN_OPTION, echo, showing, wrapped
-from ltrbench.cli.session import mirror, recorded_store
+from ltrbench.cli.session import mirror_beside
 from ltrbench.cli.verbs.runs import RANKER_OPTION, in_its_folder, load_model, load_splits, source_of
 from ltrbench.errors import ConfigError
 from ltrbench.runs.record import find_runs, holds_runs
@@ -96,8 +96,4 @@ def final_verb(
     for note in fit.notes:
         echo(wrapped(f"- {note}", "  "))
     echo(f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped")
-    if (store := recorded_store(runs)) is not None:
-        # Imported late, because MLflow takes seconds.
-        from ltrbench.tracking.mlflow import MLflowTracker
-
-        mirror(MLflowTracker(uri=store.uri, experiment=store.experiment), None, [final])
+    mirror_beside(runs, [final])

@@ -449,6 +449,8 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         yield "seconds", f"{', '.join(known)}{' (several jobs ran at a time)' * result.shared_machine}"
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
+    if members := result.ensemble.get("weights"):
+        yield "members", ", ".join(f"{label} {weight:.2f}" for label, weight in members.items() if weight)
     if result.best_iteration is not None:
         yield "trees", f"{result.best_iteration} of at most {model.get('num_trees', result.best_iteration)}"
 
