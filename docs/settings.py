@@ -64,7 +64,7 @@ def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator
     documentation = field_docstrings(kind)
     for field in fields(kind):
         name = field.name
-        if name not in names or name not in vars(kind)["__annotations__"]:
+        if name not in names or name not in inspect.get_annotations(kind):
             continue
         if name not in documentation:
             raise ConfigError(f"{kind.__name__}.{name} is not documented; write a string below the field.")

@@ -142,7 +142,7 @@ def build_experiment(
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
     # Resolved once, because resolving an interpolation takes ten times as long as checking its value.
-    settings = resolved(config) if isinstance(config, DictConfig) else config
+    settings: Any = resolved(config) if isinstance(config, DictConfig) else config
     load_plugins(settings["plugins"], "plugins")
     # Checked here too, because a model without early stopping never builds it.
     _typed(settings, "early_stopping", EarlyStopping)
@@ -158,6 +158,10 @@ def build_experiment(
     chosen, objective = choices.get("model/objective") or "none", settings["model"].get("objective")
     if chosen != "none" and not isinstance(objective, Mapping):
         raise ConfigError(f"model/objective={chosen} excludes model.objective={objective}; leave one out.")
+    if chosen != "none" and any(word.lstrip("+").startswith("params.truncation=") for word in overrides):
+        # The YAML of an objective without pairs sets null, for the default of conf/params.
+        model = {**settings["model"], "truncation": settings["params"]["truncation"]}
+        settings = {**settings, "model": model}
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)

@@ -246,13 +246,17 @@ def settings_of_model(run: Run) -> dict[str, Any]:
     `objective` is the name of its YAML in conf/model/objective; without one, of its class.
     """
     settings = _settings_of(run, "model", _OF_A_REPLICATE)
+    if str(settings.get("_target_")).endswith(".NativeRanker"):
+        # Older records have the settings of lambdarank and ranknet beside `objective`, whatever it is.
+        of_yaml = _objectives().get(str(settings.get("objective")), {})
+        of_pairs = [key.partition(".")[2] for key in _objectives()["lambdarank"]]
+        flat = {
+            f"objective.{key}": settings.pop(key) for key in of_pairs if key in settings and key != "_target_"
+        }
+        settings |= of_yaml | {key: value for key, value in flat.items() if key in of_yaml}
     target = settings.pop("objective._target_", None)
     if target is None:
-        # Older records have the settings of lambdarank and ranknet beside `objective`.
-        of_native = str(settings.get("_target_")).endswith(".NativeRanker")
-        of_yaml = _objectives().get(str(settings.get("objective")), {}) if of_native else {}
-        moved = of_yaml.keys() - {"objective.truncation"}
-        return {f"objective.{key}" if f"objective.{key}" in moved else key: settings[key] for key in settings}
+        return settings
     # Several YAMLs may name one class: the one with the most equal settings is that of the run.
     fixed = settings.keys() - run.result.search.get("space", {}).keys()
     equal = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,8 +23,7 @@ from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, require, require_choice
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.measure import plain
-from ltrbench.metrics import DEFAULT, Convention
-from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
+from ltrbench.metrics import Convention
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, bits_of, tree_of
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import tree_shap
@@ -43,15 +42,15 @@ from ltrbench.native.boosting import (
     four_sparse_documents,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
-from ltrbench.native.objectives.base import Objective
+from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
+from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.native.objectives.lambdas import (
     ObjectiveSettings,
     check_labels,
-    check_settings,
     prepare,
 )
-from ltrbench.native.objectives.pairs import ObjectiveOptions, PairOptions, PairSettings, parse_layout
+from ltrbench.native.objectives.pairs import MetricOptions, PairOptions, PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     BiasCorrection,
@@ -82,8 +81,9 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
-from ltrbench.settings import changed, check_effects, part
+from ltrbench.settings import changed, check_effects, part, setting
 from ltrbench.shapes import Features, Scores
+from ltrbench.tables import assignments
 from ltrbench.untrusted import load_npz
 
 # ---- The settings of NativeRanker: the engine's fields, checked together, and passed back to the engine.
@@ -98,6 +98,15 @@ from ltrbench.untrusted import load_npz
 _CRITERION_AND_VALUE_OF_ONE_KIND = (("newton", "newton"), ("least_squares", "mean"))
 
 
+OBJECTIVES: dict[str, type[Objective]] = {
+    "lambdarank": LambdaRank,
+    "ranknet": RankNet,
+    "xendcg": CrossEntropy,
+    "mart": SquaredError,
+}
+"""Objectives that `objective` may name; the first has native's defaults."""
+
+
 @dataclass(kw_only=True)
 class _Preset(BoostingRanker):
     """A separate class, so that records show the field before the engine's settings."""
@@ -105,6 +114,9 @@ class _Preset(BoostingRanker):
     preset: str | None = None
     """Name of the library whose settings these are. It is used only in the notes about unmatched
     parameters."""
+    objective: str | Objective = setting("lambdarank", refuse=name_or_objective(*OBJECTIVES))
+    """An objective, or the name of one: lambdarank, ranknet, xendcg or mart. The settings of lambdarank and
+    ranknet are fields of NativeRanker too; those of all other objectives are fields of their classes."""
 
 
 @dataclass(kw_only=True)
@@ -115,7 +127,7 @@ class NativeSettings(
     SplitOptions,
     TreeOptions,
     PairOptions,
-    ObjectiveOptions,
+    MetricOptions,
     _Preset,
 ):
     """All settings of NativeRanker: those of the engine's stages, and the hyperparameters that all
@@ -133,44 +145,38 @@ def engine_settings(ranker: NativeSettings) -> BoostingSettings:
     return part(
         ranker,
         BoostingSettings,
-        objective=objective_of(ranker),
+        objective=pairs_or_objective(ranker),
         splits=part(ranker, SplitSettings),
         sampling=part(ranker, SamplingSettings),
         dart=part(ranker, DartSettings),
     )
 
 
-def objective_of(ranker: NativeSettings) -> ObjectiveSettings:
-    """Returns the settings of the objective that the trees are fitted to."""
+def objective_of(ranker: NativeSettings) -> Objective:
+    """Returns the objective of a ranker, which may have only its name, and settings of it as fields."""
     if isinstance(ranker.objective, Objective):
         return ranker.objective
-    if ranker.objective in ("xendcg", "mart"):
-        return CrossEntropy() if ranker.objective == "xendcg" else SquaredError()
-    return pairs_of(ranker)
+    kind = OBJECTIVES[ranker.objective]
+    return kind(**{item.name: getattr(ranker, item.name) for item in fields(kind)})
+
+
+def pairs_or_objective(ranker: NativeSettings) -> ObjectiveSettings:
+    """Returns the objective in the form of the engine, which has settings of pairs for lambdarank and
+    ranknet."""
+    objective = objective_of(ranker)
+    return objective.pairs(ranker.truncation) if isinstance(objective, RankNet) else objective
 
 
 def pairs_of(ranker: NativeSettings) -> PairSettings:
-    """Returns the settings of the pairs of lambdarank and ranknet."""
-    metric = None if ranker.objective == "ranknet" else ranker.metric
-    # If pairs are drawn at random, None means no truncation, not the engine's default.
-    drawn = {} if truncates(ranker) else {"truncation": ranker.truncation}
-    return part(ranker, PairSettings, metric=metric, convention=_convention(ranker), **drawn)
+    """Returns the settings of the pairs of a ranker whose objective is lambdarank or ranknet."""
+    pairs = pairs_or_objective(ranker)
+    assert isinstance(pairs, PairSettings)  # for the type checker
+    return pairs
 
 
-def _convention(ranker: NativeSettings) -> Convention:
-    """Returns the metric's convention: gains, relevance threshold and highest grade."""
-    gain = linear_gain if ranker.gain == "linear" else exponential_gain
-    return replace(
-        DEFAULT,
-        gain=gain if ranker.label_gain is None else TableGain(tuple(ranker.label_gain)),
-        relevance_threshold=float(ranker.relevance_threshold),
-        highest_grade=float(ranker.highest_grade),
-    )
-
-
-def truncates(ranker: NativeSettings) -> bool:
-    """Returns whether `truncation` has an effect on the objective."""
-    return ranker.objective in ("lambdarank", "ranknet") and ranker.pairs_per_document is None
+def truncates(objective: Objective) -> bool:
+    """Returns whether `truncation` has an effect on an objective."""
+    return isinstance(objective, RankNet) and objective.pairs_per_document is None
 
 
 def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
@@ -181,9 +187,8 @@ def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
         or any(size != 1 for size in sizes_of_samples(ranker))
         or ranker.goss_top_rate is not None
         or ranker.drop_rate > 0
-        or ranker.pairs_per_document is not None
         or isinstance(objective, CrossEntropy)
-        or (isinstance(objective, Objective) and objective.draws)
+        or objective.draws
     )
 
 
@@ -222,7 +227,7 @@ def check_settings_of(ranker: NativeSettings) -> None:
     _check_trees(ranker)
     _check_goss(ranker)
     if ranker.position_bias == "propensity":
-        correctable(objective_of(ranker))
+        correctable(pairs_or_objective(ranker))
     if ranker.extra:
         raise ConfigError(
             f"extra.{next(iter(ranker.extra))} has no effect, because every parameter of native is a field. "
@@ -231,20 +236,22 @@ def check_settings_of(ranker: NativeSettings) -> None:
 
 
 def _check_objective(ranker: NativeSettings) -> None:
-    if ranker.label_gain is not None and (ranker.gain != "exponential" or len(ranker.label_gain) < 2):
+    kind = None if isinstance(ranker.objective, Objective) else OBJECTIVES[ranker.objective]
+    has = {item.name for item in fields(kind)} if kind else set()
+    without = {n: getattr(ranker, n) for n in changed(ranker, MetricOptions, PairOptions) if n not in has}
+    if without:
         raise ConfigError(
-            f"label_gain is {ranker.label_gain} with gain={ranker.gain}; give the gains of at least two "
-            "labels, and set gain=exponential."
+            f"{assignments(without)}: without effect with objective={ranker.objective}, because lambdarank "
+            "and ranknet alone have such settings. Leave them out; if they are those of a preset, such as "
+            "model=native_xgboost, choose model=native."
         )
-    metric = parse_layout(ranker.metric)[0]
-    chosen = {"objective": str(ranker.objective), "metric": metric, "position_bias": ranker.position_bias}
-    check_effects(ranker, chosen)
-    if ranker.truncation is not None and ranker.objective not in ("lambdarank", "ranknet"):
+    check_effects(ranker, {"position_bias": ranker.position_bias})
+    if ranker.truncation is not None and not isinstance(objective_of(ranker), RankNet):
         raise ConfigError(
             f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
             "truncation=null, or objective to lambdarank or ranknet."
         )
-    check_settings(objective_of(ranker))
+    pairs_or_objective(ranker)
 
 
 def _check_trees(ranker: NativeSettings) -> None:
@@ -290,21 +297,22 @@ def _check_goss(ranker: NativeSettings) -> None:
 
 def departures(ranker: NativeSettings) -> tuple[str, ...]:
     """Returns the sentences of the findings with severity `UNMATCHED`."""
-    unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(ranker))
-    names = changed(ranker, ObjectiveOptions, PairOptions)
-    lambdas = [name for name in names if name not in ("objective", "metric")]
-    trained_on = f"lambdarank on {ranker.metric}" if ranker.objective == "lambdarank" else ranker.objective
-    is_another = ranker.objective != "lambdarank" or parse_layout(ranker.metric)[0] != "ndcg"
+    objective = objective_of(ranker)
+    unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(objective))
+    lambdas = changed(objective, type(objective)) if isinstance(objective, RankNet) else []
+    metric = objective.metric if isinstance(objective, LambdaRank) else ""
+    trained_on = f"lambdarank on {metric}" if metric else ranker.objective
+    of_lambdas = ", ".join(name for name in lambdas if name != "metric")
     sentences = {
         f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
         f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start is not None,
         f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
             bool(ranker.preset)
         ),
-        f"The objective is {trained_on}, not LambdaMART on NDCG.": is_another,
-        f"The weight of a pair is its exact change of {ranker.metric}, so a pair with both documents below "
-        "the cutoff has weight 0.": "@" in ranker.metric,
-        f"These settings of the lambdas differ from native's defaults: {', '.join(lambdas)}.": bool(lambdas),
+        f"The objective is {trained_on}, not LambdaMART on NDCG.": metric.partition("@")[0] != "ndcg",
+        f"The weight of a pair is its exact change of {metric}, so a pair with both documents below "
+        "the cutoff has weight 0.": "@" in metric,
+        f"These settings of the lambdas differ from native's defaults: {of_lambdas}.": bool(of_lambdas),
         "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins does "
         "not count the bin of missing values.": ranker.binning == "quantile",
         "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not count "
@@ -463,8 +471,8 @@ class NativeRanker(NativeSettings):
         if self.position_bias == "propensity":
             mirrored = self.position_bias_cost == "mirrored"
             norm = float(self.position_bias_norm)
-            return UnbiasedPairs(train, objective_of(self), norm, mirrored, placement)
-        objective = prepare(train, objective_of(self), placement)
+            return UnbiasedPairs(train, pairs_or_objective(self), norm, mirrored, placement)
+        objective = prepare(train, pairs_or_objective(self), placement)
         learning_rate = engine_settings(self).learning_rate
         return AdditiveBias(objective, train, learning_rate, self.position_bias_l2, placement)
 
@@ -580,7 +588,7 @@ class NativeRanker(NativeSettings):
         num_threads = resolve_threads(self.num_threads)
         with threads(num_threads):
             ranker = replace(self, objective=for_warm_up(self.objective))
-            compile_engine(objective_of(ranker), ranker._correction(four_documents()), num_threads)
+            compile_engine(pairs_or_objective(ranker), ranker._correction(four_documents()), num_threads)
             l1 = 0.1 if self.monotone or self.l1 else 0.0
             if l1 or self.growth != "best_first" or self.cut_without_gain or self.features_per_split != 1:
                 compile_growth("depth_wise", l1)
@@ -589,7 +597,7 @@ class NativeRanker(NativeSettings):
         """Compiles the kernels that only sparse features use."""
         with threads(resolve_threads(self.num_threads)):
             ranker = replace(self, objective=for_warm_up(self.objective))
-            compile_sparse_engine(objective_of(ranker), ranker._correction(four_sparse_documents()))
+            compile_sparse_engine(pairs_or_objective(ranker), ranker._correction(four_sparse_documents()))
 
     def warm_up_member(self) -> None:
         """Compiles the kernels that only several members use."""
@@ -605,7 +613,7 @@ class NativeRanker(NativeSettings):
         if train is None:
             return
         try:
-            check_labels(train, objective_of(self))
+            check_labels(train, pairs_or_objective(self))
         except (DataError, UndefinedMetricError) as error:
             yield Finding(Severity.REFUSED, str(error))
         yield from self._refused_positions(train)

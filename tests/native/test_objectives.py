@@ -27,13 +27,11 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.folders import conf_dir, find_class, settings_in
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
-from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.native.objectives.query_softmax import QuerySoftMax
-from ltrbench.native.objectives.squared_error import SquaredError
 from ltrbench.native.objectives.yetirank import MODES, YetiRank
 from ltrbench.native.team import Alone, Placement
 from ltrbench.rankers.base import Ranker
@@ -47,7 +45,6 @@ def _objectives() -> Iterator[tuple[str, Objective]]:
             kind = find_class(target, Objective, path.stem)
             for changed in [REQUIRED.get(path.stem, {}), *OTHER_SETTINGS.get(path.stem, [])]:
                 yield path.stem, kind(**{**given, **changed})
-    yield from (("xendcg", CrossEntropy()), ("mart", SquaredError()))
 
 
 REQUIRED = {"approx_ndcg": {"temperature": 1.0}}
@@ -55,6 +52,7 @@ REQUIRED = {"approx_ndcg": {"temperature": 1.0}}
 
 OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "approx_ndcg": [{"temperature": 0.1}],
+    "lambdarank": [{"metric": "map", "normalize_query": False}, {"metric": "err@2", "ties": "worst"}],
     "lambdaloss": [
         {"variant": "rax", "weighting": "dcg2", "truncation": 2, "sigma": 2.0},
         {"variant": "allrank", "weighting": "ndcg1", "truncation": 3},

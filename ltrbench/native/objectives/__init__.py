@@ -13,6 +13,7 @@ In reading order:
     approx_ndcg    ApproxNDCG
     cross_entropy  xendcg
     squared_error  mart
+    lambdarank     lambdarank and ranknet, whose settings `lambdas` and `pairs` take
     lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; `prepare`, which
                    returns every objective
     pairs          dialects of implementations; the specification of the lambdas of one query, pair by pair;

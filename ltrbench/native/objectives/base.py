@@ -2,8 +2,8 @@
 
 To add an objective, derive a dataclass from `Objective` in a file of its own, here or in a module of yours,
 and add conf/model/objective/NAME.yaml; docs/tasks/adding-an-objective.md has an example. `query_kernels.py`
-compiles objectives that are a function of one query. The pairs of `pairs.py` are older than this form;
-`lambdas.py` prepares them. This file does not import numba, because every ranker imports it.
+compiles objectives that are a function of one query. This file does not import numba, because every ranker
+imports it.
 
 Shapes: D documents and Q queries, of which q are computed.
 """

@@ -35,7 +35,6 @@ from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.metrics import DEFAULT, Convention, evaluate, parse_metric, rank
 from ltrbench.metrics.conventions import Denominator, Ties
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.settings import check, setting
 from ltrbench.shapes import Labels, PerQuery, QueryStart, Scores, Values
 
@@ -54,25 +53,14 @@ FLOAT32_OFFSET = float(np.float32(0.01))
 ORDERS_OF_TIES = {"row_order": 0.0, "worst": 1.0, "best": -1.0}
 """Name of an order of tied documents -> `Compiled.low_labels_first`."""
 
-OF_LAMBDARANK = {"objective": ("lambdarank",)}
-OF_PAIRS = {"objective": ("lambdarank", "ranknet")}
-OF_GAINS = {**OF_LAMBDARANK, "metric": ("ndcg", "dcg")}
-OF_RELEVANCE = {**OF_LAMBDARANK, "metric": ("map", "mrr", "precision")}
-OF_ERR = {**OF_LAMBDARANK, "metric": ("err",)}
+OF_GAINS = {"metric": ("ndcg", "dcg")}
 
 
 @dataclass(kw_only=True)
-class ObjectiveOptions:
-    """The objective, and the metric of lambdarank."""
+class MetricOptions:
+    """The metric of lambdarank."""
 
-    objective: str | Objective = setting(
-        "lambdarank", refuse=name_or_objective("lambdarank", "ranknet", "xendcg", "mart")
-    )
-    """lambdarank: pairs weighted by their change of `metric`; ranknet: equal weights; xendcg; mart. With
-    equal weights (XGBoost's rank:pairwise), the bottom of a list matters as much as the top. xendcg is the
-    cross entropy of whole lists (LightGBM's rank_xendcg), which uses no pairs and is cheaper; mart is the
-    squared error of each document (RankLib's MART), which predicts labels instead of an order."""
-    metric: str = setting("ndcg", only_with=OF_LAMBDARANK)
+    metric: str = setting("ndcg")
     """lambdarank: ndcg, dcg, map, mrr, err, precision@k or wta; ndcg@10: no weight below the cutoff. The
     weight of a pair is the change of the metric when its two documents are swapped. ndcg has full discounts
     at every rank (LightGBM, XGBoost, RankLib), so that documents are pushed up from any rank; with a cutoff,
@@ -83,9 +71,9 @@ class ObjectiveOptions:
     gives less weight to the highest grades (XGBoost's ndcg_exp_gain=false)."""
     label_gain: list[float] | None = setting(None, only_with=OF_GAINS)
     """Gains of labels 0, 1, 2, ..., which replace `gain` (LightGBM's label_gain); None: use `gain`."""
-    relevance_threshold: float = setting(1.0, above=0, only_with=OF_RELEVANCE)
+    relevance_threshold: float = setting(1.0, above=0, only_with={"metric": ("map", "mrr", "precision")})
     """map, mrr and precision: lowest label of a relevant document."""
-    highest_grade: float = setting(4.0, above=0, only_with=OF_ERR)
+    highest_grade: float = setting(4.0, above=0, only_with={"metric": ("err",)})
     """err: highest possible label (RankLib's -gmax). A higher value lowers the probability that a document
     satisfies the user."""
 
@@ -94,48 +82,48 @@ class ObjectiveOptions:
 class PairOptions:
     """Settings of the gradients and hessians of a pair of documents."""
 
-    sigma: float = setting(1.0, above=0, only_with=OF_PAIRS)
+    sigma: float = setting(1.0, above=0)
     """Slope of the logistic function of a pair's score difference (LightGBM's sigmoid). With a steeper slope,
     gradients of correctly ordered pairs vanish at smaller differences."""
-    sigmoid: str = setting("exact", choices=("exact", "table", "float32"), only_with=OF_PAIRS)
+    sigmoid: str = setting("exact", choices=("exact", "table", "float32"))
     """Computation of that function: exact, table (LightGBM's 2^20 steps) or float32 (XGBoost's). It gives the
     probability p of the wrong order. `exact`: 1 / (1 + exp(sigma d)) in float64; `table`: p at the left edge
     of one of 2^20 bins over [-25 / sigma, 25 / sigma]; `float32`: 1 - 1 / (1 + exp(-sigma d) + 1e-16) in
     float32. Only the last digits differ."""
-    normalize_distance: bool = setting(True, only_with=OF_PAIRS)
+    normalize_distance: bool = setting(True)
     """Divides a pair's weight by distance_offset + |score difference|. If all scores of the query are equal,
     it is not divided. One half of LightGBM's lambdarank_norm, XGBoost's lambdarank_score_normalization. Pairs
     with close scores have up to 1 / distance_offset times their weight."""
-    distance_offset: float | None = setting(None, above=0, only_with=OF_PAIRS)
+    distance_offset: float | None = setting(None, above=0)
     """Offset of the score difference in normalize_distance; None: LightGBM's 0.01, as float32. A smaller
     offset gives more weight to pairs with close scores."""
-    normalize_query: bool = setting(True, only_with=OF_PAIRS)
+    normalize_query: bool = setting(True)
     """Multiplies gradients and hessians of a query by query_norm: other half of lambdarank_norm. This reduces
     the weight of queries with many pairs (XGBoost's lambdarank_normalization)."""
-    query_norm: str = setting("log2", choices=("log2", "pairs"), only_with=OF_PAIRS)
+    query_norm: str = setting("log2", choices=("log2", "pairs"))
     """log2: log2(1 + S) / S, with S the sum of 2 lambda over pairs; pairs: 1 / pairs_per_document. LightGBM
     and XGBoost's topk have log2, XGBoost's mean has pairs."""
-    hessian_factor: float = setting(1.0, above=0, only_with=OF_PAIRS)
+    hessian_factor: float = setting(1.0, above=0)
     """Factor of all hessians (XGBoost: 2, which halves its steps)."""
-    least_hessian: float = setting(0.0, at_least=0, only_with=OF_PAIRS)
+    least_hessian: float = setting(0.0, at_least=0)
     """Minimum of p (1 - p) of a pair (XGBoost: 1e-16). It keeps steps small for pairs with a large score
     difference."""
-    ties: str = setting("row_order", choices=tuple(ORDERS_OF_TIES), only_with=OF_PAIRS)
+    ties: str = setting("row_order", choices=tuple(ORDERS_OF_TIES))
     """Order of tied documents: row_order (most libraries), worst (ascending label, pyltr) or best. Before the
     first tree all scores are tied. `row_order` is the order of a stable sort, so that the order of the file
     affects the model; `worst` ranks relevant documents last, so that they are pushed up; `best` is by
     descending label."""
-    pairs_per_document: int | None = setting(None, at_least=1, only_with=OF_PAIRS)
+    pairs_per_document: int | None = setting(None, at_least=1)
     """Number of partners drawn per document and tree (requires truncation=null); None: all pairs. Partners
     are drawn from all documents of the query with another label (XGBoost's lambdarank_pair_method=mean): an
     estimate of the sum over all pairs; fewer partners are cheaper and noisier. None: all pairs within
     truncation count."""
-    float32_scores: bool = setting(False, only_with=OF_PAIRS)
+    float32_scores: bool = setting(False)
     """Rounds training scores and their differences to float32 (XGBoost). More scores are then tied."""
-    float32_sums: bool = setting(False, only_with=OF_PAIRS)
+    float32_sums: bool = setting(False)
     """Sums gradients and hessians of a document in float32, by rank (LightGBM, XGBoost). Only the last digits
     differ."""
-    float32_norm: bool = setting(False, only_with=OF_PAIRS)
+    float32_norm: bool = setting(False)
     """Rounds the norm of a query and the lambdas in S to float32 (XGBoost). Only the last digits differ."""
 
 
