@@ -19,8 +19,8 @@ import platform
 import re
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
@@ -60,6 +60,38 @@ class Stopwatch:
 
     def __exit__(self, *_: object) -> None:
         self.seconds += time.perf_counter() - self._started
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Time to score one list.
+
+    Attributes:
+        median_ms, p99_ms: Median and 99th percentile in ms.
+        num_timed: Number of timed lists.
+    """
+
+    median_ms: float
+    p99_ms: float
+    num_timed: int
+
+
+def latency_of(predict: Callable[[Any], object], lists: Sequence[Any], num_timed: int = 200) -> Latency:
+    """Times the scoring of one list at a time, all lists in turn, after each was scored once.
+
+    Args:
+        lists: Features of the documents of each list.
+    """
+    for each in lists:
+        predict(each)
+    milliseconds = []
+    for number in range(num_timed):
+        watch = Stopwatch()
+        with watch:
+            predict(lists[number % len(lists)])
+        milliseconds.append(1e3 * watch.seconds)
+    median, p99 = np.quantile(milliseconds, [0.5, 0.99]).tolist()
+    return Latency(median, p99, num_timed)
 
 
 # ---- Memory growth of a block of code, from the peak resident size that the kernel records.

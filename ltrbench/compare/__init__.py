@@ -1,10 +1,13 @@
 """Comparison of finished runs, read from their folders. Only `training` trains.
 
     cells         settings, notes, runs grouped into rows and cells, their evaluated scores, shared queries
+    guards        conditions on a model that replaces the baseline
+    attributes    attributes and groups of queries
     fairness      which runs may be compared
     derived       fused runs, and scores and models of other programs
     training      trains rankers in Python, for `compare`
     comparison    `compare` of runs: rows of one data set; differences, claims and power of their pairs
+    decision      whether a model may replace the baseline
     final         settings and number of trees of the model that is trained on all queries
     advice        recommendation, verdict, methods in words, next step
     groups        slices of queries, several data sets, comparisons of a model with itself
@@ -27,6 +30,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from ltrbench.compare.advice import verdict
+from ltrbench.compare.attributes import read_attributes
 from ltrbench.compare.cells import BEST, Settings
 from ltrbench.compare.comparison import (
     RENDERERS,
@@ -38,7 +42,8 @@ from ltrbench.compare.comparison import (
 )
 from ltrbench.compare.comparison import compare as compare_runs
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
-from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
+from ltrbench.compare.groups import Interaction, Slice, interactions, slices
+from ltrbench.compare.guards import Guard
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import as_frame
 from ltrbench.compare.report import Report, as_html, as_report, render
@@ -53,6 +58,7 @@ __all__ = [
     "Choice",
     "Comparison",
     "Fusing",
+    "Guard",
     "Import",
     "ImportanceComparison",
     "Interaction",

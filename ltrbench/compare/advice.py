@@ -21,6 +21,7 @@ from ltrbench.compare.cells import (
     tuned_once,
 )
 from ltrbench.compare.comparison import Pair, against
+from ltrbench.compare.decision import Decision, decide
 from ltrbench.compare.fairness import (
     best_on_validation,
     seen_by_choice,
@@ -267,12 +268,14 @@ class Recommendation:
         headline: Which models to take and why, or that nothing is decided, in one or two sentences.
         remarks: Costs of the models that no claim excludes, and why other models are not considered.
         certainty: Confidence, number of queries and trainings, and scope; empty if there are no claims.
+        decision: Whether a model replaces the baseline; None without guards.
     """
 
     models: tuple[str, ...]
     headline: str
     remarks: tuple[str, ...] = ()
     certainty: str = ""
+    decision: Decision | None = None
 
 
 def recommend(comparison: Comparison) -> Recommendation | None:
@@ -282,6 +285,10 @@ def recommend(comparison: Comparison) -> Recommendation | None:
     if comparison.best is None or all(pair.interval is None for pair in comparison.family):
         return Recommendation((), "No model is recommended: there is no interval for any difference.")
     considered, reasons = _considered(comparison)
+    if comparison.settings.guards:
+        decision = decide(comparison, considered)
+        shipped = tuple(filter(None, [decision.model]))
+        return Recommendation(shipped, decision.sentence, tuple(reasons), _certainty(comparison), decision)
     models = [label for label in considered if comparison.row(label).model not in YARDSTICKS]
     headline, left, is_decided = _decision(comparison, models or considered, considered)
     remarks = [*reasons, *_costs([comparison.row(label) for label in left])]
@@ -476,12 +483,14 @@ def _training_sets(comparison: Comparison) -> str:
 
 def final_step(comparison: Comparison) -> NextStep | None:
     """Returns the step after the last comparison: the command that trains the model to deploy; None if no
-    model was trained here, or if the sweep has not finished."""
+    model was trained here, if the sweep has not finished, or if the decision is to keep the baseline."""
     rows = [[run for run in row.runs if run.held is None and run.result.ranker] for row in comparison.rows]
     labels = [row.label for row, runs in zip(comparison.rows, rows, strict=True) if runs]
     if not labels or comparison.sweeps.unfinished:
         return None
     recommended = recommend(comparison)
+    if recommended and recommended.decision and recommended.decision.model is None:
+        return None
     named = [label for label in (recommended.models if recommended else labels) if label in labels]
     command = final_command([run for runs in rows for run in runs], named[0] if named else None)
     return NextStep(command, 0.0, "To deploy a model, train its settings on all labelled queries")

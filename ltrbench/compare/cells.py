@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cache, cached_property
 from math import isnan
@@ -27,6 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compare.guards import Guard
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
@@ -495,6 +496,8 @@ class Settings:
     Attributes:
         metric: Primary metric, which carries claims; None for the ndcg with the largest cutoff that the runs
             report.
+        guards: Conditions on a model that replaces the baseline. Their metrics carry claims, too.
+        attributes: Attribute -> query id -> value, of groups that guards name.
         family: Metrics that carry claims together with the primary metric, corrected for their number. The
             first one is the primary metric if `metric` is None.
         baseline: Label of a row, name of a model, or "best"; None for the first row.
@@ -513,6 +516,8 @@ class Settings:
 
     metric: str | None = None
     family: tuple[str, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     baseline: str | None = None
     convention: Convention = DEFAULT
     allow_mismatch: bool = False
@@ -532,6 +537,10 @@ class Settings:
             require(name, value, above=0)
         for name in filter(None, self.claimed_metrics):
             self.rope_of(name)
+        if self.guards and self.baseline == BEST:
+            raise ConfigError(
+                "a guard compares with the model in use, and the baseline is best: name a model as baseline."
+            )
 
     def rope_of(self, metric: str) -> float:
         """Returns half the width of the region of practical equivalence of a metric; 0: it declares none.
@@ -540,7 +549,8 @@ class Settings:
             ConfigError: `rope` is set, but a metric declares no region, or they have different ones, so the
                 unit of `rope` is not known.
         """
-        regions = {name: rope_of(name) for name in (*self.claimed_metrics, metric) if name is not None}
+        names = (name for name in (*self.claimed_metrics, metric) if name is not None)
+        regions = {name: rope_of(self.metric_of(name)) for name in names}
         if self.rope is None:
             return regions[metric]
         if len(set(regions.values())) > 1 or not regions[metric]:
@@ -565,7 +575,12 @@ class Settings:
     def claimed_metrics(self) -> tuple[str | None, ...]:
         """The metrics that carry claims, the primary one first; None for the default metric."""
         primary = self.metric or next(iter(self.family), None)
-        return tuple(dict.fromkeys((primary, *self.family)))
+        guards = (guard.name for guard in self.guards if not guard.is_cost)
+        return tuple(dict.fromkeys((primary, *self.family, *guards)))
+
+    def metric_of(self, claimed: str) -> str:
+        """Returns the metric of a claimed metric without its group of queries, as in "ndcg@10:tail"."""
+        return next((guard.metric for guard in self.guards if guard.name == claimed), claimed)
 
 
 # ---- Queries in several sets: found by their keys, and counted once.
@@ -681,6 +696,28 @@ class EvaluatedRow:
         known = [mean for mean in means if not isnan(mean)]
         return fmean(known) if known else None
 
+    def in_group(self, metric: str, name: str, inside: Mapping[DataCell, NDArray[np.bool_]]) -> EvaluatedRow:
+        """Returns the row with a metric over the queries of a group only, under another name.
+
+        Args:
+            inside: Cell -> which of its queries are in the group, (Q,).
+        """
+
+        def of_group(item: EvaluatedRun) -> Evaluation:
+            old = item.evaluation
+            is_inside, weighting = inside.get(item.cell, np.False_), old.weightings[metric]
+            values = np.where(is_inside, old.per_query[metric], np.nan)
+            return replace(
+                old,
+                per_query={**old.per_query, name: values},
+                weightings={**old.weightings, name: weighting},
+                means={**old.means, name: weighting.mean(values)},
+                skipped={**old.skipped, name: int(np.isnan(values).sum())},
+            )
+
+        evaluated = tuple(replace(item, evaluation=of_group(item)) for item in self.evaluated)
+        return replace(self, evaluated=evaluated)
+
     def under(self, convention: Convention, metrics: Sequence[str]) -> EvaluatedRow:
         """Returns the row evaluated by other metrics or under another convention.
 
@@ -767,6 +804,16 @@ class PairedQueries:
         """Index of the first value in `sample` of each query of `distinct`."""
         firsts: NDArray[np.intp] = np.sort(np.unique(self.query_keys, return_index=True)[1])
         return firsts
+
+    def in_cells(self, inside: NDArray[np.bool_]) -> dict[DataCell, NDArray[np.bool_]]:
+        """Returns cell -> which queries of its judgments are selected by `inside`, (Q,)."""
+        selected = {
+            cell: np.zeros(judgments.num_queries, dtype=np.bool_)
+            for cell, judgments in zip(self.cells, self.judgments, strict=True)
+        }
+        for number, of_cell in self.counting_cells.items():
+            selected[self.cells[number]][self.query_in_cell[of_cell & inside]] = True
+        return selected
 
     @cached_property
     def counting_cells(self) -> dict[int, NDArray[np.bool_]]:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ltrbench.compare.attributes import group_of_queries
 from ltrbench.compare.cells import (
     BEST,
     ON_CLAIMS,
@@ -55,6 +56,8 @@ from ltrbench.compare.fairness import (
 from ltrbench.compare.planning import Power, SweepState, power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
+from ltrbench.measure import Latency
+from ltrbench.metrics import parse_metric
 from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
@@ -451,6 +454,7 @@ class Comparison:
         best: Label of the paired row with the highest mean; None with fewer than two paired rows.
         rows: In the order of the runs.
         pairs: All pairs, each earlier row minus each later row, with claims over all pairs.
+        latencies: Label -> time of scoring one list, if a guard names it; `decision.with_latencies` sets it.
         declared: Metric -> pairs of the family, for each further metric that carries claims.
         sweeps: What the plans of the sweeps of the runs say; `ltrbench.sweep.ledger` sets it.
         queries: The paired queries; None if no rows can be paired.
@@ -468,6 +472,7 @@ class Comparison:
     queries: PairedQueries | None
     note_entries: tuple[Note, ...]
     published: Published | None = None
+    latencies: Mapping[str, Latency] = field(default_factory=dict)
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
     sweeps: SweepState = field(default_factory=SweepState)
 
@@ -581,6 +586,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     if mismatched:
         tables = group_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
+    settings = replace(settings, metric=metric)
     if settings.names_baseline:
         labels = [label for table in tables for label in table.rows]
         models = [run.result.model for table in tables for run in table.runs]
@@ -598,11 +604,24 @@ def _compare_on(
     table: GroupedRuns, metric: str, settings: Settings, first_notes: Sequence[Note]
 ) -> Comparison:
     reported = (name for run in table.runs for name in reported_metrics(run))
-    claimed = dict.fromkeys([metric, *settings.family])
-    others = [name for name in dict.fromkeys(reported) if name not in claimed]
+    claimed = [name for name in settings.claimed_metrics if name is not None]
+    evaluated = dict.fromkeys(map(settings.metric_of, claimed))
+    others = [name for name in dict.fromkeys(reported) if name not in evaluated]
     cell_of_run = test_cell_of if settings.allow_mismatch else cell_of
-    rows = evaluate_rows(table.rows, [*claimed], others, settings.convention, cell_of_run)
+    rows = evaluate_rows(table.rows, [*evaluated], others, settings.convention, cell_of_run)
     counted, paired_rows, missing = arrange(rows, settings.selected)
+    for guard in settings.guards:
+        if guard.group:
+            of_metric = pair_queries(paired_rows, guard.metric)
+            convention = settings.convention.of(parse_metric(guard.metric)[0])
+            inside = {}
+            if of_metric is not None:
+                group = group_of_queries(of_metric, guard.group, convention, settings.attributes)
+                inside = of_metric.in_cells(group)
+            counted, paired_rows = (
+                [row.in_group(guard.metric, guard.name, inside) for row in rows]
+                for rows in (counted, paired_rows)
+            )
     paired = {name: pair_queries(paired_rows, name) for name in claimed}
     queries = paired[metric]
     # The row with the highest mean, the first one in case of ties.

@@ -153,7 +153,7 @@ def power_of(queries: PairedQueries, pair: Pair, settings: Settings, level: floa
     Raises:
         ConfigError: `settings.detect` is larger than the metric can differ.
     """
-    low, high = bounds_of(pair.metric) or (-math.inf, math.inf)
+    low, high = bounds_of(settings.metric_of(pair.metric)) or (-math.inf, math.inf)
     require(f"detect (in {pair.metric})", settings.detect, at_most=high - low)
     rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
@@ -215,6 +215,19 @@ def queries_needed(planned: PlannedPair, detect: float) -> Need:
         count = f"{design.num_folds} folds" if design.num_folds > 1 else f"{design.num_trainings} trainings"
         note = f"the number of queries cannot be estimated from {count}"
     return Need(QUERIES, design.num_queries, low, number(design.at_limit()), note)
+
+
+def to_decide(queries: PairedQueries, pair: Pair, distance: float) -> str:
+    """Returns what detects a distance of a pair with 80 % power: queries, or trainings with their time; empty
+    if it is not known."""
+    planned = pair.power.planned
+    if planned is None or not distance:
+        return ""
+    study = {} if pair.inference is None else _cheapest(queries, [planned], abs(distance)).numbers
+    time = f" ({about(_seconds(queries, study))})" if study else ""
+    trainings = f"{' x '.join(f'{number} {kind}' for kind, number in study.items())}{time}"
+    queries_alone = queries_needed(planned, abs(distance))
+    return " or ".join(filter(None, ["" if queries_alone.note else str(queries_alone), trainings]))
 
 
 class _Study(NamedTuple):

@@ -13,7 +13,7 @@ from run_cases import finished_run
 from toy_runs import write
 
 from ltrbench.cli.verbs.runs import load_splits
-from ltrbench.compare import Settings, compare, read_attributes, slices
+from ltrbench.compare import Guard, Settings, compare, read_attributes, slices
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
@@ -43,6 +43,10 @@ def written(path: Path, text: str) -> Path:
 def sliced(folder: Path, name: str, attributes: str = "query_id,kind\n1,a\n") -> object:
     given = read_attributes(written(folder / "kinds.csv", attributes))
     return slices(compare(pair(folder))[0], [name], given)
+
+
+def guarded(folder: Path, guard: str) -> object:
+    return compare(pair(folder), Settings(guards=(Guard.parse(guard),), baseline="native"))
 
 
 def two_settings(folder: Path) -> list[Run]:
@@ -86,6 +90,17 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     ),
     (lambda t: compare(split_by_seeds(t)), ("data.split_seed=0 and toy data.split_seed=1",)),
     (lambda t: sliced(t, "query_sise"), ("'query_sise'", "'query_size'?", "--attributes")),
+    (lambda _: Guard.parse("latncy=2ms"), ("latncy=2ms", "'latency'?", "ndcg")),
+    (lambda _: Guard.parse("latency=2"), ("'2'", "unit", "ms or s", "latency=2ms")),
+    (lambda _: Guard.parse("ndcg@10"), ("ndcg@10:", "''", "ndcg@10=-0.005")),
+    (lambda _: Guard.parse("ndcg@10=0.01"), ("'0.01'", "0 or less", "ndcg@10=-0.005")),
+    (lambda _: Guard.parse("value@10=-1"), ("'value@10'", "data.keep")),
+    (lambda t: guarded(t, "ndcg@10:tial=-0.01"), ("'tial'", "'tail'?", "head, torso")),
+    (lambda t: guarded(t, "ndcg@10:tail=-0.01"), ("different weights", "`weight`")),
+    (lambda t: guarded(t, "ndcg@10:query_size=7=-0.01"), ("query_size", "'7'", "one of 6")),
+    (lambda t: guarded(t, "ndcg@10:query_sise=6=-0.01"), ("'query_sise'", "'query_size'?")),
+    (lambda t: guarded(t, "ctr@10:clicks=-0.01"), ("'clicks'", "data.keep=[clicks]")),
+    (lambda t: Settings(guards=(Guard.parse("map=-0.1"),), baseline="best"), ("best", "baseline")),
     (lambda t: sliced(t, "kind"), ("test queries", "kind", "query '2'")),
     (lambda t: sliced(t, "kind", "query_id,kind\n1,a\n1,b\n"), ("kinds.csv:3", "query '1'", "one line")),
     (lambda t: sliced(t, "kind", "query,kind\n1,a\n"), ("kinds.csv:1", "query, kind", "query_id")),

@@ -100,8 +100,18 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
 @click.argument("sources", metavar="DIR... [NAME=FILE]...", nargs=-1, required=True)
 @click.option(
     "--metric",
+    "--primary",
+    "metric",
     help="Metric of the claims; may be a metric that the runs did not compute. Default: the ndcg with the "
     "largest cutoff.",
+)
+@click.option(
+    "--guard",
+    "guards",
+    metavar="NAME=LIMIT",
+    multiple=True,
+    help="Decide whether a model may replace the baseline: better in the primary metric, and ndcg@10=-0.005, "
+    "ndcg@10:tail=-0.01, latency=2ms, memory=200MB or size=5MB.",
 )
 @click.option(
     "--family",
@@ -187,6 +197,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
 def compare_verb(
     sources: tuple[str, ...],
     metric: str | None,
+    guards: tuple[str, ...],
     family: str,
     baseline: str | None,
     preset_name: str,
@@ -217,15 +228,19 @@ def compare_verb(
         python -m ltrbench compare multirun 'ranklib=scores/fold{fold}.txt' --fuse rrf,zscore
         python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
-    from ltrbench.compare import Settings, read_attributes, slices
+    from ltrbench.compare import Guard, Settings, read_attributes, slices
+    from ltrbench.compare.decision import with_latencies
     from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
     from ltrbench.sweep.ledger import compare_sweeps
 
+    given = {} if attributes is None else read_attributes(attributes)
     compare_settings = Settings(
         metric=metric,
         family=tuple(_names(family)),
+        guards=tuple(map(Guard.parse, guards)),
+        attributes=given,
         baseline=baseline,
         convention=with_settings(preset(preset_name), split_settings("--set", settings)),
         allow_mismatch=allow_mismatch,
@@ -233,10 +248,10 @@ def compare_verb(
         detect=detect,
         selected=selected,
     )
-    given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
     comparisons = compare_sweeps(runs, compare_settings, declared=looks)
+    comparisons = [with_latencies(item, load_splits) for item in comparisons]
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
         echo_json(comparisons_as_json(comparisons, by_kind))

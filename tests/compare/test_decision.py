@@ -1,0 +1,100 @@
+# mypy: strict-optional=False
+"""The decision on a shop's log: its verdict changes as planted effects do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from command_line import run
+from numpy.typing import NDArray
+from shop_log import shop_log
+from toy_runs import keys_of, mentions, write
+
+from ltrbench.compare import Guard, Settings, compare
+from ltrbench.compare.advice import recommend
+from ltrbench.compare.decision import Decision
+from ltrbench.data import Judgments
+from ltrbench.runs.record import Run, ScoredSplit
+
+LOG = shop_log(num_queries=1000, seed=1)
+SIZES = LOG.groupby("query_id", sort=False).size().to_numpy()
+WEIGHTS = np.arange(1, len(SIZES) + 1) ** np.float64(-0.5)
+JUDGED = Judgments(
+    labels=LOG.label.to_numpy(dtype=np.float64),
+    query_start=np.concatenate([[0], SIZES.cumsum()]),
+    query_weights=WEIGHTS,
+    kept={"revenue": LOG.revenue.to_numpy(), "device": LOG.device.to_numpy(dtype=str)},
+)
+RNG = np.random.default_rng(0)
+IN_USE = LOG.label.to_numpy() + RNG.normal(scale=2, size=len(LOG))
+SIMILAR = IN_USE + RNG.normal(scale=0.01, size=len(LOG))
+PRICE = np.log(LOG.price.to_numpy())
+SHARE = (WEIGHTS.cumsum() - WEIGHTS / 2) / WEIGHTS.sum()
+PART_OF_DOCUMENT = np.array(["head", "torso", "tail"])[(3 * SHARE).astype(int)][JUDGED.query_of_document]
+Scores = NDArray[np.float64]
+
+
+def decision(folder: Path, guards: list[str], **scores: Scores) -> Decision:
+    """Returns the decision about models with these scores."""
+    runs = []
+    for model, of_model in {"in_use": IN_USE, **scores}.items():
+        written = write(folder / model, model, fold=None, judged=JUDGED)
+        held = {"test": ScoredSplit(JUDGED, of_model, keys_of(JUDGED))}
+        runs.append(Run(written.path, written.result, held))
+    parsed = tuple(map(Guard.parse, guards))
+    settings = Settings("value@5:revenue", guards=parsed, baseline="in_use", num_draws=200)
+    return recommend(compare(runs, settings)[0]).decision
+
+
+BETTER = IN_USE + (LOG.revenue.to_numpy() > 0)
+SHUFFLED_TAIL = np.where(PART_OF_DOCUMENT == "tail", RNG.permutation(BETTER), BETTER)
+
+
+@pytest.mark.parametrize(
+    ("new", "verdict", "parts"),
+    [
+        (BETTER, "ship", ["Ship new", "revenue in the first 5 is higher", "ndcg@10 is not lower", "in tail"]),
+        # Expensive products first: more revenue, less relevance.
+        (IN_USE + PRICE, "keep", ["Keep in_use", "new: ndcg@10 is lower by more than 0.005"]),
+        (SHUFFLED_TAIL, "keep", ["Keep in_use", "in tail is lower by more than 0.1"]),
+        (SIMILAR, "undecided", ["Undecided, keep in_use", "revenue in the first 5 is undecided", "queries"]),
+        (2 * IN_USE - BETTER, "keep", ["Keep in_use", "new: revenue in the first 5 is not higher"]),
+    ],
+)
+def test_the_verdict_changes_as_planted_effects_do(
+    tmp_path: Path, new: Scores, verdict: str, parts: list[str]
+) -> None:
+    decided = decision(tmp_path, ["ndcg@10=-0.005", "ndcg@10:tail=-0.1"], new=new)
+    assert decided.verdict == verdict, decided.sentence
+    assert mentions(decided.sentence, *parts), decided.sentence
+    assert decided.model == ("new" if verdict == "ship" else None)
+
+
+@pytest.mark.slow
+def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None:
+    log = LOG.head(4000)
+    log.to_parquet(tmp_path / "shop.parquet")
+    log[["query_id", "document_id"]].assign(score=-log.price).to_csv(tmp_path / "production.csv", index=False)
+    words = "model=native,random params.num_trees=5 data=table data.train=shop.parquet data.split_by=date"
+    data = "data.categorical=[brand,category,device] data.keep=[revenue] data.ignore=[returned]"
+    run(*words.split(), *data.split(), *["tracking=none", "-m", "hydra.sweep.dir=shop"], folder=tmp_path)
+
+    def compared(*guards: str, baseline: str = "production", expected: int = 0) -> Any:
+        options = ["--primary", "ndcg@10", "--baseline", baseline, "--json"]
+        options += [word for guard in guards for word in ("--guard", guard)]
+        return run("compare", "shop", "production=production.csv", *options, folder=tmp_path, check=expected)
+
+    done = compared("value@10:revenue=-9", "latency=5s", "memory=9GB", "size=0.00001MB")
+    decided = json.loads(done.stdout)["comparisons"][0]["recommendation"]["decision"]
+    conditions = {each["name"]: each for each in decided["conditions"]["native"]}
+    assert [*conditions] == ["ndcg@10", "value@10:revenue", "latency", "memory", "size"]
+    assert decided["conditions"].keys() == {"native"}
+    assert decided["verdict"] == "keep"
+    assert 0 < conditions["latency"]["value"] < 5000
+    assert [each["state"] for each in conditions.values()] == ["holds"] * 4 + ["fails"]
+    refused = compared("latency=5s", baseline="native", expected=2)
+    assert mentions(refused.stderr, "latency", "production (imported)", "production.csv", "--baseline")
