@@ -708,7 +708,7 @@ def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
     refuse_trial(run, "model")
     folder = run.path / MODEL_FOLDER
     if members := run.result.ensemble:
-        largest = max(members["weights"], key=members["weights"].__getitem__)
+        largest = max(members["weights"], key=members["weights"].__getitem__, default="")
         raise ResultError(
             f"{run.path} is an ensemble and has no model: its scores are standardised over all documents of "
             f"a query. Name the run of a member, such as {members['runs'].get(largest)}."

@@ -330,6 +330,8 @@ def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name
     from ltrbench.cli.session import mirror_beside
     from ltrbench.compare.derived import GREEDY, Fusing, default_metric, write_ensembles
 
+    if Path(name).name != name:
+        raise ConfigError(f"--name is '{name}'; give the name of a new folder in {folder}, such as ensemble.")
     finished = [run for run in find_runs([folder]) if run.result.is_compared]
     runs = [run for run in finished if models or run.result.params not in (NO_PARAMETERS, FUSED)]
     if not runs:

@@ -69,7 +69,7 @@ def test_each_cell_has_the_ensemble_of_a_plain_greedy_selection(tmp_path: Path) 
     ("words", "parts"),
     [
         ("ensemble sweep --models blind,native", ["blind", "valid", "--models"]),
-        ("ensemble sweep --models native", ["at least two models"]),
+        ("ensemble sweep --name ../x", ["'../x'", "sweep, such as ensemble"]),
         ("ensemble sweep --models natve,lightgbm", ["'natve'", "'native'?"]),
         ("ensemble sweep --models native,lightgbm --name native", ["native", "--name"]),
         ("ensemble sweep --models native,lightgbm --name pair", ["sweep/pair", "--name"]),
