@@ -7,6 +7,7 @@ The study uses the same code as a comparison, on data with a known true differen
     linear_learner   resampled training sets and folds, with a learner that is linear in its data
     families         several methods over folds, with a variance that they share
     looks            several looks at the same runs
+    decisions        decisions with a guard
     rates            counts with upper bounds, and their tables
 """
 
@@ -24,7 +25,7 @@ from ltrbench.data.sources import DataSource
 from ltrbench.experiment import Study, publish_study
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
-from results.calibration import families, linear_learner, looks, two_way
+from results.calibration import decisions, families, linear_learner, looks, two_way
 from results.calibration.rates import RateRow, Tables, recorded, rendered
 from results.calibration.trained_models import (
     DIFFERENCES,
@@ -88,11 +89,14 @@ class Calibration(Study):
         tables |= families.family_tables(simulation)
         log.info("calibration: several looks at the same runs")
         tables |= looks.looks_tables(simulation)
+        log.info("calibration: decisions with a guard")
+        tables |= decisions.decision_tables(simulation)
         tables = self._of_trained_models(population(self.seed)) | tables
         how = (
             f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
             f"{self.num_repeated} studies a figure, {self.num_repeated // 2} of families on one split, "
-            f"resampled training sets and folds of two methods. Seed {self.seed}. environment.json has the "
+            f"resampled training sets and folds of two methods, {self.num_repeated // 4} of decisions. "
+            f"Seed {self.seed}. environment.json has the "
             "count behind each figure of methods, and an upper bound of it."
         )
         return publish_study(
