@@ -187,8 +187,10 @@ def prepare_objective(
         seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
         # Copies, so that a class that changes them does not change later iterations.
         rows, data = np.arange(len(scores)), objective.data_of_iteration(deepcopy(everything), rng)
-        if queries is not None:
-            rows, data = data.take(queries)
+        if queries is None:
+            g, h = _checked(objective, objective.gradients(scores.copy(), data, seed), train, rows, scores)
+            return g, h
+        rows, data = data.take(queries)
         both = np.zeros((2, len(scores)))
         computed = objective.gradients(scores[rows], data, seed)
         both[:, rows] = _checked(objective, computed, train, rows, scores)

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from ltrbench.compilation import kernel
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdaloss import check_gains
-from ltrbench.native.objectives.lambdas import sort_by_score
+from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.query_kernels import draw_normal, for_each_query, gains_and_discounts
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
@@ -83,25 +84,60 @@ def _one_query(
     # phi(x) = inverse / sqrt(pi) exp(-(inverse (x - m))^2), whose factor is in `steps`.
     inverse = np.sqrt((n - 1.0) / (2.0 * n)) / sigma
     steps = (discounts[:-1] - discounts[1:]) * (inverse / np.sqrt(np.pi) / num_estimations)
-    z, order = s - sigma * mu * labels, np.empty(n, dtype=np.uint32)
+    z, noise, means = s - sigma * mu * labels, np.empty(n), np.empty(n)
+    # Whole vectors of the CPU, whose zeros at the end are not used; rows of one array are not vectorised.
+    padded = n + -n % 16
+    mean, gain, sums = np.zeros(padded), np.zeros(padded), np.zeros(padded)
     for estimation in range(num_estimations):
-        noise = np.empty(n)
         for i in range(n):
-            noise[i], order[i] = draw_normal(seed, query, estimation * n + i), i
+            noise[i] = draw_normal(seed, query, estimation * n + i)
         total, noisy = noise.sum(), z + sigma * noise
-        sort_by_score(noisy, order)
-        x, gain = noisy[order], gains[order]
-        for rank in range(n):
-            i = order[rank]
+        for i in range(n):
             moved = total - sigma * noise[i] if is_catboost else sigma * (total - noise[i])
-            mean = z[i] + moved / (n - 1.0)
-            for other in range(min(n, top + 1)):
-                if gain[other] != gain[rank]:
-                    distance = inverse * (x[other] - mean)
-                    step = steps[other if other < rank else other - 1]
-                    g[i] -= (gain[rank] - gain[other]) * step * np.exp(-distance * distance)
+            means[i] = inverse * (z[i] + moved / (n - 1.0))
+        order = order_of(noisy)
+        x = inverse * gather(noisy, order)
+        mean[:n], gain[:n], sums[:] = gather(means, order), gather(gains, order), 0.0
+        for other in range(min(n, top + 1)):
+            # The document passes to the rank above `other`, or to that below.
+            upper, lower = steps[max(other - 1, 0)], steps[min(other, n - 2)]
+            _add_passes(x[other], gain[other], other, upper, lower, mean, gain, sums)
+        for rank in range(n):
+            g[order[rank]] -= sums[rank]
     g -= g.sum() / n
     if n > 2:
         c = s - s.sum() / n
         g -= lambda_reg * (g * c).sum() / (np.sqrt((c * c).sum()) + nu) ** 2 * c
     g *= weights
+
+
+@kernel
+def _add_passes(
+    x: float,
+    gain_of_x: float,
+    rank: int,
+    upper: float,
+    lower: float,
+    mean: Values,
+    gain: Values,
+    sums: Values,
+) -> None:
+    """Adds the change of the metric by each document that passes the one at x, times its density there.
+
+    A loop with `np.exp` is not vectorised. Here, exp(-t / 128) is its series, which is squared seven times;
+    the absolute error is below 2e-14.
+    """
+    for i in range(len(mean)):
+        distance = x - mean[i]
+        t = distance * distance
+        y = t * (-1 / 128)
+        p = 1 / 6 + y * (1 / 24 + y * (1 / 120 + y * (1 / 720 + y * (1 / 5040))))
+        p = 1.0 + y * (1.0 + y * (0.5 + y * p))
+        p *= p
+        p *= p
+        p *= p
+        p *= p
+        p *= p
+        p *= p
+        density = p * p if t < 64.0 else 0.0
+        sums[i] += (gain[i] - gain_of_x) * (lower if i > rank else upper) * density

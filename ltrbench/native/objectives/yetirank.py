@@ -17,7 +17,7 @@ from ltrbench.compilation import kernel
 from ltrbench.errors import DataError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdaloss import check_gains
-from ltrbench.native.objectives.lambdas import RankOrder, sort_by_score
+from ltrbench.native.objectives.lambdas import RankOrder, order_of
 from ltrbench.native.objectives.query_kernels import draw, draw_normal, for_each_query, gains_and_discounts
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
@@ -92,7 +92,7 @@ def _one_query(
 ) -> None:
     permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = settings
     n, pairs = len(s), (mode, neighbors, top, decay)
-    noisy, order = np.empty(n), np.empty(n, dtype=np.uint32)
+    noisy = np.empty(n)
     dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
     for permutation in range(permutations):
         first = permutation * n
@@ -100,29 +100,9 @@ def _one_query(
             u = draw(seed, query, first + i)
             logistic = np.log(u / (1.000001 - u))
             noisy[i] = s[i] + (logistic if is_gumbel else power * draw_normal(seed, query, first + i))
-        _put_in_buckets(noisy, order)
-        sort_by_score(noisy, order)
-        _add_pairs(order, s, labels, dcg, pairs, (g, h))
+        _add_pairs(order_of(noisy), s, labels, dcg, pairs, (g, h))
     g *= weights / permutations
     h *= weights / permutations
-
-
-@kernel
-def _put_in_buckets(noisy: Values, order: RankOrder) -> None:
-    """Writes an order in which few documents have to move, because it has n buckets of scores."""
-    highest, spread = noisy.max(), noisy.max() - noisy.min()
-    scale = (len(noisy) - 1.0) / spread if spread > 0.0 else 0.0
-    if not (np.isfinite(spread) and np.isfinite(scale)):
-        scale, highest = 0.0, 0.0
-        noisy = np.zeros(len(noisy))
-    buckets = ((highest - noisy) * scale).astype(np.uint32)
-    start = np.zeros(len(noisy) + 1, dtype=np.uint32)
-    for bucket in buckets:
-        start[bucket + 1] += 1
-    start = np.cumsum(start)
-    for i in range(len(noisy)):
-        order[start[buckets[i]]] = i
-        start[buckets[i]] += 1
 
 
 @kernel
