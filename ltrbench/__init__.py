@@ -39,6 +39,7 @@ _NAMES_OF = {
     "ltrbench.rankers": ("EarlyStopping", "Ranker"),
     "ltrbench.rankers.catboost": ("CatBoostRanker",),
     "ltrbench.rankers.lightgbm": ("LightGBMRanker",),
+    "ltrbench.rankers.linear": ("LinearRanker",),
     "ltrbench.rankers.native": ("NativeRanker",),
     "ltrbench.rankers.random": ("RandomRanker",),
     "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
     from ltrbench.rankers import Ranker as Ranker
     from ltrbench.rankers.catboost import CatBoostRanker as CatBoostRanker
     from ltrbench.rankers.lightgbm import LightGBMRanker as LightGBMRanker
+    from ltrbench.rankers.linear import LinearRanker as LinearRanker
     from ltrbench.rankers.native import NativeRanker as NativeRanker
     from ltrbench.rankers.random import RandomRanker as RandomRanker
     from ltrbench.rankers.single_feature import SingleFeatureRanker as SingleFeatureRanker

@@ -16,16 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.rankers.importance import (
+    ALL_KINDS,
     FALLS,
     GAIN,
-    IMPORTANCE_KINDS,
     MORE_KINDS,
     NAMES,
+    OF_LINEAR,
     SHAP,
     SHARES,
     SPLIT,
     YARDSTICKS,
     Importances,
+    by_size,
     in_common,
 )
 from ltrbench.runs.record import FINISHED, Run, mean_importances
@@ -40,7 +42,7 @@ _MOST_NAMED = 10
 Correlations = tuple[tuple[float | None, ...], ...]
 """(M, M), one row and one column per model; None if a model lacks the kind or has equal importances."""
 
-_KINDS_OF_USE = (SHAP, GAIN, SPLIT, *FALLS)
+_KINDS_OF_USE = (SHAP, GAIN, SPLIT, *FALLS, *OF_LINEAR)
 """The use of a feature is its importance of the first of these kinds that the model has."""
 
 
@@ -62,17 +64,15 @@ class ImportanceComparison:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of importance that a model has, in the order of the output."""
-        return tuple(
-            kind for kind in IMPORTANCE_KINDS if any(kind in row.values for row in self.rows.values())
-        )
+        return tuple(kind for kind in ALL_KINDS if any(kind in row.values for row in self.rows.values()))
 
     @cached_property
     def order(self) -> tuple[int, ...]:
-        """Indices of the features by decreasing mean of the first kind over the models that have it."""
+        """Indices of the features, sorted by the mean of the first kind over the models that have it."""
         if not self.kinds:
             return ()
         values = [row.values[self.kinds[0]] for row in self.rows.values() if self.kinds[0] in row.values]
-        return tuple(np.argsort(-np.mean(values, axis=0), kind="stable").tolist())
+        return tuple(by_size(self.kinds[0], np.mean(values, axis=0)).tolist())
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlations]:
@@ -224,6 +224,8 @@ def importances_markdown(data: str, importances: ImportanceComparison) -> str:
 
 
 def _written(kind: str, value: float) -> str:
+    if kind in OF_LINEAR:
+        return f"{value:+.4g}"
     if kind not in SHARES:
         return f"{value:+.4f}"
     return "<0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"

@@ -43,7 +43,7 @@ from ltrbench.plots import (
     setting_importance_bars,
 )
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
-from ltrbench.rankers.importance import HIGH, LOW, NAMES, SHARES
+from ltrbench.rankers.importance import HIGH, LOW, NAMES, OF_LINEAR, SHARES
 from ltrbench.runs.record import TIMES, Run
 from ltrbench.tables import (
     CHANGED,
@@ -331,7 +331,7 @@ def importances_section(shown: Shown) -> Section | None:
     lead = (
         "Importances that the runs recorded, as means over folds and seeds. Gain, splits and SHAP are shares "
         "within one model. Permutation importances are decreases of the metric on test, with 95 % intervals "
-        "over queries."
+        "over queries; coefficients of linear models have intervals over trainings."
     )
     draw = partial(importance_bars, shown.series)
     figures = drawn(draw, "Most important features", "importances.png", WIDE_PAGE)
@@ -354,19 +354,20 @@ def importances_section(shown: Shown) -> Section | None:
 
 def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
     labels = [label for label, row in importances.rows.items() if kind in row.values]
+    digits = "+.4g" if kind in OF_LINEAR else DIFFERENCE
 
     def cell(label: str, feature: int) -> TableCell:
         """Returns the value, with its 95 % interval if the kind has one."""
         values = importances.rows[label].values
         low, high = values.get(kind + LOW), values.get(kind + HIGH)
-        note = "" if low is None or high is None else format_interval(low[feature], high[feature], DIFFERENCE)
+        note = "" if low is None or high is None else format_interval(low[feature], high[feature], digits)
         return TableCell(float(values[kind][feature]), note=note)
 
     rows: list[TableRow] = [
         [importances.feature_names[feature], *(cell(label, feature) for label in labels)]
         for feature in importances.order[:_MOST_ROWS]
     ]
-    form = share if kind in SHARES else DIFFERENCE
+    form = share if kind in SHARES else digits
     columns = columns_of({"feature": None, **dict.fromkeys(labels, form)})
     few = f", the first {_MOST_ROWS} features" if len(importances.order) > _MOST_ROWS else ""
     return Table(columns, rows, f"By {NAMES[kind]}{few}")

@@ -21,6 +21,7 @@ Objectives and the growth of trees do not import each other. Other files:
     sparse         bins of sparse features; exclusive feature bundling
     forest         scores of many trees
     attribution    TreeSHAP
+    coordinate_ascent  weights of linear models that maximise a metric
     team           the members of a fit, among which the queries are divided
 
 A file with a compiled loop contains, in this order, the formula, the plain NumPy reference, the public

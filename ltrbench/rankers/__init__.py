@@ -12,6 +12,7 @@ The backends, which do not import each other:
     catboost         CatBoost
     scikit_learn     base class of backends that wrap a scikit-learn regressor
     imported         models of LightGBM, XGBoost and RankLib that were trained elsewhere
+    linear           linear models: coordinate ascent, and gradients of a loss
     random           random scores
     single_feature   the single feature that ranks the training set best
 

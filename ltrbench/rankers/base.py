@@ -446,6 +446,8 @@ class Ranker(ABC, Estimator):
     they do not read blocks."""
     reads_categories: ClassVar[bool] = False
     """Whether `fit` splits categorical features by sets of categories; otherwise their codes are numbers."""
+    unchecked: ClassVar[tuple[str, ...]] = ()
+    """Fields that loading does not check, because a plug-in defines their value."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
     is_repeatable_on_workers: ClassVar[bool] = False
@@ -537,8 +539,8 @@ class Ranker(ABC, Estimator):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns kind -> (F,) values, in the library's units.
 
-        Kinds are "split", the number of splits on a feature, and "gain", its total gain. Kinds that the model
-        does not have are omitted.
+        Kinds are "split", the number of splits on a feature, and "gain", its total gain; of linear models
+        "coefficient" and "weight". Kinds that the model does not have are omitted.
         """
         return {}
 

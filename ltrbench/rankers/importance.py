@@ -10,9 +10,17 @@
     permutation_across  the same, shuffled across all documents (Breiman, 2001, "Random Forests", section 10)
     drop_column         decrease of the metric when the model is fitted again without the feature
 
+and of linear models:
+
+    coefficient         change of the score by one standard deviation of the scaled feature
+    weight              change of the score by one unit of the feature, if scaling is linear
+
 The first three come from the model, if it has them. They are shares because the libraries use different units
 (XGBoost's gain is half of LightGBM's at equal parameters). The others are in units of the metric, need only
 scores, and have a confidence interval: the kinds with the suffixes `_low` and `_high`.
+
+The kinds of linear models are signed. Over n trainings they have the interval mean -+ t(n - 1) s of one
+training, with the standard deviation s of the trainings.
 
 A feature that is constant within each query has an importance of exactly 0 when it is shuffled within
 queries, although trees may use it together with other features.
@@ -38,12 +46,17 @@ from ltrbench.shapes import PerQuery, Scores, Values
 
 SPLIT, GAIN, SHAP = "split", "gain", "shap"
 WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
+COEFFICIENT, WEIGHT = "coefficient", "weight"
 
 SHARES = (SPLIT, GAIN, SHAP)
 """Kinds that sum to 1 over the features."""
 FALLS = (WITHIN, ACROSS, DROP_COLUMN)
 """Kinds in units of the metric, with a confidence interval."""
+OF_LINEAR = (COEFFICIENT, WEIGHT)
+"""Kinds of linear models, which are recorded with every setting."""
 IMPORTANCE_KINDS = (WITHIN, ACROSS, SHAP, GAIN, SPLIT, DROP_COLUMN)
+"""Kinds that `importance.kinds` selects."""
+ALL_KINDS = (*IMPORTANCE_KINDS, *OF_LINEAR)
 """All kinds, in the order of display; features are sorted by the first available kind."""
 MORE_KINDS = (
     "Gain and splits depend on how each library grows trees, so they do not compare libraries. "
@@ -57,6 +70,8 @@ NAMES = {
     GAIN: "gain",
     SPLIT: "splits",
     DROP_COLUMN: "dropping the column",
+    COEFFICIENT: "coefficient per standard deviation",
+    WEIGHT: "weight per unit",
 }
 """Names of the kinds in tables and sentences."""
 LOW, HIGH = "_low", "_high"
@@ -140,8 +155,8 @@ class Importances:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The available kinds, in the order of IMPORTANCE_KINDS."""
-        return tuple(kind for kind in IMPORTANCE_KINDS if kind in self.values)
+        """The available kinds, in the order of ALL_KINDS."""
+        return tuple(kind for kind in ALL_KINDS if kind in self.values)
 
     def listed(self) -> Importances:
         """Returns the features with an importance if there are more than MOST_LISTED features, otherwise all
@@ -172,6 +187,7 @@ def importances(
     of_model = ranker.importance()
     kinds = [kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model]
     values = {kind: shares(of_model[kind]) for kind in kinds}
+    values |= {kind: of_model[kind] for kind in OF_LINEAR if kind in of_model}
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
     sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
@@ -183,6 +199,13 @@ def importances(
         falls = drop_column_falls(ranker, splits, settings)
         values |= _with_interval(DROP_COLUMN, falls, splits.test.query_weights)
     return Importances(splits.test.feature_names, values)
+
+
+def by_size(kind: str, values: Values) -> NDArray[np.intp]:
+    """Returns the indices of the (F,) values of a kind in descending order; of signed kinds, of the absolute
+    value."""
+    # NaN sorts last.
+    return np.argsort(-np.abs(values) if kind in OF_LINEAR else -values, kind="stable")
 
 
 def shares(values: Values) -> Values:
@@ -407,11 +430,24 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
     for kind in runs[0].kinds:
         if all(kind in run.values and np.isfinite(run.values[kind]).all() for run in runs):
             values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
-            if all(np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs):
+            if kind in OF_LINEAR and len(runs) > 1:
+                half = _spread(runs, kind)
+                values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
+            elif all(np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs):
                 halves = [_mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells]
                 half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
                 values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
     return Importances(names, values, runs[0].is_part)
+
+
+def _spread(runs: Sequence[Importances], kind: str) -> Values:
+    """Returns half the width of the interval of one training: t(n - 1) times the standard deviation."""
+    from scipy.special import stdtrit
+
+    from ltrbench.statistics.paired import CONFIDENCE
+
+    deviations = np.std([run.values[kind] for run in runs], axis=0, ddof=1)
+    return np.asarray(stdtrit(len(runs) - 1, (1 + CONFIDENCE) / 2) * deviations)
 
 
 def in_common(several: Sequence[Importances]) -> list[Importances]:

@@ -38,6 +38,7 @@ from ltrbench.rankers.base import (
     FitSummary,
     Monitor,
     OnIteration,
+    Ranker,
     Severity,
     check_blocks,
     check_fitted,
@@ -56,7 +57,7 @@ SHARED_FIELDS = tuple(name for name in SHARED if name not in ("num_trees", "mono
 """The shared hyperparameters for which None means the library's default."""
 
 DataT = TypeVar("DataT")
-RankerT = TypeVar("RankerT", bound=BoostingRanker)
+RankerT = TypeVar("RankerT", bound=Ranker)
 
 Boosted = tuple[Any, int, int]
 """A model, the number of trees it keeps, and the number of iterations run."""
@@ -438,7 +439,7 @@ def weights_of_documents(data: RankingDataset) -> NDArray[np.float64] | None:
     return None if data.query_weights is None else data.weight_of_document
 
 
-def write_model(folder: Path, ranker: BoostingRanker, model_file: str, model: bytes) -> None:
+def write_model(folder: Path, ranker: Ranker, model_file: str, model: bytes) -> None:
     """Writes the library's model file, and the settings into `SETTINGS_FILE`."""
     (folder / model_file).write_bytes(model)
     objectives = {
@@ -476,17 +477,19 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
 
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
     fields = dict(settings)
-    summary, stopping = fields.pop("summary"), fields.pop("early_stopping")
+    summary, stopping = fields.pop("summary"), fields.pop("early_stopping", None)
     if isinstance(fields.get("objective"), Mapping):
         fields["objective"] = objective_of_record(fields["objective"])
     if error := type_error(fields, types_of(kind)):
         raise TypeError(error)
-    rule = None
+    # A metric is not checked: it may be a plug-in's, which only a fit needs.
+    unchecked = {name: fields.pop(name) for name in kind.unchecked}
     if stopping is not None:
-        # The metric is not checked: it may be a plug-in's, which only a fit needs.
         rule = EarlyStopping(**{**stopping, "metric": EarlyStopping.metric})
         rule.metric = stopping["metric"]
-    ranker = kind(**fields, early_stopping=rule)
+        fields["early_stopping"] = rule
+    ranker = kind(**fields)
+    vars(ranker).update(unchecked)
     ranker.summary = None if summary is None else FitSummary(**summary)
     return ranker
 

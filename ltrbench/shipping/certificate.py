@@ -39,6 +39,7 @@ from ltrbench.shapes import Features, Scores
 from ltrbench.shipping.target import (
     ABSENT_ZEROS,
     INFINITE_VALUES,
+    LARGEST_VALUES,
     MISSING_VALUES,
     ZERO_VALUES,
     Engine,
@@ -84,7 +85,7 @@ SPECIAL: Final[dict[str, tuple[float, ...]]] = {
     INFINITE_VALUES: (np.inf, -np.inf),
     "near zero": (1e-35, -1e-35, 1.1e-35, 1e-30, -1e-30),
     "subnormal": (1e-45, -1e-45, 1e-40, -1e-40),
-    "largest float32": (float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
+    LARGEST_VALUES: (float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
     "large integer": (2.0**24 + 2, -(2.0**24) - 2, 2.0**31, 2.0**53, 2.0**63),
     "timestamp": (1_700_000_000.0, 1_700_000_000_000.0),
 }
@@ -104,7 +105,7 @@ IN_WORDS: Final[dict[str, str]] = {
     INFINITE_VALUES: "an infinite value",
     "near zero": "a value close to 0",
     "subnormal": "a subnormal value",
-    "largest float32": "the largest float32",
+    LARGEST_VALUES: "the largest float32",
     "large integer": "an integer above 2^24",
     "timestamp": "a time in seconds or milliseconds",
 }

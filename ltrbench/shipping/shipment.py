@@ -26,6 +26,7 @@ from ltrbench.models.trees import Ensemble, categorical_features
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.estimator import COLUMNS_FILE
 from ltrbench.rankers.importance import MOST_LISTED
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs.record import MODEL_FOLDER, Run
 from ltrbench.shapes import Features
@@ -145,7 +146,8 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
     # A letter first, then what every engine accepts in a name.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
     name = name if name[:1].isalpha() else "ltrbench"
-    scorer = Linear(ranker.weights) if isinstance(ranker, SingleFeatureRanker) else ranker.trees()
+    linear = (SingleFeatureRanker, LinearRanker)
+    scorer = Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
     return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories)
 
 

@@ -110,6 +110,9 @@ def form_for(model: ShippedModel, form: str | None, *, of_linear: str, of_trees:
 
 MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
 """Kinds of values. Tiny values are those beside 0 of at most `LARGEST_ZERO` in absolute value."""
+LARGEST_VALUES = "largest float32"
+"""Kind of values above `_HUGE` in absolute value, whose products with weights float32 may not hold."""
+_HUGE = 1e30
 ABSENT_ZEROS = "absent zero"
 """Kind of rows in which the engine has no value for the features that are 0."""
 
@@ -117,6 +120,7 @@ _IS_OF_KIND: Final[Mapping[str, Callable[[Features], NDArray[np.bool_]]]] = {
     MISSING_VALUES: np.isnan,
     TINY_VALUES: lambda values: (np.abs(values) <= LARGEST_ZERO) & (values != 0),
     INFINITE_VALUES: np.isinf,
+    LARGEST_VALUES: lambda values: np.abs(values) > _HUGE,
 }
 
 
@@ -146,6 +150,13 @@ def limits_of_infinity(ensemble: Ensemble) -> dict[str, str]:
         INFINITE_VALUES: "A split of the model separates missing values from all others. The format has no "
         "infinite thresholds and sends an infinite value to the missing ones. Use finite values."
     }
+
+
+def limits_of_weights(weights: NDArray[np.float64]) -> dict[str, str]:
+    """Returns the limits of engines that score linear models in float32, with 0 for missing values."""
+    missing = "A missing value counts as 0, but the linear model gives it another score."
+    largest = f"Scores of values above {_HUGE:g} may be infinite in float32. Use smaller units."
+    return {MISSING_VALUES: missing} | ({LARGEST_VALUES: largest} if np.abs(weights).sum() > 1 else {})
 
 
 def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, str]:

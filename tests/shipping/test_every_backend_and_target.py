@@ -19,6 +19,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.rankers import Ensemble, InnerNode, Leaf, Ranker, WeightedTree
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
@@ -39,7 +40,8 @@ TREES = {
     "xgboost": XGBoostRanker(num_trees=8, num_leaves=8),
     "catboost": CatBoostRanker(num_trees=8),
 }
-BACKENDS = {**TREES, "single_feature": SingleFeatureRanker()}
+LINEAR = {"single_feature": SingleFeatureRanker(), "linear": LinearRanker()}
+BACKENDS = {**TREES, **LINEAR}
 KINDS = ("dense", "missing", "presence", "zeros", "ties")
 WITH_LINEAR_MODELS = {"elasticsearch", "opensearch", "solr", "vespa"}
 MISSING_IS_ZERO = {"solr", "ranklib"}
@@ -70,7 +72,7 @@ def fitted(backend: str, kind: str) -> tuple[Ranker, ShippedModel]:
     data = data_of(kind)
     ranker = replace(BACKENDS[backend]).fit(data)
     has_missing = bool(np.isnan(data.features).any())
-    if isinstance(ranker, SingleFeatureRanker):
+    if isinstance(ranker, SingleFeatureRanker | LinearRanker):
         scorer: Linear | Ensemble = Linear(ranker.weights)
     else:
         scorer = ranker.trees()
@@ -81,6 +83,8 @@ def is_refused(target: str, options: dict[str, Any], backend: str, kind: str) ->
     """Whether a target refuses a model for its missing values on data of a kind."""
     if kind not in ("missing", "presence"):
         return False
+    if backend == "linear":
+        return True
     if backend == "single_feature":
         # Without presence the feature ranks last, where 0 ranks too; in Vespa, a missing value has no score.
         return kind == "missing" or target == "vespa"
@@ -88,7 +92,10 @@ def is_refused(target: str, options: dict[str, Any], backend: str, kind: str) ->
     return is_zero and "zero_as_missing" not in backend and options.get("absent") != "missing"
 
 
-DATA = [*((backend, "missing") for backend in BACKENDS), *itertools.product(("native", "xgboost"), KINDS)]
+DATA = [
+    *((backend, "missing") for backend in BACKENDS),
+    *itertools.product(("native", "xgboost", "linear"), KINDS),
+]
 """Backends and kinds of data: every backend, and every kind for both comparisons."""
 
 

@@ -457,12 +457,12 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
 
 def _importances_table(importances: Importances) -> Table:
     """Returns the table of the most important features by the first kind."""
-    from ltrbench.rankers.importance import FALLS
+    from ltrbench.rankers.importance import FALLS, OF_LINEAR, by_size
 
     kinds, values = importances.kinds, importances.values
-    # NaN sorts last.
-    order = np.argsort(-values[kinds[0]], kind="stable")[:NUM_FEATURES].tolist()
-    forms = [TableColumn(kind.replace("_", " "), "+.4f" if kind in FALLS else ".1%") for kind in kinds]
+    order = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
+    formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
+    forms = [TableColumn(kind.replace("_", " "), formats.get(kind, ".1%")) for kind in kinds]
     rows = [[importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)] for row in order]
     return Table([TableColumn("feature", left=True), *forms], rows)
 

@@ -76,6 +76,7 @@ from ltrbench.shipping.target import (
     form_for,
     json_file,
     limits_of_infinity,
+    limits_of_weights,
     limits_with_missing_as_zero,
     parsed_version,
 )
@@ -260,8 +261,7 @@ class ElasticsearchTarget(Target):
                 f"Weights are negative, so scores may be, which {self.engine_name} does not allow, and the "
                 "format has no constant. Add a feature with a constant_score query and a large weight.",
             )
-        limit = "An absent feature counts as 0 in a linear model, but a missing value has no score."
-        return definition, Export({}, "", 0.0, notes, {MISSING_VALUES: limit})
+        return definition, Export({}, "", 0.0, notes, limits_of_weights(weights))
 
     def _limits(self, original: Ensemble) -> dict[str, str]:
         limits = limits_of_infinity(original)

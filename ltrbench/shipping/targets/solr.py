@@ -47,7 +47,6 @@ from ltrbench.models.trees import (
 )
 from ltrbench.native import NO_FEATURE
 from ltrbench.shipping.target import (
-    MISSING_VALUES,
     Arithmetic,
     CheckRequests,
     CheckRows,
@@ -59,6 +58,7 @@ from ltrbench.shipping.target import (
     Weights,
     curl,
     json_file,
+    limits_of_weights,
     limits_with_missing_as_zero,
     parsed_version,
 )
@@ -431,7 +431,7 @@ class SolrTarget(Target):
                 )
             weights = model.scorer.weights
             content = write_solr_linear(weights, model.name, model.feature_names, self.store)
-            limits = {MISSING_VALUES: "A missing value is 0 in Solr, but has no score in a linear model."}
+            limits = limits_of_weights(weights)
         else:
             trees = without_zero_missing(model.scorer)
             content = write_solr_trees(trees, model.name, model.feature_names, self.store, with_missing)

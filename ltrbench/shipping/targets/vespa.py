@@ -299,7 +299,7 @@ class VespaTarget(Target):
         profile, model_file = f"{base}.profile", f"{base}.json"
         if self._form(model) == "expression":
             files = {profile: self._profile(model, names, _linear_expression(model, names)).encode()}
-            limits = {MISSING_VALUES: "A missing value has no score in a linear model."}
+            limits = {MISSING_VALUES: "A missing value has no score in a linear expression."}
         else:
             form = self._form(model)
             expression = f'{form}("{model_file}")'
