@@ -57,6 +57,7 @@ _NUM_KNOTS = 1000
 _WILD = 1e3
 """Ratio of standard deviations from which features count as wildly different in scale."""
 
+_SOFTMAX = "softmax_loss"
 _BY_GRADIENT = {"method": ("gradient",)}
 _BY_ASCENT = {"method": ("coordinate_ascent",)}
 
@@ -149,9 +150,8 @@ class LinearRanker(Ranker):
     nonnegative: bool = False
     """Whether no weight of a feature may be negative; indicators of missing values may be."""
 
-    # Any, because OmegaConf has no union of a text and a class.
-    objective: Any = setting("softmax", refuse=name_or_objective("softmax"), only_with=_BY_GRADIENT)
-    """gradient: softmax (that of model/objective=softmax_loss), or any loss of model/objective=NAME."""
+    objective: str | Objective = setting(_SOFTMAX, refuse=name_or_objective(_SOFTMAX), only_with=_BY_GRADIENT)
+    """gradient: any objective with a loss, such as softmax_loss or hinge (ranking SVM)."""
     l2: float = setting(1.0, at_least=0, only_with=_BY_GRADIENT)
     """gradient: penalty l2 / 2 times the sum of squared weights, added to the loss of all queries."""
     max_iterations: int = setting(500, at_least=1, only_with=_BY_GRADIENT)
@@ -183,8 +183,8 @@ class LinearRanker(Ranker):
         check_effects(self, {"method": self.method})
         if not _loss(self.objective).is_loss:
             raise ConfigError(
-                f"objective is {self.objective}, which has no loss that L-BFGS could minimise. Choose "
-                "one with a loss, such as model/objective=softmax_loss, or maximise a metric by "
+                f"objective is {self.objective}, which has no loss that L-BFGS could minimise. Choose one "
+                "with a loss, such as model.objective=softmax_loss or hinge, or maximise a metric by "
                 "model.method=coordinate_ascent."
             )
         self._model: _Model | None = None

@@ -13,6 +13,7 @@ In reading order:
     approx_ndcg    ApproxNDCG
     cross_entropy  xendcg
     squared_error  mart
+    hinge          ranking SVM
     lambdarank     lambdarank and ranknet, whose settings `lambdas` and `pairs` take
     lambdas        gradients and hessians of NDCG, with the fast kernel for default settings; `prepare`, which
                    returns every objective
