@@ -10,6 +10,7 @@
     decision      whether a model may replace the baseline
     final         settings and number of trees of the model that is trained on all queries
     advice        recommendation, verdict, methods in words, next step
+    published     figures of papers and repositories, under a convention
     groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs
     tuning        searches of models, and their pictures

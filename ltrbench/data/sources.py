@@ -99,14 +99,15 @@ class Published:
     """Published results on a data set.
 
     Args:
-        source: where the values were published and how they were computed.
-        figures: model -> metric -> value.
+        source: name of a source in conf/published; or where the figures were published and how they were
+            computed.
+        figures: model -> metric -> value, if they are not in conf/published.
         convention: convention of the values, such as lightgbm: a comparison shows its models beside them,
             evaluated under it. None: no convention is the same, and the values are shown alone.
     """
 
     source: str
-    figures: dict[str, dict[str, float]]
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
     convention: str | None = None
 
 

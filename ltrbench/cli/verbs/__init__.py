@@ -11,7 +11,7 @@ import importlib
 import click
 
 MODULE_OF = {
-    **dict.fromkeys(("aa", "compare", "ensemble", "reproduce"), "comparisons"),
+    **dict.fromkeys(("aa", "compare", "ensemble", "published", "reproduce"), "comparisons"),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     "final": "final",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),

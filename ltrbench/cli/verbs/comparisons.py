@@ -1,4 +1,4 @@
-"""Verbs on comparisons: `aa`, `compare`, `ensemble`, `reproduce`."""
+"""Verbs on comparisons: `aa`, `compare`, `ensemble`, `published`, `reproduce`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import preset, with_settings
 from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
 from ltrbench.tables import Table, TableColumn, TableRow
@@ -181,6 +182,9 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     help="Also compare runs on different data or splits; the table has a note.",
 )
 @click.option(
+    "--published", is_flag=True, help="Also show comparable figures of the catalogue, as the verb published."
+)
+@click.option(
     "--columns",
     type=click.Choice(["main", "all"]),
     default="main",
@@ -212,6 +216,7 @@ def compare_verb(
     looks: int,
     selected: str,
     allow_mismatch: bool,
+    published: bool,
     columns: str,
     as_object: bool,
     output: Path | None,
@@ -247,6 +252,7 @@ def compare_verb(
         rope=rope,
         detect=detect,
         selected=selected,
+        published=published,
     )
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
@@ -346,6 +352,40 @@ def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name
         echo(wrapped(f"{run.path}: {shares}", "  "))
     echo(f"Compare: python -m ltrbench compare {shlex.quote(str(folder))}")
     mirror_beside(finished, made)
+
+
+# ---- The verb `published`: figures of papers and repositories under a convention.
+
+
+@click.command("published")
+@click.argument("data")
+@click.option("--fold", type=click.IntRange(1), metavar="N", help="Test set; default: that of each figure.")
+@click.option("--metric", default="ndcg@10", show_default=True, help="Metric of the figures.")
+@click.option("--as", "name", default="default", show_default=True, help="Convention of the values.")
+@JSON_OPTION
+def published_verb(data: str, fold: int | None, metric: str, name: str, as_object: bool) -> None:
+    """Shows published figures on the data set DATA, with their values under one convention.
+
+    A value is exact, a range, or not comparable; the last column refers to the reasons. --json also has the
+    quotation and address of each figure, and the evidence of each of its fields.
+
+    \b
+        python -m ltrbench published mslr_web30k --fold 1
+        python -m ltrbench published mslr_web30k --metric ndcg@5 --as lightgbm --json
+    """
+    from ltrbench.compare.published import as_table, catalogue, under
+
+    require_choice("data", data, sorted({item.data for item in catalogue()}))
+    figures = [item for item in catalogue() if item.data == data]
+    require_choice("metric", metric, list(dict.fromkeys(item.metric for item in figures)))
+    folds, convention = [fold] if fold else [], preset(name)
+    items = [under(item, metric, convention, folds) for item in figures if item.metric == metric]
+    if as_object:
+        echo_json({"data": data, "figures": [asdict(item) for item in items]})
+        return
+    table, reasons = as_table(items, name)
+    echo(f"Published figures on {data}, {metric}\n\n{table.markdown(terminal_width())}\n")
+    echo("\n".join(wrapped(reason, "   ") for reason in reasons))
 
 
 # ---- The verb `reproduce`: checks that a rerun gives the committed values.

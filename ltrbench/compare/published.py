@@ -1,0 +1,283 @@
+"""Figures that others published: the catalogue in conf/published, and their values under a convention.
+
+A file of conf/published is one source, with a record for each figure. Each field of a record has its
+evidence: `{KIND: VALUE, words: ...}`, or `unknown`. The kinds are stated in the source, read in its code,
+counted in the data, and inferred; `words` are the words of the source, the place in the code, the command
+that counted, or the reason of the inference. `fields` of a source and of a table apply to all their figures;
+_data.yaml has the numbers of queries of each data set. To add a source, write a file with what you read in
+it.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections import ChainMap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from ltrbench.errors import ConfigError
+from ltrbench.folders import conf_dir
+from ltrbench.metrics import Convention, conversion, parse_metric
+from ltrbench.metrics.conventions import NoRelevant
+from ltrbench.metrics.conversion import Averaging, Bounds, Counts
+from ltrbench.tables import QUALITY, Table, TableRow, columns_of, format_interval
+
+UNKNOWN = "unknown"
+KINDS = ("stated", "code", "counted", "inferred")
+"""Kinds of evidence."""
+
+_OF_TESTS = ("version", "folds", "split", "queries", "empty", "filters")
+FIELDS = (*_OF_TESTS, "gain", "discount", "ties", "no_relevant", "aggregation", "chosen_on_test")
+"""Fields of every figure. `queries` and `empty` are lists by fold; `filters` is none, a number of removed
+test queries, or text; `aggregation` is queries, folds (the mean of their means), or text."""
+
+OPTIONAL = ("cutoff", "highest_label", "relevance_threshold", "highest_grade", "short_lists", "short")
+"""Fields of some figures: cutoff of a name without one; highest label of the data; those of a `Convention`
+that define MAP and ERR; 0 if lists with fewer than k documents count 0, and k -> numbers of such lists."""
+
+EXACT, RANGE, NOT_COMPARABLE = "exact", "range", "not comparable"
+
+_DEFINING = {"ndcg": ("gain", "discount"), "err": ("highest_grade",)}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Value of a field, None if it is unknown, the kind of its evidence, and the words that give it."""
+
+    value: Any
+    kind: str
+    words: str = ""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A publication.
+
+    Attributes:
+        name: name of its file.
+        source, address: what it is, and where it was read.
+        summary: origin of the figures and how they were computed, for readers of a comparison.
+        convention: convention under which a comparison shows its rows beside the figures; None: alone.
+        protocol: shared hyperparameters of the runs that repeat it; empty if no experiment does.
+    """
+
+    name: str
+    source: str
+    address: str
+    summary: str = ""
+    convention: str | None = None
+    protocol: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published mean.
+
+    Attributes:
+        printed: number as printed; `scale` is 0.01 if it is in percent.
+        words: quotation that contains the number.
+        model: model in the words of the source; `repeated_by` is the model of ltrbench that repeats it.
+        fields: name -> evidence.
+    """
+
+    source: Source
+    table: str
+    data: str
+    metric: str
+    printed: str
+    words: str
+    model: str
+    scale: float
+    repeated_by: str | None
+    fields: Mapping[str, Evidence]
+
+    def value(self, name: str) -> Any:
+        """Returns the value of a field; None if it is unknown or absent."""
+        return self.fields[name].value if name in self.fields else None
+
+    @property
+    def mean(self) -> float:
+        return self.scale * float(self.printed)
+
+    @property
+    def cutoff(self) -> int | None:
+        return parse_metric(self.metric)[1] or self.value("cutoff")
+
+    def by_fold(self, numbers: Any) -> list[int]:
+        """Returns the numbers of the folds of the figure; empty if the folds or the numbers are unknown."""
+        folds = self.value("folds")
+        if folds is None or numbers is None:
+            return []
+        return [numbers[fold - 1] for fold in folds] if isinstance(folds, list) else numbers
+
+    @property
+    def tests(self) -> list[Counts]:
+        """The test sets; empty if their numbers of queries are unknown."""
+        queries, empty = self.by_fold(self.value("queries")), self.by_fold(self.value("empty"))
+        return [*map(Counts, queries, empty)] if empty else []
+
+    def has_tests(self, folds: list[int], num_queries: int) -> bool:
+        """Returns whether the figure is about these test sets, as far as their size is known."""
+        expected = self.value("folds") if isinstance(self.value("folds"), list) else []
+        return folds == expected and sum(self.by_fold(self.value("queries"))) in (0, num_queries)
+
+
+# ---- The catalogue.
+
+
+def _evidence(value: Any, place: str) -> Evidence:
+    """Raises ConfigError unless a field has one kind of evidence with words, or is unknown."""
+    if value == UNKNOWN:
+        return Evidence(None, UNKNOWN)
+    kinds = [kind for kind in KINDS if isinstance(value, dict) and kind in value]
+    if len(kinds) != 1 or set(value) != {*kinds, "words"} or not value["words"]:
+        expected = f"write {UNKNOWN}, or {{KIND: VALUE, words: ...}} with one kind of {', '.join(KINDS)}"
+        raise ConfigError(f"{place} is {value!r}; {expected}.")
+    return Evidence(value[kinds[0]], kinds[0], str(value["words"]))
+
+
+def _figures(file: Path, facts: Mapping[str, Any]) -> Iterator[Figure]:
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if not all(map(content.get, ("source", "address", "tables"))):
+        raise ConfigError(f"{file}: a record needs source, address and tables.")
+    tables, common = content.pop("tables"), content.pop("fields", {})
+    source = Source(file.stem, **content)
+    for table, row in ((item, row) for item in tables for row in item["figures"]):
+        place, words = f"{file}: {row['model']}", row.get("words", table.get("words", ""))
+        own = row.get("fields", {}), table.get("fields", {})
+        given = ChainMap(*own, common, facts.get(table["data"], {}))
+        if wrong := {*FIELDS} - {*given} | {*given} - {*FIELDS, *OPTIONAL}:
+            raise ConfigError(f"{place}: the field {min(wrong)} is missing or does not exist.")
+        fields = {name: _evidence(value, f"{place}: {name}") for name, value in given.items()}
+        for metric, printed in row["values"].items():
+            if not isinstance(printed, str) or printed not in words:
+                raise ConfigError(f"{place}: {metric} is {printed!r}, which must be a text in {words!r}.")
+            what = (source, table["table"], table["data"], metric, printed, words, row["model"])
+            yield Figure(*what, table.get("scale", 1.0), row.get("repeated_by"), fields)
+
+
+@functools.cache
+def catalogue(folder: Path | None = None) -> tuple[Figure, ...]:
+    """Returns the figures of all files of a folder, by default conf/published.
+
+    Raises:
+        ConfigError: If a record lacks its source, its quotation, a field, or the evidence of a field.
+    """
+    folder = conf_dir() / "published" if folder is None else folder
+    facts = yaml.safe_load((folder / "_data.yaml").read_text(encoding="utf-8"))
+    return tuple(figure for file in sorted(folder.glob("[!_]*.yaml")) for figure in _figures(file, facts))
+
+
+# ---- Values under a convention.
+
+
+@dataclass(frozen=True)
+class Comparable:
+    """A figure under a convention: exact, within bounds, or not comparable.
+
+    Attributes:
+        value: the value if it is exact; None otherwise.
+        bounds: bounds of the value, which include the rounding; None if it is not comparable.
+        reasons: why it is not comparable, or how it was converted and what the bounds leave out.
+    """
+
+    figure: Figure
+    kind: str
+    value: float | None
+    bounds: Bounds | None
+    reasons: tuple[str, ...]
+
+
+def _obstacles(figure: Figure, metric: str, here: Convention, folds: Sequence[int]) -> Iterator[str]:
+    """Yields what makes a figure another quantity."""
+    name, cutoff = parse_metric(metric)
+    there = {item: figure.value(item) for item in (*FIELDS, *OPTIONAL)} | {"cutoff": figure.cutoff}
+    expected: dict[str, Any] = {"split": "test", "cutoff": cutoff or here.default_cutoff}
+    for item in _DEFINING.get(name, ("relevance_threshold",)):
+        value = here.describe()[item]  # labels are whole: a threshold of 0.5 is one of 1
+        expected[item] = math.ceil(value) if isinstance(value, float) else str(value).partition("_")[0]
+    expected |= {"folds": [*folds]} if folds else {}
+    # 2^l - 1 = l for the labels 0 and 1, and every discount of the first rank is 1.
+    same = {"gain": there["highest_label"] == 1, "discount": there["cutoff"] == 1}
+    for item, value in expected.items():
+        if there[item] != value and not same.get(item, False):
+            yield f"{item} is {there[item] or 'not stated'}, here {value or 'none'}"
+    if name not in (here.metrics or {name}) or (name in here.binary_metrics and there["highest_label"] != 1):
+        yield f"{here.name} does not define {name} on these labels"
+    texts = [item for item in ("filters", "aggregation") if isinstance(there[item], str)]
+    yield from (f"{item}: {there[item]}" for item in texts if there[item] not in ("none", "queries", "folds"))
+
+
+def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[int]) -> Comparable:
+    """Returns a figure under a convention.
+
+    Args:
+        metric: metric asked for, such as ndcg@10.
+        folds: folds asked for; the mean over several is the mean of their means. Empty: those of the figure.
+    """
+    name, tests, get = parse_metric(metric)[0], figure.tests, figure.value
+    here, empty, over = convention.of(name), get("no_relevant"), get("aggregation")
+    known = empty is not None and figure.fields["no_relevant"].kind != "inferred"
+    averages = [False] if len(tests) == 1 else [over == "folds"] if over else [False, True]
+    values = [NoRelevant(empty)] if known else [*NoRelevant]
+    sources = [Averaging(value, average) for value in values for average in averages]
+    target = Averaging(here.no_relevant, len(folds) > 1 if folds else averages[0])
+    removed = get("filters") if isinstance(get("filters"), int) else 0
+    zeroed = bool(get("short_lists")) and name == "ndcg" and figure.cutoff != 1
+    zeroed = zeroed and not here.zero_if_shorter_than_k
+    short = figure.by_fold((get("short") or {}).get(figure.cutoff)) if zeroed else []
+    obstacles = [*_obstacles(figure, metric, here, folds)]
+    if (not tests and (removed or sources != [target])) or (zeroed and not short):
+        obstacles.append("the numbers of queries, of empty queries or of short lists are unknown")
+    if obstacles:
+        return Comparable(figure, NOT_COMPARABLE, None, None, tuple(obstacles))
+
+    def bounds(mean: Bounds) -> Bounds:
+        if not tests:
+            return mean
+        whole = [conversion.restored(mean, tests, source, removed, short) for source in sources]
+        found = [*map(conversion.converted, whole, repeat(tests), sources, repeat(target))]
+        return Bounds(min(found)[0], max(item.high for item in found))
+
+    printed = conversion.rounded(figure.printed, figure.scale)
+    point, around = bounds(Bounds(figure.mean, figure.mean)), bounds(printed)
+    # Four decimals are those of the tables; 1e-9 is above the rounding errors of float64.
+    exact = point.high - point.low < 1e-9 and printed.high - printed.low < 1.01e-4
+    ties, filters, word = get("ties") or UNKNOWN, get("filters") or UNKNOWN, target.empty.value
+    counts = f"{sum(test.empty for test in tests)} of {sum(test.queries for test in tests)} queries"
+    remarks = {
+        "the value of empty queries is not stated: skip, 0 or 1": not known,
+        f"the value of empty queries is {empty}, here {word} ({counts})": known and empty != word,
+        f"the order of ties is {ties}, here {here.ties.value}; not in the bounds": ties != here.ties.value,
+        f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters != "none",
+        "chosen on the test set, so too high": get("chosen_on_test"),
+        f"the mean is over {over or UNKNOWN}, not as here": averages != [target.over_folds],
+        f"lists with fewer than {figure.cutoff} documents count 0 ({sum(short)} queries)": zeroed,
+    }
+    items = ("no_relevant", "folds", "split", "filters", *_DEFINING.get(name, ("relevance_threshold",)))
+    inferred = [item for item in items if figure.fields[item].kind == "inferred"]
+    remarks |= {f"{item}: {get(item)} is inferred: {figure.fields[item].words}": True for item in inferred}
+    reasons = tuple(text for text, holds in remarks.items() if holds)
+    return Comparable(figure, EXACT if exact else RANGE, point.low if exact else None, around, reasons)
+
+
+def as_table(items: Sequence[Comparable], convention: str) -> tuple[Table, list[str]]:
+    """Returns the figures, the highest first, and the reasons to which the last column refers."""
+    items = sorted(items, key=lambda item: -sum(item.bounds or (0, 0)))
+    texts = [*dict.fromkeys(text for item in items for text in item.reasons)]
+    rows: list[TableRow] = []
+    for figure, item in ((item.figure, item) for item in items):
+        value = item.value if item.kind != RANGE or item.bounds is None else format_interval(*item.bounds)
+        folds = str(figure.value("folds") or UNKNOWN).strip("[]")
+        why = " ".join(f"{texts.index(text) + 1}" for text in item.reasons)
+        printed = figure.printed + " %" * (figure.scale != 1)
+        rows.append([figure.source.name, figure.model, folds, printed, value, item.kind, why])
+    names = dict.fromkeys(("source", "model", "folds", "printed"))
+    columns = columns_of({**names, convention: QUALITY, "kind": None, "why": None})
+    return Table(columns, rows), [f"{number}: {text}." for number, text in enumerate(texts, 1)]
