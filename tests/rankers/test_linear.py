@@ -1,0 +1,209 @@
+"""Linear models: coordinate ascent against RankLib's own weights, gradients against closed forms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from messages import naming
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.metrics import evaluate, preset
+from ltrbench.native.coordinate_ascent import AscentSettings, _Ascent, weighted_sum
+from ltrbench.native.objectives.query_rmse import QueryRMSE
+from ltrbench.rankers.base import concerns_of
+from ltrbench.rankers.linear import LinearRanker
+from ltrbench.settings import part
+from ltrbench.shapes import Scores
+
+
+def made(seed: int, num_queries: int = 40) -> RankingDataset:
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(3, 16, num_queries)
+    features = rng.integers(0, 1000, (sizes.sum(), 6)) / np.array([1000, 1000, 1000, 1000, 100, 10])
+    utility = features[:, 0] - features[:, 1] + 0.05 * features[:, 4] + rng.normal(size=len(features)) * 0.5
+    labels = np.digitize(utility, [0.2, 0.7, 1.2]).astype(np.float64)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    return RankingDataset(features=features.astype(np.float32), labels=labels, query_start=start)
+
+
+def by_ascent(**given: Any) -> LinearRanker:
+    return LinearRanker(method="coordinate_ascent", **given)
+
+
+class FixedOrders:
+    """Pass p of a fit visits the features in the order p, p + 1, ..., modulo their number."""
+
+    def __init__(self, *_: object) -> None:
+        self.passes = -1
+
+    def permutation(self, num_features: int) -> NDArray[np.int64]:
+        self.passes += 1
+        return (np.arange(num_features) + self.passes) % num_features
+
+
+RANKLIB = [
+    # metric, slack, with validation, training metric, weights
+    ("ndcg@10", 0.0, False, 0.8619732224734225, [0.4288971210764336, -0.32213844597736724,
+     0.045371931637430106, -0.1838988457728552, 0.0190306670259984, 6.629885099153987e-4]),
+    ("ndcg@10", 0.05, False, 0.7701985624839809, [0.5501848612800816, 0.029829054011859736,
+     0.3567631430715266, 0.04023426032129333, 0.022852225824493224, 1.3645549074574974e-4]),
+    ("ndcg@10", 0.05, True, 0.8496705747281116, [0.3404669873869405, -0.4222139589172119,
+     0.0977855728253598, -0.12015983278937428, 0.01877037597598254, 6.032721051310744e-4]),
+    ("map", 0.0, False, 0.8374441161967541, [0.27569304272323547, -0.6899106973539881,
+     -0.019246784594982063, 4.239351268529322e-6, 0.014158656798908223, 9.865791776176008e-4]),
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("metric", "slack", "has_valid", "value", "weights"), RANKLIB)
+def test_the_dialect_ranklib_gives_the_weights_of_ranklib(
+    metric: str,
+    slack: float,
+    has_valid: bool,
+    value: float,
+    weights: list[float],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The figures are the output of CoorAscent.java of codelibs/ranklib, commit
+    0cc17c81574469ef7d2d7df0e0e387038a55b969, with the order of `FixedOrders` in getShuffledFeatures. Learning
+    and metrics are that code; a short program replaces its reading of files, and Java's stable sort its
+    MergeSorter. Training queries are made(0), and validation queries made(1)."""
+    train, valid = made(0), made(1) if has_valid else None
+    monkeypatch.setattr(np.random, "default_rng", FixedOrders)
+    ranker = by_ascent(scaling="none", dialect="ranklib", metric=metric, slack=slack).fit(train, valid)
+    np.testing.assert_allclose(ranker.weights, weights, rtol=1e-12)
+    scores = ranker.predict(train.features)
+    assert evaluate(train, scores, [metric], preset("ranklib")).means[metric] == pytest.approx(
+        value, abs=1e-12
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=5)
+@given(seed=st.integers(0, 2**32), is_bounded=st.booleans())
+def test_no_step_of_coordinate_ascent_lowers_the_metric_which_is_that_of_the_weights(
+    seed: int, is_bounded: bool
+) -> None:
+    data, best = made(seed, num_queries=8), [0.0]
+    columns = np.ascontiguousarray(data.features.T, dtype=np.float64)
+    columns -= columns.mean(axis=1, keepdims=True)
+
+    def measure(scores: Scores) -> float:
+        return evaluate(data, scores, ["ndcg@10"]).means["ndcg@10"]
+
+    def order() -> NDArray[np.int64]:
+        assert ascent.best >= best[-1]
+        assert ascent.best == pytest.approx(measure(weighted_sum(ascent.weights, columns)), abs=1e-12)
+        assert not is_bounded or (ascent.weights >= 0).all()
+        best.append(ascent.best)
+        return np.arange(6)
+
+    ascent = _Ascent(columns, measure, part(by_ascent(), AscentSettings), np.full(6, is_bounded))
+    ascent.run(order)
+    order()
+
+
+def test_the_gradient_method_gives_the_closed_form_of_ridge_regression() -> None:
+    data, l2 = made(2), 3.0
+    of_query = data.query_of_document
+    z = (data.features - data.features.mean(axis=0, dtype=float)) / data.features.std(axis=0, dtype=float)
+    centred = np.column_stack([z, data.labels])
+    centred -= np.add.reduceat(centred, data.query_start[:-1])[of_query] / data.query_sizes[of_query, None]
+    x, y = centred[:, :-1], centred[:, -1]
+    expected = np.linalg.solve(x.T @ x + l2 * np.eye(6), x.T @ y)
+    ranker = LinearRanker(objective=QueryRMSE(), l2=l2).fit(data)
+    np.testing.assert_allclose(ranker.importance()["coefficient"], expected, rtol=1e-3, atol=1e-5)
+    scores = data.features.astype(float) @ ranker.weights
+    np.testing.assert_allclose(ranker.predict(data.features), scores, rtol=1e-12)
+    bounded = LinearRanker(objective=QueryRMSE(), nonnegative=True).fit(data)
+    assert (bounded.weights >= 0).all()
+    assert (bounded.weights == 0).any()
+
+
+def with_missing(data: RankingDataset) -> RankingDataset:
+    features = np.array(data.features)
+    features[::3, 0] = np.nan
+    return replace(data, features=features)
+
+
+@pytest.mark.parametrize("scaling", ["none", "standard", "rank", "log1p"])
+def test_scores_of_every_scaling_survive_batches_and_files_and_a_missing_value_is_scored(
+    scaling: str, tmp_path: Path
+) -> None:
+    data = with_missing(made(3))
+    ranker = LinearRanker(scaling=scaling).fit(data)
+    scores = ranker.predict(data.features)
+    np.testing.assert_array_equal(ranker.predict(data.features[7:9]), scores[7:9])
+    ranker.save(tmp_path)
+    loaded = LinearRanker.load(tmp_path)
+    np.testing.assert_array_equal(loaded.predict(data.features), scores)
+    np.testing.assert_array_equal(loaded.importance()["coefficient"], ranker.importance()["coefficient"])
+    filled = np.array(data.features)
+    filled[::3, 0] = np.nanmedian(data.features[:, 0])
+    shift = scores - ranker.predict(filled)
+    assert abs(shift[0]) > 1e-6  # the indicator
+    np.testing.assert_allclose(shift, np.where(np.arange(len(shift)) % 3, 0.0, shift[0]), atol=1e-12)
+    if scaling in ("rank", "log1p"):
+        with pytest.raises(ConfigError, match=naming(f"scaling is {scaling}", "standard", "serve")):
+            _ = ranker.weights
+    (tmp_path / "settings.json").write_text((tmp_path / "settings.json").read_text().replace("rank", "ran"))
+    with pytest.raises(ResultError):
+        LinearRanker.load(tmp_path)
+
+
+def test_ranks_ignore_the_scale_and_standard_scores_its_unit() -> None:
+    data = made(4)
+    for scaling, changed in (("rank", np.sqrt(data.features)), ("standard", data.features * 64 + 8)):
+        first, other = (LinearRanker(scaling=scaling).fit(d) for d in (data, replace(data, features=changed)))
+        np.testing.assert_allclose(
+            other.importance()["coefficient"], first.importance()["coefficient"], rtol=1e-3, atol=1e-4
+        )
+
+
+def test_a_query_of_weight_two_counts_like_two_queries() -> None:
+    data = made(5, num_queries=20)
+    weights = np.ones(20)
+    weights[:5] = 2
+    end = data.query_start[5]
+    twice = RankingDataset(
+        features=np.concatenate([data.features, data.features[:end]]),
+        labels=np.concatenate([data.labels, data.labels[:end]]),
+        query_start=np.concatenate([data.query_start, data.query_start[-1] + data.query_start[1:6]]),
+    )
+    for ranker in (LinearRanker(scaling="none"), by_ascent(scaling="none", restarts=1)):
+        weighted = replace(ranker).fit(replace(data, query_weights=weights)).weights
+        np.testing.assert_allclose(weighted, replace(ranker).fit(twice).weights, rtol=1e-3, atol=1e-4)
+
+
+def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
+    data = made(6)
+    varied = replace(data, document_weights=np.linspace(1, 2, data.num_documents))
+    for fields, named in (
+        ({"objective": "lambdarank"}, ("LambdaRank", "softmax_loss", "coordinate_ascent")),
+        ({"method": "coordinate_ascent", "l2": 3.0}, ("l2 is 3.0", "method", "gradient")),
+        ({"metric": "ndgc@10", "method": "coordinate_ascent"}, ("ndgc@10", "ndcg")),
+    ):
+        with pytest.raises(ConfigError, match=naming(*named)):
+            LinearRanker(**fields)
+    for ranker, train, parts in (
+        (by_ascent(), varied, ("weights", "method=gradient")),
+        (LinearRanker(missing="refuse"), with_missing(data), (data.feature_names[0], "missing=impute")),
+    ):
+        with pytest.raises(DataError, match=naming(*parts)):
+            ranker.fit(train)
+    ranker = LinearRanker(missing="refuse").fit(data)
+    with pytest.raises(DataError, match=naming(data.feature_names[0], "model.missing=impute")):
+        ranker.predict(with_missing(data).features)
+    wild = replace(data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], dtype=np.float32))
+    (concern,) = concerns_of(LinearRanker(scaling="none"), wild)
+    assert data.feature_names[1] in concern
+    assert "model.scaling=standard" in concern
+    assert not concerns_of(LinearRanker(), wild)
