@@ -510,7 +510,7 @@ class Settings:
             the same runs that you make; the command line does so (`ltrbench.sweep.ledger`).
         selected: Reason why runs are left out. With a reason, a row that lacks test sets is paired with the
             others over the common test sets; without one, it is left out of paired tests.
-        published: Whether to show the figures of the catalogue conf/published beside the rows.
+        published: Whether to show the figures of the catalogue ltrbench/published beside the rows.
         num_draws: Number of draws of the bootstrap and of the randomisation test.
         seed: Seed of both.
     """

@@ -1,6 +1,6 @@
-"""Figures that others published: the catalogue in conf/published, and their values under a convention.
+"""Figures that others published: the catalogue in ltrbench/published, and their values under a convention.
 
-A file of conf/published is one source, with a record for each figure. Each field of a record has its
+A file of ltrbench/published is one source, with a record for each figure. Each field of a record has its
 evidence: `{KIND: VALUE, words: ...}`, or `unknown`. The kinds are stated in the source, read in its code,
 counted in the data, and inferred; `words` are the words of the source, the place in the code, the command
 that counted, or the reason of the inference. `fields` of a source and of a table apply to all their figures;
@@ -22,7 +22,6 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from ltrbench.errors import ConfigError
-from ltrbench.folders import conf_dir
 from ltrbench.metrics import Convention, conversion, parse_metric
 from ltrbench.metrics.conventions import NoRelevant
 from ltrbench.metrics.conversion import Averaging, Bounds, Counts
@@ -164,12 +163,12 @@ def _figures(file: Path, facts: Mapping[str, Any]) -> Iterator[Figure]:
 
 @functools.cache
 def catalogue(folder: Path | None = None) -> tuple[Figure, ...]:
-    """Returns the figures of all files of a folder, by default conf/published.
+    """Returns the figures of all files of a folder, by default ltrbench/published.
 
     Raises:
         ConfigError: If a record lacks its source, its quotation, a field, or the evidence of a field.
     """
-    folder = conf_dir() / "published" if folder is None else folder
+    folder = folder or Path(__file__).parents[1] / "published"
     facts = yaml.safe_load((folder / "_data.yaml").read_text(encoding="utf-8"))
     return tuple(figure for file in sorted(folder.glob("[!_]*.yaml")) for figure in _figures(file, facts))
 

@@ -99,9 +99,9 @@ class Published:
     """Published results on a data set.
 
     Args:
-        source: name of a source in conf/published; or where the figures were published and how they were
+        source: name of a source in ltrbench/published; or where the figures were published and how they were
             computed.
-        figures: model -> metric -> value, if they are not in conf/published.
+        figures: model -> metric -> value, if they are not in ltrbench/published.
         convention: convention of the values, such as lightgbm: a comparison shows its models beside them,
             evaluated under it. None: no convention is the same, and the values are shown alone.
     """

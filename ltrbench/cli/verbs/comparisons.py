@@ -182,7 +182,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     help="Also compare runs on different data or splits; the table has a note.",
 )
 @click.option(
-    "--published", is_flag=True, help="Also show comparable figures of the catalogue, as the verb published."
+    "--published", is_flag=True, help="Also show comparable figures of others; the verb published has all."
 )
 @click.option(
     "--columns",
