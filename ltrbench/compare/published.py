@@ -249,6 +249,7 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
     # Four decimals are those of the tables; 1e-9 is above the rounding errors of float64.
     exact = point.high - point.low < 1e-9 and printed.high - printed.low < 1.01e-4
     ties, filters, word = get("ties") or UNKNOWN, get("filters") or UNKNOWN, target.empty.value
+    unit = "folds" if target.over_folds else "queries"
     counts = f"{sum(test.empty for test in tests)} of {sum(test.queries for test in tests)} queries"
     remarks = {
         "the value of empty queries is not stated: skip, 0 or 1": not known,
@@ -256,7 +257,7 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
         f"the order of ties is {ties}, here {here.ties.value}; not in the bounds": ties != here.ties.value,
         f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters != "none",
         "chosen on the test set, so too high": get("chosen_on_test"),
-        f"the mean is over {over or UNKNOWN}, not as here": averages != [target.over_folds],
+        f"the mean is over {over or UNKNOWN}, here over {unit}": averages != [target.over_folds],
         f"lists with fewer than {figure.cutoff} documents count 0 ({sum(short)} queries)": zeroed,
     }
     items = ("no_relevant", "folds", "split", "filters", *_DEFINING.get(name, ("relevance_threshold",)))
