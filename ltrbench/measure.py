@@ -13,14 +13,16 @@ import ctypes
 import functools
 import gc
 import hashlib
+import itertools
 import math
 import os
 import platform
 import re
 import subprocess
 import time
+import timeit
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
@@ -62,36 +64,20 @@ class Stopwatch:
         self.seconds += time.perf_counter() - self._started
 
 
-@dataclass(frozen=True)
-class Latency:
-    """Time to score one list.
+def latency_of(
+    predict: Callable[[Any], object], lists: Sequence[Any], num_timed: int = 200
+) -> tuple[float, float]:
+    """Returns the median and the 99th percentile of the time to score one list, in ms.
 
-    Attributes:
-        median_ms, p99_ms: Median and 99th percentile in ms.
-        num_timed: Number of timed lists.
-    """
-
-    median_ms: float
-    p99_ms: float
-    num_timed: int
-
-
-def latency_of(predict: Callable[[Any], object], lists: Sequence[Any], num_timed: int = 200) -> Latency:
-    """Times the scoring of one list at a time, all lists in turn, after each was scored once.
+    The lists are scored one at a time, in turn, after each was scored once without timing.
 
     Args:
         lists: Features of the documents of each list.
     """
-    for each in lists:
-        predict(each)
-    milliseconds = []
-    for number in range(num_timed):
-        watch = Stopwatch()
-        with watch:
-            predict(lists[number % len(lists)])
-        milliseconds.append(1e3 * watch.seconds)
-    median, p99 = np.quantile(milliseconds, [0.5, 0.99]).tolist()
-    return Latency(median, p99, num_timed)
+    in_turn = itertools.cycle(lists)
+    seconds = timeit.repeat(lambda: predict(next(in_turn)), number=1, repeat=len(lists) + num_timed)
+    median, p99 = np.quantile(seconds[len(lists) :], [0.5, 0.99]).tolist()
+    return 1e3 * median, 1e3 * p99
 
 
 # ---- Memory growth of a block of code, from the peak resident size that the kernel records.

@@ -2,7 +2,6 @@
 
     cells         settings, notes, runs grouped into rows and cells, their evaluated scores, shared queries
     guards        conditions on a model that replaces the baseline
-    attributes    attributes and groups of queries
     fairness      which runs may be compared
     derived       fused runs, and scores and models of other programs
     training      trains rankers in Python, for `compare`
@@ -31,7 +30,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, overload
 
 from ltrbench.compare.advice import verdict
-from ltrbench.compare.attributes import read_attributes
 from ltrbench.compare.cells import BEST, Settings
 from ltrbench.compare.comparison import (
     RENDERERS,
@@ -43,7 +41,7 @@ from ltrbench.compare.comparison import (
 )
 from ltrbench.compare.comparison import compare as compare_runs
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
-from ltrbench.compare.groups import Interaction, Slice, interactions, slices
+from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
 from ltrbench.compare.guards import Guard
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import as_frame

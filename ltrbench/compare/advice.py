@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +21,7 @@ from ltrbench.compare.cells import (
     tuned_once,
 )
 from ltrbench.compare.comparison import Pair, against
-from ltrbench.compare.decision import Decision, decide
+from ltrbench.compare.decision import Recommendation, decide
 from ltrbench.compare.fairness import (
     best_on_validation,
     seen_by_choice,
@@ -29,7 +29,7 @@ from ltrbench.compare.fairness import (
     values_on_validation,
 )
 from ltrbench.compare.final import final_command
-from ltrbench.compare.planning import NextStep
+from ltrbench.compare.planning import NextStep, needs_of
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import BETTER, SCOPES, WORSE
@@ -149,7 +149,7 @@ def about_weights(comparison: Comparison) -> str:
 def about_power(comparison: Comparison) -> str:
     """Returns the data that --detect needs; empty without it, or if no error is known."""
     pairs = [row.to_baseline for row in comparison.rows if row.to_baseline is not None]
-    needs = [_needs(pair) for pair in pairs if pair.power.needs]
+    needs = [f"{pair.a}: {needs_of(pair.power)}" for pair in pairs if pair.power.needs]
     if comparison.settings.detect is None or not needs or comparison.sweeps.is_selected:
         return ""
     return (
@@ -157,15 +157,6 @@ def about_power(comparison: Comparison) -> str:
         "the level of a further look, from the estimated variances to their upper limits: "
         f"{'; '.join(needs)}."
     )
-
-
-def _needs(pair: Pair) -> str:
-    """Returns text such as "native: 4 to 9 repeats x 3 seeds or 2,300 queries"."""
-    if pair.power.is_enough:
-        return f"{pair.a}: no more data"
-    queries, *study = pair.power.needs
-    numbers = [" x ".join(map(str, study)), "" if queries.note else str(queries)]
-    return f"{pair.a}: {' or '.join(filter(None, numbers))}{f' ({queries.note})' * bool(queries.note)}"
 
 
 # ---- Verdict: the claims of a comparison in a few sentences, each with its scope.
@@ -259,25 +250,6 @@ _SHORTEST = 0.01
 """Seconds; a single measurement of a shorter time is mostly the overhead of the call."""
 
 
-@dataclass(frozen=True)
-class Recommendation:
-    """The models to take.
-
-    Attributes:
-        models: Labels of the recommended rows, the highest mean first; empty if none is recommended.
-        headline: Which models to take and why, or that nothing is decided, in one or two sentences.
-        remarks: Costs of the models that no claim excludes, and why other models are not considered.
-        certainty: Confidence, number of queries and trainings, and scope; empty if there are no claims.
-        decision: Whether a model replaces the baseline; None without guards.
-    """
-
-    models: tuple[str, ...]
-    headline: str
-    remarks: tuple[str, ...] = ()
-    certainty: str = ""
-    decision: Decision | None = None
-
-
 def recommend(comparison: Comparison) -> Recommendation | None:
     """Returns the models to take; None with a single row."""
     if len(comparison.rows) < 2:
@@ -286,9 +258,8 @@ def recommend(comparison: Comparison) -> Recommendation | None:
         return Recommendation((), "No model is recommended: there is no interval for any difference.")
     considered, reasons = _considered(comparison)
     if comparison.settings.guards:
-        decision = decide(comparison, considered)
-        shipped = tuple(filter(None, [decision.model]))
-        return Recommendation(shipped, decision.sentence, tuple(reasons), _certainty(comparison), decision)
+        decided = decide(comparison, considered)
+        return replace(decided, remarks=tuple(reasons), certainty=_certainty(comparison))
     models = [label for label in considered if comparison.row(label).model not in YARDSTICKS]
     headline, left, is_decided = _decision(comparison, models or considered, considered)
     remarks = [*reasons, *_costs([comparison.row(label) for label in left])]
@@ -489,7 +460,7 @@ def final_step(comparison: Comparison) -> NextStep | None:
     if not labels or comparison.sweeps.unfinished:
         return None
     recommended = recommend(comparison)
-    if recommended and recommended.decision and recommended.decision.model is None:
+    if recommended and recommended.conditions and not recommended.models:
         return None
     named = [label for label in (recommended.models if recommended else labels) if label in labels]
     command = final_command([run for runs in rows for run in runs], named[0] if named else None)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cache, cached_property
 from math import isnan
@@ -27,7 +27,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.guards import Guard
+from ltrbench.compare.guards import COSTS, Guard
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
@@ -497,7 +497,7 @@ class Settings:
         metric: Primary metric, which carries claims; None for the ndcg with the largest cutoff that the runs
             report.
         guards: Conditions on a model that replaces the baseline. Their metrics carry claims, too.
-        attributes: Attribute -> query id -> value, of groups that guards name.
+        latency: Returns the time to score a list with the model of a row, in ms, for the guard of latency.
         family: Metrics that carry claims together with the primary metric, corrected for their number. The
             first one is the primary metric if `metric` is None.
         baseline: Label of a row, name of a model, or "best"; None for the first row.
@@ -518,7 +518,7 @@ class Settings:
     metric: str | None = None
     family: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()
-    attributes: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    latency: Callable[[EvaluatedRow], float] | None = None
     baseline: str | None = None
     convention: Convention = DEFAULT
     allow_mismatch: bool = False
@@ -532,17 +532,10 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises ConfigError if a metric is unknown, a number is out of range, or `rope` has no unit."""
-        for name in (self.metric, *self.family):
-            if name is not None:
-                parse_metric(name)
         for name, value in (("rope", self.rope), ("detect", self.detect), ("level", self.level)):
             require(name, value, above=0)
         for name in filter(None, self.claimed_metrics):
             self.rope_of(name)
-        if self.guards and self.baseline == BEST:
-            raise ConfigError(
-                "a guard compares with the model in use, and the baseline is best: name a model as baseline."
-            )
 
     def rope_of(self, metric: str) -> float:
         """Returns half the width of the region of practical equivalence of a metric; 0: it declares none.
@@ -552,7 +545,7 @@ class Settings:
                 unit of `rope` is not known.
         """
         names = (name for name in (*self.claimed_metrics, metric) if name is not None)
-        regions = {name: rope_of(self.metric_of(name)) for name in names}
+        regions = {name: rope_of(self.guard_of(name).metric) for name in names}
         if self.rope is None:
             return regions[metric]
         if len(set(regions.values())) > 1 or not regions[metric]:
@@ -577,12 +570,12 @@ class Settings:
     def claimed_metrics(self) -> tuple[str | None, ...]:
         """The metrics that carry claims, the primary one first; None for the default metric."""
         primary = self.metric or next(iter(self.family), None)
-        guards = (guard.name for guard in self.guards if not guard.is_cost)
+        guards = (guard.name for guard in self.guards if guard.metric not in COSTS)
         return tuple(dict.fromkeys((primary, *self.family, *guards)))
 
-    def metric_of(self, claimed: str) -> str:
-        """Returns the metric of a claimed metric without its group of queries, as in "ndcg@10:tail"."""
-        return next((guard.metric for guard in self.guards if guard.name == claimed), claimed)
+    def guard_of(self, claimed: str) -> Guard:
+        """Returns the guard of a claimed metric, with its metric and group; without one, the metric alone."""
+        return next((guard for guard in self.guards if guard.name == claimed), Guard(claimed, 0.0))
 
 
 # ---- Queries in several sets: found by their keys, and counted once.
@@ -698,28 +691,6 @@ class EvaluatedRow:
         known = [mean for mean in means if not isnan(mean)]
         return fmean(known) if known else None
 
-    def in_group(self, metric: str, name: str, inside: Mapping[DataCell, NDArray[np.bool_]]) -> EvaluatedRow:
-        """Returns the row with a metric over the queries of a group only, under another name.
-
-        Args:
-            inside: Cell -> which of its queries are in the group, (Q,).
-        """
-
-        def of_group(item: EvaluatedRun) -> Evaluation:
-            old = item.evaluation
-            is_inside, weighting = inside.get(item.cell, np.False_), old.weightings[metric]
-            values = np.where(is_inside, old.per_query[metric], np.nan)
-            return replace(
-                old,
-                per_query={**old.per_query, name: values},
-                weightings={**old.weightings, name: weighting},
-                means={**old.means, name: weighting.mean(values)},
-                skipped={**old.skipped, name: int(np.isnan(values).sum())},
-            )
-
-        evaluated = tuple(replace(item, evaluation=of_group(item)) for item in self.evaluated)
-        return replace(self, evaluated=evaluated)
-
     def under(self, convention: Convention, metrics: Sequence[str]) -> EvaluatedRow:
         """Returns the row evaluated by other metrics or under another convention.
 
@@ -807,15 +778,13 @@ class PairedQueries:
         firsts: NDArray[np.intp] = np.sort(np.unique(self.query_keys, return_index=True)[1])
         return firsts
 
-    def in_cells(self, inside: NDArray[np.bool_]) -> dict[DataCell, NDArray[np.bool_]]:
-        """Returns cell -> which queries of its judgments are selected by `inside`, (Q,)."""
-        selected = {
-            cell: np.zeros(judgments.num_queries, dtype=np.bool_)
-            for cell, judgments in zip(self.cells, self.judgments, strict=True)
-        }
-        for number, of_cell in self.counting_cells.items():
-            selected[self.cells[number]][self.query_in_cell[of_cell & inside]] = True
-        return selected
+    def distinct_trainings(self, row: int) -> Trainings:
+        """Returns the trainings of a row in the only cell, on the queries of `distinct`."""
+        (trainings,) = self.trainings[row]
+        if self.distinct is self.sample:
+            return trainings
+        sample = replace(self.sample, values=trainings.values)
+        return replace(trainings, values=clustered(sample, self.query_keys).values)
 
     @cached_property
     def counting_cells(self) -> dict[int, NDArray[np.bool_]]:
@@ -1010,8 +979,14 @@ def arrange(
     return counted, paired, [Note(ON_DATA, "missing runs", f"Runs are missing {which}: {consequence}.")]
 
 
-def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | None:
-    """Returns the values of the rows query by query, over all cells; None if no query counts."""
+def pair_queries(
+    rows: Sequence[EvaluatedRow], metric: str, inside: NDArray[np.bool_] | None = None
+) -> PairedQueries | None:
+    """Returns the values of the rows query by query, over all cells; None if no query counts.
+
+    Args:
+        inside: (Q,), which of the queries that count are in a group; None for all of them.
+    """
     firsts = [items[0] for items in rows[0].cells.values()] if rows else []
     numbers: list[NDArray[np.int64]] = []
     weights: list[PerQuery] = []
@@ -1020,6 +995,8 @@ def pair_queries(rows: Sequence[EvaluatedRow], metric: str) -> PairedQueries | N
         weighting = first.evaluation.weightings[metric]
         of_cell = [_trainings(row, first.cell, metric) for row in rows]
         counts = ~np.isnan(np.concatenate([training.values for training in of_cell])).any(axis=0)
+        if inside is not None:
+            counts[counts], inside = np.split(inside, [counts.sum()])
         numbers.append(np.flatnonzero(counts))
         weights.append(weighting.weights[counts])
         trainings.append(

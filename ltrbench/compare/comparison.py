@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ltrbench.compare.attributes import group_of_queries
 from ltrbench.compare.cells import (
     BEST,
     ON_CLAIMS,
@@ -32,7 +31,6 @@ from ltrbench.compare.cells import (
     Trainings,
     arrange,
     cell_of,
-    clustered,
     evaluate_rows,
     fold_of,
     group_by_data_set,
@@ -53,10 +51,10 @@ from ltrbench.compare.fairness import (
     values_on_validation,
     warnings,
 )
+from ltrbench.compare.groups import group_of_queries
 from ltrbench.compare.planning import Power, SweepState, power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
-from ltrbench.measure import Latency
 from ltrbench.metrics import parse_metric
 from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
 from ltrbench.shapes import PerQuery
@@ -120,7 +118,7 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
         scope, inference = queries.scope_of_folds, _infer_over_folds(queries, a, b)
     # Models with different training sets allow no claim about training on either of them.
     elif len(queries.cells) == 1 and queries.cells[0].train is not None:
-        of_a, of_b = (of_distinct_queries(queries, row) for row in (a, b))
+        of_a, of_b = (queries.distinct_trainings(row) for row in (a, b))
         scope, inference = _on_one_split(of_a, of_b, queries.distinct.weights)
     tuned = [row for row in (a, b) if is_tuned(queries, row)]
     tuned_again = bool(tuned) and all(is_tuned_again(queries, row) for row in tuned)
@@ -129,15 +127,6 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     if all(imported):
         return MODELS, inference
     return with_imported(scope) if any(imported) and scope != MODELS else scope, inference
-
-
-def of_distinct_queries(queries: PairedQueries, row: int) -> Trainings:
-    """Returns the trainings of a row in the only cell, on the queries of `queries.distinct`."""
-    (trainings,) = queries.trainings[row]
-    if queries.distinct is queries.sample:
-        return trainings
-    sample = replace(queries.sample, values=trainings.values)
-    return replace(trainings, values=clustered(sample, queries.query_keys).values)
 
 
 def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, Inference | None]:
@@ -454,7 +443,6 @@ class Comparison:
         best: Label of the paired row with the highest mean; None with fewer than two paired rows.
         rows: In the order of the runs.
         pairs: All pairs, each earlier row minus each later row, with claims over all pairs.
-        latencies: Label -> time of scoring one list, if a guard names it; `decision.with_latencies` sets it.
         declared: Metric -> pairs of the family, for each further metric that carries claims.
         sweeps: What the plans of the sweeps of the runs say; `ltrbench.sweep.ledger` sets it.
         queries: The paired queries; None if no rows can be paired.
@@ -472,7 +460,6 @@ class Comparison:
     queries: PairedQueries | None
     note_entries: tuple[Note, ...]
     published: Published | None = None
-    latencies: Mapping[str, Latency] = field(default_factory=dict)
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
     sweeps: SweepState = field(default_factory=SweepState)
 
@@ -605,24 +592,12 @@ def _compare_on(
 ) -> Comparison:
     reported = (name for run in table.runs for name in reported_metrics(run))
     claimed = [name for name in settings.claimed_metrics if name is not None]
-    evaluated = dict.fromkeys(map(settings.metric_of, claimed))
+    evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
     others = [name for name in dict.fromkeys(reported) if name not in evaluated]
     cell_of_run = test_cell_of if settings.allow_mismatch else cell_of
     rows = evaluate_rows(table.rows, [*evaluated], others, settings.convention, cell_of_run)
     counted, paired_rows, missing = arrange(rows, settings.selected)
-    for guard in settings.guards:
-        if guard.group:
-            of_metric = pair_queries(paired_rows, guard.metric)
-            convention = settings.convention.of(parse_metric(guard.metric)[0])
-            inside = {}
-            if of_metric is not None:
-                group = group_of_queries(of_metric, guard.group, convention, settings.attributes)
-                inside = of_metric.in_cells(group)
-            counted, paired_rows = (
-                [row.in_group(guard.metric, guard.name, inside) for row in rows]
-                for rows in (counted, paired_rows)
-            )
-    paired = {name: pair_queries(paired_rows, name) for name in claimed}
+    paired = {name: pair_in_group(paired_rows, name, settings) for name in claimed}
     queries = paired[metric]
     # The row with the highest mean, the first one in case of ties.
     best = None
@@ -660,6 +635,16 @@ def _compare_on(
     )
 
 
+def pair_in_group(rows: Sequence[EvaluatedRow], claimed: str, settings: Settings) -> PairedQueries | None:
+    """Returns the paired queries of a claimed metric, in the group of its guard; None if no query counts."""
+    guard = settings.guard_of(claimed)
+    queries = pair_queries(rows, guard.metric)
+    if queries is None or not guard.group:
+        return queries
+    convention = settings.convention.of(parse_metric(guard.metric)[0])
+    return pair_queries(rows, guard.metric, group_of_queries(queries, guard.group, convention))
+
+
 def with_level(
     comparison: Comparison, withheld: Mapping[str, str], level: float, notes: Sequence[Note] = ()
 ) -> Comparison:
@@ -679,7 +664,9 @@ def with_level(
     paired = [row for row in comparison.rows if queries is not None and row.label in queries.labels]
     pairs = again(comparison.pairs, queries)
     rows = _rows(comparison.rows, queries, pairs, comparison.baseline, settings)
-    declared = {name: again(of, pair_queries(paired, name)) for name, of in comparison.declared.items()}
+    declared = {
+        name: again(of, pair_in_group(paired, name, settings)) for name, of in comparison.declared.items()
+    }
     comparison = replace(comparison, settings=settings, note_entries=(*notes, *comparison.note_entries))
     return replace(comparison, rows=tuple(rows), pairs=pairs, declared=declared)
 

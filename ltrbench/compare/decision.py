@@ -7,35 +7,28 @@ pairs, lies above the limit. A cost is a measured number, without an interval.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ltrbench.compare.cells import pair_queries
+from ltrbench.compare.cells import EvaluatedRow
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.guards import LATENCY, MEMORY, Guard
-from ltrbench.compare.planning import to_decide
+from ltrbench.compare.guards import COSTS, LATENCY, Guard
+from ltrbench.compare.planning import needs_of, power_of
 from ltrbench.data import Splits
-from ltrbench.data.features import read_rows
-from ltrbench.errors import ResultError
-from ltrbench.measure import Latency, latency_of
+from ltrbench.measure import latency_of
 from ltrbench.metrics import bounds_of
-from ltrbench.metrics.evaluation import parse_metric
+from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.runs.record import Run, load
-from ltrbench.statistics import BETTER
-from ltrbench.statistics.claims import UNDECIDED
+from ltrbench.runs.record import Run, class_and_folder_of_model
+from ltrbench.statistics.claims import BETTER, UNDECIDED
 from ltrbench.tables import listed
 
-if TYPE_CHECKING:
-    from ltrbench.compare.cells import EvaluatedRow
-
-SHIP, KEEP = "ship", "keep"
-HOLDS, FAILS = "holds", "fails"
+SHIP, KEEP, HOLDS, FAILS = "ship", "keep", "holds", "fails"
 MOST_LISTS = 50
-"""Maximum number of lists of the test set whose scoring is timed."""
+"""Number of lists of the test set whose scoring is timed, the first ones."""
 
 
 @dataclass(frozen=True)
@@ -44,185 +37,125 @@ class Condition:
 
     Attributes:
         name: The primary metric, the metric of a guard with its group, or a cost.
-        limit: Lowest difference, or highest cost in ms or MB.
-        value: Difference to the baseline, or cost.
-        interval: Simultaneous interval of the difference; None for a cost, and if not available.
         state: "holds", "fails" or "undecided".
         words: The state in words.
-        needs: What detects the present distance to the limit with 80 % power; empty if decided or not known.
+        values: Difference to the baseline, and the ends of its interval; or the cost. Empty if not available.
+        needs: What decides the present difference with 80 % power; empty if it is decided or not known.
     """
 
     name: str
-    limit: float
-    value: float | None
-    interval: tuple[float, float] | None
     state: str
     words: str
+    values: tuple[float, ...] = ()
     needs: str = ""
 
 
 @dataclass(frozen=True)
-class Decision:
-    """Whether a model replaces the baseline.
+class Recommendation:
+    """The models to take.
 
     Attributes:
-        verdict: "ship", "keep" or "undecided".
-        model: Label of the model to ship; None if the baseline is kept.
-        sentence: The decision with its reasons.
-        conditions: Label of each considered model -> its conditions, that of the primary metric first.
+        models: Labels of the recommended rows, the highest mean first; empty if none is recommended.
+        headline: Which models to take and why, or that nothing is decided, in one or two sentences.
+        remarks: Costs of the models that no claim excludes, and why other models are not considered.
+        certainty: Confidence, number of queries and trainings, and scope; empty if there are no claims.
+        verdict: With guards "ship", "keep" (the baseline) or "undecided"; otherwise empty.
+        conditions: With guards, label of each considered model -> its conditions, the primary metric first.
     """
 
-    verdict: str
-    model: str | None
-    sentence: str
-    conditions: Mapping[str, Sequence[Condition]]
+    models: tuple[str, ...]
+    headline: str
+    remarks: tuple[str, ...] = ()
+    certainty: str = ""
+    verdict: str = ""
+    conditions: Mapping[str, Sequence[Condition]] = field(default_factory=dict)
 
 
-def decide(comparison: Comparison, considered: Sequence[str]) -> Decision:
+def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
     """Returns the decision by the guards of the comparison.
 
     Args:
         considered: Labels of the rows that may be chosen, the highest mean first.
     """
-    base, guards = comparison.baseline, comparison.settings.guards
-    rows = [comparison.row(label) for label in considered if label != base]
-    conditions = {
-        row.label: [
-            _of_metric(comparison, row, comparison.metric, None),
-            *((_cost if guard.is_cost else _not_lower)(comparison, row, guard) for guard in guards),
-        ]
-        for row in rows
-        if row.model not in YARDSTICKS
-    }
-    worst = {label: _worst({each.state for each in of_row}) for label, of_row in conditions.items()}
+    base, guards, order = comparison.baseline, comparison.settings.guards, (FAILS, UNDECIDED, HOLDS)
+    labels = [each for each in considered if comparison.row(each).model not in YARDSTICKS and each != base]
+    conditions = {each: [_condition(comparison, each, guard) for guard in (None, *guards)] for each in labels}
+    states = {label: min((each.state for each in conditions[label]), key=order.index) for label in labels}
     reasons = {
-        label: listed([each.words for each in of_row if each.state == worst[label]])
-        for label, of_row in conditions.items()
+        label: f"{label}: {listed([each.words for each in conditions[label] if each.state == state])}"
+        for label, state in states.items()
     }
-    percent = ""
-    if conditions and _is_relative(comparison, comparison.metric):
-        percent = f" Percentages are of {base}'s mean, {comparison.row(base).metrics[comparison.metric]:.4g}."
-    passing, undecided = ([label for label in worst if worst[label] == state] for state in (HOLDS, UNDECIDED))
-    if passing:
-        first, *others = passing
-        also = f" {listed(others)} may replace {base}, too." if others else ""
-        return Decision(SHIP, first, f"Ship {first}: {reasons[first]}.{percent}{also}", conditions)
-    start = f"Undecided, keep {base} for now" if undecided else f"Keep {base}"
-    of_models = "; ".join(f"{label}: {words}" for label, words in reasons.items())
-    sentence = f"{start}: {of_models or 'no other model can be chosen'}.{percent}"
-    for label in undecided[:1]:
-        needs = [f"{each.name} by {each.needs}" for each in conditions[label] if each.needs]
-        if needs:
-            sentence += f" If {label} differs as measured, 80 % power to decide: {listed(needs)}."
-    return Decision(UNDECIDED if undecided else KEEP, None, sentence, conditions)
+    for label in labels:
+        if states[label] == HOLDS:
+            return Recommendation((label,), f"Ship {reasons[label]}.", verdict=SHIP, conditions=conditions)
+    verdict = UNDECIDED if UNDECIDED in states.values() else KEEP
+    headline = f"{'Keep' if verdict == KEEP else 'Undecided, keep'} {base}. {'; '.join(reasons.values())}."
+    first = next((label for label in labels if states[label] == UNDECIDED), base)
+    needs = [f"{each.name}: {each.needs}" for each in conditions.get(first, ()) if each.needs]
+    if needs:
+        headline += f" If {first} differs as measured, 80 % power to decide needs {'; '.join(needs)}."
+    return Recommendation((), headline, verdict=verdict, conditions=conditions)
 
 
-def _worst(states: Collection[str]) -> str:
-    return next(state for state in (FAILS, UNDECIDED, HOLDS) if state in states)
-
-
-def _not_lower(comparison: Comparison, row: ModelRow, guard: Guard) -> Condition:
-    return _of_metric(comparison, row, guard.name, guard.limit)
-
-
-def _of_metric(comparison: Comparison, row: ModelRow, name: str, limit: float | None) -> Condition:
-    """Returns the condition that a metric is higher, without a limit, or not lower by more than the limit."""
-    pair, what = comparison.claim(row.label, name), _in_words(comparison, name)
-    at_least = limit or 0.0
+def _condition(comparison: Comparison, label: str, guard: Guard | None) -> Condition:
+    """Returns the condition of a guard; without one, that of the primary metric."""
+    if guard is not None and guard.metric in COSTS:
+        return _cost(comparison, comparison.row(label), guard)
+    name, limit = (comparison.metric, 0.0) if guard is None else (guard.name, guard.limit)
+    pair = comparison.claim(label, name)
     if pair is None or pair.interval is None or pair.difference is None:
-        reason = "no query of the group counts" if pair is None else pair.reason
-        return Condition(name, at_least, None, None, UNDECIDED, f"{what} has no interval ({reason})")
-    low, high = pair.interval.low, pair.interval.high
-    change = _change(comparison, name, pair.difference, low, high)
-    if limit is None:
+        return Condition(name, UNDECIDED, f"{name} has no interval")
+    values = _, low, high = pair.difference, pair.interval.low, pair.interval.high
+    change = _change(comparison, name, values)
+    if guard is None:
         state = {BETTER: HOLDS, UNDECIDED: UNDECIDED}.get(pair.claim, FAILS)
         verb = {HOLDS: "is higher by", FAILS: "is not higher:", UNDECIDED: "is undecided:"}[state]
-        words = f"{what} {verb} {change.removeprefix('+') if state == HOLDS else change}"
     else:
         state = HOLDS if low >= limit else FAILS if high < limit else UNDECIDED
-        by = f" by more than {-limit:g}" if limit else ""
-        words = f"{what} {'may be' if state == UNDECIDED else 'is'} lower{by}: {change}"
-        words = f"{what} is not lower{by}" if state == HOLDS else words
-    needs = ""
-    if state == UNDECIDED:
-        paired = [each for each in comparison.rows if each.interval is not None]
-        queries = comparison.queries if name == comparison.metric else pair_queries(paired, name)
-        needs = "" if queries is None else to_decide(queries, pair, pair.difference - at_least)
-    return Condition(name, at_least, pair.difference, (low, high), state, words, needs)
+        verb = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}[state]
+        verb += f" lower by more than {-limit:g}:"
+    what = re.sub(r"^value@(\d+):([^:]+)", r"\2 in the first \1", name)
+    condition, planned = Condition(name, state, f"{what} {verb} {change}", values), pair.power.planned
+    if comparison.queries is None or planned is None or state != UNDECIDED:
+        return condition
+    wanted = replace(comparison.settings, detect=abs(pair.difference - limit))
+    power = power_of(comparison.queries, replace(pair, claim=UNDECIDED), wanted, planned.present_level)
+    return replace(condition, needs=needs_of(power))
 
 
-def _in_words(comparison: Comparison, name: str) -> str:
-    metric = comparison.settings.metric_of(name)
-    word, k = parse_metric(metric)
-    what = f"{word.removeprefix('value:')} in the first {k}" if word.startswith("value:") and k else metric
-    return f"{what} in {name.removeprefix(f'{metric}:')}" if name != metric else what
-
-
-def _is_relative(comparison: Comparison, name: str) -> bool:
-    """Returns whether differences are shown in per cent of the baseline: of metrics without known bounds."""
-    mean = comparison.row(comparison.baseline).metrics[name]
-    return bounds_of(comparison.settings.metric_of(name)) is None and mean is not None and mean > 0
-
-
-def _change(comparison: Comparison, name: str, *numbers: float) -> str:
-    """Returns a difference with its interval, such as "+1.2 % [+0.4, +2.0]" or "+0.01 [+0.00, +0.02]"."""
-    form, unit = ".4f", ""
-    if _is_relative(comparison, name):
-        mean = comparison.row(comparison.baseline).metrics[name] or 1.0
-        form, unit, numbers = ".1f", " %", tuple(100 * number / mean for number in numbers)
-    middle, low, high = (f"{number:+{form}}" for number in numbers)
-    return f"{middle}{unit} [{low}, {high}]"
+def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:
+    """Returns a difference with its interval; of a primary metric without bounds in per cent of the baseline,
+    such as "1.2 % [+0.4, +2.0] of native's 20.1"."""
+    mean = comparison.row(comparison.baseline).metrics.get(name) or 0.0
+    if name != comparison.metric or bounds_of(name) is not None or mean <= 0:
+        return "{:.4f} [{:+.4f}, {:+.4f}]".format(*values)
+    percent = "{:.1f} % [{:+.1f}, {:+.1f}]".format(*(100 * value / mean for value in values))
+    return f"{percent} of {comparison.baseline}'s {mean:.4g}"
 
 
 def _cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Condition:
-    latency = comparison.latencies.get(row.label)
+    value, unit = row.peak_memory_mb, "MB of memory in the fit"
     if guard.metric == LATENCY:
-        value = None if latency is None else latency.median_ms
-        unit, what = "ms", "" if latency is None else f"a list (99 %: {latency.p99_ms:.2g} ms)"
-    elif guard.metric == MEMORY:
-        value, unit, what = row.peak_memory_mb, "MB", "of memory in the fit"
-    else:
-        value, unit, what = row.model_mb, "MB", "on disk"
+        value, unit = comparison.settings.latency and comparison.settings.latency(row), "ms a list"
     if value is None:
-        return Condition(guard.metric, guard.limit, None, None, UNDECIDED, f"{guard.metric} is not known")
-    state = HOLDS if value <= guard.limit else FAILS
-    words = f"{value:.3g} {unit} {what}{f', above {guard.limit:g} {unit}' if state == FAILS else ''}"
-    return Condition(guard.metric, guard.limit, value, None, state, words)
+        return Condition(guard.metric, UNDECIDED, f"{guard.metric} is not known")
+    above = f", above {guard.limit:g}" if value > guard.limit else ""
+    return Condition(guard.metric, FAILS if above else HOLDS, f"{value:.3g} {unit}{above}", (value,))
 
 
-def with_latencies(comparison: Comparison, load_splits: Callable[[Run], Splits]) -> Comparison:
-    """Measures the latency of each model that may replace the baseline, if a guard names it.
-
-    The saved model scores lists of the test set on one thread. Of the trainings of a row, the one with the
-    most trees is timed.
+def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> float:
+    """Returns the median time to score one list of the test set on one thread, in ms, with the saved model of
+    the run that has the most trees.
 
     Args:
         load_splits: Loads the data of a run.
 
     Raises:
-        ResultError: A guard names a cost, but a row has scores without a model.
+        ResultError: The row has scores without a model.
     """
-    costs = [guard.metric for guard in comparison.settings.guards if guard.is_cost]
-    rows = [
-        row for row in comparison.rows if row.label != comparison.baseline and row.model not in YARDSTICKS
-    ]
-    for row in rows if costs else ():
-        if any(run.held is not None for run in row.runs):
-            raise ResultError(
-                f"--guard {costs[0]}: {row.label} has scores without a model ({row.runs[0].path}); leave "
-                "out the guard or these scores, or name them as the --baseline."
-            )
-    if LATENCY not in costs:
-        return comparison
-    latencies = {row.label: latency_of_row(row, load_splits) for row in rows}
-    return replace(comparison, latencies=latencies)
-
-
-def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> Latency:
     run = max(row.runs, key=lambda run: run.result.best_iteration or 0)
-    model, test = load(run.path), load_splits(run).test
-    model.ranker.num_threads = 1
-    step = max(test.num_queries // MOST_LISTS, 1)
-    ends = list(zip(test.query_start[:-1:step].tolist(), test.query_start[1::step].tolist(), strict=True))
-    lists = [np.array(read_rows(test.features, start, end)) for start, end in ends[:MOST_LISTS]]
-    return latency_of(model.predict, lists)
+    ranker = load_ranker(*class_and_folder_of_model(run))
+    ranker.num_threads = 1
+    test = load_splits(run).test
+    ends = test.query_start[: MOST_LISTS + 1]
+    return latency_of(ranker.predict, np.split(np.array(test.features[: ends[-1]]), ends[1:-1]))[0]

@@ -32,7 +32,8 @@ from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
-from ltrbench.metrics.evaluation import is_metric, is_plugin_version, parse_metric
+from ltrbench.metrics.evaluation import is_plugin_version
+from ltrbench.metrics.functions import is_metric, parse_metric
 from ltrbench.models.files import is_model_file, read_model_file
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances

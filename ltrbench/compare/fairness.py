@@ -105,19 +105,17 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
     ]
 
 
-def _about_convention(
-    convention: Convention, evaluated: Sequence[EvaluatedRun], metric: str
-) -> Iterator[Note]:
+def _about_convention(convention: Convention, items: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
     fields = convention.describe()
     ties = f"ties: {fields['ties'].replace('_', ' ')}"
     ties = "ties count with their expected value" if fields["ties"] == "expected" else ties
     sentence = f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
     yield Note(ON_CONVENTIONS, "convention", sentence)
-    share = fmean(item.evaluation.share_without_relevant for item in evaluated)
+    share = fmean(item.evaluation.share_without_relevant for item in items)
     value = convention.no_relevant.value
     counted = "are skipped" if value == "skip" else f"count {value}"
     # Metrics of a column, and of plug-ins, may have a value without a relevant document.
-    if value == "skip" and not any(item.evaluation.skipped[metric] for item in evaluated):
+    if value == "skip" and not any(item.evaluation.skipped[metric] for item in items):
         counted = f"count in {metric}"
     sentence = "Every test query has a relevant document."
     if share > 0:

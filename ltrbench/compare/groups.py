@@ -2,21 +2,24 @@
 
 Slices: means and differences by kinds of queries, and one test per attribute whether differences vary.
 
-A slice has one value, or one range of values, of an attribute of queries (`attributes.py`).
+A slice has one value, or one range of values, of an attribute of queries. `ATTRIBUTES` has the attributes of
+every data set, one function each, from judgments to one value per query. Kept columns and categorical
+features are attributes, too. Other attributes come from a table of the user with one row per query.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING
+from pathlib import Path
+from statistics import mode
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.attributes import Given, groups_by
 from ltrbench.compare.cells import (
     BEST,
     EvaluatedRow,
@@ -29,10 +32,9 @@ from ltrbench.compare.cells import (
     newest_runs,
     pair_queries,
 )
-from ltrbench.compare.comparison import of_distinct_queries
 from ltrbench.compare.derived import default_metric
-from ltrbench.errors import ResultError
-from ltrbench.metrics import parse_metric
+from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require_choice
+from ltrbench.metrics import Convention, parse_metric
 from ltrbench.runs.record import Run
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, Group, equal_means, friedman, holm
@@ -41,6 +43,69 @@ from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, agains
 
 if TYPE_CHECKING:
     from ltrbench.compare.comparison import Comparison
+    from ltrbench.data import Judgments
+
+QUERY_ID = "query_id"
+"""Column with the query id in a table of attributes."""
+
+_MOST_VALUES = 6  # attributes with at most this number of values have one slice per value
+_MOST_TEXTS, _OTHERS = 12, "others"
+_NUM_RANGES = 4  # attributes with more values are split at the quartiles
+
+
+def query_size(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """Returns the number of documents of each query, (Q,)."""
+    del convention
+    return judgments.query_sizes.astype(np.float64)
+
+
+def num_relevant(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """Returns the number of documents with a label at or above the relevance threshold, (Q,)."""
+    relevant = judgments.labels >= convention.relevance_threshold
+    return np.add.reduceat(relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64))
+
+
+def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
+    """Returns the entropy of the labels of each query in bits, (Q,).
+
+    H = -sum_l p_l log2 p_l, with p_l the share of the documents with label l (Shannon, 1948). It is 0 if all
+    labels are equal, so that every ranking is equally good.
+    """
+    del convention
+    starts, sizes = judgments.query_start[:-1].astype(np.int64), judgments.query_sizes
+    entropy = np.zeros(judgments.num_queries)
+    for label in np.unique(judgments.labels):
+        share = np.add.reduceat((judgments.labels == label).astype(np.float64), starts) / sizes
+        entropy -= share * np.log2(share, where=share > 0, out=np.zeros_like(share))
+    return entropy
+
+
+ATTRIBUTES: dict[str, Callable[[Judgments, Convention], NDArray[np.float64]]] = {
+    "query_size": query_size,
+    "num_relevant": num_relevant,
+    "label_entropy": label_entropy,
+}
+
+
+def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
+    """Returns one value of a column for each query, (Q,).
+
+    Numbers are means over the documents that have one. Texts, and numbers that a query lacks, are the most
+    frequent value of these documents, of several the first; "missing" if no document has one.
+    """
+    values, starts = judgments.column(name), judgments.query_start[:-1]
+    if values.dtype.kind == "f":
+        known = ~np.isnan(values)
+        counts = np.add.reduceat(known.astype(np.float64), starts)
+        if counts.all():
+            return np.asarray(np.add.reduceat(np.where(known, values, 0), starts) / counts)
+        values = np.where(known, values.astype(str), "")
+    split = np.split(values, starts[1:])
+    return np.array([mode([*filter(None, of_query.tolist())] or ["missing"]) for of_query in split])
+
+
+Given = Mapping[str, Mapping[str, str]]
+"""Attribute -> query id -> value as text."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +160,32 @@ class Interaction:
     note: str
 
 
+def read_attributes(path: Path) -> Given:
+    """Reads a CSV table with the column query_id and one column per attribute.
+
+    Raises:
+        DataError: The file cannot be read, lacks the column, or has a query twice.
+    """
+    import pandas as pd  # half a second to import
+
+    try:
+        table = pd.read_csv(path, dtype=str, keep_default_na=False).fillna("")
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path} cannot be read as a CSV table ({error}).") from None
+    names = [name for name in table.columns if name != QUERY_ID]
+    if QUERY_ID not in table.columns or not names:
+        raise DataError(
+            f"{path}:1: the columns are {', '.join(table.columns)}; give {QUERY_ID} and at least one "
+            "attribute."
+        )
+    ids = table[QUERY_ID].tolist()
+    repeated = table[QUERY_ID].duplicated().to_numpy()
+    if repeated.any():
+        row = int(repeated.argmax())
+        raise DataError(f"{path}:{row + 2}: query '{ids[row]}' is repeated; keep one line per query.")
+    return {name: dict(zip(ids, table[name], strict=True)) for name in names}
+
+
 def slices(comparison: Comparison, names: Sequence[str], given: Given | None = None) -> list[Slice]:
     """Returns the slices by each attribute; empty if nothing can be paired.
 
@@ -111,9 +202,119 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
         return sliced
     convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
     for name in names:
-        kinds = groups_by(queries, name, convention, given or {})
+        kinds = _kinds(_values(queries, name, convention, given or {}))
         sliced += [_slice(comparison, queries, name, kind, inside) for kind, inside in kinds]
     return sliced
+
+
+TRAFFIC = ("head", "torso", "tail")
+"""The queries with the first, the second and the last third of the sum of weights, by descending weight."""
+
+
+def group_of_queries(queries: PairedQueries, group: str, convention: Convention) -> NDArray[np.bool_]:
+    """Returns which queries are in a group, (Q,), at least one.
+
+    Args:
+        group: "head", "torso" or "tail", or attribute=value, with the values that `--slice` shows.
+
+    Raises:
+        ConfigError: There is no such group.
+    """
+    name, equals, value = group.partition("=")
+    if equals:
+        kinds = dict(_kinds(_values(queries, name, convention, {})))
+        require_choice(f"the group of queries by {name}", value, kinds)
+        return kinds[value]
+    known = [(item.query_weights, item.num_queries) for item in queries.judgments]
+    weights = queries.of_query([np.ones(count) if each is None else each for each, count in known])
+    _, place = np.unique(-weights, return_inverse=True)
+    shares = np.bincount(place, weights) / weights.sum()
+    # Queries of equal weight are in one part, that of the middle of their shares.
+    parts = np.array(TRAFFIC)[(3 * (shares.cumsum() - shares / 2)).astype(np.int64)[place]]
+    if group not in parts:
+        raise ConfigError(
+            f"no query is in the group '{group}'{did_you_mean(group, TRAFFIC)} Name ATTRIBUTE=VALUE, or "
+            "head, torso or tail of queries with different weights (column `weight`: number of uses)."
+        )
+    return np.asarray(parts == group)
+
+
+def _values(queries: PairedQueries, name: str, convention: Convention, given: Given) -> NDArray[Any]:
+    """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
+    known = [*ATTRIBUTES, *given, *queries.judgments[0].columns]
+    if name not in known:
+        raise ConfigError(
+            f"queries have no attribute '{name}'{did_you_mean(name, known)} Known attributes: "
+            f"{', '.join(known)}; add others as a CSV table with --attributes FILE, or train with the "
+            f"column of a table in data.keep."
+        )
+    if name in ATTRIBUTES and name not in given:
+        return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
+    if name not in given:
+        return queries.of_query([column_of_queries(judgments, name) for judgments in queries.judgments])
+    ids = queries.of_query([judgments.query_ids for judgments in queries.judgments]).tolist()
+    missing = [query_id for query_id in ids if query_id not in given[name]]
+    if missing:
+        raise DataError(
+            f"{len(missing)} of {len(ids)} test queries have no {name}, such as query '{missing[0]}'; add "
+            "one line for each query."
+        )
+    texts = [given[name][query_id] for query_id in ids]
+    try:
+        numbers = np.array([float(text) for text in texts])
+    except ValueError:
+        return np.array(texts)
+    return numbers if np.isfinite(numbers).all() else np.array(texts)
+
+
+def _kinds(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
+    """Returns name and queries of each slice: one value, or one range of values of numbers."""
+    is_text = values.dtype.kind == "U"
+    if is_text:
+        values = _with_others(values)
+    ends = np.unique(values)
+    if not is_text and len(ends) > _MOST_VALUES:
+        # Each range ends at a value that occurs, so that its name is exact.
+        ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
+    kind = np.searchsorted(ends, values)
+    limits = np.array([np.sort(values[kind == number])[[0, -1]] for number in range(len(ends))])
+    names = _names(np.unique(limits))
+    return [
+        (" to ".join(dict.fromkeys((names[low], names[high]))), kind == number)
+        for number, (low, high) in enumerate(limits.tolist())
+    ]
+
+
+def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
+    """Returns the texts with the rarest ones replaced by "others"."""
+    distinct, counts = np.unique(texts, return_counts=True)
+    if len(distinct) <= _MOST_TEXTS:
+        return texts
+    kept = distinct[np.argsort(-counts, kind="stable")[: _MOST_TEXTS - 1]]
+    return np.where(np.isin(texts, kept), texts, _OTHERS)
+
+
+def _names(distinct: NDArray[Any]) -> dict[Any, str]:
+    """Returns value -> text: integers in full, others with at least three significant digits and as many as
+    distinguish the values.
+
+    >>> _names(np.array([0.0, 0.8112781244591328, 12345.0]))
+    {0.0: '0', 0.8112781244591328: '0.811', 12345.0: '12345'}
+    >>> _names(np.array([0.8112, 0.8114]))
+    {0.8112: '0.8112', 0.8114: '0.8114'}
+    """
+    values = distinct.tolist()
+    for digits in range(3, 18):  # 17 digits distinguish any two floats
+        names = [_name(value, digits) for value in values]
+        if len(set(names)) == len(values):
+            break
+    return dict(zip(values, names, strict=True))
+
+
+def _name(value: Any, digits: int) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return f"{value:.0f}" if value.is_integer() else f"{value:.{digits}g}"
 
 
 def _slice(
@@ -332,7 +533,7 @@ def _halved(
     trainings = queries.trainings[0]
     sample = queries.sample
     if len(queries.cells) == 1:
-        sample, trainings = queries.distinct, (of_distinct_queries(queries, 0),)
+        sample, trainings = queries.distinct, (queries.distinct_trainings(0),)
     return against_itself(
         np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
         sample,

@@ -153,7 +153,7 @@ def power_of(queries: PairedQueries, pair: Pair, settings: Settings, level: floa
     Raises:
         ConfigError: `settings.detect` is larger than the metric can differ.
     """
-    low, high = bounds_of(settings.metric_of(pair.metric)) or (-math.inf, math.inf)
+    low, high = bounds_of(settings.guard_of(pair.metric).metric) or (-math.inf, math.inf)
     require(f"detect (in {pair.metric})", settings.detect, at_most=high - low)
     rows = [queries.labels.index(label) for label in (pair.a, pair.b)]
     trainings = [of_cell for row in rows for of_cell in queries.trainings[row]]
@@ -217,17 +217,13 @@ def queries_needed(planned: PlannedPair, detect: float) -> Need:
     return Need(QUERIES, design.num_queries, low, number(design.at_limit()), note)
 
 
-def to_decide(queries: PairedQueries, pair: Pair, distance: float) -> str:
-    """Returns what detects a distance of a pair with 80 % power: queries, or trainings with their time; empty
-    if it is not known."""
-    planned = pair.power.planned
-    if planned is None or not distance:
-        return ""
-    study = {} if pair.inference is None else _cheapest(queries, [planned], abs(distance)).numbers
-    time = f" ({about(_seconds(queries, study))})" if study else ""
-    trainings = f"{' x '.join(f'{number} {kind}' for kind, number in study.items())}{time}"
-    queries_alone = queries_needed(planned, abs(distance))
-    return " or ".join(filter(None, ["" if queries_alone.note else str(queries_alone), trainings]))
+def needs_of(power: Power) -> str:
+    """Returns what detects the named difference, such as "4 to 9 repeats x 3 seeds or 2,300 queries"."""
+    if power.is_enough:
+        return "no more data"
+    queries, *study = power.needs
+    numbers = [" x ".join(map(str, study)), "" if queries.note else str(queries)]
+    return f"{' or '.join(filter(None, numbers))}{f' ({queries.note})' * bool(queries.note)}"
 
 
 class _Study(NamedTuple):

@@ -37,11 +37,10 @@ from ltrbench.compare.advice import (
     recommend,
     verdict,
 )
-from ltrbench.compare.attributes import ATTRIBUTES
 from ltrbench.compare.cells import Note
 from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.groups import Slice, slices
+from ltrbench.compare.groups import ATTRIBUTES, Slice, slices
 from ltrbench.compare.leaderboard import MAIN_COLUMNS, columns_of_tables, leaderboard
 from ltrbench.compare.planning import next_step
 from ltrbench.compare.run_sections import grouped_notes

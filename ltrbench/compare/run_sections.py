@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
-from ltrbench.compare.attributes import ATTRIBUTES
 from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, cell_of, describe_cells, flatten
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
-from ltrbench.compare.groups import Slice
+from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.published import Figure, as_table, catalogue, under

@@ -16,11 +16,10 @@ from ltrbench.metrics.evaluation import (
     has_relevant_document,
     left_out_judgments,
     load_plugins,
-    parse_metric,
     rope_of,
     warm_up_metrics,
 )
-from ltrbench.metrics.functions import Ranking, first_k, metric, rank
+from ltrbench.metrics.functions import Ranking, first_k, metric, parse_metric, rank
 
 __all__ = [
     "DEFAULT",

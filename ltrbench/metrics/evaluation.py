@@ -33,15 +33,13 @@ from ltrbench.metrics.conventions import (
     exponential_gain,
 )
 from ltrbench.metrics.functions import (
-    ALIASES,
     BUILT_IN,
-    LONGEST,
     METRICS,
-    OF_COLUMNS,
     Metric,
     Ranking,
     full_name,
     metric_of,
+    parse_metric,
     rank,
 )
 from ltrbench.shapes import PerQuery, Scores
@@ -254,59 +252,6 @@ def rope_of(name: str) -> float:
     return metric_of(parse_metric(name)[0]).rope
 
 
-def parse_metric(name: str) -> tuple[str, int | None]:
-    """Returns metric and cutoff of a name: `ndcg@10` -> ("ndcg", 10); `map` -> ("map", None). The metric of a
-    kept column ends with the column.
-
-    Raises:
-        ConfigError: If the metric is unknown, the cutoff is not a positive whole number, the metric takes
-            no cutoff, or the column is missing or too many.
-
-    >>> parse_metric("ndcg@10"), parse_metric("ap"), parse_metric("value@5:revenue")
-    (('ndcg', 10), ('map', None), ('value:revenue', 5))
-    """
-    (word, at, cutoff), column = _parts(name)
-    metric = ALIASES.get(word, word)
-    of_kind, of_other_kind = (OF_COLUMNS, METRICS) if column else (METRICS, OF_COLUMNS)
-    if metric not in of_kind and metric in of_other_kind:
-        needs = f"takes no column; {', '.join(OF_COLUMNS)} do" if column else "needs a column of data.keep"
-        raise ConfigError(f"metric '{name}' {needs}, as in value@10:revenue.")
-    if metric not in of_kind:
-        known = sorted([*METRICS, *ALIASES, *OF_COLUMNS])
-        raise ConfigError(
-            f"unknown metric '{name}'{did_you_mean(word, known)} Metrics: {', '.join(known)}; most take a "
-            "cutoff, as in ndcg@10. To use your own metric, name its module: plugins=[MODULE] in a run, "
-            "--plugin MODULE in a verb, import MODULE in Python."
-        )
-    metric += f":{column}" if column else ""
-    if not at:
-        return metric, None
-    if no_cutoff := metric_of(metric).no_cutoff:
-        raise ConfigError(f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}.")
-    if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
-        raise ConfigError(
-            f"metric '{name}': the cutoff '{cutoff}' must be a whole number from 1 to {LONGEST}, as in "
-            "ndcg@10."
-        )
-    return metric, int(cutoff)
-
-
-def is_metric(name: str) -> bool:
-    """Returns whether a metric has this name. Metrics of plug-ins count once their module is loaded.
-
-    >>> is_metric("ndcg@10"), is_metric("rbp@10")
-    (True, False)
-    """
-    (word, _, _), column = _parts(name)
-    return word in OF_COLUMNS if column else ALIASES.get(word, word) in METRICS
-
-
-def _parts(name: str) -> tuple[tuple[str, str, str], str]:
-    """Returns word, "@" and cutoff of the name of a metric, and its column; empty if there are none."""
-    of_query, _, column = name.partition(":")
-    return of_query.partition("@"), column
-
-
 def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT) -> NDArray[np.bool_]:
     """Returns (Q,), whether each query has a document at or above the relevance threshold."""
     return judgments.best_labels >= convention.relevance_threshold
@@ -324,7 +269,7 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
             the highest grade and a label is above it.
     """
     name, sizes, of_metric = convention.name, judgments.query_sizes, metric_of(metric)
-    least, most = convention.fewest_documents, convention.most_documents or LONGEST
+    least, most = convention.fewest_documents, convention.most_documents or math.inf
     reasons = {
         f"defines {', '.join(sorted(convention.metrics or ()))} only": (
             convention.metrics is not None and metric not in convention.metrics

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, require
-from ltrbench.metrics.conventions import Convention, Denominator, Discount, Ties
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean, require
+from ltrbench.metrics.conventions import Convention, Denominator, Ties
 from ltrbench.shapes import Indices, Labels, PerQuery, QueryStart, Scores, Values
 
 # ---- Ranking: the documents of every query in descending order of score, with runs of tied scores marked.
@@ -312,6 +312,51 @@ def metric(
     return register
 
 
+def parse_metric(name: str) -> tuple[str, int | None]:
+    """Returns metric and cutoff of a name: `ndcg@10` -> ("ndcg", 10); `map` -> ("map", None). The metric of a
+    kept column ends with the column.
+
+    Raises:
+        ConfigError: If the metric is unknown, the cutoff is not a positive whole number, the metric takes
+            no cutoff, or the column is missing or too many.
+
+    >>> parse_metric("ndcg@10"), parse_metric("ap"), parse_metric("value@5:revenue")
+    (('ndcg', 10), ('map', None), ('value:revenue', 5))
+    """
+    of_query, _, column = name.partition(":")
+    word, at, cutoff = of_query.partition("@")
+    metric = ALIASES.get(word, word)
+    if metric not in (OF_COLUMNS if column else METRICS):
+        known = sorted([*METRICS, *ALIASES, *OF_COLUMNS])
+        raise ConfigError(
+            f"unknown metric '{name}'{'.' if word in known else did_you_mean(word, known)} Metrics: "
+            f"{', '.join(known)}; most take a cutoff, as in ndcg@10. Only {', '.join(OF_COLUMNS)} take a "
+            "column of data.keep, as in value@10:revenue. To use your own metric, name its module: "
+            "plugins=[MODULE] in a run, --plugin MODULE in a verb, import MODULE in Python."
+        )
+    metric += f":{column}" if column else ""
+    if not at:
+        return metric, None
+    if no_cutoff := metric_of(metric).no_cutoff:
+        raise ConfigError(f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}.")
+    if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
+        raise ConfigError(
+            f"metric '{name}': the cutoff '{cutoff}' must be a whole number from 1 to {LONGEST}, as in "
+            "ndcg@10."
+        )
+    return metric, int(cutoff)
+
+
+def is_metric(name: str) -> bool:
+    """Returns whether a metric has this name. Metrics of plug-ins count once their module is loaded.
+
+    >>> is_metric("ndcg@10"), is_metric("rbp@10")
+    (True, False)
+    """
+    word = re.split("[@:]", name)[0]
+    return ALIASES.get(word, word) in (OF_COLUMNS if ":" in name else METRICS)
+
+
 def metric_of(word: str) -> Metric:
     """Returns a registered metric; "value:revenue" is the metric `value` of the column revenue."""
     name, _, column = word.partition(":")
@@ -522,28 +567,24 @@ def value(ranking: Ranking, k: int | None, convention: Convention, column: str) 
 
 
 @metric("nvalue", depth=first_k, bounds=_SHARE, of_column=True)
-def normalised_value(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
-    """NValue@k:c = Value@k:c / its highest value, that of the documents in descending order of c."""
-    return _quotient(_value(ranking, k, column), _ideal_value(ranking, k, column))
+def nvalue(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+    """NValue@k:c = Value@k:c / its highest value, that of the documents in descending order of c >= 0."""
+    judgments, numerator = ranking.judgments, _value(ranking, k, column)
+
+    def highest() -> PerQuery:
+        return _value(rank(judgments, np.nan_to_num(judgments.column(column)), depth=k or LONGEST), k, column)
+
+    return _quotient(numerator, judgments.remember(("highest_value", column, k), highest))
 
 
 @metric("dcv", depth=first_k, of_column=True)
-def discounted_value(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+def dcv(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
     """DCV@k:c = sum over r < min(k, n) of c_r D(r): DCG with the column c in place of the gain."""
-    return _value(ranking, k, column, convention.discount)
-
-
-@metric("ndcv", depth=first_k, bounds=_SHARE, of_column=True)
-def normalised_discounted_value(
-    ranking: Ranking, k: int | None, convention: Convention, column: str
-) -> PerQuery:
-    """NDCV@k:c = DCV@k:c / its highest value, that of the documents in descending order of c."""
-    discount = convention.discount
-    return _quotient(_value(ranking, k, column, discount), _ideal_value(ranking, k, column, discount))
+    return _value(ranking, k, column, _discounts(ranking.judgments, convention))
 
 
 @metric("ctr", depth=first_k, of_column=True)
-def click_through_rate(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+def ctr(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
     """CTR@k:c = Value@k:c / min(k, n), the mean of the column c over the first k documents."""
     return _value(ranking, k, column) / np.minimum(ranking.judgments.query_sizes, k or LONGEST)
 
@@ -596,41 +637,16 @@ def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQu
     return judgments.remember(key, compute)
 
 
-def _column(judgments: Judgments, name: str) -> Values:
-    """Returns the (D,) numbers of a kept column, with 0 for missing ones.
+def _value(ranking: Ranking, k: int | None, column: str, factors: Values | None = None) -> PerQuery:
+    """Returns (Q,), the sum of a column over the first k ranks, times the factor of each rank if given.
 
     Raises:
         DataError: The data have no such column, or it has texts.
     """
-    values = judgments.column(name)
+    values = ranking.column(column)
     if values.dtype.kind == "U":
-        raise DataError(
-            f"the column '{name}' has texts, such as {max(values.tolist())!r}; a metric of a column needs "
-            "numbers. Convert the column of the table, or name another one."
-        )
-    return np.where(np.isnan(values), 0.0, values)
-
-
-def _value(ranking: Ranking, k: int | None, column: str, discount: Discount | None = None) -> PerQuery:
-    judgments = ranking.judgments
-    factors = None if discount is None else discount(np.arange(judgments.query_sizes.max()))
-    return ranking.sum_first(ranking.tie_mean(_column(judgments, column)[ranking.order]), k, factors)
-
-
-def _ideal_value(ranking: Ranking, k: int | None, column: str, discount: Discount | None = None) -> PerQuery:
-    """Returns (Q,), the highest value over all orders; cached with the judgments as the ideal DCG."""
-    judgments = ranking.judgments
-
-    def compute() -> PerQuery:
-        values = _column(judgments, column)
-        if values.min() < 0:
-            raise DataError(
-                f"the column '{column}' has the value {values.min():g}; nvalue and ndcv need values of 0 or "
-                "more. Use value or dcv, which take any number."
-            )
-        return _value(rank(judgments, values, depth=k or LONGEST), k, column, discount)
-
-    return judgments.remember(("ideal_value", column, discount, k), compute)
+        raise DataError(f"the column '{column}' has texts, such as '{max(values)}': name one of numbers.")
+    return ranking.sum_first(ranking.tie_mean(np.where(np.isnan(values), 0.0, values)), k, factors)
 
 
 def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> PerQuery:

@@ -127,6 +127,4 @@ def _ships(
     settings = Settings("value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000)
     (comparison,) = compare(runs, settings)
     recommended = recommend(comparison)
-    assert recommended is not None
-    assert recommended.decision is not None
-    return recommended.decision.verdict == SHIP
+    return recommended is not None and recommended.verdict == SHIP

@@ -12,7 +12,7 @@ import pytest
 
 from ltrbench.cli.verbs.runs import load_model, options_as_trained
 from ltrbench.compare import compare, slices
-from ltrbench.compare.attributes import column_of_queries
+from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
 from ltrbench.data.sources import StoreFiles, TableFiles, read_features
 from ltrbench.data.store import write_store

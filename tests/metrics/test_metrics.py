@@ -100,17 +100,15 @@ def of_column(labels: list[float], k: int, discounted: bool = False) -> float:
     return math.fsum(value / (math.log2(rank + 2) if discounted else 1) for rank, value in enumerate(values))
 
 
-def relative(labels: list[float], k: int, discounted: bool = False) -> float:
-    best = sorted(labels, key=lambda label: -np.nan_to_num(COLUMN)[int(label)])
-    highest = of_column(best, k, discounted)
-    return of_column(labels, k, discounted) / highest if highest else math.nan
+def relative(labels: list[float], k: int) -> float:
+    highest = of_column(sorted(labels, key=lambda label: -np.nan_to_num(COLUMN)[int(label)]), k)
+    return of_column(labels, k) / highest if highest else math.nan
 
 
 DEFINITIONS |= {
     "value:c": of_column,
     "nvalue:c": relative,
     "dcv:c": lambda labels, k: of_column(labels, k, discounted=True),
-    "ndcv:c": lambda labels, k: relative(labels, k, discounted=True),
     "ctr:c": lambda labels, k: of_column(labels, k) / min(k, len(labels)),
 }
 
@@ -324,10 +322,9 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
     ("mrr", [0, 1], [1, math.nan], {}, ["scores[1] is NaN"]),
     ("valeu@2:c", [0, 1], [1, 2], {}, ["'valeu@2:c'", "'value'"]),
     ("value@2", [0, 1], [1, 2], {}, ["'value@2'", "data.keep", "value@10:revenue"]),
-    ("ndcg@2:c", [0, 1], [1, 2], {}, ["'ndcg@2:c'", "no column", "value@10:revenue"]),
+    ("ndcg@2:c", [0, 1], [1, 2], {}, ["'ndcg@2:c'", "value@10:revenue"]),
     ("value@2:d", [0, 1], [1, 2], {}, ["'d'", "data.keep=[d]"]),
     ("value@2:text", [0, 1], [1, 2], {}, ["'text'", "'t'", "numbers"]),
-    ("nvalue@2:negative", [0, 1], [1, 2], {}, ["'negative'", "-1", "value or dcv"]),
     ("mrr", [0, 1], [1, 2], {"gian": "linear"}, ["'gian'", "'gain'"]),
     ("mrr", [0, 1], [1, 2], {"ties": "worse"}, ["ties", "'worse'", "'worst'"]),
     ("mrr", [0, 1], [1, 2], {"highest_grade": "four"}, ["highest_grade", "'four'"]),
@@ -339,8 +336,7 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
 def test_an_evaluation_that_is_not_defined_is_refused(
     name: str, labels: list[float], scores: list[float], settings: dict[str, str], parts: list[object]
 ) -> None:
-    kept = {"text": np.full(len(labels), "t"), "negative": np.full(len(labels), -1.0)}
-    judgments = replace(one_query(labels), kept=kept)
+    judgments = replace(one_query(labels), kept={"text": np.full(len(labels), "t")})
     with pytest.raises((ConfigError, DataError), match=naming(*parts)):
         evaluate(judgments, np.array(scores), [name], with_settings(DEFAULT, settings))
 

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -111,8 +112,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "guards",
     metavar="NAME=LIMIT",
     multiple=True,
-    help="Decide whether a model may replace the baseline: better in the primary metric, and ndcg@10=-0.005, "
-    "ndcg@10:tail=-0.01, latency=2ms, memory=200MB or size=5MB.",
+    help="Condition on a model that replaces the baseline: ndcg@10=-0.005, latency=2ms or memory=200MB.",
 )
 @click.option(
     "--family",
@@ -234,18 +234,17 @@ def compare_verb(
         python -m ltrbench compare multirun --baseline lightgbm --slice query_size,num_relevant --output OUT
     """
     from ltrbench.compare import Guard, Settings, read_attributes, slices
-    from ltrbench.compare.decision import with_latencies
+    from ltrbench.compare.decision import latency_of_row
     from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
     from ltrbench.sweep.ledger import compare_sweeps
 
-    given = {} if attributes is None else read_attributes(attributes)
     compare_settings = Settings(
         metric=metric,
         family=tuple(_names(family)),
         guards=tuple(map(Guard.parse, guards)),
-        attributes=given,
+        latency=cache(partial(latency_of_row, load_splits=load_splits)),
         baseline=baseline,
         convention=with_settings(preset(preset_name), split_settings("--set", settings)),
         allow_mismatch=allow_mismatch,
@@ -254,10 +253,10 @@ def compare_verb(
         selected=selected,
         published=published,
     )
+    given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
     comparisons = compare_sweeps(runs, compare_settings, declared=looks)
-    comparisons = [with_latencies(item, load_splits) for item in comparisons]
     by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
     if as_object:
         echo_json(comparisons_as_json(comparisons, by_kind))
