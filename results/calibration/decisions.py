@@ -55,7 +55,7 @@ CASES = (
 def decision_tables(simulation: Simulation) -> Tables:
     rows: list[RateRow] = []
     for number, case in enumerate(CASES):
-        draws = _draws(case, simulation.num_draws // 4, simulation.rng(12, number))
+        draws = _draws(case, simulation.num_draws // 8, simulation.rng(12, number))
         row = {"models": case.models, "trainings": case.trainings, "queries": case.queries}
         rows.append({"guard of": case.group or "all queries", **row, **rates(draws)})
     return {DECISIONS: rows}

@@ -95,7 +95,7 @@ class Calibration(Study):
         how = (
             f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
             f"{self.num_repeated} studies a figure, {self.num_repeated // 2} of families on one split, "
-            f"resampled training sets and folds of two methods, {self.num_repeated // 4} of decisions. "
+            f"resampled training sets and folds of two methods, {self.num_repeated // 8} of decisions. "
             f"Seed {self.seed}. environment.json has the "
             "count behind each figure of methods, and an upper bound of it."
         )
