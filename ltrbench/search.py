@@ -20,8 +20,9 @@ import warnings
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
@@ -30,8 +31,10 @@ import numpy as np
 
 from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
 from ltrbench.metrics import parse_metric
+from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
+from ltrbench.settings import replaced, without_effect
 from ltrbench.untrusted import validation_error
 
 if TYPE_CHECKING:
@@ -132,19 +135,22 @@ class Space:
                     f"search.space.models.MODEL.{name}."
                 )
             self.shared[name].check(f"search.space.shared.{name}")
-        # OmegaConf leaves the values of a dict in a dict as they are.
-        self.models = {
-            model: {
-                name: _range(f"search.space.models.{model}.{name}", values) for name, values in ranges.items()
-            }
-            for model, ranges in self.models.items()
-        }
+        for model, ranges in self.models.items():
+            named: dict[str, Any] = {}
+            for name, values in dict[str, Any](ranges).items():
+                # The command line nests the settings of an objective.
+                is_nested = name == "objective" and isinstance(values, Mapping)
+                named |= {f"{name}.{key}": values[key] for key in values} if is_nested else {name: values}
+            # OmegaConf leaves the values of a dict in a dict as they are.
+            key = f"search.space.models.{model}"
+            self.models[model] = {name: _range(f"{key}.{name}", values) for name, values in named.items()}
 
     def of(self, model: str, ranker: Ranker) -> dict[str, Range]:
-        """Returns setting -> range of the settings that a model can vary.
+        """Returns setting -> range of the settings that a model can vary; `objective.NAME` is a setting of
+        its objective.
 
-        A shared parameter that the backend does not have is left out, so that models may vary different
-        numbers of settings.
+        A shared parameter that the backend does not have is left out, and so is a setting that belongs to
+        another objective or loss, so that models may vary different numbers of settings.
 
         Raises:
             ConfigError: `models` names a setting that the model does not have, or a range has a value that
@@ -152,13 +158,26 @@ class Space:
         """
         if ranker.is_yardstick:
             return {}
+        losses = {name: vars(ranker)[name] for name in ("objective", "loss") if vars(ranker).get(name)}
         known = {item.name for item in fields(ranker) if item.init and item.name not in OF_EVERY_RANKER}
+        if isinstance(objective := losses.get("objective"), Objective):
+            known |= {f"objective.{item.name}" for item in fields(objective)}
+        of_others = {item.name for item, *_ in without_effect(ranker, losses)}
+        # An objective that is a name has its settings beside it.
+        named = yamls().get(str(objective), {}).keys() & known
+        if "objective" in known:
+            of_others |= {f"objective.{name}" for of_yaml in yamls().values() for name in of_yaml} - known
+            of_others |= (yamls()["lambdarank"].keys() & known) - named
+        given = {
+            name.removeprefix("objective.") if name.removeprefix("objective.") in named else name: each
+            for name, each in self.models.get(model, {}).items()
+        }
         shared = {
             name: values
             for name, values in self.shared.items()
             if name in known and _takes(ranker, name, values, f"search.space.shared.{name}")
         }
-        of_model = self.models.get(model, {})
+        of_model = {name: each for name, each in given.items() if name not in of_others}
         for name, values in of_model.items():
             key = f"search.space.models.{model}.{name}"
             if name not in known:
@@ -197,7 +216,8 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
     Raises:
         ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
     """
-    hint = typing.get_type_hints(type(ranker))[name]
+    part, _, field_name = name.rpartition(".")
+    hint = typing.get_type_hints(type(attrgetter(part)(ranker) if part else ranker))[field_name]
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
     refused: list[str] = []
     for value in tried:
@@ -208,7 +228,7 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
                 "without a point, or list values of that type."
             )
         try:
-            replace(ranker, **{name: value})
+            replaced(ranker, {name: value})
         except ConfigError as error:
             refused.append(f"{key} contains {value}: {error}")
     if refused and (must or len(refused) < len(tried)):
@@ -218,7 +238,7 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
 
 def settings_of(ranker: Ranker, space: Mapping[str, Range]) -> dict[str, Value]:
     """Returns the present values of the settings that a search varies: the default trial."""
-    return {name: getattr(ranker, name) for name in space}
+    return {name: attrgetter(name)(ranker) for name in space}
 
 
 CHOICES = PER_FOLD, OVERALL, ACROSS_DATA = "per_fold", "overall", "across"

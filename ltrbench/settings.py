@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import MISSING, Field, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -112,30 +112,26 @@ def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str 
         chosen: name of a setting that others depend on -> the value to compare their `only_with` with.
         library: module of a backend, whose conditions on the shared settings are checked too.
     """
-    for item in fields(settings):
+    for item, other, values in without_effect(settings, chosen, library):
         value, default = getattr(settings, item.name), _default(item)
-        for other, values in _unmet(item, chosen, library):
-            if value != default:
-                raise ConfigError(
-                    f"{item.name} is {value}, but does not apply with {other}="
-                    f"{getattr(settings, other) or chosen[other] or 'null'}; set "
-                    f"{item.name}={json.dumps(default)}, or {other} to {' or '.join(values)}."
-                )
+        if value != default:
+            raise ConfigError(
+                f"{item.name} is {value}, but does not apply with {other}="
+                f"{getattr(settings, other) or chosen[other] or 'null'}; set "
+                f"{item.name}={json.dumps(default)}, or {other} to {' or '.join(values)}."
+            )
 
 
-def without_effect(kind: type[Any], chosen: Mapping[str, str | None], library: str = "") -> set[str]:
-    """Returns the names of the settings of a class that have no effect; arguments as in `check_effects`."""
-    return {item.name for item in fields(kind) if any(_unmet(item, chosen, library))}
-
-
-def _unmet(
-    item: Field[Any], chosen: Mapping[str, str | None], library: str
-) -> Iterator[tuple[str, Collection[str]]]:
-    """Yields each setting whose value excludes an effect of another one, and its values for an effect."""
-    in_library = item.metadata.get("in", {}).get(library, In())
-    for other, values in {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}.items():
-        if other in chosen and chosen[other] not in values:
-            yield other, values
+def without_effect(
+    kind: Any, chosen: Mapping[str, str | None], library: str = ""
+) -> Iterator[tuple[Any, ...]]:
+    """Yields each setting of a class that has no effect, the setting that excludes it, and the values for an
+    effect; arguments as in `check_effects`."""
+    for item in fields(kind):
+        in_library = item.metadata.get("in", {}).get(library, In())
+        for other, values in {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}.items():
+            if other in chosen and str(chosen[other]) not in values:
+                yield item, other, values
 
 
 def in_library(kind: Any, library: str) -> Iterator[tuple[str, In]]:
@@ -165,6 +161,27 @@ def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     """Returns the names of the settings, declared in `kinds`, whose values differ from their defaults."""
     declared = [item for kind in kinds for item in fields(kind)]
     return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
+
+
+def replaced(settings: Any, values: Mapping[str, Any]) -> Any:
+    """Returns a settings dataclass with other values by full names, such as `objective.mode`.
+
+    Raises:
+        ConfigError: A name does not exist, or a value is invalid.
+    """
+    known = [item.name for item in fields(settings)]
+    whole: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        first, _, rest = name.partition(".")
+        require_choice(f"a setting of {type(settings).__name__}", first, known)
+        (nested.setdefault(first, {}) if rest else whole)[rest or first] = value
+    changed = replace(settings, **whole)
+    for name, of_part in nested.items():
+        if not is_dataclass(part := getattr(changed, name)):
+            raise ConfigError(f"{name} is {part}, which has no setting '{next(iter(of_part))}'.")
+        changed = replace(changed, **{name: replaced(part, of_part)})
+    return changed
 
 
 def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:

@@ -14,12 +14,11 @@ values query by query. Values of one row in one cell are averaged, so that each 
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import cache, cached_property
+from functools import cached_property
 from math import isnan
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
@@ -32,9 +31,11 @@ from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
 from ltrbench.errors import ConfigError, UndefinedMetricError, require
-from ltrbench.folders import conf_dir, settings_in
+from ltrbench.folders import find_class
 from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, rope_of
 from ltrbench.metrics.evaluation import check_defined
+from ltrbench.native.objectives.base import yamls
+from ltrbench.rankers.base import is_ours
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED, Run, ScoredSplit, naming
 from ltrbench.settings import without_effect
@@ -231,14 +232,10 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
     return {cell: [f"data.{word}" for word in _varied(of_cell, rivals)] for cell, of_cell in settings.items()}
 
 
-def _settings_of(run: Run, part: str, excluded: Collection[str]) -> dict[str, Any]:
+def _settings_of(run: Run, part: str, excluded: set[str]) -> dict[str, Any]:
     """Returns full name -> value of the settings in the part "model" or "data" of a run."""
-    settings = flatten(run.result.settings.get(part, {}))
-    return {
-        key: value
-        for key, value in settings.items()
-        if key not in excluded and key.partition(".")[0] not in excluded
-    }
+    flat = flatten(run.result.settings.get(part, {}))
+    return {key: value for key, value in flat.items() if not {key, key.partition(".")[0]} & excluded}
 
 
 def settings_of_model(run: Run) -> dict[str, Any]:
@@ -246,33 +243,24 @@ def settings_of_model(run: Run) -> dict[str, Any]:
 
     `objective` is the name of its YAML in conf/model/objective; without one, of its class.
     """
-    settings = _settings_of(run, "model", _OF_A_REPLICATE)
+    settings, searched = _settings_of(run, "model", _OF_A_REPLICATE), run.result.search.get("space", {})
     if str(settings.get("_target_")).endswith(".NativeRanker"):
         # Older records have the settings of lambdarank and ranknet beside `objective`, whatever it is.
-        of_yaml = _objectives().get(str(settings.get("objective")), {})
-        of_pairs = [key.partition(".")[2] for key in _objectives()["lambdarank"]]
-        flat = {
-            f"objective.{key}": settings.pop(key) for key in of_pairs if key in settings and key != "_target_"
-        }
+        of_yaml = flatten(yamls().get(str(settings.get("objective")), {}), "objective.")
+        of_pairs = yamls()["lambdarank"].keys() - {"_target_"}
+        flat = {f"objective.{key}": settings.pop(key) for key in of_pairs if key in settings}
         settings |= of_yaml | {key: value for key, value in flat.items() if key in of_yaml}
     target = settings.pop("objective._target_", None)
     if target is None:
         return settings
     # Several YAMLs may name one class: the one with the most equal settings is that of the run.
-    fixed = settings.keys() - run.result.search.get("space", {}).keys()
+    fixed = settings | dict.fromkeys(searched)
     equal = {
-        name: sum(settings[key] == value for key, value in of_yaml.items() if key in fixed)
-        for name, of_yaml in _objectives().items()
-        if of_yaml.get("objective._target_") == target
+        name: sum(fixed.get(f"objective.{key}") == value for key, value in of_yaml.items())
+        for name, of_yaml in yamls().items()
+        if of_yaml.get("_target_") == target
     }
     return settings | {"objective": max(equal, key=equal.__getitem__, default=target.rpartition(".")[2])}
-
-
-@cache
-def _objectives() -> dict[str, dict[str, Any]]:
-    """Returns name -> settings of each YAML in conf/model/objective, by their full names."""
-    names = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
-    return {name: flatten(settings_in("model/objective", name), "objective.") for name in names}
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -314,7 +302,7 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         settings_of_model(run)
         # Settings that a search chose differ from no other value.
-        | dict.fromkeys(run.result.search.get("space", ()), _ANY)
+        | {f"{part}{key}": _ANY for key in run.result.search.get("space", ()) for part in ("", "objective.")}
         | {f"replicates.{key}": value for key, value in (resample_of(run) or {}).items()}
         | (absent | search if search else untuned)
         for run, search in zip(runs, searches, strict=True)
@@ -378,30 +366,23 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
     return [run for run in runs if id(run) in kept], notes
 
 
-_LOSSES = ("objective", "loss")
-"""Settings of rankers that name what is minimised."""
-
-
 def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
     """Returns each setting that differs between the rivals, which include these settings, as `key=value`.
 
     An objective is named without its key and before its settings, as in `yetirank mode=NDCG`. Next to other
     objectives, its settings that differ from its YAML are named, too; settings without effect never are.
     """
-    of_yaml = _objectives().get(str(settings.get("objective")), {})
-    default = [{**settings, **of_yaml}] * any(_losses(rival) != _losses(settings) for rival in rivals)
+    of_yaml = flatten(yamls().get(str(settings.get("objective")), {}), "objective.")
+    default = [{**settings, **of_yaml}] * any(_loss(rival) != _loss(settings) for rival in rivals)
     names = {key for key in settings if any(_differ(key, settings, rival) for rival in [*rivals, *default])}
     if not names:
         return []
     names -= _without_effect(settings, "", str(settings.get("_target_")))
     names -= _without_effect(settings, "objective.", str(of_yaml.get("objective._target_")))
-    if any(key.startswith("objective.") for key in names):
-        names.add("objective")
-    return [
-        str(settings[key])
-        if key == "objective"
-        else f"{key.removeprefix('objective.').replace('_target_', 'class')}={settings[key]}"
-        for key in sorted(names, key=lambda key: (not key.startswith("objective"), key))
+    is_named = any(key.startswith("objective") for key in names)
+    return [str(settings.get("objective"))] * is_named + [
+        f"{key.removeprefix('objective.').replace('_target_', 'class')}={settings[key]}"
+        for key in sorted(names - {"objective"}, key=lambda key: (not key.startswith("objective."), key))
     ]
 
 
@@ -410,25 +391,24 @@ def _differ(key: str, settings: Mapping[str, Any], rival: Mapping[str, Any]) -> 
     values = settings[key], rival.get(key)
     # The settings of an objective belong to it alone, and others may not apply to it.
     is_apart = key.startswith("objective.") or None in values or "fixed" in values
-    if is_apart and key not in _LOSSES and _losses(settings) != _losses(rival):
+    if is_apart and key not in ("objective", "loss") and _loss(settings) != _loss(rival):
         return False
     return _ANY not in values and values[0] != values[1]
 
 
-def _losses(settings: Mapping[str, Any]) -> list[Any]:
-    return [settings.get(key) for key in _LOSSES]
+def _loss(settings: Mapping[str, Any]) -> Any:
+    return settings.get("objective", settings.get("loss"))
 
 
 def _without_effect(settings: Mapping[str, Any], prefix: str, target: str) -> set[str]:
     """Returns the settings with a prefix that have no effect by the declarations of their class."""
-    module, _, name = target.rpartition(".")
     values = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
     # Without the cutoff of a metric.
     chosen = {key: value.partition("@")[0] for key, value in values.items() if isinstance(value, str)}
-    with suppress(ImportError, AttributeError):  # a library that is not installed, a class of an old record
-        if module.startswith(("ltrbench.rankers.", "ltrbench.native.objectives.")):
-            kind = getattr(importlib.import_module(module), name)
-            return {prefix + key for key in without_effect(kind, chosen, module.rpartition(".")[2])}
+    with suppress(ConfigError):  # a library that is not installed, a class of an old record
+        if prefix or is_ours(target):
+            unmet = without_effect(find_class(target, object, "model"), chosen, target.split(".")[-2])
+            return {f"{prefix}{item.name}" for item, *_ in unmet}
     return set()
 
 

@@ -369,14 +369,11 @@ def _is_trained(row: EvaluatedRow) -> bool:
 def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
     """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model, of_model in grouped(results, lambda result: result.model).items():
-        common = set.intersection(*({*result.unmatched} for result in of_model))
-        for sentence in dict.fromkeys(
-            "The objective differs by row; the name of a row has it."
-            if text.startswith(("The objective is ", "The loss is ")) and text not in common
-            else text
-            for result in of_model
-            for text in result.unmatched
-        ):
+        texts = [text for result in of_model for text in result.unmatched]
+        losses = {text for text in texts if text.startswith(("The objective is ", "The loss is "))}
+        differing = {text for text in losses if texts.count(text) < len(of_model)}
+        differ = "The objectives of the runs differ: see the names of the rows, and what the searches chose."
+        for sentence in dict.fromkeys(differ if text in differing else text for text in texts):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
         # Only runs that were not trained here hold notes.
         for sentence in dict.fromkeys(text for result in of_model for text in result.notes):
@@ -465,14 +462,16 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
         sizes = "; ".join(f"{label} ({search})" for label, search in searches)
         how = choose.replace("_", " ")
         sentences.append(f"Search {name}, {how}, by {metric} on validation: {sizes}.")
+    spaces = [search.space for search in totals.values()]
+    common = {key for space in spaces for key in space if all(key in other for other in spaces)}
+    of_some = grouped(totals, lambda row: ", ".join(key for key in totals[row].space if key not in common))
+    if len(of_some) > 1:
+        varied = "; ".join(f"{names} ({listed(labels)})" for names, labels in of_some.items() if names)
+        sentences.append(f"All searches vary {len(common)} common settings; some also vary {varied}.")
     models = {row.model for row in rows if row.label in totals}
-    budgets: dict[str, set[Any]] = {
-        "trials": {search.trials for search in totals.values()},
-        "settings varied, or their ranges": {
-            tuple(sorted(search.space.items())) for search in totals.values()
-        },
-    }
-    differences = [name for name, values in budgets.items() if len(values) > 1]
+    trials = [search.trials for search in totals.values()]
+    budgets: dict[str, list[Any]] = {"trials": trials, "settings varied, or their ranges": spaces}
+    differences = [name for name, values in budgets.items() if any(value != values[0] for value in values)]
     if differences and len(models) > 1:
         sentences.append(
             f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "

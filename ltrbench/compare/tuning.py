@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ltrbench.compare.cells import cell_of, first_by, grouped, is_per_fold
+from ltrbench.compare.cells import cell_of, first_by, flatten, grouped, is_per_fold
 from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
 from ltrbench.compare.fairness import identity_of_search
 from ltrbench.metrics import DEFAULT
@@ -222,7 +222,7 @@ def _against_untuned(comparison: Comparison, row: ModelRow, record: Mapping[str,
 def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
     """Returns whether a row has the default settings, and not from a search."""
     return not any(run.result.search for run in row.runs) and all(
-        run.result.settings.get("model", {}).get(name) == value
+        flatten(run.result.settings.get("model", {})).get(name) == value
         for run in row.runs
         for name, value in default.items()
     )

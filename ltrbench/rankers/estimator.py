@@ -13,7 +13,7 @@ import copy
 import functools
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, cast, overload
 
@@ -24,9 +24,9 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLES
 from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import read_table, read_table_features
-from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
+from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.settings import changed
+from ltrbench.settings import changed, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
@@ -75,21 +75,10 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        whole: dict[str, Any] = {}
-        nested: dict[str, dict[str, Any]] = {}
-        for name, value in params.items():
-            first, _, second = name.partition("__")
-            require_choice("the name of a parameter", first, self.get_params())
-            (nested.setdefault(first, {}) if second else whole)[second or first] = value
-        checked: Any = replace(self, **whole)  # type: ignore[type-var]
-        for name, settings in nested.items():
-            part: Any = getattr(checked, name)
-            if not is_dataclass(part):
-                raise ConfigError(f"{name}__{next(iter(settings))}: {name} is {part}, which has no settings.")
-            for setting in settings:
-                require_choice(f"the setting of {part}", setting, [item.name for item in fields(part)])
-            checked = replace(checked, **{name: replace(part, **settings)})  # type: ignore[type-var]
-        vars(self).update({name: getattr(checked, name) for name in whole | nested})
+        checked = replaced(self, {name.replace("__", "."): value for name, value in params.items()})
+        vars(self).update(
+            {name: getattr(checked, name) for name in {key.partition("__")[0] for key in params}}
+        )
         return self
 
     def score(self, X: Any, y: Any = None, **rows: Any) -> float:  # noqa: N803

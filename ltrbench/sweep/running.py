@@ -31,6 +31,7 @@ from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
 from ltrbench.runs.writing import LeaseHeldError, hold, rewrite_result
+from ltrbench.settings import replaced
 from ltrbench.sweep.executors import Executor, WorkerLostError
 from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Job, JobState, state_of, states_of
 
@@ -185,7 +186,7 @@ def with_choice(
     """
     if not search:
         return experiment
-    ranker = replace(experiment.ranker, **search["settings"])
+    ranker = replaced(experiment.ranker, search["settings"])
     return replace(experiment, ranker=ranker, search=search, trials=trials)
 
 

@@ -23,6 +23,7 @@ from ltrbench.config import build
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
+from ltrbench.native.objectives.base import record_of
 from ltrbench.rankers import BoostingRanker
 from ltrbench.runs.record import (
     COMPLETE,
@@ -94,6 +95,8 @@ class JobSearch:
                 f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a "
                 "separate command with search=none and the same hydra.sweep.dir."
             )
+        varies_objective = any(name.startswith("objective.") for name in space)
+        self.objective = {"objective": record_of(vars(ranker)["objective"])} if varies_objective else {}
         self.model = SearchedModel(space, settings_of(ranker, space), ranker.num_trees, len(self.jobs))
         self.earlier = self._earlier_choice()
         if self.earlier is None and len(self.jobs) > 1:
@@ -156,7 +159,7 @@ class JobSearch:
 
     def _add(self, proposals: Sequence[Proposal], plan: PlanTrials) -> None:
         drafts = [
-            [trial_job(job, proposal, self.search) for job in self.jobs[: proposal.num_folds]]
+            [trial_job(job, proposal, self.search, self.objective) for job in self.jobs[: proposal.num_folds]]
             for proposal in proposals
         ]
         planned = iter(plan([draft for of_proposal in drafts for draft in of_proposal]))
@@ -281,21 +284,23 @@ def _has_ended(sweep: Path, job: Job, attempted: set[str]) -> bool:
     return name == DONE or (name != RUNNING and job.folder in attempted)
 
 
-def trial_job(job: Job, proposal: Proposal, search: Search) -> Job:
-    """Returns the draft of a trial of a job: it trains on the same data, with the proposed settings."""
-    settings = copy.deepcopy(dict(job.settings))
+def trial_job(job: Job, proposal: Proposal, search: Search, objective: Mapping[str, Any] = {}) -> Job:
+    """Returns the draft of a trial of a job: it trains on the same data, with the proposed settings.
+
+    Args:
+        objective: the record of the objective as `objective`, if the search varies settings of it.
+    """
+    settings = copy.deepcopy({**job.settings, "model": {**job.settings["model"], **objective}})
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
         changes["num_trees"] = proposal.num_trees
-    settings["model"] |= changes
     if proposal.minimum:
-        minimum = [list(pair) for pair in proposal.minimum.items()]
-        settings["model"]["early_stopping"]["minimum"] = minimum
-        changes["early_stopping.minimum"] = minimum
-    settings |= {
-        **{"search": None, "importance": None, "timing": "monitored"},
-        **{"seed": search.seed, "metrics": [search.metric]},
-    }
+        changes["early_stopping.minimum"] = [list(pair) for pair in proposal.minimum.items()]
+    for name, value in changes.items():
+        part, _, setting = name.rpartition(".")
+        (settings["model"][part] if part else settings["model"])[setting] = value
+    settings |= {"search": None, "importance": None, "timing": "monitored"}
+    settings |= {"seed": search.seed, "metrics": [search.metric]}
     kept = [line for line in job.overrides if first_word(line) not in _NOT_OF_A_TRIAL]
     changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
     return replace(

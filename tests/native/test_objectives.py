@@ -323,7 +323,7 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str
         ({"objective": "ListNt"}, ("'ListNt'", "'listnet'")),
         ({"objective": ListNet}, ("class ListNet", "objective=ListNet()")),
         ({"objective__weight": "dcg2"}, ("LambdaLoss", "'weighting'")),
-        ({"num_trees__x": 1}, ("num_trees__x",)),
+        ({"num_trees__x": 1}, ("num_trees", "'x'")),
     ):
         with pytest.raises(ConfigError, match=naming(*named)):
             ranker.set_params(**wrong)

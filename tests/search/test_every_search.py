@@ -24,6 +24,8 @@ from optuna.trial import TrialState
 from ltrbench.config import build, register_schema, resolved
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
+from ltrbench.native.objectives.listnet import ListNet
+from ltrbench.native.objectives.yetirank import YetiRank
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.search import (
@@ -45,6 +47,7 @@ from ltrbench.search import (
     settings_of,
     write_journal,
 )
+from ltrbench.settings import replaced
 
 SPACE = {
     "learning_rate": Range(0.02, 0.3, log=True),
@@ -377,6 +380,23 @@ def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str
     assert settings_of(ranker, space) == {name: getattr(ranker, name) for name in names}
 
 
+@pytest.mark.parametrize(
+    ("objective", "names"),
+    [
+        (YetiRank(), ["objective.mode", "objective.decay"]),
+        (ListNet(), ["objective.targets"]),
+        ("lambdarank", ["sigma"]),
+    ],
+)
+def test_a_setting_of_another_objective_is_left_out(objective: Any, names: list[str]) -> None:
+    nested = {"mode": {"values": ["Classic"]}, "targets": {"values": ["labels"]}}
+    ranges = {"objective": nested, "objective.decay": {"low": 0.5, "high": 0.9}, "sigma": RATE}
+    ranker = NativeRanker(objective=objective, truncation=None)
+    space = searched({"models": {"native": ranges}}).space.of("native", ranker)
+    assert list(space) == names
+    assert replaced(ranker, settings_of(ranker, space)) == ranker
+
+
 def test_ranges_of_a_configuration_keep_their_types() -> None:
     ranges = {
         "num_leaves": {"low": 4, "high": 8},
@@ -414,6 +434,7 @@ def shared(name: str, values: Any) -> dict[str, Any]:
         (shared("l2", {"values": []}), ("search.space.shared.l2", "not empty")),
         (of_native("sigma", {"lwo": 1}), ("search.space.models.native.sigma", "'lwo'", "low: ...")),
         (of_native("sigmaa", RATE), ("search.space.models.native.sigmaa", "'sigma'")),
+        (of_native("objective.sigmaa", RATE), ("search.space.models.native.objective.sigmaa",)),
         (of_native("sigma", {"low": 0.0, "high": 2.0}), ("sigma", "0.0")),
         (of_native("num_leaves", {"low": 4.0, "high": 64}), ("contains 4.0", "int", "hole numbers")),
         (shared("num_leaves", {"low": 1, "high": 64}), ("num_leaves contains 1", "at least 2")),

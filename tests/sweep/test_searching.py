@@ -182,6 +182,17 @@ def test_a_trial_is_a_job_without_test_metrics_importances_and_search(tmp_path: 
     assert set(job.key.data) == {"train", "valid", "test"}
 
 
+@pytest.mark.parametrize("objective", ["model/objective=listnet", "model.objective=listnet"])
+def test_the_settings_of_an_objective_are_those_of_the_trial(objective: str, tmp_path: Path) -> None:
+    varied = "+search.space.models.native.objective.targets={values: [labels]}"
+    job = drafted(*SYNTHETIC, "model=native", objective, "params.truncation=null", varied)
+    search = JobSearch(tmp_path, [job])
+    proposals = [Proposal(0, {"objective.targets": targets}) for targets in ("labels", "softmax")]
+    drafts = [trial_job(job, proposal, search.search, search.objective) for proposal in proposals]
+    rankers: list[Any] = [experiment_of(draft).ranker for draft in drafts]
+    assert [ranker.objective.targets for ranker in rankers] == ["labels", "softmax"]
+
+
 def test_a_choice_that_would_see_test_queries_is_refused(folds: str, tmp_path: Path) -> None:
     root = folds.partition("=")[2]
     other = [f"data.train={root}/MQ2008/Fold2/train.txt", f"data.valid={root}/MQ2008/Fold2/vali.txt"]

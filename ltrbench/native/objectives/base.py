@@ -269,6 +269,13 @@ def objective_of_record(recorded: Mapping[str, Any]) -> Objective:
     return kind(**settings)
 
 
+@functools.cache
+def yamls() -> dict[str, dict[str, Any]]:
+    """Returns name -> settings of each YAML in conf/model/objective."""
+    names = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
+    return {name: settings_in("model/objective", name) for name in names}
+
+
 def name_or_objective(*names: str) -> Check:
     """Returns the check of a setting that is one of these names or an `Objective`; the name of a YAML in
     conf/model/objective is replaced by its objective."""
@@ -280,8 +287,7 @@ def name_or_objective(*names: str) -> Check:
             raise ConfigError(
                 f"{setting} is the class {value.__name__}; pass an instance, {setting}={value.__name__}()."
             )
-        group = sorted(path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml"))
-        named = [name for name in group if name not in ("none", "custom", *names)]
+        named = [name for name in yamls() if name not in ("none", "custom", *names)]
         if value not in named:
             every = [*names, *named]
             raise ConfigError(
@@ -289,7 +295,7 @@ def name_or_objective(*names: str) -> Check:
                 f"{', '.join(every)}, or an Objective. To set settings of an objective, write "
                 "model/objective=NAME, with a slash."
             )
-        settings = settings_in("model/objective", str(value))
+        settings = yamls()[str(value)]
         kind: Any = find_class(settings["_target_"], Objective, f"model/objective={value}")
         return kind(**{item.name: settings[item.name] for item in fields(kind) if item.name in settings})
 
