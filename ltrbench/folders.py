@@ -111,10 +111,7 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     try:
         target_class = getattr(import_user_module(module_name), class_name)
     except Exception as error:
-        raise ConfigError(
-            f"{key}._target_ is '{target}', which cannot be imported: {error} (LTRBENCH_DEBUG=1 shows the "
-            "traceback)."
-        ) from error
+        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}.") from error
     is_kind = isinstance(target_class, type) and issubclass(target_class, kind)
     if not is_kind or not dataclasses.is_dataclass(target_class) or inspect.isabstract(target_class):
         raise ConfigError(

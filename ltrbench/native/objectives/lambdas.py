@@ -267,30 +267,21 @@ def _merge_sort(scores: Values, order: RankOrder) -> None:
 @kernel
 def order_of(scores: Values) -> RankOrder:
     """Returns the (n,) rows by descending score; tied documents keep the order of rows."""
-    order = np.empty(len(scores), dtype=np.uint32)
-    _put_in_buckets(scores, order)
-    sort_by_score(scores, order)
-    return order
-
-
-@kernel
-def _put_in_buckets(scores: Values, order: RankOrder) -> None:
-    """Writes an order in which few documents have to move, because it has n buckets of scores."""
-    n, highest, lowest = len(scores), -np.inf, np.inf
-    for score in scores:
-        highest, lowest = max(highest, score), min(lowest, score)
-    scale = (n - 1.0) / (highest - lowest)
-    buckets, start = np.zeros(n, dtype=np.uint32), np.zeros(n + 1, dtype=np.uint32)
-    if np.isfinite(highest - lowest) and np.isfinite(scale):  # otherwise, one bucket
-        for i in range(n):
-            buckets[i] = np.uint32((highest - scores[i]) * scale)
+    # Sorted from n buckets of scores, after which few documents have to move.
+    n, spread = len(scores), scores.max() - scores.min()
+    scale = (n - 1.0) / spread
+    order, buckets = np.zeros(n, dtype=np.uint32), np.zeros(n, dtype=np.uint32)
+    if np.isfinite(spread) and np.isfinite(scale):  # otherwise, one bucket
+        buckets[:] = ((scores.max() - scores) * scale).astype(np.uint32)
+    start = np.zeros(n + 1, dtype=np.uint32)
     for bucket in buckets:
-        start[bucket + np.uint32(1)] += np.uint32(1)
-    for i in range(n):
-        start[i + 1] += start[i]
+        start[bucket + 1] += 1
+    start = np.cumsum(start)
     for i in range(n):
         order[start[buckets[i]]] = i
-        start[buckets[i]] += np.uint32(1)
+        start[buckets[i]] += 1
+    sort_by_score(scores, order)
+    return order
 
 
 @kernel

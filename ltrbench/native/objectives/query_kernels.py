@@ -37,13 +37,11 @@ def for_each_query(one_query: Callable[..., None]) -> Callable[..., tuple[Gradie
     Raises:
         ConfigError: The function has a `raise` or an `assert`, whose errors a parallel loop loses.
     """
-    for step in dis.get_instructions(one_query):
-        if step.opname == "RAISE_VARARGS":
-            code = one_query.__code__
-            raise ConfigError(
-                f"{one_query.__name__} ({code.co_filename}:{code.co_firstlineno}) raises an error, which a "
-                "parallel loop would lose. Raise a DataError in the method `check` of the objective instead"
-            )
+    if any(step.opname == "RAISE_VARARGS" for step in dis.get_instructions(one_query)):
+        raise ConfigError(
+            f"{one_query.__name__} in {one_query.__code__.co_filename} raises an error, which parallel loops "
+            "lose. Raise a DataError in the method `check` of the objective instead"
+        )
     # A copy of the loop with the function as a global: numba does not cache loops with it as an argument.
     scope = {"numba": numba, "np": np, "one_query": kernel(one_query), "__name__": __name__}
     loop = FunctionType(_loop.__code__, scope)
