@@ -233,8 +233,8 @@ def group_of_queries(queries: PairedQueries, group: str, convention: Convention)
     parts = np.array(TRAFFIC)[(3 * (shares.cumsum() - shares / 2)).astype(np.int64)[place]]
     if group not in parts:
         raise ConfigError(
-            f"no query is in the group '{group}'{did_you_mean(group, TRAFFIC)} Name ATTRIBUTE=VALUE, or "
-            "head, torso or tail of queries with different weights (column `weight`: number of uses)."
+            f"no query is in the group '{group}'{did_you_mean(group, {*TRAFFIC} - {group})} Name "
+            "ATTRIBUTE=VALUE, or head, torso or tail of queries with different weights (column `weight`)."
         )
     return np.asarray(parts == group)
 

@@ -15,7 +15,7 @@ from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.statistics import LEVEL, TESTS, independent_replicates
 from ltrbench.statistics.paired import excludes
-from results.calibration import families, linear_learner, two_way
+from results.calibration import decisions, families, linear_learner, two_way
 from results.calibration.rates import Rate, equal_shares
 from results.calibration.run import Calibration
 from results.calibration.trained_models import (
@@ -198,6 +198,13 @@ def test_the_committed_intervals_of_methods_hold_true_differences() -> None:
 def test_the_committed_families_make_a_false_claim_in_one_of_twenty_studies() -> None:
     for row in of_methods(two_way.FAMILIES):
         assert row["adjusted"]["rate"] <= 0.065 < row["not adjusted"]["rate"], row
+
+
+def test_the_committed_decisions_ship_a_wrong_model_in_at_most_one_of_twenty_studies() -> None:
+    (drawn,) = decisions._draws(decisions.Case(1, 100), 1, np.random.default_rng(0))
+    at_the_margin, not_better, _ = drawn
+    for row in of_methods(decisions.DECISIONS):
+        assert row[at_the_margin]["upper"] <= 0.05 >= row[not_better]["upper"], row
 
 
 def test_the_committed_resampled_training_sets_need_their_factor() -> None:
