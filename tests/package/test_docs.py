@@ -78,6 +78,18 @@ def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str)
             check_run(words)
 
 
+@pytest.mark.parametrize("path", sorted(conf_dir().glob("experiment/*.yaml")), ids=lambda path: path.stem)
+def test_every_command_in_the_header_of_an_experiment_can_be_composed(path: Path) -> None:
+    text = path.read_text().replace("\\\n#", "")
+    lines = re.findall(r"^#   (.*)|^#.*:  (python -m ltrbench .*)", text, re.MULTILINE)
+    assert lines
+    for words in (shlex.split("".join(line)) for line in lines):
+        # A line without `python` continues the first command with other settings.
+        words = words[3:] if words[0] == "python" else [f"experiment={path.stem}", *words]
+        if not is_verb(words):
+            check_run([*words, *["replicates.index=1"] * ("\nreplicates:" in text)])
+
+
 def check_run(words: list[str]) -> None:
     """Composes and builds each job of a run or sweep, without running it."""
     flags, overrides = flags_and_overrides(words)
