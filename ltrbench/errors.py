@@ -54,10 +54,14 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
 
     >>> did_you_mean("num_leavs", ["num_leaves", "num_trees"])
     "; did you mean 'num_leaves'?"
+    >>> did_you_mean("ndgc", ["ndcv", "ndcg"])
+    "; did you mean 'ndcg'?"
     >>> did_you_mean("zzz", ["num_leaves"])
     '.'
     """
-    close = difflib.get_close_matches(word, list(choices), n=1)
+    close = difflib.get_close_matches(word, list(choices))
+    # Transposed letters are more likely than another word of equal distance.
+    close.sort(key=lambda choice: sorted(choice) != sorted(word))
     return f"; did you mean '{close[0]}'?" if close else "."
 
 
