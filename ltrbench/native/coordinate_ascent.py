@@ -14,14 +14,14 @@ less than `tolerance` since the beginning. Restarts differ in the order of the f
 The dialect `ranklib` repeats three errors of RankLib. For a small weight the second direction is the first
 again, because the sign of d is lost. In the third direction RankLib computes the metric of the scores before
 the weight became 0. If all directions fail, it then adds w x to the scores once more, so that the metric is
-no longer that of the weights.
+no longer that of the weights. RankLib chooses the restart by validation data if it has some.
 
 Shapes: D documents, C columns of features.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,11 +30,6 @@ from numpy.typing import NDArray
 from ltrbench.shapes import Scores, Values
 
 _FIRST_STEP = 0.001
-
-Measure = Callable[[Scores], float]
-"""(D,) scores -> metric; NaN if no query counts."""
-Order = Callable[[], NDArray[np.int64]]
-"""Returns the (C,) columns in the order of the next pass."""
 
 
 class AscentSettings(NamedTuple):
@@ -45,111 +40,74 @@ class AscentSettings(NamedTuple):
     step_base: float
     step_scale: float
     tolerance: float
-    slack: float
     dialect: str
 
 
 def coordinate_ascent(
     columns: NDArray[np.float64],
-    measure: Measure,
+    measure: Callable[[Scores], float],
     settings: AscentSettings,
-    order: Order,
+    order: Callable[[], NDArray[np.int64]],
     is_nonnegative: NDArray[np.bool_],
-    choose: Callable[[Values], float] | None = None,
 ) -> Values:
     """Returns the (C,) weights of the best restart.
 
     Args:
         columns: (C, D).
-        measure: computes the training metric.
+        measure: returns the training metric of (D,) scores; NaN if no query counts.
+        order: returns the (C,) columns in the order of the next pass.
         is_nonnegative: (C,), whether a weight must not be below 0.
-        choose: value of weights that decides between the restarts; None: the training metric.
     """
-    best: tuple[Values, float] | None = None
-    for _ in range(settings.restarts):
-        weights, value = _Ascent(columns, measure, settings, is_nonnegative).run(order)
-        value = value if choose is None else choose(weights)
-        if best is None or value > best[1]:
-            best = weights, value
-    assert best is not None  # there is a restart
-    return best[0]
+    restarts = (_ascend(columns, measure, settings, order, is_nonnegative) for _ in range(settings.restarts))
+    return max(restarts, key=lambda restart: restart[1])[0]
 
 
-def weighted_sum(weights: Values, columns: NDArray[np.float64]) -> Scores:
-    """Returns the (D,) scores, summed over the columns in their order: the same bits for every batch."""
-    scores = np.zeros(columns.shape[1])
-    for weight, column in zip(weights, columns, strict=True):
-        scores += weight * column
-    return scores
+def _ascend(
+    columns: NDArray[np.float64],
+    measure: Callable[[Scores], float],
+    settings: AscentSettings,
+    order: Callable[[], NDArray[np.int64]],
+    is_nonnegative: NDArray[np.bool_],
+) -> tuple[Values, float]:
+    """Returns the weights of one restart, and the training metric that it has computed for them."""
+    # In float32 as in RankLib.
+    weights = np.full(len(columns), np.float32(1) / np.float32(len(columns)), dtype=np.float64)
+    scores = np.einsum("cd,c->d", columns, weights)
+    start = best = measure(scores)
+    num_failed = 0
+    while num_failed < max(len(columns) - 1, 1):
+        for column in order():
+            weight, x = float(weights[column]), columns[column]
+            lowest, others = (0.0 if is_nonnegative[column] else -np.inf), np.abs(weights).sum() - abs(weight)
+            num_failed += 1
+            for direction in _directions(weight, settings):
+                kept = None
+                for step, moved in direction:
+                    if weight + step < lowest or others + abs(weight + step) == 0:
+                        continue
+                    value = measure(scores + moved * x)
+                    if value > best:
+                        best, kept = value, (step, moved)
+                if kept is not None:
+                    weights[column] = weight + kept[0]
+                    size = np.abs(weights).sum()
+                    weights, scores, num_failed = weights / size, (scores + kept[1] * x) / size, 0
+                    break
+            else:
+                if settings.dialect == "ranklib":
+                    scores = scores + weight * x
+        if best - start < settings.tolerance:
+            break
+    return weights, best
 
 
-class _Ascent:
-    """One restart: the weights, their scores, and the highest metric so far."""
-
-    def __init__(
-        self,
-        columns: NDArray[np.float64],
-        measure: Measure,
-        settings: AscentSettings,
-        is_nonnegative: NDArray[np.bool_],
-    ) -> None:
-        self.columns, self.measure, self.settings = columns, measure, settings
-        self.is_nonnegative, self.is_ranklib = is_nonnegative, settings.dialect == "ranklib"
-        # In float32 as in RankLib.
-        self.weights = np.full(len(columns), np.float32(1) / np.float32(len(columns)), dtype=np.float64)
-        self.scores = weighted_sum(self.weights, columns)
-        self.best = measure(self.scores)
-
-    def run(self, order: Order) -> tuple[Values, float]:
-        start, num_failed = self.best, 0
-        while num_failed < max(len(self.weights) - 1, 1):
-            for column in order():
-                num_failed = 0 if self._improves(int(column)) else num_failed + 1
-            if self.best - start < self.settings.tolerance:
-                break
-        return self.weights, self.best
-
-    def _improves(self, column: int) -> bool:
-        """Changes a weight to the best of the values tried; returns whether one was better."""
-        weight, x = self.weights[column], self.columns[column]
-        for direction in (1, -1, 0):
-            kept = None
-            for step in self._steps(float(weight), direction):
-                # RankLib's third direction does not move the scores.
-                moved = 0.0 if self.is_ranklib and direction == 0 else step
-                if not self._is_allowed(column, weight + step):
-                    continue
-                value = self.measure(self.scores + moved * x) - self._penalty(column, weight + step)
-                if value > self.best:
-                    self.best, kept = value, (step, moved)
-            if kept is not None:
-                self.weights[column] = weight + kept[0]
-                size = np.abs(self.weights).sum()
-                self.weights /= size
-                self.scores = (self.scores + kept[1] * x) / size
-                return True
-        if self.is_ranklib:
-            self.scores = self.scores + weight * x
-        return False
-
-    def _steps(self, weight: float, direction: int) -> Values:
-        if direction == 0:
-            return np.array([-weight])
-        step = _FIRST_STEP * direction
+def _directions(weight: float, settings: AscentSettings) -> Iterator[Sequence[tuple[float, float]]]:
+    """Yields the changes of a weight in each direction, each with that of its factor in the scores."""
+    is_ranklib = settings.dialect == "ranklib"
+    for sign in (1, -1):
+        step = sign * _FIRST_STEP
         if weight and abs(step) > 0.5 * abs(weight):
-            step = self.settings.step_base * abs(weight) * (1 if self.is_ranklib else direction)
-        return np.cumsum(step * self.settings.step_scale ** np.arange(self.settings.iterations))
-
-    def _is_allowed(self, column: int, weight: float) -> bool:
-        others = np.abs(self.weights).sum() - abs(self.weights[column])
-        is_signed = weight < 0 and self.is_nonnegative[column]
-        return not is_signed and others + abs(weight) > 0
-
-    def _penalty(self, column: int, weight: float) -> float:
-        """Returns slack times the distance of the normalised weights from equal weights."""
-        if not self.settings.slack:
-            return 0.0
-        weights = self.weights.copy()
-        weights[column] = weight
-        distances = weights / np.abs(weights).sum() - 1.0 / len(weights)
-        return self.settings.slack * float(np.sqrt(np.square(distances).sum()))
+            step = settings.step_base * abs(weight) * (1 if is_ranklib else sign)
+        steps = np.cumsum(step * settings.step_scale ** np.arange(settings.iterations)).tolist()
+        yield list(zip(steps, steps, strict=True))
+    yield [(-weight, 0.0 if is_ranklib else -weight)]

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import io
 import logging
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +34,6 @@ from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.rankers.base import (
     Finding,
-    OnIteration,
     Ranker,
     Severity,
     check_features,
@@ -46,20 +44,26 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, read_model, write_model
 from ltrbench.settings import check_effects, part, setting
-from ltrbench.shapes import Features, Values
+from ltrbench.shapes import Features, Scores, Values
 from ltrbench.untrusted import load_npz
 
 log = logging.getLogger("ltrbench")
 
 _FILE = "linear.npz"
 _NUM_KNOTS = 1000
-"""Maximum number of training values of a feature between which ranks are interpolated."""
+"""Number of training values of a feature between which ranks are interpolated."""
+_BENT = ("rank", "log1p")
+"""Scalings that are not linear."""
 _WILD = 1e3
 """Ratio of standard deviations from which features count as wildly different in scale."""
 
 _SOFTMAX = "softmax_loss"
 _BY_GRADIENT = {"method": ("gradient",)}
 _BY_ASCENT = {"method": ("coordinate_ascent",)}
+
+
+Columns = NDArray[np.float64]  # (C, D)
+Flags = NDArray[np.bool_]  # (C,), whether a weight must not be negative
 
 
 class _Model(NamedTuple):
@@ -69,15 +73,14 @@ class _Model(NamedTuple):
         weights: (F,), per unit of t(x).
         missing: (F,), what a missing value adds to the score.
         coefficients: (F,), change of the score by one standard deviation of t(x) in the training data.
-        knots: (2, N), with scaling=rank: training values of the features, and their ranks from 0 to 1.
-        knot_start: (F + 1,), first knot of each feature, then N.
+        knots: (F, 2, K), training values in ascending order, and their ranks from 0 to 1; K is 0 without
+            scaling=rank.
     """
 
     weights: Values
     missing: Values
     coefficients: Values
     knots: NDArray[np.float64]
-    knot_start: NDArray[np.int64]
 
 
 class _Training:
@@ -91,49 +94,49 @@ class _Training:
     def __init__(self, features: Features, scaling: str) -> None:
         is_missing = np.isnan(features)
         self._has_indicator = is_missing.any(axis=0)
-        of_features = [_knots(column) if scaling == "rank" else np.empty((2, 0)) for column in features.T]
-        self._knots = np.concatenate(of_features, axis=1)
-        self._knot_start = np.cumsum([0, *(knots.shape[1] for knots in of_features)])
-        columns, medians = [], []
-        for column, knots in zip(features.T, of_features, strict=True):
-            known = column[~np.isnan(column)]
-            values = np.append(column, np.median(known) if known.size else 0.0)
-            *scaled, median = _scaled(values, scaling, knots)
-            columns.append(np.where(np.isnan(column), median, scaled))
-            medians.append(median)
-        self._medians = np.array(medians)
-        self.columns = np.stack([*columns, *is_missing.T[self._has_indicator]])
+        medians = np.array([np.median(_known(column)) for column in features.T], dtype=np.float32)
+        self._knots = np.array([_knots(_known(column), scaling) for column in features.T])
+        filled = np.vstack([np.where(is_missing, medians, features), medians])
+        table = np.stack([_scaled(*each, scaling) for each in zip(filled.T, self._knots, strict=True)])
+        self._medians = table[:, -1]
+        self.columns = np.concatenate([table[:, :-1], is_missing.T[self._has_indicator]])
         self.is_constant = np.ptp(self.columns, axis=1) == 0
-        self._deviations = np.where(self.is_constant, 1.0, self.columns.std(axis=1))
-        self._unit = self._deviations if scaling == "standard" else np.ones(len(self.columns))
+        self._deviations = self.columns.std(axis=1)
+        self._unit = np.ones(len(self.columns))
         if scaling == "standard":
-            self.columns -= self.columns.mean(axis=1, keepdims=True)
-            self.columns /= self._unit[:, None]
+            self._unit = np.where(self.is_constant, 1.0, self._deviations)
+            self.columns = (self.columns - self.columns.mean(axis=1, keepdims=True)) / self._unit[:, None]
 
     def model(self, fitted: Values) -> _Model:
         """Returns the model of (C,) weights of the columns."""
         weights, of_indicators = np.split(fitted / self._unit, [len(self._medians)])
         missing = weights * self._medians
         missing[self._has_indicator] += of_indicators
-        coefficients = np.where(self.is_constant, 0.0, fitted / self._unit * self._deviations)[: len(weights)]
-        return _Model(weights, missing, coefficients, self._knots, self._knot_start)
+        coefficients = weights * np.where(self.is_constant, 0.0, self._deviations)[: len(weights)]
+        return _Model(weights, missing, coefficients, self._knots)
 
 
-def _knots(column: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Returns (2, N) distinct values, and their ranks: share of values below, plus half of the equal ones."""
-    values, counts = np.unique(column[~np.isnan(column)].astype(np.float64), return_counts=True)
-    ranks = (np.cumsum(counts) - counts / 2) / max(counts.sum(), 1)
-    kept = np.unique(np.linspace(0, len(values) - 1, min(_NUM_KNOTS, len(values))).astype(np.int64))
-    return np.stack([values, ranks])[:, kept]
+def _known(column: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Returns the values that are not missing; one 0 if all are."""
+    known = column[~np.isnan(column)]
+    return known if known.size else np.zeros(1, dtype=np.float32)
 
 
-def _scaled(values: NDArray[Any], scaling: str, knots: NDArray[np.float64]) -> Values:
+def _knots(known: NDArray[np.float32], scaling: str) -> NDArray[np.float64]:
+    """Returns (2, K) values, and their ranks: the share of values below, plus half of the equal ones."""
+    if scaling != "rank":
+        return np.empty((2, 0))
+    values, counts = np.unique(known.astype(np.float64), return_counts=True)
+    ranks = (np.cumsum(counts) - counts / 2) / len(known)
+    return np.stack([values, ranks])[:, np.linspace(0, len(values) - 1, _NUM_KNOTS).astype(np.int64)]
+
+
+def _scaled(values: NDArray[np.float32], knots: NDArray[np.float64], scaling: str) -> Values:
     """Returns t(x) of (D,) values of a feature; standard scaling is part of the weights."""
-    values = values.astype(np.float64)
+    x = values.astype(np.float64)
     if scaling == "log1p":
-        return np.asarray(np.sign(values) * np.log1p(np.abs(values)))
-    # A feature without any value has no knots.
-    return np.interp(values, *knots) if knots.size else values
+        return np.asarray(np.sign(x) * np.log1p(np.abs(x)))
+    return np.interp(x, *knots) if scaling == "rank" else x
 
 
 @dataclass(kw_only=True)
@@ -169,11 +172,8 @@ class LinearRanker(Ranker):
     """coordinate_ascent: factor of each step after the first."""
     tolerance: float = setting(0.001, at_least=0, only_with=_BY_ASCENT)
     """coordinate_ascent: a restart ends if a pass leaves the metric less than this above its start."""
-    slack: float = setting(0.0, at_least=0, only_with=_BY_ASCENT)
-    """coordinate_ascent: penalty times the distance from equal weights (RankLib's -reg)."""
     dialect: str = setting("ltrbench", choices=("ltrbench", "ranklib"), only_with=_BY_ASCENT)
-    """coordinate_ascent: ltrbench, or ranklib, with its three errors and its choice by validation.
-    ranklib also keeps constant features, and computes the metric under RankLib's convention."""
+    """coordinate_ascent: ltrbench, or ranklib, with RankLib's three errors and its convention of metrics."""
 
     unchecked: ClassVar[tuple[str, ...]] = ("metric",)
 
@@ -190,52 +190,30 @@ class LinearRanker(Ranker):
         self._model: _Model | None = None
 
     @takes_tables
-    def fit(
-        self,
-        train: RankingDataset,
-        valid: RankingDataset | None = None,
-        on_iteration: OnIteration | None = None,
-    ) -> Self:
+    def fit(self, train: RankingDataset, *_: object, **__: object) -> Self:
         refuse(self, train)
-        self._model = None  # of an earlier fit
         training = _Training(as_array(train.features), self.scaling)
-        is_fitted = ~training.is_constant | (self.dialect == "ranklib")
-        is_nonnegative = (np.arange(len(is_fitted)) < train.num_features) & self.nonnegative
-
-        def model_of(weights: Values) -> _Model:
-            fitted = np.zeros(len(is_fitted))
-            fitted[is_fitted] = weights
-            return training.model(fitted)
-
-        def choose(data: RankingDataset, weights: Values) -> float:
-            self._model = model_of(weights)
-            return self._measure(data, self.predict(data.features))
-
-        weights = np.zeros(0)
-        if is_fitted.any():
-            columns, is_nonnegative = training.columns[is_fitted], is_nonnegative[is_fitted]
+        weights = np.zeros(len(training.columns))
+        # RankLib divides by the sum over all weights, those of constant features included.
+        fitted = np.flatnonzero(~training.is_constant | (self.dialect == "ranklib"))
+        if fitted.size:
+            fit = self._by_gradient if self.method == "gradient" else self._by_ascent
             with threads(resolve_threads(self.num_threads)):
-                if self.method == "gradient":
-                    weights = self._by_gradient(train, columns, is_nonnegative)
-                else:
-                    weights = coordinate_ascent(
-                        columns,
-                        partial(self._measure, train),
-                        part(self, AscentSettings),
-                        partial(np.random.default_rng(self.seed).permutation, len(columns)),
-                        is_nonnegative,
-                        partial(choose, valid) if self.dialect == "ranklib" and valid is not None else None,
-                    )
-        self._model = model_of(weights)
+                is_nonnegative = (fitted < train.num_features) & self.nonnegative
+                weights[fitted] = fit(train, training.columns[fitted], is_nonnegative)
+        self._model = training.model(weights)
         return self
 
-    def _measure(self, data: RankingDataset, scores: Values) -> float:
+    def _by_ascent(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
         convention = preset("ranklib") if self.dialect == "ranklib" else DEFAULT
-        return evaluate(data, scores, [self.metric], convention).means[self.metric]
 
-    def _by_gradient(
-        self, train: RankingDataset, columns: NDArray[np.float64], is_nonnegative: NDArray[np.bool_]
-    ) -> Values:
+        def measure(scores: Scores) -> float:
+            return evaluate(train, scores, [self.metric], convention).means[self.metric]
+
+        order = partial(np.random.default_rng(self.seed).permutation, len(columns))
+        return coordinate_ascent(columns, measure, part(self, AscentSettings), order, is_nonnegative)
+
+    def _by_gradient(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
         from scipy.optimize import minimize  # a second to import
 
         objective, data = _loss(self.objective), ObjectiveData.of(train)
@@ -245,7 +223,7 @@ class LinearRanker(Ranker):
             scores = np.einsum("cd,c->d", columns, weights)
             loss = objective.loss(scores, data, self.seed)
             gradients, _ = objective.gradients(scores, data, self.seed)
-            if not (np.isfinite(loss) and np.isfinite(gradients).all()):
+            if not np.isfinite(loss + gradients.sum()):
                 raise DataError(
                     f"the loss {objective} is {loss} at weights of up to {np.abs(weights).max():.3g}. Set "
                     "model.scaling=standard, or a larger model.l2."
@@ -253,18 +231,11 @@ class LinearRanker(Ranker):
             gradient = np.einsum("cd,d->c", columns, gradients) + self.l2 * weights
             return loss + 0.5 * self.l2 * float(weights @ weights), gradient
 
-        result = minimize(
-            loss_and_gradient,
-            np.zeros(len(columns)),
-            jac=True,
-            method="L-BFGS-B",
-            bounds=[(0 if is_bounded else None, None) for is_bounded in is_nonnegative],
-            options={"maxiter": self.max_iterations},
-        )
+        bounds = [(0 if is_bounded else None, None) for is_bounded in is_nonnegative]
+        options = {"maxiter": self.max_iterations}
+        result = minimize(loss_and_gradient, np.zeros(len(columns)), jac=True, bounds=bounds, options=options)
         if not result.success:
-            log.warning(
-                "L-BFGS ended after %d iterations without convergence: %s", result.nit, result.message
-            )
+            log.warning("L-BFGS ended without convergence (%d iterations): %s", result.nit, result.message)
         return np.asarray(result.x)
 
     def predict(self, features: object) -> NDArray[np.float64]:
@@ -273,8 +244,7 @@ class LinearRanker(Ranker):
         scores, is_used = np.zeros(len(given)), (model.weights != 0) | (model.missing != 0)
         # One feature at a time: the bits of a matrix product depend on the number of rows.
         for feature in np.flatnonzero(is_used):
-            knots = model.knots[:, slice(*model.knot_start[feature : feature + 2])]
-            values = _scaled(given[:, feature], self.scaling, knots)
+            values = _scaled(given[:, feature], model.knots[feature], self.scaling)
             is_missing = np.isnan(values)
             if self.missing == "refuse" and is_missing.any():
                 raise DataError(
@@ -291,71 +261,60 @@ class LinearRanker(Ranker):
         Raises:
             ConfigError: The scaling is rank or log1p, so that scores are no weighted sum of the features.
         """
-        model = check_fitted(self._model)
-        if self.scaling in ("rank", "log1p"):
+        if self.scaling in _BENT:
             raise ConfigError(
                 f"scaling is {self.scaling}, but formats of linear models weight the features themselves. "
                 "Train with model.scaling=standard or none, or use the verb serve."
             )
-        return model.weights
+        return check_fitted(self._model).weights
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         model = check_fitted(self._model)
-        weights = {} if self.scaling in ("rank", "log1p") else {"weight": model.weights}
-        return {"coefficient": model.coefficients, **weights}
+        coefficients = {"coefficient": model.coefficients}
+        return coefficients if self.scaling in _BENT else {**coefficients, "weight": model.weights}
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        yield Finding(
-            Severity.UNMATCHED, "A linear model; the shared parameters and early stopping do not apply."
-        )
+        unmatched = "A linear model; the shared parameters and early stopping do not apply."
+        yield Finding(Severity.UNMATCHED, unmatched)
         if train is None:
             return
+        has_weights = train.query_weights is not None
         if self.method == "gradient":
             try:
                 _loss(self.objective).check(train.labels, train.query_start)
             except (DataError, UndefinedMetricError) as error:
                 yield Finding(Severity.REFUSED, str(error))
-        elif train.document_weights is not None or (
-            self.dialect == "ranklib" and train.query_weights is not None
-        ):
+        elif train.document_weights is not None or (self.dialect == "ranklib" and has_weights):
             yield Finding(
                 Severity.REFUSED,
                 "the training set has weights that the metric ignores: they vary within a query, or dialect "
                 "is ranklib. Set model.method=gradient, or read the data without weights.",
             )
-        yield from self._about_features(train)
-
-    def _about_features(self, train: RankingDataset) -> Iterator[Finding]:
         features, names = as_array(train.features), train.feature_names
         missing = np.isnan(features).mean(axis=0)
         if missing.any():
-            most = int(missing.argmax())
-            severity = Severity.CAUTION if self.missing == "impute" else Severity.REFUSED
             yield Finding(
-                severity,
-                f"{np.count_nonzero(missing)} features have missing values, most of them {names[most]} "
-                f"({missing[most]:.1%}); missing=impute scores them by the training median and an indicator, "
-                "missing=refuse refuses them.",
+                Severity.CAUTION if self.missing == "impute" else Severity.REFUSED,
+                f"{np.count_nonzero(missing)} features have missing values, most of them "
+                f"{names[missing.argmax()]} ({missing.max():.1%}); missing=impute scores them by the "
+                "training median and an indicator, missing=refuse refuses them.",
             )
-        with warnings.catch_warnings(action="ignore"):  # a feature without any value
-            deviations = np.nanstd(features, axis=0, dtype=np.float64)
-        varying = np.flatnonzero(deviations > 0)
-        if self.scaling == "none" and varying.size:
-            low, high = varying[np.argmin(deviations[varying])], varying[np.argmax(deviations[varying])]
-            if deviations[high] > _WILD * deviations[low]:
-                yield Finding(
-                    Severity.CAUTION,
-                    f"scaling is none, but standard deviations range from {deviations[low]:.3g} "
-                    f"({names[low]}) to {deviations[high]:.3g} ({names[high]}), so few features decide. Set "
-                    "model.scaling=standard.",
-                )
+        deviations = np.nan_to_num(features).std(axis=0, dtype=np.float64)
+        order = [feature for feature in np.argsort(deviations) if deviations[feature] > 0]
+        if self.scaling == "none" and order and deviations[order[-1]] > _WILD * deviations[order[0]]:
+            low, high = (f"{deviations[feature]:.3g} ({names[feature]})" for feature in (order[0], order[-1]))
+            yield Finding(
+                Severity.CAUTION,
+                f"scaling is none, but standard deviations range from {low} to {high}, so few features "
+                "decide. Set model.scaling=standard.",
+            )
 
     def seed_matters(self, num_documents: int) -> bool:
         return self.method == "coordinate_ascent" or _loss(self.objective).draws
 
     def warm_up(self) -> None:
         """Compiles the objective, or loads it if this machine has compiled it."""
-        with threads(resolve_threads(self.num_threads)):
+        if self.method == "gradient":
             replace(self, objective=for_warm_up(self.objective)).fit(four_documents())
 
     def save(self, folder: Path) -> None:
@@ -368,21 +327,11 @@ class LinearRanker(Ranker):
         ranker, content = read_model(folder, cls, _FILE)
         arrays = load_npz(folder / _FILE, content, remedy=COPY_OR_FIT_AGAIN)
         try:
-            ranker._model = model = _Model(**arrays)
-            starts, count = model.knot_start, len(model.weights)
-            is_valid = (
-                [array.shape for array in model[:3]] == [(count,)] * 3
-                and all(array.dtype == np.float64 for array in model[:4])
-                and starts.dtype == np.int64
-                and starts.shape == (count + 1,)
-                and model.knots.shape == (2, starts[-1])
-                and starts[0] == 0
-                and (np.diff(starts) >= 0).all()
-            )
-        except TypeError:
-            is_valid = False
-        if not is_valid:
-            raise ResultError(f"{folder / _FILE} is not a saved linear model. {COPY_OR_FIT_AGAIN}.")
+            ranker._model = _Model(**arrays)
+            ranker.predict(np.zeros((1, len(ranker._model.missing)), dtype=np.float32))
+        except (TypeError, ValueError, IndexError, DataError) as error:
+            reason = f"is not a saved linear model ({error}). {COPY_OR_FIT_AGAIN}."
+            raise ResultError(f"{folder / _FILE} {reason}") from None
         return ranker
 
 

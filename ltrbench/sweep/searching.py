@@ -24,7 +24,6 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import record_of
-from ltrbench.rankers import BoostingRanker
 from ltrbench.runs.record import (
     COMPLETE,
     FINISHED,
@@ -88,16 +87,16 @@ class JobSearch:
         self.search = build(first.settings, "search", Search)
         ranker, model = experiment.ranker, experiment.model
         space = self.search.space.of(model, ranker)
-        if not isinstance(ranker, BoostingRanker) or not space:
+        if not space:
             raise ConfigError(
-                f"model={model} has no setting to search for: its class must be derived from BoostingRanker, "
-                "and search.space must have ranges of its settings, as in "
-                f"'+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a "
+                f"model={model} has no setting to search for: search.space must have ranges of its settings, "
+                f"as in '+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a "
                 "separate command with search=none and the same hydra.sweep.dir."
             )
         varies_objective = any(name.startswith("objective.") for name in space)
         self.objective = {"objective": record_of(vars(ranker)["objective"])} if varies_objective else {}
-        self.model = SearchedModel(space, settings_of(ranker, space), ranker.num_trees, len(self.jobs))
+        most = getattr(ranker, "num_trees", 1)  # a linear model has no iterations
+        self.model = SearchedModel(space, settings_of(ranker, space), most, len(self.jobs))
         self.earlier = self._earlier_choice()
         if self.earlier is None and len(self.jobs) > 1:
             self._refuse_leakage()
