@@ -31,7 +31,9 @@ _COLUMN = 24  # of comments beside their settings
 
 def files() -> list[Path]:
     """Returns the YAMLs of rankers (not presets) and objectives, and the values of the shared parameters."""
-    models = [path for path in conf_dir().glob("model/**/*.yaml") if "_target_: ltrbench" in path.read_text()]
+    models = [
+        path for path in conf_dir().glob("model/**/*.yaml") if "\n_target_: ltrbench" in path.read_text()
+    ]
     return [*sorted(models), conf_dir() / "params/matched.yaml"]
 
 

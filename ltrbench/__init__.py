@@ -40,6 +40,7 @@ _NAMES_OF = {
     "ltrbench.rankers.catboost": ("CatBoostRanker",),
     "ltrbench.rankers.lightgbm": ("LightGBMRanker",),
     "ltrbench.rankers.linear": ("LinearRanker",),
+    "ltrbench.rankers.mlp": ("MlpRanker",),
     "ltrbench.rankers.native": ("NativeRanker",),
     "ltrbench.rankers.random": ("RandomRanker",),
     "ltrbench.rankers.single_feature": ("SingleFeatureRanker",),
@@ -82,6 +83,7 @@ if TYPE_CHECKING:
     from ltrbench.rankers.catboost import CatBoostRanker as CatBoostRanker
     from ltrbench.rankers.lightgbm import LightGBMRanker as LightGBMRanker
     from ltrbench.rankers.linear import LinearRanker as LinearRanker
+    from ltrbench.rankers.mlp import MlpRanker as MlpRanker
     from ltrbench.rankers.native import NativeRanker as NativeRanker
     from ltrbench.rankers.random import RandomRanker as RandomRanker
     from ltrbench.rankers.single_feature import SingleFeatureRanker as SingleFeatureRanker
@@ -92,8 +94,8 @@ if TYPE_CHECKING:
     from ltrbench.runs import load as load
     from ltrbench.runs import read_run as read_run
 
-# Without CatBoostRanker, because `from ltrbench import *` must not require CatBoost.
-__all__ = sorted({"__version__", _COMPARE, *_MODULE_OF} - {"CatBoostRanker"})
+# Without those that need an extra, because `from ltrbench import *` must not require it.
+__all__ = sorted({"__version__", _COMPARE, *_MODULE_OF} - {"CatBoostRanker", "MlpRanker"})
 
 
 # Hidden from type checkers, which would otherwise accept any attribute name.

@@ -10,6 +10,7 @@ import difflib
 import math
 import os
 from collections.abc import Collection, Iterable
+from typing import Any
 
 
 class LtrbenchError(Exception):
@@ -18,6 +19,16 @@ class LtrbenchError(Exception):
 
 class DataError(LtrbenchError, ValueError):
     """Invalid data set or data file."""
+
+
+class DivergenceError(DataError):
+    """Training that diverged.
+
+    Attributes:
+        curve: the learning curve until then, as `FitCurve`.
+    """
+
+    curve: Any = None
 
 
 class ConfigError(LtrbenchError, ValueError):

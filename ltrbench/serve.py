@@ -95,7 +95,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
         "metrics": dict(result.metrics),
         "convention": dict(result.convention),
-        "trees": result.best_iteration,
+        "trees": result.num_trees,
         "finished": result.finished,
         "versions": {"of_run": dict(result.versions), "of_service": {"ltrbench": __version__}},
     }

@@ -695,7 +695,7 @@ def _rows(
             to_baseline=to_base.get(group.label),
             seconds=_mean_seconds(results),
             peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
-            trees=_mean_known(result.best_iteration for result in results),
+            trees=_mean_known(result.num_trees for result in results),
             model_mb=_mean_known(map(_model_mb, group.runs)),
         )
         rows.append(row)

@@ -82,7 +82,7 @@ def final_fit(
     if trees:
         scaled = "" if count_queries is None else f" times {scale:.3g}, all queries over training queries"
         numbers = f"the median over the runs ({', '.join(map(str, trees))}){scaled}"
-        notes.append(f"Number of trees: {num_trees}, {numbers}, rounded up.")
+        notes.append(f"Number of {run.result.unit_of_iterations}: {num_trees}, {numbers}, rounded up.")
     bounds = "" if low is None else f" (95 % interval {low:.4f} to {high:.4f})"
     notes.append(
         "It has no test score. Estimate from the comparison, for models trained on a part of the data: "

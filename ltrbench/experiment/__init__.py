@@ -45,7 +45,7 @@ from ltrbench.metrics import (
     parse_metric,
 )
 from ltrbench.metrics.evaluation import plugin_versions
-from ltrbench.rankers import BoostingRanker, Ranker
+from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import (
     OF_EVERY_RANKER,
     SHARED,
@@ -240,7 +240,9 @@ def run(
             raise
         except BaseException as error:
             failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
-            _mirror(mirror, write_run(folder, failed, trials=experiment.trials))
+            reached = getattr(error, "curve", None)
+            curve = LearningCurve(*reached) if reached else None
+            _mirror(mirror, write_run(folder, failed, curve=curve, trials=experiment.trials))
             raise
     log.info("%s: %s", experiment.model, describe_outcome(done.result, experiment.metrics))
     _mirror(mirror, done)
@@ -364,14 +366,14 @@ def _measure(
     # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
     if not experiment.is_trial:
         with seconds.taking("predict"):
-            test_scores = ranker.predict(test.features)
+            test_scores = ranker.predict_lists(test.features, test.query_start)
         if not experiment.final:
             scored["test"] = _scored(test, test_scores)
         if experiment.timing == CLEAN:
             with seconds.taking("fit_clean"):
                 fitter.fit_clean(ranker)
     if valid is not None:
-        scored["valid"] = _scored(valid, ranker.predict(valid.features))
+        scored["valid"] = _scored(valid, ranker.predict_lists(valid.features, valid.query_start))
     evaluations = {split: evaluate(item.judgments, item.scores, names) for split, item in scored.items()}
     result = replace(fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now())
     if experiment.is_trial:
@@ -387,7 +389,9 @@ def _measure(
             result,
             ranker,
             *parts,
-            check_model=lambda saved: check_saved(ranker, saved, test.features, test_scores),
+            check_model=lambda saved: check_saved(
+                ranker, saved, test.features, test_scores, test.query_start
+            ),
         )
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
@@ -404,7 +408,7 @@ def _load_and_fit(
     splits, drawn = _load(experiment, seconds)
     if experiment.is_trial:
         _check_validation("a trial of a search", "run without a search (search=none)", splits)
-    if isinstance(ranker, BoostingRanker) and ranker.early_stopping is not None:
+    if getattr(ranker, "early_stopping", None) is not None:
         _check_validation("early_stopping", "set early_stopping=null", splits)
     fitter.prepare(ranker, splits)
     num_threads, notes = begun.threads, begun.notes
@@ -558,7 +562,8 @@ def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     names = () if result.final else metrics
     values = [f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in names]
     scores = f"{split} {', '.join(values)}" if values else "trained on all labelled queries"
-    trees = "" if result.best_iteration is None else f", {result.best_iteration} trees"
+    kept, unit = result.best_iteration, result.unit_of_iterations
+    trees = "" if kept is None else f", {kept} {unit}"
     return f"{scores}{trees}, fit in {result.seconds['fit']:.2f} s"
 
 

@@ -42,6 +42,7 @@ from ltrbench.data.features import (
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
 from ltrbench.distributed import PlacedShards, divide_queries, release_shard, send_shards
+from ltrbench.errors import DivergenceError
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
 from ltrbench.metrics import (
     DEFAULT,
@@ -51,7 +52,7 @@ from ltrbench.metrics import (
     warm_up_metrics,
     with_settings,
 )
-from ltrbench.rankers import BoostingRanker, Iteration, Ranker
+from ltrbench.rankers import Iteration, Ranker
 from ltrbench.rankers.base import (
     CurveRecorder,
     FitsTogether,
@@ -234,10 +235,10 @@ class ProgressReporter:
     """The `on_iteration` callback that passes each iteration to a recorder and reports its values."""
 
     def __init__(self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress) -> None:
-        rule = ranker.early_stopping if isinstance(ranker, BoostingRanker) else None
+        rule = getattr(ranker, "early_stopping", None)
         self._recorder, self._report = recorder, report
         self._metric = rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
-        self._num_iterations = ranker.num_trees if isinstance(ranker, BoostingRanker) else None
+        self._num_iterations = getattr(ranker, ranker.iterations_field or "", None)
         self._best: tuple[float, int] | None = None
         self._last: Progress | None = None
         # For the display only: the recorded times are measured by a Stopwatch.
@@ -359,7 +360,11 @@ class Fitter:
         memory, recorder = MemoryMeter(), CurveRecorder.of(self.splits.train, self.splits.valid, metrics)
         watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
         with memory, timing:
-            ranker.fit(self.splits.train, self.splits.valid, watcher)
+            try:
+                ranker.fit(self.splits.train, self.splits.valid, watcher)
+            except DivergenceError as error:
+                error.curve = recorder.curve
+                raise
         if isinstance(watcher, ProgressReporter):
             watcher.finish()
         return LearningCurve(*recorder.curve), memory.rise_mb

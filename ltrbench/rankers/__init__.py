@@ -10,6 +10,7 @@ The backends, which do not import each other:
     lightgbm         LightGBM
     xgboost          XGBoost
     catboost         CatBoost
+    mlp              neural networks, with or without attention to the other documents of a query
     scikit_learn     base class of backends that wrap a scikit-learn regressor
     imported         models of LightGBM, XGBoost and RankLib that were trained elsewhere
     linear           linear models: coordinate ascent, and gradients of a loss

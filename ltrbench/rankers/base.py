@@ -29,11 +29,12 @@ from ltrbench.folders import find_class
 from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
 from ltrbench.metrics.evaluation import Weighting
+from ltrbench.models.networks import Network
 from ltrbench.models.trees import Ensemble, uniform
 from ltrbench.native.team import ALONE, Team
 from ltrbench.rankers.estimator import Estimator
 from ltrbench.settings import In, check, setting
-from ltrbench.shapes import Features, Scores
+from ltrbench.shapes import Features, QueryStart, Scores
 from ltrbench.untrusted import read_json, type_error
 
 # ---- Early stopping and learning curves, implemented once for all backends.
@@ -411,7 +412,8 @@ class Ranker(ABC, Estimator):
     """Learns scores that rank the documents of each query well when sorted in descending order.
 
     A ranker never evaluates itself and never changes its input. The score of a document depends only on its
-    features, not on the batch. The same seed gives the same scores.
+    features, not on the batch; that of a list-wise ranker also on the other documents of its query. The same
+    seed gives the same scores.
     """
 
     seed: int = setting(
@@ -450,6 +452,8 @@ class Ranker(ABC, Estimator):
     """Fields that loading does not check, because a plug-in defines their value."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
+    iterations_field: ClassVar[str | None] = None
+    """Field with the maximum number of iterations of a fit; None: a fit has none."""
     is_repeatable_on_workers: ClassVar[bool] = False
     """Whether two distributed fits of the same data give the same bits, on any number of workers."""
 
@@ -495,6 +499,16 @@ class Ranker(ABC, Estimator):
             DataError: `features` is not an array of numbers, or F differs from the training set.
         """
 
+    @property
+    def is_listwise(self) -> bool:
+        """Whether the score of a document depends on the other documents of its query: for `predict`, all
+        documents are those of one query."""
+        return False
+
+    def predict_lists(self, features: Any, query_start: QueryStart) -> NDArray[np.floating[Any]]:
+        """Returns (D,) scores of the documents of (Q,) queries; `query_start` is (Q + 1,)."""
+        return self.predict(features)
+
     @abstractmethod
     def save(self, folder: Path) -> None:
         """Writes the fitted model into an existing, empty folder, in a format that is loaded without pickle
@@ -518,7 +532,16 @@ class Ranker(ABC, Estimator):
 
     def clean_copy(self) -> Self:
         """Returns an unfitted copy that trains the kept model without an evaluator, for timing."""
-        return replace(self)
+        kept = self.summary.num_trees if self.summary else None
+        return self.with_iterations(kept) if kept else replace(self)
+
+    def with_iterations(self, number: int) -> Self:
+        """Returns an unfitted copy with this number of iterations, without early stopping; a ranker without
+        iterations as it is."""
+        if self.iterations_field is None:
+            return replace(self)
+        changes: dict[str, Any] = {self.iterations_field: number, "early_stopping": None}
+        return replace(self, **changes)
 
     def seed_matters(self, num_documents: int) -> bool:
         """Returns whether another seed may give other scores; True if that is not known.
@@ -563,6 +586,10 @@ class Ranker(ABC, Estimator):
             f"{type(self).__name__} has no trees; choose a run of model=native, lightgbm, xgboost or "
             "catboost."
         )
+
+    def network(self) -> Network | None:
+        """Returns the fitted neural network; None: the ranker is no network."""
+        return None
 
     def library_model(self) -> tuple[str, object] | None:
         """Returns the package and its model object, for tools that support the package; None: the model is
@@ -754,6 +781,8 @@ class BoostingRanker(Ranker):
     extra: dict[str, Any] = field(default_factory=dict)
     """Further parameters of the backend's library, under the library's names, passed through unchanged."""
 
+    iterations_field: ClassVar[str | None] = "num_trees"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.monotone:
@@ -767,10 +796,6 @@ class BoostingRanker(Ranker):
                 f"min_docs_in_leaf is {least}, but the training set has {train.num_documents} documents, so "
                 "no tree can be split. Set params.min_docs_in_leaf to at most half that number.",
             )
-
-    def clean_copy(self) -> Self:
-        kept = self.summary.num_trees if self.summary else None
-        return replace(self, num_trees=kept or self.num_trees, early_stopping=None)
 
     def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
         """Returns the monitor that receives the scores of each iteration and decides when to stop."""
@@ -950,11 +975,18 @@ class SavedModelError(ResultError):
     """A ranker's `save` or `load` violates the Ranker contract."""
 
 
-def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArray[np.floating[Any]]) -> None:
+def check_saved(
+    ranker: Ranker,
+    folder: Path,
+    features: Features,
+    scores: NDArray[np.floating[Any]],
+    query_start: QueryStart | None = None,
+) -> None:
     """Loads a saved ranker, and predicts again.
 
     Args:
         features: (D, F) features of documents.
+        query_start: (Q + 1,), queries of the documents; None: they are one.
         scores: (D,) scores of these documents from the ranker that was saved.
 
     Raises:
@@ -962,7 +994,8 @@ def check_saved(ranker: Ranker, folder: Path, features: Features, scores: NDArra
     """
     name = type(ranker).__name__
     try:
-        again = type(ranker).load(folder).predict(features)
+        lists = np.array([0, len(scores)]) if query_start is None else query_start
+        again = type(ranker).load(folder).predict_lists(features, lists)
     except Exception as error:
         raise SavedModelError(
             f"{name}.load cannot read the model written by {name}.save, or not predict with it "

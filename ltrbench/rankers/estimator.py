@@ -85,7 +85,9 @@ class Estimator:
         """Returns the mean NDCG@10 over queries of a RankingDataset, or of a table as in `dataset_of`."""
         ranker: Any = self
         data = X if isinstance(X, RankingDataset) else dataset_of(X, y, like=ranker, **rows)
-        return float(evaluate(data, ranker.predict(data.features), [SCORE]).means[SCORE])
+        return float(
+            evaluate(data, ranker.predict_lists(data.features, data.query_start), [SCORE]).means[SCORE]
+        )
 
     # ---- What scikit-learn asks of an estimator.
 

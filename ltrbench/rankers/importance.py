@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset, Splits, sample_queries
-from ltrbench.data.features import AnyFeatures, SparseRows, rows_of_block
+from ltrbench.data.features import SparseRows, rows_of_block
 from ltrbench.errors import ConfigError, require, require_choice
 from ltrbench.metrics import evaluate, parse_metric
 from ltrbench.metrics.functions import BUILT_IN
@@ -279,7 +279,7 @@ def permutation_falls(
     Args:
         features: (n,), columns of the features.
     """
-    scores = ranker.predict(test.features)
+    scores = ranker.predict_lists(test.features, test.query_start)
     whole = _per_query(test, scores, settings.metric)
     falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
     if np.isnan(whole).all():
@@ -306,14 +306,14 @@ def permutation_falls(
             group = used[first : first + size]
             values = all_values[: len(group)]
             list(pool.map(shuffle_into, values, features[group]))
-            new_scores = scores_with(ranker, test.features, scores, features[group], values)
+            new_scores = scores_with(ranker, test, scores, features[group], values)
             list(pool.map(add_falls, group, new_scores))
     return falls
 
 
 def scores_with(
     ranker: Ranker,
-    features: AnyFeatures,
+    test: RankingDataset,
     scores: Scores,
     columns: NDArray[np.intp],
     values: NDArray[np.float32],
@@ -322,17 +322,22 @@ def scores_with(
     values[c, i].
 
     The ranker predicts copies of the documents in which the value differs: of their stored values, if it
-    reads sparse features, or of a block of rows at a time.
+    reads sparse features, or of a block of rows at a time. A list-wise ranker predicts whole queries.
 
     Args:
         scores: (D,), scores of the documents as they are.
     """
-    new_scores = np.empty(values.shape, dtype=scores.dtype)
+    features, new_scores = test.features, np.empty(values.shape, dtype=scores.dtype)
     size = rows_of_block(features.shape[1])
     reads_sparse = ranker.reads_blocks or ranker.reads_sparse
     for c, column in enumerate(columns.tolist()):
         before = features[:, column]
         for i, new in enumerate(values[c]):
+            if ranker.is_listwise:
+                copy = np.array(features)
+                copy[:, column] = new
+                new_scores[c, i] = ranker.predict_lists(copy, test.query_start)
+                continue
             rows = np.flatnonzero(new != before)
             new_scores[c, i] = scores
             if isinstance(features, SparseRows) and reads_sparse:
@@ -381,7 +386,7 @@ def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
 
 
 def _on(test: RankingDataset, ranker: Ranker, metric: str) -> PerQuery:
-    return _per_query(test, ranker.predict(test.features), metric)
+    return _per_query(test, ranker.predict_lists(test.features, test.query_start), metric)
 
 
 def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:

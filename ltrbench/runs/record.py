@@ -292,7 +292,8 @@ class RunResult:
             empty if nothing was fitted.
         peak_memory_mb: peak increase of resident memory during fit, MB; None if the system does not report
             it, or if several workers fitted together.
-        best_iteration: number of trees kept, or of an imported model; None for a model without trees.
+        best_iteration: number of trees kept, or of an imported model, or of epochs of a network; None for a
+            model without iterations.
         threads: number of threads of the ranker, on all workers together.
         unmatched: sentences on the differences between the backend and the shared parameters.
         notes: sentences on the interpretation of the metrics, such as the source of imported scores.
@@ -372,6 +373,16 @@ class RunResult:
         return {**self.config} | {
             key: {"_target_": record["class"], **record["fields"]} for key, record in ran.items() if record
         }
+
+    @property
+    def unit_of_iterations(self) -> str:
+        """What `best_iteration` counts: "trees" or "epochs"."""
+        return "epochs" if "num_epochs" in self.ranker.get("fields", {}) else "trees"
+
+    @property
+    def num_trees(self) -> int | None:
+        """Number of trees; None for a model without trees."""
+        return self.best_iteration if self.unit_of_iterations == "trees" else None
 
     @property
     def is_compared(self) -> bool:

@@ -95,7 +95,7 @@ class JobSearch:
             )
         varies_objective = any(name.startswith("objective.") for name in space)
         self.objective = {"objective": record_of(vars(ranker)["objective"])} if varies_objective else {}
-        most = getattr(ranker, "num_trees", 1)  # a linear model has no iterations
+        most = getattr(ranker, ranker.iterations_field or "", 1)  # a linear model has no iterations
         self.model = SearchedModel(space, settings_of(ranker, space), most, len(self.jobs))
         self.earlier = self._earlier_choice()
         if self.earlier is None and len(self.jobs) > 1:
@@ -292,7 +292,7 @@ def trial_job(job: Job, proposal: Proposal, search: Search, objective: Mapping[s
     settings = copy.deepcopy({**job.settings, "model": {**job.settings["model"], **objective}})
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
-        changes["num_trees"] = proposal.num_trees
+        changes[experiment_of(job).ranker.iterations_field or ""] = proposal.num_trees
     if proposal.minimum:
         changes["early_stopping.minimum"] = [list(pair) for pair in proposal.minimum.items()]
     for name, value in changes.items():

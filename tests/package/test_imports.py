@@ -38,7 +38,9 @@ def test_importing_the_package_imports_nothing_but_the_standard_library() -> Non
     assert "ltrbench" in done.stdout
 
 
-@pytest.mark.parametrize("name", sorted({*ltrbench.__all__, "CatBoostRanker"} - {"__version__", "compare"}))
+@pytest.mark.parametrize(
+    "name", sorted({*ltrbench.__all__, "CatBoostRanker", "MlpRanker"} - {"__version__", "compare"})
+)
 def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
     home = importlib.import_module(ltrbench._MODULE_OF[name])
     assert getattr(ltrbench, name) is getattr(home, name)
@@ -49,6 +51,8 @@ def test_a_public_name_is_that_of_the_module_it_comes_from(name: str) -> None:
     ("package", "code", "extra"),
     [
         ("catboost", "import ltrbench.rankers.catboost", "catboost"),
+        ("jax", "import ltrbench.rankers.mlp", "neural"),
+        ("optax", "import ltrbench.rankers.mlp", "neural"),
         ("xgboost", "import ltrbench.distributed.cluster", "dask"),
         ("onnxruntime", "import ltrbench.shipping.targets.onnx", "onnx"),
         ("optuna", "from ltrbench.search import FullGrid; FullGrid()", "search"),
@@ -66,7 +70,7 @@ def test_inspect_names_the_extra_of_a_backend_and_inspects_the_data_for_the_othe
     data = tmp_path / "train.txt"
     data.write_text("2 qid:1 1:0.5 2:1\n0 qid:1 1:0.1 2:3\n")
     command = f"from ltrbench.cli import main; sys.exit(main(['inspect', {str(data)!r}, '--json']))"
-    done = without(["catboost", "onnx", "treelite", "dask", "distributed"], command)
+    done = without(["catboost", "jax", "onnx", "treelite", "dask", "distributed"], command)
     assert done.returncode == 0, done.stderr
     concerns = json.loads(done.stdout)["concerns"]
     assert list(concerns) == sorted(concerns)

@@ -55,7 +55,7 @@ def final_verb(
     from ltrbench.experiment import Experiment
     from ltrbench.experiment import run as run_experiment
     from ltrbench.native.objectives.base import UnknownObjective
-    from ltrbench.rankers import BoostingRanker, Ranker
+    from ltrbench.rankers import Ranker
     from ltrbench.rankers.importance import ImportanceSettings
 
     folder = folders[0] / "final" if output is None else output
@@ -74,8 +74,8 @@ def final_verb(
         )
     fitted = build(result.settings, "model", Ranker)
     fitted = replace(fitted, seed=int(result.config.get("seed", result.seed)))
-    if isinstance(fitted, BoostingRanker) and fit.num_trees is not None:
-        fitted = replace(fitted, num_trees=fit.num_trees, early_stopping=None)
+    if fit.num_trees is not None:
+        fitted = fitted.with_iterations(fit.num_trees)
     given = {"--model": name, "--metric": metric, "--output": output, "--ranker": ranker}
     words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     experiment = Experiment(

@@ -331,11 +331,31 @@ def predict_verb(
     finished = read_run(run)
     model = load_model(finished, ranker)
     options = options_as_trained(finished, model, data, reading)
-    scores = model.predict(read_features(data, **options))
+    features = read_features(data, **options)
+    scores = (
+        _scores_of_lists(model, features, read_ids(data, **options))
+        if model.is_listwise
+        else model.predict(features)
+    )
     if output is not None and without_compression_ending(output).suffix.lower() in (".csv", ".parquet"):
         write_frame(as_frame(read_ids(data, **options), scores), output)
         return
     write_output("".join(f"{score!s}\n" for score in scores), output)
+
+
+def _scores_of_lists(model: Ranker, features: Any, ids: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Returns the scores of a list-wise model in file order; the rows of a query may be scattered."""
+    if "query_id" not in ids:
+        raise DataError(
+            f"{type(model).__name__} scores all documents of a query together, but the data have no "
+            "column of queries. Name it with --read query=COLUMN."
+        )
+    _, queries = np.unique(ids["query_id"], return_inverse=True)
+    order = np.argsort(queries, kind="stable")
+    scores = np.empty(len(order), dtype=model.score_dtype)
+    query_start = np.searchsorted(queries[order], np.arange(queries.max(initial=-1) + 2))
+    scores[order] = model.predict_lists(np.asarray(features)[order], query_start)
+    return scores
 
 
 def options_as_trained(run: Run, model: Ranker, file: Path, reading: Iterable[str]) -> dict[str, Any]:
@@ -452,7 +472,8 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     if members := result.ensemble.get("weights"):
         yield "members", ", ".join(f"{label} {weight:.2f}" for label, weight in members.items() if weight)
     if result.best_iteration is not None:
-        yield "trees", f"{result.best_iteration} of at most {model.get('num_trees', result.best_iteration)}"
+        unit, kept = result.unit_of_iterations, result.best_iteration
+        yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"
 
 
 def _importances_table(importances: Importances) -> Table:

@@ -1,0 +1,207 @@
+"""Neural networks that score documents, as plain functions of arrays.
+
+`last_layer` is the one definition of the networks. Its argument `xp` computes: `jax.numpy` in training and
+prediction, NumPy in certificates, and the builder of ONNX nodes in `ltrbench.shipping.targets.onnx`. The
+layers of a network, with n documents, F features and W values in the last layer:
+
+    input      x <- sign(x) log(1 + |x|), if input_transform=log1p; x <- clip((x - mean) * scale), missing: 0
+    hidden i   h <- relu(norm(h A + b))
+    context    z <- h; for each block: z <- z + attention(norm(z)); z <- z + feed_forward(norm(z)); norm(z)
+    score      s <- z w + b
+
+Self-attention over the documents of a query is that of Vaswani et al., 2017, "Attention Is All You Need", in
+the order of allRank (allrank/models/transformer.py): normalisation first. With latent_cross, z starts with a
+projection of the inputs instead of h, and the score is that of (1 + z) h: DASALC of Qin et al., 2021, "Are
+Neural Rankers still Outperformed by Gradient Boosted Decision Trees?", section 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.settings import setting
+from ltrbench.shapes import Features
+
+_EPSILON = 1e-5
+"""Addition to variances, as in PyTorch."""
+_FAR = -1e30
+"""Logit of a place without a document; -inf would make NaN of a list without documents."""
+
+
+_OF_ATTENTION = {"context": ("attention",)}
+
+
+@dataclass(kw_only=True, unsafe_hash=True)
+class Layers:
+    """The settings of a network."""
+
+    num_layers: int = setting(2, at_least=1)
+    """Number of hidden layers; each has half the width of the previous one."""
+    width: int = setting(256, at_least=1)
+    """Width of the first hidden layer."""
+    norm: str = setting("none", choices=("none", "batch", "layer"))
+    """Normalisation of hidden layers before their activation: none, batch or layer."""
+    input_transform: str = setting("none", choices=("none", "log1p"))
+    """Transformation of features before scaling: none, or log1p: sign(x) log(1 + |x|)."""
+    scaling: str = setting("standard", choices=("standard", "none"))
+    """Scaling of features: standard: to mean 0 and standard deviation 1 on train, clipped at 10; or none."""
+    context: str = setting("none", choices=("none", "attention"))
+    """Other documents that a score depends on: none, or attention: all documents of the query."""
+    num_blocks: int = setting(4, at_least=1, only_with=_OF_ATTENTION)
+    """Number of self-attention blocks."""
+    num_heads: int = setting(4, at_least=1, only_with=_OF_ATTENTION)
+    """Number of heads of a block, which share the width of the last hidden layer."""
+    feed_forward: int = setting(512, at_least=1, only_with=_OF_ATTENTION)
+    """Width of the hidden layer in a block."""
+    latent_cross: bool = setting(False, only_with=_OF_ATTENTION)
+    """Multiplies the hidden layer by 1 + context (DASALC) instead of replacing it by the context."""
+
+
+class Steps:
+    """The arrays of a forward pass, and what training does otherwise; this class predicts.
+
+    Args:
+        arrays: name -> array: the parameters, and what is known from the training data (`is_fixed`).
+        mask: (Q, n), whether a place has a document; None: every place has one.
+    """
+
+    def __init__(self, arrays: Mapping[str, Any], mask: Any = None) -> None:
+        self.arrays, self.mask = dict(arrays), mask
+
+    def array(self, name: str, *shape: int, start: float | None = None) -> Any:
+        """Returns an array; training starts with `start`, or without it with random values."""
+        return self.arrays[name]
+
+    def noisy(self, x: Any) -> Any:
+        """Returns inputs, in training with noise."""
+        return x
+
+    def drop(self, h: Any) -> Any:
+        """Returns values, of which training drops some."""
+        return h
+
+    def moments(self, name: str, h: Any) -> tuple[Any, Any]:
+        """Returns the (W,) means and variances of a batch normalisation, in training those of the batch."""
+        width = h.shape[-1]
+        return self.array(f"{name}.mean", width, start=0), self.array(f"{name}.variance", width, start=1)
+
+
+class _Start(Steps):
+    """Creates each array when it is used first. Random values are uniform in +-sqrt(6 / (inputs + outputs)),
+    as in Glorot and Bengio, 2010."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__({})
+        self._rng = rng
+
+    def array(self, name: str, *shape: int, start: float | None = None) -> Any:
+        bound = np.sqrt(6 / max(sum(shape[-2:]), 1))
+        values = self._rng.uniform(-bound, bound, shape) if start is None else np.full(shape, start)
+        self.arrays[name] = values.astype(np.float32)
+        return self.arrays[name]
+
+
+def initial_arrays(
+    layers: Layers, num_features: int, rng: np.random.Generator
+) -> dict[str, NDArray[np.float32]]:
+    """Returns the arrays of a network before training."""
+    steps = _Start(rng)
+    forward(np, layers, steps, np.zeros((1, num_features), dtype=np.float32))
+    return steps.arrays
+
+
+def is_fixed(name: str) -> bool:
+    """Returns whether an array is computed from the training data, and not learned by gradients."""
+    return name.endswith((".mean", ".variance", ".scale"))
+
+
+def forward(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
+    """Returns the (..., n) scores of (..., n, F) features; the n documents are those of one query."""
+    last = last_layer(xp, layers, steps, features)
+    return last @ steps.array("output.weight", last.shape[-1]) + steps.array("output.bias", start=0)
+
+
+def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
+    """Returns the (..., n, W) values whose weighted sum is the score."""
+    x, num_features = features, features.shape[-1]
+    if layers.input_transform == "log1p":
+        x = xp.sign(x) * xp.log(xp.abs(x) + 1.0)
+    mean, scale = (
+        steps.array(f"input.{name}", num_features, start=name == "scale") for name in ("mean", "scale")
+    )
+    limit = 10.0 if layers.scaling == "standard" else float(np.finfo(np.float32).max)
+    x = (x - mean) * scale
+    h = x = steps.noisy(xp.clip(xp.where(xp.isnan(x), 0.0, x), -limit, limit))
+    for i in range(layers.num_layers):
+        h = _dense(steps, f"hidden{i}", h, max(layers.width >> i, 1))
+        h = steps.drop(xp.maximum(_normalised(xp, layers.norm, steps, f"hidden{i}", h), 0.0))
+    if layers.context == "none":
+        return h
+    width = h.shape[-1]
+    z = _dense(steps, "context", x, width) if layers.latent_cross else h
+    for i in range(layers.num_blocks):
+        inputs = _normalised(xp, "layer", steps, f"block{i}.before", z)
+        z = z + steps.drop(_attention(xp, layers.num_heads, steps, f"block{i}", inputs))
+        inputs = _normalised(xp, "layer", steps, f"block{i}.between", z)
+        inner = steps.drop(xp.maximum(_dense(steps, f"block{i}.inner", inputs, layers.feed_forward), 0.0))
+        z = z + steps.drop(_dense(steps, f"block{i}.outer", inner, width))
+    z = _normalised(xp, "layer", steps, "context.norm", z)
+    return (z + 1.0) * h if layers.latent_cross else z
+
+
+def _dense(steps: Steps, name: str, h: Any, width: int) -> Any:
+    return h @ steps.array(f"{name}.weight", h.shape[-1], width) + steps.array(f"{name}.bias", width, start=0)
+
+
+def _normalised(xp: Any, norm: str, steps: Steps, name: str, h: Any) -> Any:
+    if norm == "none":
+        return h
+    if norm == "batch":
+        mean, variance = steps.moments(name, h)
+    else:
+        mean = xp.mean(h, axis=-1, keepdims=True)
+        variance = xp.mean((h - mean) * (h - mean), axis=-1, keepdims=True)
+    gain, shift = (
+        steps.array(f"{name}.{kind}", h.shape[-1], start=kind == "gain") for kind in ("gain", "shift")
+    )
+    return (h - mean) / xp.sqrt(variance + _EPSILON) * gain + shift
+
+
+def _attention(xp: Any, num_heads: int, steps: Steps, name: str, z: Any) -> Any:
+    """Returns the sum over heads of softmax(q k' / sqrt(d)) v mix, with d = W / heads."""
+    width = z.shape[-1]
+    d, z = max(width // num_heads, 1), xp.expand_dims(z, -3)
+    q, k, v = (z @ steps.array(f"{name}.{kind}", num_heads, width, d) for kind in ("query", "key", "value"))
+    logits = q @ xp.swapaxes(k, -1, -2) * float(d) ** -0.5
+    if steps.mask is not None:
+        logits = xp.where(steps.mask[..., None, None, :], logits, _FAR)
+    e = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
+    shares = steps.drop(e / xp.sum(e, axis=-1, keepdims=True))
+    return xp.sum(shares @ v @ steps.array(f"{name}.mix", num_heads, d, width), axis=-3)
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A trained network: its layers, and name -> float32 array."""
+
+    layers: Layers
+    arrays: Mapping[str, NDArray[np.float32]]
+
+    @property
+    def num_terms(self) -> int:
+        """Number of terms of all sums on the way from a feature to a score."""
+        return sum(
+            each.shape[-2:][0] for name, each in self.arrays.items() if each.ndim > 1 or "output.w" in name
+        )
+
+    def terms(self, features: Features) -> NDArray[np.float64]:
+        """Returns the (n, W + 1) terms of the scores of a query with (n, F) features, computed by NumPy."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            last = last_layer(np, self.layers, Steps(self.arrays), features)
+        terms = [last * self.arrays["output.weight"], np.full((len(last), 1), self.arrays["output.bias"])]
+        return np.concatenate(terms, axis=1, dtype=np.float64)

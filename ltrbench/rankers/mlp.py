@@ -1,0 +1,413 @@
+"""Neural networks trained by the objectives of native: `ltrbench.models.networks` behind the Ranker contract.
+
+The objective computes the gradient with respect to the scores in its own code; JAX takes it back to the
+parameters (vector-Jacobian product). Two functions are compiled for each shape of a batch: the forward pass
+and the update. A batch has whole queries. Without context its documents are one list, padded to a size of few
+values; with `context=attention` every query is a row of a table, padded to a power of two.
+
+A compiled function runs on one thread, so that the bits of a model do not depend on the number of threads
+[measured, MLP 136-256-128-1: a second thread saves a third of the time]. Prediction distributes batches over
+threads.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+try:
+    import jax
+    import jax.numpy as jnp
+    import optax
+except ImportError as error:
+    raise ImportError("model=mlp needs the packages jax and optax: pip install 'ltrbench[neural]'") from error
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compilation import threads
+from ltrbench.data import RankingDataset
+from ltrbench.errors import DataError, DivergenceError, ResultError
+from ltrbench.models.networks import Layers, Network, Steps, forward, initial_arrays, is_fixed
+from ltrbench.native.objectives.base import Objective, name_or_objective
+from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
+from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare
+from ltrbench.native.objectives.squared_error import for_warm_up
+from ltrbench.rankers.base import (
+    EarlyStopping,
+    Finding,
+    FitSummary,
+    Monitor,
+    OnIteration,
+    Ranker,
+    Severity,
+    check_features,
+    check_fitted,
+    refuse,
+    resolve_threads,
+)
+from ltrbench.rankers.estimator import takes_tables
+from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, read_model, write_model
+from ltrbench.settings import check_effects, part, setting
+from ltrbench.shapes import QueryStart, Scores
+from ltrbench.untrusted import load_npz
+
+# ---- The compiled functions.
+
+_jit = partial(jax.jit, compiler_options={"xla_cpu_multi_thread_eigen": False})
+
+_MOMENTUM = 0.9
+"""Share of the earlier moments of a batch normalisation that a batch keeps, as in PyTorch."""
+
+# Their settings are part of their state, so that another learning rate compiles nothing.
+_OPTIMIZERS: dict[str, Any] = {
+    "adam": optax.inject_hyperparams(optax.adam)(learning_rate=1.0),
+    "adamw": optax.inject_hyperparams(optax.adamw)(learning_rate=1.0, weight_decay=0.0),
+    "sgd": optax.inject_hyperparams(optax.sgd)(learning_rate=1.0, momentum=0.9),
+}
+
+
+class _Training(Steps):
+    """A forward pass in training; `rates` are the dropout and the standard deviation of the noise, and `uses`
+    whether they are above 0. Afterwards, `arrays` has the moments for prediction."""
+
+    def __init__(self, arrays: Any, mask: Any, key: Any, rates: Any, uses: tuple[bool, bool]) -> None:
+        super().__init__(arrays, mask)
+        self._key, self._rates, self._uses = key, rates, uses
+        self._seed, self._num_drops = jax.random.bits(key), 0
+
+    def noisy(self, x: Any) -> Any:
+        return x + self._rates[1] * jax.random.normal(self._key, x.shape) if self._uses[1] else x
+
+    def drop(self, h: Any) -> Any:
+        if not self._uses[0]:
+            return h
+        self._num_drops, kept = self._num_drops + 1, 1.0 - self._rates[0]
+        # lowbias32 of Wellons' hash-prospector. jax.random.bernoulli would double the time of a step, and of
+        # compiling it.
+        x = jnp.arange(h.size, dtype=jnp.uint32) + (
+            self._seed + jnp.uint32(self._num_drops * 0x9E3779B9 % 2**32)
+        )
+        for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
+            x = (x ^ (x >> shift)) * jnp.uint32(factor)
+        return jnp.where((x < kept * 2.0**32).reshape(h.shape), h / kept, 0.0)
+
+    def moments(self, name: str, h: Any) -> tuple[Any, Any]:
+        axes, weights = tuple(range(h.ndim - 1)), self.mask[..., None] / self.mask.sum()
+        mean = (h * weights).sum(axes)
+        variance = (jnp.square(h - mean) * weights).sum(axes)
+        for key, value in ((f"{name}.mean", mean), (f"{name}.variance", variance)):
+            self.arrays[key] = _MOMENTUM * self.arrays[key] + (1 - _MOMENTUM) * value
+        return mean, variance
+
+
+@partial(_jit, static_argnames=("layers", "uses"))
+def _forward(
+    parameters: Any, fixed: Any, features: Any, mask: Any, seeds: Any, rates: Any, layers: Any, uses: Any
+) -> Any:
+    """Returns the scores, the function from their gradient to that of the parameters, and new moments."""
+
+    def scores(parameters: Any) -> Any:
+        key = jax.random.fold_in(jax.random.key(seeds[0]), seeds[1])
+        steps = _Training(parameters | fixed, mask, key, rates, uses)
+        return forward(jnp, layers, steps, features), {name: steps.arrays[name] for name in fixed}
+
+    return jax.vjp(scores, parameters, has_aux=True)
+
+
+@partial(_jit, static_argnames="optimizer")
+def _update(parameters: Any, state: Any, pull_back: Any, gradients: Any, optimizer: str) -> Any:
+    """Returns the parameters and the state of the optimiser after a step."""
+    updates, state = _OPTIMIZERS[optimizer].update(pull_back(gradients)[0], state, parameters)
+    return optax.apply_updates(parameters, updates), state
+
+
+@partial(_jit, static_argnames="layers")
+def _predict(arrays: Any, features: Any, mask: Any, layers: Any) -> Any:
+    return forward(jnp, layers, Steps(arrays, mask), features)
+
+
+# ---- Batches: tables with a row of places for each query, padded to a power of two.
+
+Batch = tuple[NDArray[np.int64], int, int]
+"""The queries, ascending, and the numbers of rows and of places in a row of their table."""
+
+_ROW, _LISTS = 64, 64
+"""Number of documents in a row, and largest number of rows, of a prediction without context [measured: from
+64 documents on, the bits of a score do not depend on the number]."""
+
+
+def _num_places(size: int, least: int = 8) -> int:
+    return max(1 << (int(size) - 1).bit_length(), least)
+
+
+def _table(
+    query_start: QueryStart, queries: NDArray[np.int64], num_lists: int, num_places: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Returns the row of the features at each place, 0 without a document, and whether there is one."""
+    starts, sizes = query_start[queries, None], np.diff(query_start)[queries, None]
+    places = np.arange(num_places)
+    more = ((0, num_lists - len(queries)), (0, 0))
+    return np.pad(np.where(places < sizes, starts + places, 0), more), np.pad(places < sizes, more)
+
+
+MODEL_FILE = "model.npz"
+_SCALES_APART = 1000.0
+"""Ratio of the standard deviations of two features from which training is difficult."""
+
+
+@dataclass(kw_only=True)
+class MlpRanker(Layers, Ranker):
+    """A multi-layer perceptron, or with `context=attention` a network that sees all documents of a query."""
+
+    objective: str | Objective = setting("lambdarank", refuse=name_or_objective("lambdarank", "ranknet"))
+    """lambdarank: pairs weighted by their change of NDCG; ranknet: equal weights. Or model/objective=NAME."""
+    truncation: int | None = setting(None, at_least=1, only_with={"objective": ("lambdarank", "ranknet")})
+    """lambdarank and ranknet: a pair counts if a document is among the first truncation ranks; None: 30."""
+    dropout: float = setting(0.2, at_least=0, at_most=0.99)
+    """Probability that a hidden value is dropped in training."""
+    noise: float = setting(0.0, at_least=0)
+    """Standard deviation of Gaussian noise that training adds to the scaled features."""
+    optimizer: str = setting("adamw", choices=tuple(_OPTIMIZERS))
+    """Optimiser: adam, adamw or sgd (momentum 0.9)."""
+    learning_rate: float = setting(1e-3, above=0)
+    """Step size of the optimiser."""
+    schedule: str = setting("constant", choices=("constant", "cosine"))
+    """Learning rate over the steps: constant, or cosine: falls to 0 at the end of num_epochs."""
+    weight_decay: float = setting(1e-4, at_least=0, only_with={"optimizer": ("adamw",)})
+    """Decay of all parameters by adamw."""
+    num_epochs: int = setting(100, at_least=1)
+    """Maximum number of passes over the training set, the iterations of early stopping."""
+    queries_per_batch: int = setting(32, at_least=1)
+    """Number of queries per step."""
+    max_memory_mb: int = setting(2048, at_least=1, only_with={"context": ("attention",)})
+    """Maximum memory of the attention of a batch; a batch of long lists has fewer queries."""
+    early_stopping: EarlyStopping | None = None
+    """Rule that ends a fit before num_epochs; needs a validation set."""
+
+    score_dtype: ClassVar[type[np.floating[Any]]] = np.float32
+    packages: ClassVar[tuple[str, ...]] = ("jax", "jaxlib", "optax")
+    iterations_field: ClassVar[str | None] = "num_epochs"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._network: Network | None = None
+        chosen = {name: str(value) for name, value in vars(self).items()}
+        check_effects(self, {**chosen, "objective": type(self._objective()).__name__.lower()})
+
+    def _objective(self) -> Objective:
+        named = {"lambdarank": LambdaRank, "ranknet": RankNet}
+        return named[self.objective]() if isinstance(self.objective, str) else self.objective
+
+    def pairs_or_objective(self) -> ObjectiveSettings:
+        """Returns the objective in the form of the engine."""
+        objective = self._objective()
+        return objective.pairs(self.truncation) if isinstance(objective, RankNet) else objective
+
+    @property
+    def is_listwise(self) -> bool:
+        return self.context == "attention"
+
+    @takes_tables
+    def fit(
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: OnIteration | None = None,
+    ) -> Self:
+        refuse(self, train)
+        monitor, training = Monitor(self.early_stopping, valid, on_iteration), _Fit(self, train)
+        best, epoch = None, 0
+        for epoch in range(1, self.num_epochs + 1):
+            with threads(resolve_threads(self.num_threads)):
+                self._network = training.epoch()
+            if monitor.wants_scores:
+                of_train = self._scores_of(train) if monitor.wants_train_scores else None
+                stops = monitor.should_stop(
+                    epoch, of_train, None if valid is None else self._scores_of(valid)
+                )
+                best = self._network if monitor.best_iteration == epoch else best
+                if stops:
+                    break
+        self._network = best or self._network
+        self.summary = FitSummary(monitor.best_iteration or epoch, epoch, monitor.seconds)
+        return self
+
+    def _scores_of(self, data: RankingDataset) -> Scores:
+        return self.predict_lists(data.features, data.query_start)
+
+    def predict(self, features: object) -> Scores:
+        given = check_features(features, len(self.network().arrays["input.mean"]))
+        return self.predict_lists(given, np.array([0, len(given)]))
+
+    def predict_lists(self, features: Any, query_start: QueryStart) -> Scores:
+        network = self.network()
+        given = check_features(features, len(network.arrays["input.mean"]))
+        if not self.is_listwise:
+            query_start = np.append(np.arange(0, len(given), _ROW), len(given))
+        scores = np.zeros(len(given), dtype=np.float32)
+
+        def score(batch: Batch) -> None:
+            rows, mask = _table(query_start, *batch)
+            scores[rows[mask]] = np.asarray(_predict(network.arrays, given[rows], mask, network.layers))[mask]
+
+        with ThreadPoolExecutor(resolve_threads(self.num_threads)) as pool:
+            queries, least = np.flatnonzero(np.diff(query_start)), 8 if self.is_listwise else _ROW
+            list(pool.map(score, self.batches(query_start, queries, _LISTS, least)))
+        return scores
+
+    def batches(
+        self,
+        query_start: QueryStart,
+        queries: NDArray[np.int64],
+        most: int,
+        least: int = 8,
+        names: Any = None,
+    ) -> Iterator[Batch]:
+        """Yields batches of queries of similar size, which need little padding.
+
+        Args:
+            most: maximum number of queries of a batch.
+            least: minimum number of places of a query.
+            names: (Q,), names of the queries of a fit, which needs all blocks at once; None: prediction.
+
+        Raises:
+            DataError: the attention of a query does not fit into `max_memory_mb`.
+        """
+        sizes, blocks = np.diff(query_start)[queries], self.num_blocks * self.is_listwise
+        places = np.array([_num_places(size, least) for size in sizes])
+        for size in np.unique(places).tolist():
+            alike = queries[places == size]
+            # Logits, shares and dropout in float32.
+            memory = 12 * self.num_heads * (blocks if names is not None else min(blocks, 1)) * size**2 / 2**20
+            if memory > self.max_memory_mb:
+                name = "a query" if names is None else f"query {names[alike[0]]}"
+                raise DataError(
+                    f"The attention among the {np.diff(query_start)[alike[0]]} documents of {name} needs "
+                    f"{memory:,.0f} MB, but max_memory_mb is {self.max_memory_mb}. Set model.max_memory_mb "
+                    "higher, fewer heads or blocks, or context=none; or divide the query."
+                )
+            step = int(min(most, 1 << (len(alike) - 1).bit_length(), self.max_memory_mb / (memory or 1e-9)))
+            yield from ((np.sort(alike[i : i + step]), step, size) for i in range(0, len(alike), step))
+
+    def network(self) -> Network:
+        return check_fitted(self._network)
+
+    def save(self, folder: Path) -> None:
+        content, arrays = io.BytesIO(), dict[str, Any](self.network().arrays)
+        np.savez(content, feature_names=np.array(self.feature_names), **arrays)
+        write_model(folder, self, MODEL_FILE, content.getvalue())
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        ranker, content = read_model(folder, cls, MODEL_FILE)
+        arrays = load_npz(folder / MODEL_FILE, content, remedy=COPY_OR_FIT_AGAIN)
+        ranker.feature_names = tuple(arrays.pop("feature_names", np.empty(0)).tolist())
+        layers = part(ranker, Layers)
+        expected = initial_arrays(layers, len(ranker.feature_names), np.random.default_rng(0))
+        forms = [{name: (each.shape, each.dtype) for name, each in of.items()} for of in (arrays, expected)]
+        if forms[0] != forms[1]:
+            raise ResultError(
+                f"{folder / MODEL_FILE} does not have the arrays of its settings. {COPY_OR_FIT_AGAIN}."
+            )
+        ranker._network = Network(layers, arrays)
+        return ranker
+
+    def warm_up(self) -> None:
+        """Imports and compiles what does not depend on the data; the shapes of batches do."""
+        features, objective = np.array([[0], [1]], dtype=np.float32), for_warm_up(self.objective)
+        tiny = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
+        replace(self, objective=objective, num_epochs=1, early_stopping=None).fit(tiny)
+
+    def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
+        only = "A neural network: of the shared parameters only early stopping applies, by epochs."
+        yield Finding(Severity.UNMATCHED, only)
+        features = np.zeros((1, 1)) if train is None else np.asarray(train.features)
+        if np.isnan(features).any():
+            mean = "Missing values are replaced by the mean of the feature on the training data."
+            yield Finding(Severity.CAUTION, mean)
+        deviations = moments(features)[1] if self.scaling == "none" else np.zeros(0)
+        used = deviations[deviations > 0]
+        if used.size and used.max() > _SCALES_APART * used.min():
+            apart = f"The standard deviations of features are {used.min():.3g} to {used.max():.3g}"
+            remedy = "so training may be slow or diverge. Set model.scaling=standard."
+            yield Finding(Severity.CAUTION, f"{apart}, {remedy}")
+
+
+def moments(features: NDArray[Any], input_transform: str = "none") -> NDArray[np.float32]:
+    """Returns the (2, F) means and standard deviations of the finite values of features."""
+    columns = (column[np.isfinite(column)].astype(np.float64) for column in features.T)
+    if input_transform == "log1p":
+        columns = (np.sign(column) * np.log1p(np.abs(column)) for column in columns)
+    pairs = [(each.mean(), each.std() * (np.ptp(each) > 0)) if each.size else (0, 0) for each in columns]
+    return np.array(pairs, dtype=np.float32).T.copy()
+
+
+class _Fit:
+    """The training of one network: its arrays, the state of the optimiser, and the number of steps."""
+
+    def __init__(self, ranker: MlpRanker, train: RankingDataset) -> None:
+        self._ranker, self._train, self._layers = ranker, train, part(ranker, Layers)
+        self._features, self._scores = np.asarray(train.features), np.zeros(train.num_documents)
+        self._compute, self._num_steps = prepare(train, ranker.pairs_or_objective()), 0
+        self._rng, self._draws = (np.random.default_rng([ranker.seed, stream]) for stream in range(2))
+        arrays = initial_arrays(self._layers, train.num_features, self._rng)
+        if ranker.scaling == "standard":
+            arrays["input.mean"], deviations = moments(self._features, ranker.input_transform)
+            arrays["input.scale"] = np.where(deviations > 0, 1 / np.where(deviations > 0, deviations, 1), 0)
+        self._parameters = {name: jnp.asarray(each) for name, each in arrays.items() if not is_fixed(name)}
+        self._fixed = {name: jnp.asarray(each) for name, each in arrays.items() if is_fixed(name)}
+        self._state = _OPTIMIZERS[ranker.optimizer].init(self._parameters)
+
+    def epoch(self) -> Network:
+        """Takes a step for each batch of the training set; returns the network after them."""
+        train, ranker = self._train, self._ranker
+        order = self._rng.permutation(train.num_queries)
+        most, names = ranker.queries_per_batch, train.query_ids
+        batches = [*ranker.batches(train.query_start, order, most, names=names)]
+        for number in self._rng.permutation(len(batches)):
+            self._step(batches[number], len(batches))
+        arrays = {name: np.asarray(each) for name, each in (self._parameters | self._fixed).items()}
+        self._check(all(np.isfinite(each).all() for each in arrays.values()))
+        return Network(self._layers, arrays)
+
+    def _step(self, batch: Batch, steps_of_epoch: int) -> None:
+        ranker, queries = self._ranker, batch[0]
+        rows, mask = _table(self._train.query_start, *batch)
+        scores, pull_back, self._fixed = _forward(
+            *(self._parameters, self._fixed, self._features[rows], mask, (ranker.seed, self._num_steps)),
+            rates=(ranker.dropout, ranker.noise),
+            layers=self._layers,
+            uses=(ranker.dropout > 0, ranker.noise > 0),
+        )
+        documents = rows[mask]
+        self._scores[documents] = np.asarray(scores)[mask]
+        self._check(np.isfinite(self._scores[documents]).all())
+        gradients = np.zeros(mask.shape, dtype=np.float32)
+        # The mean over the queries of the batch, in units of the mean weight.
+        scale = 1.0 / (len(queries) * self._train.weight_of_document.mean())
+        gradients[mask] = self._compute(self._scores, queries, self._draws)[0][documents] * scale
+        rate = ranker.learning_rate
+        if ranker.schedule == "cosine":
+            rate *= (1 + np.cos(np.pi * self._num_steps / (steps_of_epoch * ranker.num_epochs))) / 2
+        known = {"learning_rate": rate, "weight_decay": ranker.weight_decay}
+        told = {name: known.get(name, value) for name, value in self._state.hyperparams.items()}
+        self._parameters, self._state = _update(
+            *(self._parameters, self._state._replace(hyperparams=told), pull_back, gradients),
+            optimizer=ranker.optimizer,
+        )
+        self._num_steps += 1
+
+    def _check(self, is_finite: Any) -> None:
+        if not is_finite:
+            rate = self._ranker.learning_rate
+            scaling = ", or model.scaling=standard" * (self._ranker.scaling == "none")
+            raise DivergenceError(
+                f"The training diverged at step {self._num_steps + 1}: with learning_rate={rate:g}, a score "
+                f"or a parameter is not finite. Set model.learning_rate={rate / 10:g}{scaling}."
+            )
