@@ -120,7 +120,7 @@ def _condition(comparison: Comparison, label: str, guard: Guard | None) -> Condi
         return condition
     wanted = replace(comparison.settings, detect=abs(pair.difference - limit))
     power = power_of(comparison.queries, replace(pair, claim=UNDECIDED), wanted, planned.present_level)
-    return replace(condition, needs=needs_of(power))
+    return replace(condition, needs="" if all(need.note for need in power.needs) else needs_of(power))
 
 
 def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:

@@ -200,6 +200,7 @@ def test_the_committed_families_make_a_false_claim_in_one_of_twenty_studies() ->
         assert row["adjusted"]["rate"] <= 0.065 < row["not adjusted"]["rate"], row
 
 
+@pytest.mark.slow
 def test_the_committed_decisions_ship_a_wrong_model_in_at_most_one_of_twenty_studies() -> None:
     (drawn,) = decisions._draws(decisions.Case(1, 100), 1, np.random.default_rng(0))
     at_the_margin, not_better, _ = drawn
