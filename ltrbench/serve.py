@@ -63,7 +63,7 @@ def ranking_app(model: LoadedModel, max_documents: int = 1000, max_bytes: int = 
     reader = RequestReader(model.feature_names, max_documents, model.ranker.categories)
 
     async def rank(request: Request) -> Response:
-        return _answer(_ranked(model, reader.read(await _body(request, max_bytes))))
+        return _response(answer(model, reader, await _body(request, max_bytes)))
 
     health = _answer({"status": "ok", "model": model.name})
     description = _answer(describe(model))
@@ -101,6 +101,15 @@ def describe(model: LoadedModel) -> dict[str, Any]:
     }
 
 
+def answer(model: LoadedModel, reader: RequestReader, body: bytes) -> bytes:
+    """Returns the answer to the body of a POST to /rank.
+
+    Raises:
+        RefusedRequestError: the body is not JSON, or not a request to rank documents.
+    """
+    return orjson.dumps(_ranked(model, reader.read(body)))
+
+
 def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     """Returns the answer: the documents by descending score."""
     scores: NDArray[np.floating[Any]] = np.empty(0)
@@ -134,7 +143,11 @@ async def _body(request: Request, most: int) -> bytes:
 
 
 def _answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(value), status, headers, media_type="application/json")
+    return _response(orjson.dumps(value), status, headers)
+
+
+def _response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    return Response(body, status, headers, media_type="application/json")
 
 
 async def _refused(_: Request, error: Exception) -> Response:

@@ -900,12 +900,15 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         keys=tuple(by_key),
         resample=resample,
         is_constant=is_constant,
-        ranker_class=str(first.result.ranker.get("class", first.result.model)),
+        # A variant varies with the seeds of the fit that it was made of.
+        ranker_class=str(
+            first.result.variant.get("ranker") or first.result.ranker.get("class", first.result.model)
+        ),
         seconds=fmean(sum(_seconds(run.run, len(row.cells)) for run in runs) for runs in by_key.values()),
         search_seeds=search_seeds,
         # The name of a fusion has the labels of its members.
         is_imported=any(_MARK in label for label in (row.label, *first.result.ensemble.get("weights", ()))),
-        is_yardstick=first.result.model in YARDSTICKS or bool(first.result.ensemble),
+        is_yardstick=first.result.model in YARDSTICKS or bool(first.result.ensemble or first.result.variant),
     )
 
 

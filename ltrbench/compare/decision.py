@@ -79,7 +79,9 @@ def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
     """
     base, guards, order = comparison.baseline, comparison.settings.guards, (FAILS, UNDECIDED, HOLDS)
     labels = [each for each in considered if comparison.row(each).model not in YARDSTICKS and each != base]
-    conditions = {each: [_condition(comparison, each, guard) for guard in (None, *guards)] for each in labels}
+    conditions = {
+        each: [condition_of(comparison, each, guard) for guard in (None, *guards)] for each in labels
+    }
     states = {label: min((each.state for each in conditions[label]), key=order.index) for label in labels}
     reasons = {
         label: f"{label}: {listed([each.words for each in conditions[label] if each.state == state])}"
@@ -97,7 +99,7 @@ def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
     return Recommendation((), headline, verdict=verdict, conditions=conditions)
 
 
-def _condition(comparison: Comparison, label: str, guard: Guard | None) -> Condition:
+def condition_of(comparison: Comparison, label: str, guard: Guard | None) -> Condition:
     """Returns the condition of a guard; without one, that of the primary metric."""
     if guard is not None and guard.metric in COSTS:
         return _cost(comparison, comparison.row(label), guard)

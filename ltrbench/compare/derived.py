@@ -256,7 +256,7 @@ def _names_of(result: RunResult) -> list[str]:
     return [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
 
 
-def _derived_run(
+def derived_run(
     path: Path,
     like: Run,
     scored: Mapping[str, ScoredSplit],
@@ -439,7 +439,7 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
     part, words = FUSION_METHODS[method]
     learners = {LEARNED: (learn_weights, fusing.seed), GREEDY: (select_greedily, fusing.size)}
     is_learned, k = method in learners, {"k": fusing.rrf_k} if method == RRF else {}
-    without_valid = [label for label, run in members.items() if not _has_valid(run)]
+    without_valid = [label for label, run in members.items() if not has_valid(run)]
     if is_learned and without_valid:
         raise ConfigError(
             f"weights are learned on valid, and {without_valid[0]} has no scores of it on {_name_of(like)}. "
@@ -477,7 +477,7 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
     if method == LEARNED:
         of_members = ", ".join(f"{label} {share:.2f}" for label, share in shares.items())
         notes.append(f"Weights on {_name_of(like)}, seed {like.result.seed}: {of_members}.")
-    fused = _derived_run(
+    fused = derived_run(
         Path(name),
         like,
         scored,
@@ -526,18 +526,19 @@ def write_ensembles(runs: Sequence[Run], folder: Path, fusing: Fusing, overrides
     made = []
     for number, run in enumerate(fuse(newest_runs(runs)[0], fusing)):
         result = replace(run.result, model=folder.name, overrides=tuple(overrides))
-        made.append(_written(replace(run, result=result), folder / str(number)))
+        made.append(write_derived(replace(run, result=result), folder / str(number)))
     return made
 
 
-def _written(run: Run, folder: Path, **files: Any) -> Run:
+def write_derived(run: Run, folder: Path, **files: Any) -> Run:
     """Writes a run that is held in memory to a folder, with further files for `write_run`."""
     test = run.scored("test")
     per_query = evaluate(test.judgments, test.scores, reported_metrics(run)).per_query
     return write_run(folder, run.result, scored=run.held, per_query=per_query, **files)
 
 
-def _has_valid(run: Run) -> bool:
+def has_valid(run: Run) -> bool:
+    """Returns whether a run has scores of the validation set."""
     return any(name.startswith("valid/") for name in run.result.metrics)
 
 
@@ -651,9 +652,9 @@ def import_like(system: Import, like: Run, folder: Path, load_splits: LoadSplits
         run = _of_scores(system, like, folder, {})
     with claim(folder, options="--output DIR"):
         if ranker is None or splits is None:
-            return _written(run, folder)
+            return write_derived(run, folder)
         features, scores = splits.test.features, run.scored("test").scores
-        return _written(
+        return write_derived(
             run,
             folder,
             ranker=ranker,
@@ -674,8 +675,8 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
     scored, notes = {}, []
-    has_valid = "{split}" in system.pattern and _has_valid(like) and system.file(like, "valid").exists()
-    for split in ("test", "valid") if has_valid else ("test",):
+    with_valid = "{split}" in system.pattern and has_valid(like) and system.file(like, "valid").exists()
+    for split in ("test", "valid") if with_valid else ("test",):
         of_like, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
         file = read_score_file(path)
         fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
@@ -688,7 +689,7 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         matched = file.match(of_like.judgments, of_like.file_rows, name)
         scored[split] = replace(of_like, scores=matched.scores)
         notes += [f"{path}: {note}" for note in matched.notes]
-    return _derived_run(
+    return derived_run(
         system.file(like, "test"),
         like,
         scored,
@@ -715,7 +716,7 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
         ResultError: The file is not a supported model.
         DataError: The data differ from those of the run, or lack features of the model.
     """
-    _check_fingerprints(like, splits)
+    check_fingerprints(like, splits)
     file = read_model_file(system.file(like, "test"))
     matched = match_features(file, splits.test.feature_names, system.features)
     test = splits.test
@@ -726,7 +727,7 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
         for name, split in splits
         if name != "train"
     }
-    run = _derived_run(
+    run = derived_run(
         file.path,
         like,
         scored,
@@ -752,7 +753,7 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
     return run, ranker
 
 
-def _check_fingerprints(like: Run, splits: Splits) -> None:
+def check_fingerprints(like: Run, splits: Splits) -> None:
     """Raises DataError if the loaded validation or test set is not that of the run."""
     for name, split in splits:
         before = like.result.data.get(name, {}).get("fingerprint")

@@ -14,6 +14,7 @@ MODULE_OF = {
     **dict.fromkeys(("aa", "compare", "ensemble", "published", "reproduce"), "comparisons"),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     "final": "final",
+    "frontier": "frontier",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
     **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),

@@ -1,0 +1,112 @@
+"""The verb frontier: its numbers recomputed from the run folders, and what is refused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import run
+from run_cases import finished_run
+from toy_runs import write
+
+from ltrbench.cli import main
+from ltrbench.cli.verbs.runs import load_splits
+from ltrbench.metrics import evaluate
+from ltrbench.models.trees import ensemble_scores
+from ltrbench.runs import load, read_run
+
+METRIC = "ndcg@5"
+
+
+def mean(folder: str, split: str) -> float:
+    scored = read_run(Path(folder)).scored(split)
+    return evaluate(scored.judgments, scored.scores, [METRIC]).means[METRIC]
+
+
+@pytest.mark.slow
+def test_every_number_is_that_of_the_run_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    jobs = "model=native,lightgbm,random cv=3 data.num_queries=90 params.num_trees=12 importance=null"
+    run(*jobs.split(), "tracking=none", "-m", "hydra.sweep.dir=sweep", folder=tmp_path)
+    options = ["--metric", METRIC, "--guard", f"{METRIC}=-0.9", "--guard", "latency=9s", "--json"]
+    done = json.loads(run("frontier", "sweep", *options, "--by", "size", folder=tmp_path).stdout)
+    rows = {row["row"]: row for row in done["rows"]}
+    trained = ["native", "lightgbm", "random"]
+    assert done["best"] == max(trained, key=lambda label: rows[label]["quality"])
+    assert len(rows) == 3 + (10 if done["best"] == "native" else 11)
+    points = {}
+    for label, row in rows.items():
+        assert row["quality"] == pytest.approx(np.mean([mean(each, "valid") for each in row["runs"]]))
+        files = [[*Path(each, "model").rglob("*.*")] for each in row["runs"]]
+        size = np.mean([sum(file.stat().st_size for file in of_run) for of_run in files]) / 1e6
+        assert row["costs"]["size"] == pytest.approx(size)
+        assert row["costs"]["latency"] == row["latency"]["service"]["100"]["median_ms"]
+        points[label] = np.array([-row["quality"], row["costs"]["latency"], row["costs"]["size"]])
+    for label, row in rows.items():
+        behind = [(each <= points[label]).all() and (each < points[label]).any() for each in points.values()]
+        assert row["on_front"] == (not any(behind))
+    holding = [
+        label
+        for label, row in rows.items()
+        if label != "random" and all(each["values"][1] >= -0.9 for each in row["conditions"])
+    ]
+    assert done["chosen"] == min(holding, key=lambda label: rows[label]["costs"]["size"]) != done["best"]
+    (claim,) = done["test"]
+    of_test = {
+        key: np.mean([mean(each, "test") for each in rows[done[key]]["runs"]]) for key in ("best", "chosen")
+    }
+    assert claim["values"][0] == pytest.approx(of_test["chosen"] - of_test["best"])
+    assert {"service", "library"} < rows[done["chosen"]]["latency"].keys()
+    assert "choice by validation" in done["scope"]
+    assert done["chosen"] in run("compare", "sweep", folder=tmp_path).stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model", ["native", "lightgbm", "xgboost", "catboost"])
+def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = "data.num_queries=30 params.num_trees=9 tracking=none hydra.run.dir=sweep"
+    run(f"model={model}", *settings.split(), folder=tmp_path)
+    run("frontier", "sweep", folder=tmp_path)
+    features = load_splits(read_run(Path("sweep"))).test.features
+    whole = load("sweep").ranker.trees()
+    first = replace(whole, trees=whole.trees[: math.ceil(len(whole.trees) * 0.4)])
+    (variant,) = Path("sweep/frontier").glob("*trees=40*/0")
+    scores = read_run(variant).scored("test").scores
+    np.testing.assert_allclose(scores, ensemble_scores(first, features), rtol=1e-5, atol=1e-6)
+    assert np.array_equal(load(variant).predict(features), scores)
+    run("ship", str(variant), "--to", "c", "--output", "shipped", folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        ("frontier scores", ["2 finished runs", "model", "trained runs"]),
+        ("frontier sweep --model natve", ["'natve'", "native"]),
+        ("frontier sweep --guard ndgc@10=-1", ["ndgc", "ndcg"]),
+        ("frontier sweep --output sweep/native", ["sweep/native", "--output"]),
+        ("frontier seen", ["native", "test set", "data.valid"]),
+        ("frontier blind", ["blind", "validation", "data.valid"]),
+    ],
+)
+def test_what_has_no_price_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, parts: list[str]
+) -> None:
+    with contextlib.chdir(tmp_path):
+        for model in ("native", "lightgbm"):
+            for folder in ("sweep", "scores"):
+                finished_run(Path(folder, model), model)
+        write(Path("seen/native"), "native", valid="test of fold 1")
+        finished_run(Path("blind/native"), "native", valid=False)
+        for folder in ("sweep/native", "seen/native", "blind/native"):
+            Path(folder, "model").mkdir()
+        assert main(words.split()) == 2
+    printed = capsys.readouterr().err
+    assert all(part in printed for part in parts), printed
