@@ -71,6 +71,8 @@ def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator
         if name not in documentation:
             raise ConfigError(f"{kind.__name__}.{name} is not documented; write a string below the field.")
         default = field.default if field.default_factory is MISSING else field.default_factory()
+        if isinstance(default, Objective):  # which `defaults` of the YAML names
+            continue
         dumped = yaml.safe_dump(values.get(name, default), default_flow_style=True, width=float("inf"))
         text = dumped.removesuffix("...\n").strip()
         summary = re.sub(r"\bNone\b", "null", documentation[name].partition(". ")[0].removesuffix("."))

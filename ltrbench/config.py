@@ -26,7 +26,7 @@ from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import conf_dir, find_class
 from ltrbench.measure import plain, without_password
 from ltrbench.metrics import DEFAULT, load_plugins
-from ltrbench.native.objectives.base import Objective
+from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
@@ -155,13 +155,7 @@ def build_experiment(
                 "or data=table."
             )
     _check_repeats(settings, str(choices.get("data")))
-    chosen, objective = choices.get("model/objective") or "none", settings["model"].get("objective")
-    if chosen != "none" and not isinstance(objective, Mapping):
-        raise ConfigError(f"model/objective={chosen} excludes model.objective={objective}; leave one out.")
-    if chosen != "none" and any(word.lstrip("+").startswith("params.truncation=") for word in overrides):
-        # The YAML of an objective without pairs sets null, for the default of conf/params.
-        model = {**settings["model"], "truncation": settings["params"]["truncation"]}
-        settings = {**settings, "model": model}
+    settings = {**settings, "model": _with_objective(settings["model"], choices, overrides)}
     ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
@@ -182,6 +176,26 @@ def build_experiment(
         config=plain(settings),
         distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
     )
+
+
+def _with_objective(
+    model: Mapping[str, Any], choices: Mapping[str, Any], overrides: Sequence[str]
+) -> Mapping[str, Any]:
+    """Returns the settings of a model in which its objective agrees with `model/objective`.
+
+    The name of an objective, as in model.objective=ranknet, keeps the settings of the model's lambdarank. An
+    objective without pairs has no truncation, unless the command sets one.
+    """
+    chosen, objective = choices.get("model/objective") or "none", model.get("objective")
+    if isinstance(objective, str) and chosen.startswith("lambdarank"):
+        return {**yamls()[chosen], **model}
+    if isinstance(objective, str) and chosen != "none":
+        raise ConfigError(f"model/objective={chosen} excludes model.objective={objective}; leave one out.")
+    is_set = any(re.match(r"\+*(params|model)\.truncation=", word) for word in overrides)
+    if not isinstance(objective, Mapping) or is_set or "truncation" not in model:
+        return model
+    kind: Any = find_class(str(objective.get("_target_")), Objective, "model.objective")
+    return model if kind.has_pairs else {**model, "truncation": None}
 
 
 def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
@@ -322,6 +336,7 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     Raises:
         ConfigError: A field is unknown, or a value has the wrong type or is out of range.
     """
+    settings = getattr(built_class, "with_objective", dict)(settings)
     target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
     if "objective" in settings and "objective" not in known:
@@ -367,13 +382,15 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
     as `built_class` for all of its checks, and most settings of a YAML are the default.
     """
     # OmegaConf has no union of a text and a class; the ranker checks the value.
-    hints = typing.get_type_hints(built_class).items()
-    types = {name: Any if Objective in typing.get_args(hint) else hint for name, hint in hints}
-    wanted = [item for item in dataclasses.fields(built_class) if item.name in names]
-    columns = [
-        (item.name, types[item.name], field(default=item.default, default_factory=item.default_factory))
-        for item in wanted
-    ]
+    hints = typing.get_type_hints(built_class)
+    columns: list[tuple[str, Any, Any]] = []
+    for item in dataclasses.fields(built_class):
+        if Objective in (hint := hints[item.name], *typing.get_args(hint)):
+            columns.append((item.name, Any, None))
+        else:
+            default = field(default=item.default, default_factory=item.default_factory)
+            columns.append((item.name, hint, default))
+    columns = [column for column in columns if column[0] in names]
     schema = OmegaConf.structured(dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True))
     assert isinstance(schema, DictConfig)
     return schema

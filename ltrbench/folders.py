@@ -28,7 +28,7 @@ def conf_dir() -> Path:
 
 
 def settings_in(group: str, name: str) -> dict[str, Any]:
-    """Returns the settings of conf/GROUP/NAME.yaml, including those inherited through its `defaults`.
+    """Returns the settings of conf/GROUP/NAME.yaml, including those that its `defaults` name.
 
     Interpolated values, `${...}`, are left out: only a composed configuration resolves them.
     """
@@ -38,7 +38,12 @@ def settings_in(group: str, name: str) -> dict[str, Any]:
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     settings: dict[str, Any] = {}
     for base in content.pop("defaults", ["_self_"]):
-        settings |= content if base == "_self_" else settings_in(group, base)
+        if isinstance(base, dict):
+            ((key, choice),) = base.items()
+            part = key.removeprefix("override ")
+            settings |= {part: settings_in(f"{group}/{part}", choice)} if choice != "none" else {}
+        else:
+            settings |= content if base == "_self_" else settings_in(group, base)
     return {key: value for key, value in settings.items() if not str(value).startswith("${")}
 
 

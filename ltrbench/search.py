@@ -34,7 +34,7 @@ from ltrbench.metrics import parse_metric
 from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
-from ltrbench.settings import replaced, without_effect
+from ltrbench.settings import full_name, replaced, without_effect
 from ltrbench.untrusted import validation_error
 
 if TYPE_CHECKING:
@@ -161,22 +161,18 @@ class Space:
         losses = {name: vars(ranker)[name] for name in ("objective", "loss") if vars(ranker).get(name)}
         known = {item.name for item in fields(ranker) if item.init and item.name not in OF_EVERY_RANKER}
         if isinstance(objective := losses.get("objective"), Objective):
-            known |= {f"objective.{item.name}" for item in fields(objective)}
+            names = {item.name for item in fields(objective)}
+            known |= {f"objective.{name}" for name in names} | {n for n in names if full_name(ranker, n) != n}
         of_others = {item.name for item, *_ in without_effect(ranker, losses)}
-        # An objective that is a name has its settings beside it.
-        named = yamls().get(str(objective), {}).keys() & known
         if "objective" in known:
-            of_others |= {f"objective.{name}" for of_yaml in yamls().values() for name in of_yaml} - known
-            of_others |= (yamls()["lambdarank"].keys() & known) - named
-        given = {
-            name.removeprefix("objective.") if name.removeprefix("objective.") in named else name: each
-            for name, each in self.models.get(model, {}).items()
-        }
+            every = {f"objective.{name}" for of_yaml in yamls().values() for name in of_yaml}
+            of_others |= (every | yamls()["lambdarank"].keys()) - known
         shared = {
             name: values
             for name, values in self.shared.items()
             if name in known and _takes(ranker, name, values, f"search.space.shared.{name}")
         }
+        given = self.models.get(model, {})
         of_model = {name: each for name, each in given.items() if name not in of_others}
         for name, values in of_model.items():
             key = f"search.space.models.{model}.{name}"
@@ -216,7 +212,7 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
     Raises:
         ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
     """
-    part, _, field_name = name.rpartition(".")
+    part, _, field_name = full_name(ranker, name).rpartition(".")
     hint = typing.get_type_hints(type(attrgetter(part)(ranker) if part else ranker))[field_name]
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
     refused: list[str] = []
@@ -238,7 +234,7 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
 
 def settings_of(ranker: Ranker, space: Mapping[str, Range]) -> dict[str, Value]:
     """Returns the present values of the settings that a search varies: the default trial."""
-    return {name: attrgetter(name)(ranker) for name in space}
+    return {name: attrgetter(full_name(ranker, name))(ranker) for name in space}
 
 
 CHOICES = PER_FOLD, OVERALL, ACROSS_DATA = "per_fold", "overall", "across"

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
+from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import partial
 from typing import Any, TypeVar, get_args, get_type_hints
@@ -75,7 +76,7 @@ def setting(
     """Declares a field of a settings dataclass.
 
     Args:
-        default: default of the field; a dict is copied for each object.
+        default: default of the field; a dict or a dataclass is copied for each object.
         at_least, above, at_most: range of a number.
         choices: allowed values of a string.
         refuse: check of the value, if neither a range nor choices describe it.
@@ -91,8 +92,8 @@ def setting(
         "in": {"": In(names), **libraries} if names else libraries,
         "is_share": above == 0 and at_most == 1,
     }
-    if isinstance(default, dict):
-        return field(default_factory=default.copy, metadata=metadata)  # type: ignore[return-value]
+    if isinstance(default, dict) or is_dataclass(default):
+        return field(default_factory=partial(copy, default), metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -163,6 +164,14 @@ def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
 
 
+def full_name(settings: Any, name: str) -> str:
+    """Returns the full name of a setting; `objective.` may be left out for those of lambdarank and ranknet,
+    as in earlier versions."""
+    objective = getattr(settings, "objective", None)
+    is_short = getattr(objective, "has_pairs", False) and hasattr(objective, name)
+    return f"objective.{name}" if is_short and not hasattr(settings, name) else name
+
+
 def replaced(settings: Any, values: Mapping[str, Any]) -> Any:
     """Returns a settings dataclass with other values by full names, such as `objective.mode`.
 
@@ -173,7 +182,7 @@ def replaced(settings: Any, values: Mapping[str, Any]) -> Any:
     whole: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        first, _, rest = name.partition(".")
+        first, _, rest = full_name(settings, name).partition(".")
         require_choice(f"a setting of {type(settings).__name__}", first, known)
         (nested.setdefault(first, {}) if rest else whole)[rest or first] = value
     changed = replace(settings, **whole)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from dataclasses import fields
 from functools import cache
+from typing import Any
 
 from hydra import compose, initialize_config_dir
+from hydra.errors import HydraException
 
 from docs.macros.configuration import choices
 from docs.macros.tables import code, table, words
@@ -34,9 +36,9 @@ _PROBES = (
     "model.objective=rank_xendcg params.truncation=null",
     "model.objective=pairwise",
     "model.objective=xendcg params.truncation=null",
-    "model.metric=map",
-    "model.metric=ndcg@10",
-    "model.ties=worst",
+    "model.objective.metric=map",
+    "model.objective.metric=ndcg@10",
+    "model.objective.ties=worst",
     "model.loss=YetiRank params.truncation=null",
 )
 
@@ -82,18 +84,19 @@ def preset_models() -> dict[str, NativeRanker]:
 
 def presets() -> str:
     """Returns a table with one row per setting that differs from `model=native` and one column per preset."""
-    native = ranker_of("native")
-    names = [
-        field.name
-        for field in fields(NativeRanker)
-        if field.init
-        and any(getattr(of, field.name) != getattr(native, field.name) for of in preset_models().values())
-    ]
+    models = [ranker_of("native"), *preset_models().values()]
+    settings = [vars(ranker) | _of_objective(ranker) for ranker in models]
+    names = [field.name for field in fields(NativeRanker) if field.init and field.name != "objective"]
     rows = [
-        [code(name), *(code(words(getattr(ranker, name))) for ranker in (native, *preset_models().values()))]
-        for name in names
+        [code(name), *(code(words(of[name])) for of in settings)]
+        for name in [*names, *_of_objective(models[0])]
+        if any(of[name] != settings[0][name] for of in settings)
     ]
     return table(["setting", *map(code, ("native", *preset_models()))], rows)
+
+
+def _of_objective(ranker: Any) -> dict[str, Any]:
+    return {f"objective.{name}": value for name, value in vars(ranker.objective).items()}
 
 
 def shared_parameters() -> str:
@@ -138,10 +141,7 @@ def unmatched() -> str:
 
 
 def _unmatched_under(model: str, probe: str) -> tuple[str, ...]:
-    field = probe.partition("=")[0].removeprefix("model.")
-    if probe.startswith("model.") and not hasattr(boosting_models()[model], field):
-        return ()
     try:
         return departures_of(ranker_of(model, *probe.split()))
-    except ConfigError:
+    except (ConfigError, HydraException):  # which the model does not have
         return ()

@@ -43,7 +43,9 @@ def public_names() -> str:
 
 def backends() -> str:
     """Returns the class of each YAML in conf/model, with the meaning of its additional settings."""
-    targets = [item.target for item in config_files() if item.group == "model" and item.target]
+    groups = ("model", "model/objective")
+    targets = [str(item.target) for item in config_files() if item.group in groups and item.target]
+    targets = [target for target in dict.fromkeys(targets) if target.startswith("ltrbench.")]
     return "\n\n".join(map(_backend, targets))
 
 

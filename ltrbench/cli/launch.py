@@ -59,6 +59,15 @@ _FOLD, _ALL_FOLDS, _SPLIT = "data.fold", "data.fold=all", "data.split_seed"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
+    # Settings of lambdarank, which were beside model.objective in earlier versions.
+    (
+        re.compile(
+            r"^(?=model\.(objective|metric|gain|label_gain|relevance_threshold|highest_grade|sigma|sigmoid|"
+            r"normalize_(distance|query)|distance_offset|query_norm|hessian_factor|least_hessian|ties|"
+            r"pairs_per_document|float32_(scores|sums|norm))=)"
+        ),
+        "++",
+    ),
     # Hydra does not take null as the name of a YAML.
     (re.compile(r"^importance=null$"), "importance=none"),
 )
@@ -229,9 +238,13 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     flags = [argument for argument in arguments if argument not in parsed.overrides]
     # `--help settings` is the only page of Hydra.
     overrides = [word for word in parsed.overrides if not (parsed.help and word == "settings")]
+    return flags, _whole_forms(overrides)
+
+
+def _whole_forms(overrides: Sequence[str]) -> list[str]:
     for short, whole in _SHORT_FORMS:
         overrides = [short.sub(whole, override) for override in overrides]
-    return flags, overrides
+    return list(overrides)
 
 
 def composition_message(error: BaseException) -> str:
@@ -415,7 +428,7 @@ class CheckedSweeper(BasicSweeper):
         assert self.config is not None
         loader, master = self.hydra_context.config_loader, self.config
         parser = OverridesParser.create(config_loader=loader)
-        words = with_all_jobs([*self._parse_config(), *arguments], master)
+        words = with_all_jobs([*_whole_forms(self._parse_config()), *arguments], master)
         (jobs,) = self.split_arguments(parser.parse_overrides(words), None) or [[]]
         if not jobs:
             raise ConfigError(

@@ -222,8 +222,8 @@ def _against_untuned(comparison: Comparison, row: ModelRow, record: Mapping[str,
 def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
     """Returns whether a row has the default settings, and not from a search."""
     return not any(run.result.search for run in row.runs) and all(
-        flatten(run.result.settings.get("model", {})).get(name) == value
-        for run in row.runs
+        value in (settings.get(name), settings.get(f"objective.{name}"))
+        for settings in (flatten(run.result.settings.get("model", {})) for run in row.runs)
         for name, value in default.items()
     )
 

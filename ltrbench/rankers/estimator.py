@@ -26,7 +26,7 @@ from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.settings import changed, replaced
+from ltrbench.settings import changed, full_name, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
@@ -75,9 +75,10 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        checked = replaced(self, {name.replace("__", "."): value for name, value in params.items()})
+        values = {full_name(self, name.replace("__", ".")): value for name, value in params.items()}
+        checked = replaced(self, values)
         vars(self).update(
-            {name: getattr(checked, name) for name in {key.partition("__")[0] for key in params}}
+            {name: getattr(checked, name) for name in {key.partition(".")[0] for key in values}}
         )
         return self
 

@@ -476,7 +476,7 @@ def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[Rank
 
 
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
-    fields = dict(settings)
+    fields = getattr(kind, "with_objective", dict)(settings)
     summary, stopping = fields.pop("summary"), fields.pop("early_stopping", None)
     if isinstance(fields.get("objective"), Mapping):
         fields["objective"] = objective_of_record(fields["objective"])

@@ -315,7 +315,7 @@ class LinearRanker(Ranker):
     def warm_up(self) -> None:
         """Compiles the objective, or loads it if this machine has compiled it."""
         if self.method == "gradient":
-            replace(self, objective=for_warm_up(self.objective)).fit(four_documents())
+            replace(self, objective=for_warm_up(_loss(self.objective))).fit(four_documents())
 
     def save(self, folder: Path) -> None:
         content = io.BytesIO()

@@ -320,7 +320,7 @@ class MlpRanker(Layers, Ranker):
 
     def warm_up(self) -> None:
         """Imports and compiles what does not depend on the data; the shapes of batches do."""
-        features, objective = np.array([[0], [1]], dtype=np.float32), for_warm_up(self.objective)
+        features, objective = np.array([[0], [1]], dtype=np.float32), for_warm_up(self._objective())
         tiny = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
         replace(self, objective=objective, num_epochs=1, early_stopping=None).fit(tiny)
 

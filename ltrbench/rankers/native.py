@@ -57,7 +57,7 @@ from ltrbench.native.boosting import (
     four_sparse_documents,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw, plant
-from ltrbench.native.objectives.base import Objective, name_or_objective
+from ltrbench.native.objectives.base import Objective, name_or_objective, yamls
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.native.objectives.lambdas import (
@@ -65,7 +65,7 @@ from ltrbench.native.objectives.lambdas import (
     check_labels,
     prepare,
 )
-from ltrbench.native.objectives.pairs import MetricOptions, PairOptions, PairSettings
+from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     BiasCorrection,
@@ -74,7 +74,7 @@ from ltrbench.native.objectives.position_bias import (
     UnbiasedPairs,
     correctable,
 )
-from ltrbench.native.objectives.squared_error import SquaredError, for_warm_up
+from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.native.splitting import SplitOptions, SplitSettings
 from ltrbench.native.team import Placement, Team
 from ltrbench.rankers.base import (
@@ -113,15 +113,6 @@ from ltrbench.untrusted import load_npz
 _CRITERION_AND_VALUE_OF_ONE_KIND = (("newton", "newton"), ("least_squares", "mean"))
 
 
-OBJECTIVES: dict[str, type[Objective]] = {
-    "lambdarank": LambdaRank,
-    "ranknet": RankNet,
-    "xendcg": CrossEntropy,
-    "mart": SquaredError,
-}
-"""Objectives that `objective` may name; the first has native's defaults."""
-
-
 @dataclass(kw_only=True)
 class _Preset(BoostingRanker):
     """A separate class, so that records show the field before the engine's settings."""
@@ -129,9 +120,9 @@ class _Preset(BoostingRanker):
     preset: str | None = None
     """Name of the library whose settings these are. It is used only in the notes about unmatched
     parameters."""
-    objective: str | Objective = setting("lambdarank", refuse=name_or_objective(*OBJECTIVES))
-    """An objective, or the name of one: lambdarank, ranknet, xendcg or mart. The settings of lambdarank and
-    ranknet are fields of NativeRanker too; those of all other objectives are fields of their classes."""
+    objective: Objective = setting(LambdaRank(), refuse=name_or_objective())
+    """An objective, or the name of its YAML in conf/model/objective. Its settings are fields of its class;
+    those of lambdarank and ranknet are also accepted as keyword arguments of NativeRanker."""
 
 
 @dataclass(kw_only=True)
@@ -141,8 +132,6 @@ class NativeSettings(
     SamplingSettings,
     SplitOptions,
     TreeOptions,
-    PairOptions,
-    MetricOptions,
     _Preset,
 ):
     """All settings of NativeRanker: those of the engine's stages, and the hyperparameters that all
@@ -167,18 +156,39 @@ def engine_settings(ranker: NativeSettings) -> BoostingSettings:
     )
 
 
-def objective_of(ranker: NativeSettings) -> Objective:
-    """Returns the objective of a ranker, which may have only its name, and settings of it as fields."""
-    if isinstance(ranker.objective, Objective):
-        return ranker.objective
-    kind = OBJECTIVES[ranker.objective]
-    return kind(**{item.name: getattr(ranker, item.name) for item in fields(kind)})
+def with_objective(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns settings of NativeRanker of which those of pairs are in `objective`; they were beside it in
+    earlier versions, for every objective.
+
+    Raises:
+        ConfigError: One that is not its default would have no effect on the objective.
+    """
+    flat = {name: settings[name] for name in settings if name in _OF_PAIRS}
+    rest = {name: settings[name] for name in settings if name not in flat}
+    objective = rest.get("objective", LambdaRank())
+    if not flat and not isinstance(objective, str):
+        return rest
+    recorded = yamls().get(objective, {}) if isinstance(objective, str) else plain(objective)
+    kind = _PAIRS.get(str(recorded.get("_target_")))
+    taken = {item.name: flat[item.name] for item in fields(kind) if item.name in flat} if kind else {}
+    without = {n: v for n, v in flat.items() if n not in taken and v != _OF_PAIRS[n]}
+    if without:
+        raise ConfigError(
+            f"{assignments(without)}: without effect with objective={objective}, because they are settings "
+            "of lambdarank or ranknet. Leave them out."
+        )
+    is_name = isinstance(objective, str) and recorded.get("_target_", "???") != "???"
+    return {**rest, "objective": {**recorded, **taken}} if taken or is_name else rest
+
+
+_OF_PAIRS = vars(LambdaRank())
+_PAIRS = {f"{kind.__module__}.{kind.__name__}": kind for kind in (LambdaRank, RankNet)}
 
 
 def pairs_or_objective(ranker: NativeSettings) -> ObjectiveSettings:
     """Returns the objective in the form of the engine, which has settings of pairs for lambdarank and
     ranknet."""
-    objective = objective_of(ranker)
+    objective = ranker.objective
     return objective.pairs(ranker.truncation) if isinstance(objective, RankNet) else objective
 
 
@@ -196,7 +206,7 @@ def truncates(objective: Objective) -> bool:
 
 def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
     """Returns whether the engine draws random numbers that may change the scores; all cases are listed."""
-    bins_of, objective = BINNINGS[ranker.binning].sample_size, objective_of(ranker)
+    bins_of, objective = BINNINGS[ranker.binning].sample_size, ranker.objective
     return (
         (bins_of is not None and num_documents > bins_of)
         or any(size != 1 for size in sizes_of_samples(ranker))
@@ -251,17 +261,8 @@ def check_settings_of(ranker: NativeSettings) -> None:
 
 
 def _check_objective(ranker: NativeSettings) -> None:
-    kind = None if isinstance(ranker.objective, Objective) else OBJECTIVES[ranker.objective]
-    has = {item.name for item in fields(kind)} if kind else set()
-    without = {n: getattr(ranker, n) for n in changed(ranker, MetricOptions, PairOptions) if n not in has}
-    if without:
-        raise ConfigError(
-            f"{assignments(without)}: without effect with objective={ranker.objective}, because lambdarank "
-            "and ranknet alone have such settings. Leave them out; if they are those of a preset, such as "
-            "model=native_xgboost, choose model=native."
-        )
     check_effects(ranker, {"position_bias": ranker.position_bias})
-    if ranker.truncation is not None and not isinstance(objective_of(ranker), RankNet):
+    if ranker.truncation is not None and not isinstance(ranker.objective, RankNet):
         raise ConfigError(
             f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
             "truncation=null, or objective to lambdarank or ranknet."
@@ -312,11 +313,11 @@ def _check_goss(ranker: NativeSettings) -> None:
 
 def departures(ranker: NativeSettings) -> tuple[str, ...]:
     """Returns the sentences of the findings with severity `UNMATCHED`."""
-    objective = objective_of(ranker)
+    objective = ranker.objective
     unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(objective))
     lambdas = changed(objective, type(objective)) if isinstance(objective, RankNet) else []
     metric = objective.metric if isinstance(objective, LambdaRank) else ""
-    trained_on = f"lambdarank on {metric}" if metric else ranker.objective
+    trained_on = f"lambdarank on {metric}" if metric else objective
     of_lambdas = ", ".join(name for name in lambdas if name != "metric")
     sentences = {
         f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
@@ -381,6 +382,10 @@ class NativeRanker(NativeSettings):
     reads_blocks: ClassVar[bool] = True
     reads_categories: ClassVar[bool] = True
     is_repeatable_on_workers: ClassVar[bool] = True
+    with_objective = staticmethod(with_objective)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**with_objective(settings))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -399,7 +404,7 @@ class NativeRanker(NativeSettings):
         Raises:
             ConfigError: the preset does not exist.
 
-        >>> NativeRanker.from_preset("xgboost", num_trees=50).hessian_factor
+        >>> NativeRanker.from_preset("xgboost", num_trees=50).objective.hessian_factor
         2.0
         """
         presets = {

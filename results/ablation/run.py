@@ -16,6 +16,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.experiment import Experiment, Study, publish_study, run
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import DEFAULT
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.rankers import Ranker
 from ltrbench.tables import Table, assignments
 
@@ -89,11 +90,14 @@ def differing(tuned: Ranker, default: Ranker) -> dict[str, tuple[Any, Any]]:
             f"study.models.{TUNED} and study.models.{DEFAULTS} have the classes {type(tuned).__name__} and "
             f"{type(default).__name__}; give two models of one class."
         )
-    pairs = {
-        item.name: (getattr(tuned, item.name), getattr(default, item.name))
-        for item in fields(tuned)
-        if item.init
-    }
+    pairs: dict[str, tuple[Any, Any]] = {}
+    for name in (item.name for item in fields(tuned) if item.init):
+        pair = getattr(tuned, name), getattr(default, name)
+        if all(isinstance(value, LambdaRank) for value in pair):
+            # Its settings are also keyword arguments of the ranker.
+            pairs |= {each: (value, vars(pair[1])[each]) for each, value in vars(pair[0]).items()}
+        else:
+            pairs[name] = pair
     changes = {name: (value, other) for name, (value, other) in pairs.items() if value != other}
     if not changes:
         raise ConfigError(

@@ -78,7 +78,7 @@ class Recorder(Tracker):
 
 
 def native(**fields: object) -> NativeRanker:
-    return NativeRanker(num_trees=30, early_stopping=EarlyStopping("ndcg@10", 5), **fields)  # type: ignore[arg-type]
+    return NativeRanker(num_trees=30, early_stopping=EarlyStopping("ndcg@10", 5), **fields)
 
 
 def test_everything_that_a_run_must_carry_stands_in_its_folder(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from messages import naming
 from numpy.typing import NDArray
 
+from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
@@ -29,6 +30,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
 from ltrbench.native.objectives.hinge import Hinge
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.native.objectives.query_rmse import QueryRMSE
@@ -303,6 +305,8 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
         ("model/objective=listnet model.objective=ranknet", ("objective=listnet", "objective=ranknet")),
         ("model=catboost model/objective=yetirank", ("CatBoost", "model/objective", "model.loss=YetiRank")),
         ("model=random model/objective=yetirank", ("Random", "Leave out model/objective")),
+        ("model/objective=listnet params.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
+        ("model/objective=listnet model.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
         ("model.objective=LambdaLoss", ("LambdaLoss", "xendcg", "model/objective=NAME", "lambdaloss")),
     ],
 )
@@ -327,6 +331,29 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str
     ):
         with pytest.raises(ConfigError, match=naming(*named)):
             ranker.set_params(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("older", "now"),
+    [
+        ("model.metric=map model.sigma=2", "model.objective.metric=map model.objective.sigma=2"),
+        ("model.objective=ranknet model.ties=best", "model/objective=ranknet model.objective.ties=best"),
+        ("model.objective=mart params.truncation=null", "model/objective=mart"),
+        ("model/objective=none model.objective=xendcg model.truncation=null", "model/objective=xendcg"),
+        ("model=native_xgboost model.sigma=2", "model=native_xgboost model.objective.sigma=2"),
+        (
+            "model=native_best model.objective=ranknet",
+            "model=native_best model/objective=ranknet model.objective.sigma=2.89",
+        ),
+    ],
+)
+def test_settings_of_lambdarank_may_stand_beside_the_objective_as_in_earlier_versions(
+    older: str, now: str
+) -> None:
+    one, other = (composed(*flags_and_overrides(words.split())[1])[0].ranker for words in (older, now))
+    assert one == other
+    # An older model file has them all, whatever its objective.
+    assert NativeRanker(objective="mart", **vars(LambdaRank())) == NativeRanker(objective="mart")
 
 
 @pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])

@@ -377,7 +377,8 @@ def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str
     ranker = build(config, "model", Ranker)
     space = build(config, "search", Search).space.of(model, ranker)
     assert list(space) == list(names)
-    assert settings_of(ranker, space) == {name: getattr(ranker, name) for name in names}
+    both: Any = vars(ranker) | getattr(getattr(ranker, "objective", None), "__dict__", {})
+    assert settings_of(ranker, space) == {name: both[name] for name in names}
 
 
 @pytest.mark.parametrize(

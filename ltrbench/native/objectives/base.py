@@ -18,7 +18,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from types import FunctionType
 from typing import Any, ClassVar, NamedTuple
 
@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, LtrbenchError, did_you_mean
-from ltrbench.folders import conf_dir, find_class, settings_in
+from ltrbench.folders import conf_dir, settings_in
 from ltrbench.measure import plain
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import Check, changed, check, check_effects
@@ -87,6 +87,8 @@ class Objective(ABC):
 
     is_loss: ClassVar[bool]
     """Whether the gradients are the derivative of `loss`; otherwise they are lambdas."""
+    has_pairs: ClassVar[bool] = False
+    """Whether `truncation`, a parameter of rankers, limits the pairs of the objective."""
     source: ClassVar[str]
     """Publication or code that defines the objective."""
 
@@ -277,11 +279,13 @@ def yamls() -> dict[str, dict[str, Any]]:
 
 def name_or_objective(*names: str) -> Check:
     """Returns the check of a setting that is one of these names or an `Objective`; the name of a YAML in
-    conf/model/objective is replaced by its objective."""
+    conf/model/objective, and the record of an objective, are replaced by the objective."""
 
     def read(setting: str, value: object) -> Any:
         if isinstance(value, Objective) or value in names:
             return None
+        if isinstance(value, Mapping):
+            return objective_of_record(value)
         if isinstance(value, type):
             raise ConfigError(f"{setting} is a class; pass an instance, {setting}={value.__name__}().")
         every = [*names, *(name for name in yamls() if name not in ("none", "custom", *names))]
@@ -290,8 +294,6 @@ def name_or_objective(*names: str) -> Check:
                 f"{setting} is '{value}'{did_you_mean(str(value).lower(), every)} It must be "
                 f"{', '.join(every)}, or an Objective, whose settings belong to model/objective=NAME."
             )
-        settings = yamls()[str(value)]
-        kind: Any = find_class(settings["_target_"], Objective, f"model/objective={value}")
-        return kind(**{item.name: settings[item.name] for item in fields(kind) if item.name in settings})
+        return objective_of_record(yamls()[str(value)])
 
     return read

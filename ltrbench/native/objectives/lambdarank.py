@@ -22,6 +22,7 @@ class RankNet(PairOptions, Objective):
     """ranknet: all pairs have the same weight, so that the bottom of a list counts as much as the top."""
 
     is_loss = False  # because of normalize_distance and normalize_query
+    has_pairs = True
     source = "Burges et al., 2005; XGBoost's rank:pairwise"
 
     @property

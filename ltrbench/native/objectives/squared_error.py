@@ -29,13 +29,13 @@ class SquaredError(Objective):
         return float((data.weights * (scores - data.labels) ** 2).sum() / 2)
 
 
-def for_warm_up(objective: str | Objective) -> str | Objective:
+def for_warm_up(objective: Objective) -> Objective:
     """Returns the objective of the fit in a warm-up.
 
     A class outside ltrbench may not be defined for the labels of the warm-up: it is compiled, its result and
     its errors are ignored, and `SquaredError` replaces it.
     """
-    if isinstance(objective, str) or is_ours(type(objective)):
+    if is_ours(type(objective)):
         return objective
     pair = ObjectiveData(np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0]))
     with suppress(Exception), warnings.catch_warnings(action="ignore"):

@@ -20,7 +20,7 @@ from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
 from ltrbench.metrics import evaluate, preset
 from ltrbench.native.objectives.lambdas import prepare
-from ltrbench.rankers.native import NativeRanker, objective_of
+from ltrbench.rankers.native import NativeRanker, pairs_of
 from results.parity.run import RANKLIB_NDCG, ranklib_scores, ranklib_trees
 
 NAMES = ["lightgbm", "xgboost", "ranklib", "pyltr"]
@@ -57,7 +57,7 @@ def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
 def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
     # As in pyltr: a regression tree of depth 3 on the lambdas, then sum lambda / sum weight in each leaf.
     data, num_trees = made_up(), 5
-    objective = prepare(data, objective_of(make("pyltr")))
+    objective = prepare(data, pairs_of(make("pyltr")))
     scores = np.zeros(data.num_documents)
     for _ in range(num_trees):
         gradients, hessians = objective(scores, None, np.random.default_rng(0))
