@@ -342,12 +342,17 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     if "objective" in settings and "objective" not in known:
         remedy = ", and choose its own loss, as in model.loss=YetiRank params=library" * ("loss" in known)
         raise ConfigError(f"{target} has no objectives of native. Leave out model/objective{remedy}.")
-    for name in settings:
-        if name not in known:
+    for name, value in settings.items():
+        # Every objective sets truncation to null, also in rankers without it.
+        if name not in known and (name != "truncation" or value is not None):
             raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")
     try:
         defaults = _defaults(built_class)
-        changed = {name: value for name, value in settings.items() if not _same(value, defaults[name])}
+        changed = {
+            name: settings[name]
+            for name in known
+            if name in settings and not _same(settings[name], defaults[name])
+        }
         if isinstance(changed.get("objective"), Mapping):
             whole = f"{key}.objective"
             changed["objective"] = build({whole: changed["objective"]}, whole, Objective)

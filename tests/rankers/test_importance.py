@@ -20,6 +20,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker, importance
 from ltrbench.rankers.importance import (
     ACROSS,
+    COEFFICIENT,
     GAIN,
     HIGH,
     IMPORTANCE_KINDS,
@@ -229,6 +230,9 @@ def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only()
     assert values[WITHIN + HIGH] == pytest.approx([0.3 + half])
     assert values[WITHIN + LOW] == pytest.approx([0.3 - half])
     assert values[GAIN] == [1.0]
+    trainings = [Importances(("a",), {COEFFICIENT: np.array([value])}) for value in (-1.0, 2.0, 5.0)]
+    values = averaged([trainings[:2], trainings[2:]]).values
+    assert values[COEFFICIENT + HIGH] - values[COEFFICIENT] == pytest.approx(student.ppf(0.975, 2) * 3.0)
 
 
 # Mistakes

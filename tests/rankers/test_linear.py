@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 from messages import naming
 from numpy.typing import NDArray
 
+from ltrbench.config import build, composed
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.native.coordinate_ascent import AscentSettings, coordinate_ascent
+from ltrbench.native.objectives.hinge import Hinge
 from ltrbench.native.objectives.query_rmse import QueryRMSE
+from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import concerns_of
 from ltrbench.rankers.linear import LinearRanker
 from ltrbench.settings import part
@@ -165,6 +168,14 @@ def test_a_query_of_weight_two_counts_like_two_queries() -> None:
     for ranker in (LinearRanker(scaling="none"), by_ascent(scaling="none", restarts=1)):
         weighted = replace(ranker).fit(replace(data, query_weights=weights)).weights
         np.testing.assert_allclose(weighted, replace(ranker).fit(twice).weights, rtol=1e-3, atol=1e-4)
+
+
+def test_a_linear_model_takes_every_objective_of_the_group_that_is_a_loss() -> None:
+    assert build(composed("model=linear", "model/objective=hinge"), "model", Ranker) == LinearRanker(
+        objective=Hinge()
+    )
+    with pytest.raises(ConfigError, match=naming("YetiRank", "model.objective=softmax_loss")):
+        build(composed("model=linear", "model/objective=yetirank"), "model", Ranker)
 
 
 def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
