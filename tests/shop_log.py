@@ -63,14 +63,16 @@ def shop_log(
 
 
 def write_files(folder: Path) -> None:
-    """Writes the log as shop.parquet; production.csv, the scores of the ranking in use; and new.parquet, the
-    products of a query to be ranked, without what is known only later."""
+    """Writes the log as shop.parquet; production.csv, the scores of the ranking in use; new.parquet, the
+    products of a query to be ranked, and week.parquet, those of 80 later queries, without what is known only
+    later."""
     log = shop_log()
     log.to_parquet(folder / "shop.parquet", index=False)
     production = log[["query_id", "document_id"]].assign(score=log.text_match - 0.3 * np.log(log.price))
     production.to_csv(folder / "production.csv", index=False)
-    new = log.drop(columns=["date", "label", "revenue", "returned"]).tail(20)
-    new.to_parquet(folder / "new.parquet", index=False)
+    known_later = ["date", "label", "revenue", "returned"]
+    log.drop(columns=known_later).tail(20).to_parquet(folder / "new.parquet", index=False)
+    shop_log(80, seed=1).drop(columns=known_later).to_parquet(folder / "week.parquet", index=False)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,7 @@ PROGRAM = "python -m ltrbench"
 # ---- Error output of the command line: one paragraph on standard error, and an exit code that separates
 # user errors from failed runs.
 
-OK, RUN_FAILED, USER_MISTAKE, RUN_INTERRUPTED = 0, 1, 2, 130
+OK, RUN_FAILED, USER_MISTAKE, PAST_THRESHOLD, RUN_INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def as_paragraph(error: BaseException) -> str:

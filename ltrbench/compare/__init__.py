@@ -10,6 +10,7 @@
     final         settings and number of trees of the model that is trained on all queries
     advice        recommendation, verdict, methods in words, next step
     published     figures of papers and repositories, under a convention
+    monitor       new data against the training data of a run
     groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs
     tuning        searches of models, and their pictures

@@ -197,8 +197,8 @@ _CODE = re.compile(r"`([^`]+)`")
 _HYPHEN = re.compile(r"(?<![^\s\[(])-(?=[\d.])")
 
 
-def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter]) -> str:
-    """Returns the chapters of a comparison as HTML.
+def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter], title: str = "") -> str:
+    """Returns chapters as HTML, by default with the title of comparisons.
 
     Every text is escaped; the content policy allows no requests and no other script.
     """
@@ -222,7 +222,7 @@ def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter]) -> s
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
-        title=f"{', '.join(comparison.data for comparison in comparisons)}: {comparisons[0].metric}",
+        title=title or f"{', '.join(comparison.data for comparison in comparisons)}: {comparisons[0].metric}",
         chapters=chapters,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),

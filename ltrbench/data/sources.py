@@ -517,7 +517,7 @@ _FEATURE_READERS: dict[Callable[..., RankingDataset], Callable[..., Features]] =
 # Options that depend on the features and the gains of a run, not on the format of a file.
 _OF_THE_RUN = {"num_features", "feature_names", "categories", "whole_labels"}
 # Options that concern labels and queries only.
-_NO_FEATURES = {"sort_queries", "whole_labels"}
+_NO_FEATURES = {"sort_queries", "whole_labels", "labelled"}
 
 
 def read_data(

@@ -307,7 +307,7 @@ def _columns_of_roles(
     """Returns role -> column, for the roles that the table has.
 
     Args:
-        required: roles that the table must have; without any, it need not have the given columns either.
+        required: roles that the table must have; without the label, it may lack the given columns, too.
 
     Raises:
         DataError: A column is missing, or several columns have default names of a role.
@@ -323,7 +323,7 @@ def _columns_of_roles(
             )
         if choices:
             columns[role] = choices[0]
-        elif required and (name or role in required):
+        elif role in required or ("label" in required and name):
             remedy = f"Set the column of the {role} with {role}=COLUMN"
             if role == "label":
                 remedy += ", or read the features alone with read_features or the verb predict"
@@ -358,7 +358,7 @@ def _rows_of(
     """Opens tables and assigns the columns of the first one; the arguments are those of `read_table`.
 
     Args:
-        required: as in `_columns_of_roles`; without any, the table need not have the kept columns either.
+        required: as in `_columns_of_roles`; without the label, the table may lack the kept columns, too.
         roles: role -> given column.
 
     Raises:
@@ -370,7 +370,7 @@ def _rows_of(
     table = tables[0]
     if categories is not None and not is_training:
         categorical = ()  # another setting does not change those of training
-    kept = _matching(table, "keep", keep, table.columns, bool(required))
+    kept = _matching(table, "keep", keep, table.columns, "label" in required)
     aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
     no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}
     no_role -= {column for column in kept if ROLE_OF_NAME.get(column) == "document"}
@@ -457,6 +457,7 @@ def read_table(
     categories: Mapping[str, Sequence[str]] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
+    labelled: bool = True,
 ) -> RankingDataset:
     """Reads a table into a RankingDataset.
 
@@ -480,6 +481,8 @@ def read_table(
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
+        labelled: whether the table must have labels, kept columns, and the columns that are named above;
+            without labels all labels are 0.
 
     Raises:
         DataError: The file cannot be read, a column is missing, repeated or not numeric, or a value is
@@ -491,6 +494,7 @@ def read_table(
     columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
     roles: dict[str, Any] = {**columns, "split_by": split_by, "group_by": group_by}
     named = (features, feature_names, categorical, keep, ignore, categories)
+    roles["required"] = ("label", "query") if labelled else ("query",)
     rows = _rows_of(source, num_features, *named, **roles)
     queries = rows.ids(rows.roles["query"])
     rows.check(rows.roles["query"], [query != "" for query in queries], "every row needs a query id")
@@ -501,6 +505,7 @@ def read_table(
         if role in rows.roles
     }
     matrix, in_order = _features(rows)
+    parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,

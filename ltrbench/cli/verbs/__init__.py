@@ -15,6 +15,7 @@ MODULE_OF = {
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     "final": "final",
     "frontier": "frontier",
+    "monitor": "monitor",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
     **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),

@@ -235,21 +235,27 @@ def source_of(run: Run) -> DataSource:
         ) from error
 
 
-def data_of_test(run: Run) -> RankingDataset:
-    """Returns the test split of the data of a run; of a final model all queries.
+def data_of(run: Run, split: str, option: str) -> RankingDataset:
+    """Returns the "train" or "test" split of the data of a run; of a final model all queries.
+
+    Args:
+        option: option that names a file instead, for messages.
 
     Raises:
         DataError: The data cannot be read, or have changed since the run.
     """
     try:
-        dataset = load_splits(run).test
+        dataset: RankingDataset | None = getattr(load_splits(run), split)
     except DataError as error:
-        raise DataError(f"{error} Or name a data file with --data FILE.") from error
-    recorded = run.result.data["train" if run.result.final else "test"].get("fingerprint")
+        raise DataError(f"{error} Or name a data file with {option} FILE.") from error
+    data = run.result.data
+    recorded = data["train" if run.result.final else split].get("fingerprint")
+    if split == "train" and "resample" in data:
+        recorded = data["resample"]["train"]
     if dataset is None or dataset.fingerprint != recorded:
         raise DataError(
-            f"{run.path}: the test data have changed since the run, which recorded the fingerprint "
-            f"{recorded}. Restore the files, run again, or name a data file with --data FILE."
+            f"{run.path}: the {split} data have changed since the run, which recorded the fingerprint "
+            f"{recorded}. Restore the files, run again, or name a data file with {option} FILE."
         )
     return dataset
 
@@ -733,7 +739,7 @@ def _data(run: Run, model: Ranker, file: Path | None, reading: Sequence[str]) ->
 
     if file is None:
         split = "train" if run.result.final else "test"
-        return ShippedData(str(run.result.data["name"]), split, data_of_test(run))
+        return ShippedData(str(run.result.data["name"]), split, data_of(run, "test", "--data"))
     return ShippedData(str(file), None, read_data(file, **options_as_trained(run, model, file, reading)))
 
 

@@ -1,0 +1,116 @@
+"""New data against training: distances by their definitions, drift that is found, and false alarms."""
+
+# mypy: strict-optional=False
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import run
+from messages import naming
+from shop_log import shop_log
+
+from ltrbench.compare.monitor import monitor
+from ltrbench.data import RankingDataset
+from ltrbench.statistics.drift import (
+    Multipliers,
+    category_bins,
+    equal_frequency_bins,
+    kolmogorov_smirnov,
+    psi,
+)
+
+TEXTS = ["brand", "category", "device"]
+
+
+def test_distances_are_those_of_their_definitions() -> None:
+    rng = np.random.default_rng(0)
+    then = np.where(rng.random(60) < 0.2, np.nan, rng.integers(0, 30, 60)).astype(np.float32)
+    now = np.where(rng.random(40) < 0.4, np.nan, rng.integers(5, 50, 40)).astype(np.float32)
+    before, after = Multipliers.of(np.arange(0, 61, 5), 0), Multipliers.of(np.arange(0, 41, 4), 1)
+    known_then, known_now = then[~np.isnan(then)], now[~np.isnan(now)]
+    largest = max(abs((known_then <= x).mean() - (known_now <= x).mean()) for x in range(51))
+    assert kolmogorov_smirnov(then, now, before, after).value == pytest.approx(largest)
+    for bins_of in (equal_frequency_bins, category_bins):
+        bins_then, bins_now, num_bins = bins_of(then, now)
+        index, used = 0.0, np.unique([*bins_then, *bins_now])
+        for number in used:
+            p = ((bins_then == number).sum() + 0.5) / (60 + len(used) / 2)
+            q = ((bins_now == number).sum() + 0.5) / (40 + len(used) / 2)
+            index += (q - p) * np.log(q / p)
+        assert psi(bins_then, bins_now, num_bins, before, after).value == pytest.approx(index)
+        assert (bins_then == num_bins - 1).tolist() == np.isnan(then).tolist()
+    tenths = np.bincount(equal_frequency_bins(np.arange(100, dtype=np.float32), now)[0])
+    assert tenths.tolist() == [10] * 10
+
+
+@pytest.mark.slow
+def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_cent_of_the_weeks() -> None:
+    log = RankingDataset.from_frame(
+        shop_log(8300, 10), categorical=TEXTS, ignore=["date", "revenue", "returned"]
+    )
+    train = log.take_queries(np.arange(8000, 8300))
+    price, found, alarms = log.feature_names.index("price"), 0, 0
+    for week in range(200):
+        new = log.take_queries(np.arange(40 * week, 40 * week + 40))
+        new = new.with_fields(labels=np.zeros(new.num_documents))
+        scores = np.zeros(new.num_documents)
+        # A threshold of 0 is the strictest one.
+        limits = {"psi": 0.0, "ks": 0.0}
+        alarms += any(item.is_past for item in monitor(train, new, scores, limits, seed=week))
+        if week % 10 == 0:
+            features = np.array(new.features)
+            features[:, price] *= 1.5
+            drifted = monitor(train, new.with_fields(features=features), scores, limits, seed=week)
+            found += {item.feature for item in drifted if item.is_past} == {"price"}
+    assert alarms <= 10
+    assert found >= 18
+
+
+@pytest.mark.slow
+def test_a_week_of_the_shop_is_compared_with_the_training_data_of_a_run(tmp_path: Path) -> None:
+    shop_log(300, 12).to_csv(tmp_path / "shop.csv", index=False)
+    week = shop_log(60, 12, seed=1)
+    week.to_csv(tmp_path / "week.csv", index=False)
+    week.drop(columns="price").to_csv(tmp_path / "other.csv", index=False)
+    drifted = week.assign(price=3 * week.price, category="category new", rating=np.nan)
+    drifted.drop(columns=["label", "date", "revenue", "returned"]).to_parquet(tmp_path / "drifted.parquet")
+    data = [
+        "data=table",
+        "data.train=shop.csv",
+        f"data.categorical=[{','.join(TEXTS)}]",
+        "data.split_by=date",
+    ]
+    data += ["data.ignore=[returned]", "data.keep=[revenue]", "params.num_trees=5", "tracking=none"]
+    run(*data, "model=native,single_feature", "-m", "hydra.sweep.dir=study", folder=tmp_path)
+
+    limits = ["--max-psi=0.2", "--max-ks=0.1", "--max-unseen=0.5", "--min-overlap=1"]
+    same = run("monitor", "study/0", "week.csv", *limits[:2], folder=tmp_path).stdout
+    assert "ndcg@10" in same
+    words = ["monitor", "study/0", "drifted.parquet", *limits, "--against=study/1", "--output=out"]
+    told = run(*words, folder=tmp_path, check=3).stdout
+    record = json.loads((tmp_path / "out/monitor.json").read_text())
+    measures = pd.DataFrame(record["measures"]).set_index(["name", "feature"])
+    past = measures[(measures.low > measures.limit) & (measures.index.get_level_values(0) != "overlap")]
+    assert {*past.index.get_level_values(1)} == {"price", "category", "rating"}
+    assert measures.value["unseen", "category"] == measures.value["missing", "rating"] == 1
+    assert not {("unseen", "price"), ("ndcg@10", "model")} & {*measures.index}
+    assert 0 < measures.high["overlap", "model"] < 1
+    page = (tmp_path / "out/monitor.html").read_text()
+    assert all("no labels" in text and "price" in text for text in (told, page))
+    for file, options, parts in (
+        ("other.csv", [], ["other.csv", "'price'", "Add it"]),
+        ("drifted.parquet", ["--max-fall=0.1"], ["0.1", "fall", "labels"]),
+        ("nowhere.csv", [], ["nowhere.csv"]),
+    ):
+        error = run("monitor", "study/0", file, *options, folder=tmp_path, check=2).stderr
+        assert re.search(naming(*parts), error), error
+    (tmp_path / "shop.csv").unlink()
+    error = run("monitor", "study/0", "week.csv", folder=tmp_path, check=2).stderr
+    assert re.search(naming("shop.csv", "--reference"), error), error
+    run("monitor", "study/0", "week.csv", "--reference=week.csv", folder=tmp_path)
