@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -191,6 +191,8 @@ class Network:
 
     layers: Layers
     arrays: Mapping[str, NDArray[np.float32]]
+
+    score_dtype: ClassVar[str] = "float32"
 
     @property
     def num_terms(self) -> int:

@@ -228,9 +228,9 @@ class MlpRanker(Layers, Ranker):
                 self._network = training.epoch()
             if monitor.wants_scores:
                 of_train = self._scores_of(train) if monitor.wants_train_scores else None
-                stops = monitor.should_stop(
-                    epoch, of_train, None if valid is None else self._scores_of(valid)
-                )
+                of_valid = None if valid is None else self._scores_of(valid)
+                training.check(*(each for each in (of_train, of_valid) if each is not None))
+                stops = monitor.should_stop(epoch, of_train, of_valid)
                 best = self._network if monitor.best_iteration == epoch else best
                 if stops:
                     break
@@ -373,7 +373,7 @@ class _Fit:
         for number in self._rng.permutation(len(batches)):
             self._step(batches[number], len(batches))
         arrays = {name: np.asarray(each) for name, each in (self._parameters | self._fixed).items()}
-        self._check(all(np.isfinite(each).all() for each in arrays.values()))
+        self.check(*arrays.values())
         return Network(self._layers, arrays)
 
     def _step(self, batch: Batch, steps_of_epoch: int) -> None:
@@ -387,7 +387,7 @@ class _Fit:
         )
         documents = rows[mask]
         self._scores[documents] = np.asarray(scores)[mask]
-        self._check(np.isfinite(self._scores[documents]).all())
+        self.check(self._scores[documents])
         gradients = np.zeros(mask.shape, dtype=np.float32)
         # The mean over the queries of the batch, in units of the mean weight.
         scale = 1.0 / (len(queries) * self._train.weight_of_document.mean())
@@ -403,8 +403,9 @@ class _Fit:
         )
         self._num_steps += 1
 
-    def _check(self, is_finite: Any) -> None:
-        if not is_finite:
+    def check(self, *arrays: NDArray[Any]) -> None:
+        """Raises DivergenceError if a value is not finite."""
+        if not all(np.isfinite(each).all() for each in arrays):
             rate = self._ranker.learning_rate
             scaling = ", or model.scaling=standard" * (self._ranker.scaling == "none")
             raise DivergenceError(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +24,7 @@ from scipy.stats import rankdata
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.features import AnyFeatures, gather_rows, row_blocks
 from ltrbench.metrics import DEFAULT, Convention, evaluate
+from ltrbench.models.networks import Network
 from ltrbench.models.trees import (
     Ensemble,
     FlatTree,
@@ -35,7 +36,7 @@ from ltrbench.models.trees import (
     of_words,
     weighted_values,
 )
-from ltrbench.shapes import Features, Scores
+from ltrbench.shapes import Features, QueryStart, Scores
 from ltrbench.shipping.target import (
     ABSENT_ZEROS,
     INFINITE_VALUES,
@@ -334,6 +335,8 @@ def expected_scores(
         features: (N, F).
     """
     scorer, dtype = model.scorer, np.dtype(engine.score_dtype)
+    if isinstance(scorer, Network):
+        return np.asarray(scorer.terms(features).sum(axis=1) + offset)
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
         scores = features[:, used].astype(np.float64) @ scorer.weights[used]
@@ -372,8 +375,11 @@ def rounding_bounds(
     return bounds
 
 
-def _terms(scorer: Ensemble | Linear, features: Features) -> tuple[int, NDArray[np.float64]]:
-    """Returns the number of terms with initial score and offset, and the (N,) sums of their magnitudes."""
+def _terms(scorer: Ensemble | Linear | Network, features: Features) -> tuple[int, NDArray[np.float64]]:
+    """Returns the number of terms with initial score and offset, and the (N,) sums of their magnitudes; of a
+    network the number in all layers, and the magnitudes in the last one, to which rounding is relative."""
+    if isinstance(scorer, Network):
+        return scorer.num_terms, np.nan_to_num(np.abs(scorer.terms(features)).sum(axis=1))
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
         finite = np.nan_to_num(features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
@@ -840,7 +846,7 @@ def certify(
     if engine is None:
         limits = {kind: _limit(kind, export, model, data, 0) for kind in export.limits}
         return Certificate(NOT_VERIFIED, limits=limits, offset=export.offset, tolerance=tolerance)
-    on_data = _compared(model, predict, export, engine, data.features)
+    on_data = _compared(model, predict, export, engine, data.features, data.query_start)
     probes = make_probes(model, data.features)
     on_probes = _compared(model, predict, export, engine, probes.features)
     limited = has_values(export.limits, model.scorer, probes.features)
@@ -878,9 +884,19 @@ def certify(
 
 
 def _compared(
-    model: ShippedModel, predict: ScoreFunction, export: Export, engine: Engine, features: AnyFeatures
+    model: ShippedModel,
+    predict: ScoreFunction,
+    export: Export,
+    engine: Engine,
+    features: AnyFeatures,
+    query_start: QueryStart | None = None,
 ) -> Comparable:
-    blocks = [_compared_block(model, predict, export, engine, block) for _, block in row_blocks(features)]
+    """Compares all rows; those of a list-wise model query by query, or without `query_start` one by one."""
+    parts: Iterable[Features] = (block for _, block in row_blocks(features))
+    if model.is_listwise:
+        starts = np.arange(len(features) + 1) if query_start is None else query_start
+        parts = (features[first:end] for first, end in itertools.pairwise(starts.tolist()))
+    blocks = [_compared_block(model, predict, export, engine, part) for part in parts]
     if not blocks:
         return Comparable(np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
     return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
@@ -897,6 +913,8 @@ def _compared_block(
     if not is_exact(model, engine):
         allowed = rounding_bounds(model, features, (engine.score_dtype, engine.score_dtype), export.offset)
     is_wrong = difference_of(expected, converted) > allowed
+    if isinstance(model.scorer, Network):
+        is_wrong |= difference_of(original, expected - export.offset) > allowed
     if isinstance(model.scorer, Ensemble):  # the trees, which are written, must have the scores of the model
         trees = ensemble_scores(model.scorer, features).astype(np.float64)
         is_wrong |= difference_of(original, trees) > 0

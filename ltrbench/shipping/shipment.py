@@ -146,6 +146,8 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
     # A letter first, then what every engine accepts in a name.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
     name = name if name[:1].isalpha() else "ltrbench"
+    if (network := ranker.network()) is not None:
+        return ShippedModel(name, tuple(names), network, train.get("has_missing_values"), ranker.categories)
     linear = (SingleFeatureRanker, LinearRanker)
     scorer = Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
     return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories)
@@ -388,15 +390,20 @@ def checked_rows(
         predict: scores of the original model.
     """
     chosen, features = _chosen(model, export, data)
-    scores = predict(features) + export.offset if engine is None else engine.scores(features)
+    queries = [record["query"] for record in chosen]
+    starts = [k for k in range(1, len(queries)) if queries[k] is None or queries[k] != queries[k - 1]]
+    lists = np.split(features, starts) if model.is_listwise else [features]
+    of_list = engine.scores if engine else lambda each: predict(each) + export.offset
+    scores = np.concatenate([of_list(each) for each in lists])
     bounds: NDArray[np.floating[Any]]
     if engine is not None and is_exact(model, engine):
         # An ulp, for the decimal numbers of the answer.
         bounds = np.spacing(np.abs(scores).astype(engine.score_dtype))
     else:
         dtype = "float32" if engine is None else engine.leaf_dtype or engine.score_dtype
-        original = model.scorer.score_dtype if isinstance(model.scorer, Ensemble) else "float64"
-        bounds = rounding_bounds(model, features, (original, dtype), export.offset)
+        original = getattr(model.scorer, "score_dtype", "float64")
+        several = [rounding_bounds(model, each, (original, dtype), export.offset) for each in lists]
+        bounds = np.concatenate(several)
     # Of very many features, a row has those that the model reads.
     many = model.num_features > MOST_LISTED
     columns = tuple(features_read(model.scorer) if many else range(model.num_features))

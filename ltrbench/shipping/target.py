@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.features import AnyFeatures, row_blocks
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
+from ltrbench.models.networks import Network
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -63,14 +64,14 @@ class ShippedModel:
     Attributes:
         name: name of the model in the engine.
         feature_names: F names, in the order of the features.
-        scorer: trees or weights.
+        scorer: trees, weights or a network.
         has_missing_values: whether the training data have missing values; None: unknown.
         categories: categorical feature -> its categories, in the order of their codes.
     """
 
     name: str
     feature_names: tuple[str, ...]
-    scorer: Ensemble | Linear
+    scorer: Ensemble | Linear | Network
     has_missing_values: bool | None = False
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -78,12 +79,22 @@ class ShippedModel:
     def num_features(self) -> int:
         return len(self.feature_names)
 
+    @property
+    def is_listwise(self) -> bool:
+        """Whether scores depend on the other documents of the query: the engine scores a query at a time."""
+        return isinstance(self.scorer, Network) and self.scorer.layers.context != "none"
+
     def trees(self, target: str) -> Ensemble:
         """Returns the trees.
 
         Raises:
-            ConfigError: The model is linear, which the target cannot hold.
+            ConfigError: The model is linear or a network, which the target cannot hold.
         """
+        if isinstance(self.scorer, Network):
+            raise ConfigError(
+                f"{self.name} is a neural network, which {target} cannot hold. Choose --to onnx, use the "
+                "verb serve, or choose a run of a tree model."
+            )
         if isinstance(self.scorer, Linear):
             raise ConfigError(
                 f"{self.name} is a linear model, but {target} reads trees only. Choose --to elasticsearch, "
@@ -124,14 +135,18 @@ _IS_OF_KIND: Final[Mapping[str, Callable[[Features], NDArray[np.bool_]]]] = {
 }
 
 
-def features_read(scorer: Ensemble | Linear) -> list[int]:
+def features_read(scorer: Ensemble | Linear | Network) -> list[int]:
     """Returns the features that scores depend on, ascending."""
+    if isinstance(scorer, Network):
+        return list(range(len(scorer.arrays["input.mean"])))
     if isinstance(scorer, Linear):
         return [int(feature) for feature in np.flatnonzero(scorer.weights)]
     return used_features(scorer)
 
 
-def has_values(kinds: Iterable[str], scorer: Ensemble | Linear, features: AnyFeatures) -> NDArray[np.bool_]:
+def has_values(
+    kinds: Iterable[str], scorer: Ensemble | Linear | Network, features: AnyFeatures
+) -> NDArray[np.bool_]:
     """Returns (D,), whether a document has a value of one of the kinds in a feature that scores depend on."""
     used = features_read(scorer)
     conditions = [_IS_OF_KIND[kind] for kind in kinds]

@@ -52,7 +52,8 @@ class FaithfulTarget(Target):
         if isinstance(scorer, Linear):
             content = json.dumps(dict(enumerate(scorer.weights.tolist()))).encode()
         else:
-            moved = replace(scorer, base_score=scorer.base_score + self.offset)
+            trees = model.trees(self.name)
+            moved = replace(trees, base_score=trees.base_score + self.offset)
             content = write_xgboost_dump(base_score_as_tree(moved), model.feature_names)
         return Export(
             files={"model.json": content},

@@ -26,8 +26,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 try:
@@ -41,6 +42,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
+from ltrbench.models.networks import Network, Steps, forward
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -86,15 +88,25 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
         )
     ensemble = without_zero_missing(ensemble)
     before, constants = _zeros_to_nan(np.isin(np.arange(len(feature_names)), list(replaced)))
+    nodes = [
+        *before,
+        helper.make_node("Cast", [before[-1].output[0] if before else INPUT], ["values"], to=_TYPES[form]),
+        _trees_node(ensemble, form),
+        helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
+    ]
+    return _content(nodes, constants, feature_names, name, form)
+
+
+def _content(
+    nodes: Sequence[onnx.NodeProto],
+    constants: Mapping[str, NDArray[Any]],
+    feature_names: Sequence[str],
+    name: str,
+    form: FloatForm,
+) -> bytes:
+    """Returns the content of a file with these nodes."""
     graph = helper.make_graph(
-        [
-            *before,
-            helper.make_node(
-                "Cast", [before[-1].output[0] if before else INPUT], ["values"], to=_TYPES[form]
-            ),
-            _trees_node(ensemble, form),
-            helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
-        ],
+        nodes,
         "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name),
         [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["documents", len(feature_names)])],
         [helper.make_tensor_value_info(OUTPUT, _TYPES[form], ["documents"])],
@@ -112,6 +124,84 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString(deterministic=True)
     return content
+
+
+# ---- Networks: the nodes that `ltrbench.models.networks.forward` computes with.
+
+
+class _Value:
+    """A value of the graph, with the operators of an array; `shape` has its last dimension only."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, nodes: _Nodes, name: str, width: int) -> None:
+        self.name, self.shape, self._nodes = name, (width,), nodes
+
+    def __add__(self, other: Any) -> _Value:
+        return self._nodes.add("Add", self, other)
+
+    def __sub__(self, other: Any) -> _Value:
+        return self._nodes.add("Sub", self, other)
+
+    def __mul__(self, other: Any) -> _Value:
+        return self._nodes.add("Mul", self, other)
+
+    def __truediv__(self, other: Any) -> _Value:
+        return self._nodes.add("Div", self, other)
+
+    def __matmul__(self, other: Any) -> _Value:
+        return self._nodes.add("MatMul", self, other, width=other.shape[-1])
+
+
+class _Nodes:
+    """The functions of NumPy that a network uses, each of which adds a node."""
+
+    _operators: ClassVar[dict[str, str]] = {
+        **{name: name.capitalize() for name in ("sign", "abs", "log", "exp", "sqrt", "where", "clip")},
+        **{"isnan": "IsNaN", "maximum": "Max"},
+    }
+    _reductions: ClassVar[dict[str, str]] = {
+        name: f"Reduce{name.capitalize()}" for name in ("mean", "max", "sum")
+    }
+
+    def __init__(self) -> None:
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: dict[str, NDArray[Any]] = {}
+
+    def add(self, operator: str, *inputs: Any, width: int | None = None, **attributes: Any) -> _Value:
+        names = []
+        for value in inputs:
+            if not isinstance(value, _Value):
+                name = f"constant{len(self.constants)}"
+                self.constants[name] = np.asarray(value, dtype=getattr(value, "dtype", np.float32))
+            names.append(value.name if isinstance(value, _Value) else name)
+        output = f"value{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, names, [output], **attributes))
+        first = next(value.shape[-1] for value in inputs if getattr(value, "shape", ()))
+        return _Value(self, output, first if width is None else width)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._operators:
+            return partial(self.add, self._operators[name])
+        return partial(self._reduce, self._reductions[name])
+
+    def _reduce(self, operator: str, value: _Value, axis: int, keepdims: bool = False) -> _Value:
+        return self.add(operator, value, np.array([axis]), keepdims=int(keepdims))
+
+    def expand_dims(self, value: _Value, axis: int) -> _Value:
+        return self.add("Unsqueeze", value, np.array([axis]))
+
+    def swapaxes(self, value: _Value, *_: int) -> _Value:
+        return self.add("Transpose", value, perm=[0, 2, 1])
+
+
+def write_network(network: Network, feature_names: Sequence[str], name: str) -> bytes:
+    """Returns the content of an .onnx file for a network."""
+    nodes = _Nodes()
+    features = _Value(nodes, INPUT, len(feature_names))
+    scores = forward(nodes, network.layers, Steps(network.arrays), features)
+    nodes.nodes.append(helper.make_node("Identity", [scores.name], [OUTPUT]))
+    return _content(nodes.nodes, nodes.constants, feature_names, name, "float32")
 
 
 def _features_with_zeros_missing(ensemble: Ensemble) -> set[int]:
@@ -201,7 +291,7 @@ session = onnxruntime.InferenceSession("{_FILE}", options, providers=["CPUExecut
 
 @dataclass
 class OnnxTarget(Target):
-    """An ONNX model with one TreeEnsemble operator."""
+    """An ONNX model: one TreeEnsemble operator, or the layers of a network."""
 
     name: ClassVar[str] = "onnx"
 
@@ -209,6 +299,14 @@ class OnnxTarget(Target):
     """dtype of thresholds, leaf values and scores. auto: that of the model's scores, which is exact."""
 
     def export(self, model: ShippedModel) -> Export:
+        if isinstance(model.scorer, Network):
+            content = write_network(model.scorer, model.feature_names, model.name)
+            notes = [f'The input "{INPUT}" and the output "{OUTPUT}" are float32; a missing value is NaN.']
+            if model.is_listwise:
+                notes.append(
+                    "Score all documents of a query in one call, and no others: scores depend on them."
+                )
+            return Export(files={_FILE: content}, request=_REQUEST, notes=tuple(notes))
         ensemble = model.trees(self.name)
         form = ensemble.score_dtype if self.form == "auto" else self.form
         notes = [

@@ -433,9 +433,10 @@ class SolrTarget(Target):
             content = write_solr_linear(weights, model.name, model.feature_names, self.store)
             limits = limits_of_weights(weights)
         else:
-            trees = without_zero_missing(model.scorer)
+            original = model.trees(self.name)
+            trees = without_zero_missing(original)
             content = write_solr_trees(trees, model.name, model.feature_names, self.store, with_missing)
-            limits = {} if with_missing else limits_with_missing_as_zero(model.scorer, _MISSING_IS_ZERO)
+            limits = {} if with_missing else limits_with_missing_as_zero(original, _MISSING_IS_ZERO)
         features = json.loads(content)["features"]
         store = [self._example(feature["name"]) for feature in features]
         schema = f"$SOLR/solr/{self.collection}/schema"

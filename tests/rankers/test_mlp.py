@@ -1,0 +1,162 @@
+"""Neural networks: steps against plain NumPy, attention, ONNX, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from messages import naming
+from numpy.typing import NDArray
+
+from ltrbench.data import RankingDataset
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError, DataError, DivergenceError
+from ltrbench.experiment import Experiment, run
+from ltrbench.models.networks import initial_arrays
+from ltrbench.native.objectives.listnet import ListNet
+from ltrbench.rankers.base import Iteration, concerns_of
+from ltrbench.rankers.mlp import MlpRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.runs import read_run
+from ltrbench.runs.record import FAILED
+from ltrbench.shipping.certificate import CERTIFIED, certify
+from ltrbench.shipping.shipment import checked_rows, shipped_model
+from ltrbench.shipping.targets.onnx import OnnxTarget
+from ltrbench.shipping.targets.vespa import VespaTarget
+
+pytestmark = pytest.mark.slow  # XLA compiles for seconds
+
+SOURCE = Synthetic(name="synthetic", num_queries=40)
+TRAIN = SOURCE.load().train
+PLAIN: dict[str, Any] = {"dropout": 0.0, "scaling": "none", "num_layers": 1, "width": 6, "weight_decay": 0.03}
+ATTENTION: dict[str, Any] = {
+    "context": "attention",
+    "num_blocks": 2,
+    "num_heads": 2,
+    "feed_forward": 8,
+    "width": 8,
+}
+
+
+def gradients(arrays: Mapping[str, Any], data: RankingDataset) -> dict[str, NDArray[np.float64]]:
+    """Returns the gradients of the mean softmax loss of a network with one hidden layer."""
+    x, weights = data.features.astype(np.float64), arrays["output.weight"]
+    before = x @ arrays["hidden0.weight"] + arrays["hidden0.bias"]
+    hidden = np.maximum(before, 0)
+    scores = hidden @ weights + arrays["output.bias"]
+    of_scores = np.zeros(len(x))
+    for first, end in zip(data.query_start[:-1], data.query_start[1:], strict=True):
+        shares = np.exp(scores[first:end]) / np.exp(scores[first:end]).sum()
+        labels = data.labels[first:end]
+        of_scores[first:end] = (labels.sum() * shares - labels) / data.num_queries
+    of_hidden = of_scores[:, None] * weights * (before > 0)
+    return {
+        "hidden0.weight": x.T @ of_hidden,
+        "hidden0.bias": of_hidden.sum(axis=0),
+        "output.weight": hidden.T @ of_scores,
+    }
+
+
+def test_five_steps_are_those_of_plain_numpy() -> None:
+    """AdamW of Loshchilov and Hutter, 2019, algorithm 2, with the softmax loss; all queries are one batch."""
+    draws = np.random.default_rng(0)
+    features = draws.normal(size=(30, 4)).astype(np.float32)
+    labels, query_start = draws.integers(0, 3, 30).astype(np.float64), np.array([0, 8, 15, 22, 30])
+    data = RankingDataset(features=features, labels=labels, query_start=query_start)
+    ranker = MlpRanker(objective=ListNet(targets="labels"), num_epochs=5, **PLAIN).fit(data)
+    rng = np.random.default_rng([0, 0])
+    start = initial_arrays(ranker.network().layers, data.num_features, rng)
+    arrays = {name: each.astype(np.float64) for name, each in start.items()}
+    first: dict[str, Any] = dict.fromkeys(arrays, 0.0)
+    second = dict(first)
+    for step in range(1, 6):
+        for name, gradient in gradients(arrays, data).items():
+            first[name] = 0.9 * first[name] + 0.1 * gradient
+            second[name] = 0.999 * second[name] + 0.001 * gradient**2
+            corrected = first[name] / (1 - 0.9**step), second[name] / (1 - 0.999**step)
+            update = corrected[0] / (np.sqrt(corrected[1]) + 1e-8) + 0.03 * arrays[name]
+            arrays[name] = arrays[name] - 1e-3 * update
+    del arrays["output.bias"]  # its gradient is 0, of which AdamW makes steps by the sign of rounding
+    for name in arrays:
+        np.testing.assert_allclose(ranker.network().arrays[name], arrays[name], rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def attentive() -> MlpRanker:
+    return MlpRanker(num_epochs=2, norm="batch", latent_cross=True, **ATTENTION).fit(TRAIN)
+
+
+def test_attention_depends_on_the_documents_of_the_query_and_on_nothing_else(attentive: MlpRanker) -> None:
+    together = attentive.predict_lists(TRAIN.features, TRAIN.query_start)
+    for query in (0, 7):
+        rows = np.arange(*TRAIN.query_start[query : query + 2])
+        alone = attentive.predict(TRAIN.features[rows])
+        np.testing.assert_allclose(alone, together[rows], rtol=1e-5, atol=1e-6)
+        order = np.random.default_rng(query).permutation(len(rows))
+        permuted = attentive.predict(TRAIN.features[rows[order]])
+        np.testing.assert_allclose(permuted, alone[order], rtol=1e-5, atol=1e-6)
+        # Without padding, and by another library.
+        plain = attentive.network().terms(TRAIN.features[rows]).sum(axis=1)
+        np.testing.assert_allclose(alone, plain, rtol=1e-4, atol=1e-5)
+        assert not np.allclose(attentive.predict(TRAIN.features[rows[1:]]), alone[1:], rtol=1e-4)
+
+
+@pytest.mark.parametrize("context", ["none", "attention"])
+def test_a_network_is_certified_in_onnx_and_refused_by_name_elsewhere(
+    context: str, attentive: MlpRanker, tmp_path: Path
+) -> None:
+    settings: dict[str, Any] = {"norm": "layer", "input_transform": "log1p", "num_epochs": 2, "width": 16}
+    ranker = attentive if context == "attention" else MlpRanker(**settings).fit(TRAIN)
+    done = run(
+        Experiment(model=context, ranker=replace(ranker, num_epochs=1), source=SOURCE), tmp_path / "run"
+    )
+    model = replace(shipped_model(done, ranker), feature_names=TRAIN.feature_names)
+    target, data = OnnxTarget(), TRAIN.take_queries(np.arange(8)).in_memory()
+    export = target.export(model)
+    engine = target.engine(model, export)
+    certificate = certify(model, ranker.predict, data, export, engine)
+    assert certificate.status == CERTIFIED, certificate.reason
+    rows = checked_rows(model, target, export, engine, ranker.predict, data)[0]["rows"]
+    of_query = [row for row in rows if row["query"] == str(data.query_ids[0])]
+    features = data.features[: len(of_query)]
+    np.testing.assert_allclose(
+        [row["score"] for row in of_query], ranker.predict(features), rtol=1e-4, atol=1e-6
+    )
+    with pytest.raises(ConfigError, match=naming("vespa", "neural network", "--to onnx")):
+        VespaTarget().export(model)
+
+
+class Diverging(SingleFeatureRanker):
+    def fit(self, train: RankingDataset, *others: Any, **_: Any) -> Any:
+        others[1](Iteration(1, np.zeros(train.num_documents)))
+        raise DivergenceError("at step 2")
+
+
+def test_training_that_diverges_names_step_and_remedy_and_the_run_keeps_the_curve(tmp_path: Path) -> None:
+    ranker = MlpRanker(optimizer="sgd", learning_rate=1e30, scaling="none", num_epochs=3)
+    named = ("step", "1e+30", "model.learning_rate=1e+29", "model.scaling=standard")
+    with pytest.raises(DivergenceError, match=naming(*named)):
+        ranker.fit(TRAIN, TRAIN)
+    with pytest.raises(DivergenceError):
+        run(Experiment(model="diverging", ranker=Diverging(), source=SOURCE), tmp_path / "run")
+    failed = read_run(tmp_path / "run")
+    assert failed.result.status == FAILED
+    assert list(failed.learning_curve().iterations) == [1]
+
+
+def test_a_list_larger_than_the_memory_and_data_that_train_badly_are_named() -> None:
+    features, labels = np.zeros((900, 1), dtype=np.float32), np.zeros(900)
+    long = RankingDataset(features=features, labels=labels, query_start=np.array([0, 900]))
+    with pytest.raises(
+        DataError, match=naming("query 1", "900 documents", "max_memory_mb is 1", "context=none")
+    ):
+        MlpRanker(max_memory_mb=1, **ATTENTION).fit(long)
+    features = np.array(TRAIN.features) * np.array([1e6] + [1] * (TRAIN.num_features - 1), dtype=np.float32)
+    features[0, 1] = np.nan
+    apart = replace(TRAIN, features=features)
+    concerns = concerns_of(MlpRanker(scaling="none"), apart)
+    assert ["scaling=standard" in each for each in concerns] == [False, True]
