@@ -17,6 +17,7 @@ from docs.macros.reference import backends, evaluator_keys, objectives, public_n
 from docs.macros.results import (
     committed_studies,
     committed_table,
+    leaderboards,
     listing,
     published_data_sets,
     result_schema,
@@ -28,7 +29,7 @@ from docs.walkthrough import tell
 MACROS = (
     *(overview, run, configuration, groups, conventions, convention_sections, metrics, ndcg_by_library),
     *(shared_parameters, given_to_libraries, unmatched, presets, translation, backends, evaluator_keys),
-    *(objectives, public_names, reference, committed_table, listing),
+    *(objectives, public_names, reference, committed_table, leaderboards, listing),
     *(committed_studies, published_data_sets, result_schema, results_by_study),
 )
 

@@ -32,6 +32,14 @@ def committed_table(path: str) -> str:
     return "\n".join(shown).strip()
 
 
+def leaderboards() -> str:
+    """Returns a section with the table of each data set of the leaderboard."""
+    paths = sorted((ROOT / "results" / "leaderboard").glob("*/table.md"))
+    return "\n\n".join(
+        f"## {path.parent.name}\n\n{committed_table(path.relative_to(ROOT).as_posix())}" for path in paths
+    )
+
+
 def listing(module: str) -> str:
     """Returns the first indented block of a module's docstring: its files and their content."""
     docstring = inspect.getdoc(importlib.import_module(module)) or ""

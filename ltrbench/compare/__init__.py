@@ -17,6 +17,7 @@
     views         tables, figures and prose, independent of the format of an output
     leaderboard   values of the rows, and the columns that show them in every output; JSON and DataFrame
     claim_sections, run_sections   the sections of the report
+    entries       the leaderboard of score files of any system
     report        the comparison as text, Markdown, LaTeX and HTML
     publish       committed results, and how they are reproduced
 

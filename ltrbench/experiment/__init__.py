@@ -440,7 +440,7 @@ def _load_and_fit(
     of_curve = tuple(name for name in experiment.metrics if name.startswith("ndcg")) or experiment.metrics[:1]
     curve, peak_memory_mb = fitter.fit(ranker, of_curve, on_progress, seconds.taking("fit"))
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
-    data = _describe_data(experiment.source, splits) | drawn
+    data = describe_data(experiment.source, splits) | drawn
     if experiment.final:
         data = {"name": data["name"], "fold": None, "train": data["train"]}
     fitted = replace(
@@ -510,7 +510,7 @@ def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
     }
 
 
-def _describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
+def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
     fold = getattr(source, "fold", None)
     # The `fold` of a user's source may have another meaning; it is recorded among its fields.
     described: dict[str, Any] = {"name": source.name, "fold": fold if isinstance(fold, int) else None}

@@ -16,6 +16,7 @@ MODULE_OF = {
     "final": "final",
     "frontier": "frontier",
     "monitor": "monitor",
+    "leaderboard": "leaderboard",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
     **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),

@@ -508,7 +508,7 @@ def fetch_command(
     """
     from ltrbench.data.sources import address_of, download_archive, find_archive, unpack_archive
 
-    sources = list(_sources(name, root, config_dir))
+    sources = list(sources_in_yaml(name, root, config_dir))
     archive, folder = sources[0].fetch, Path(getattr(sources[0], "root", "") or ".").expanduser()
     if archive is None:
         how = getattr(sources[0], "obtain", "").strip()
@@ -534,7 +534,7 @@ def fetch_command(
     )
 
 
-def _sources(name: str, root: Path | None, config_dir: Path | None) -> Iterator[DataSource]:
+def sources_in_yaml(name: str, root: Path | None, config_dir: Path | None) -> Iterator[DataSource]:
     """Yields the data source that a YAML describes, once for each published fold.
 
     Raises:
