@@ -114,6 +114,7 @@ def _about_convention(convention: Convention, items: Sequence[EvaluatedRun], met
     share = fmean(item.evaluation.share_without_relevant for item in items)
     value = convention.no_relevant.value
     counted = "are skipped" if value == "skip" else f"count {value}"
+    counted += ", unless their lists are left out" * (value != "skip" and convention.filters != "none")
     # Metrics of a column, and of plug-ins, may have a value without a relevant document.
     if value == "skip" and not any(item.evaluation.skipped[metric] for item in items):
         counted = f"count in {metric}"

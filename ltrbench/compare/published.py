@@ -23,7 +23,7 @@ import yaml  # type: ignore[import-untyped]
 
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import Convention, conversion, parse_metric
-from ltrbench.metrics.conventions import NoRelevant
+from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.metrics.conversion import Averaging, Bounds, Counts
 from ltrbench.tables import QUALITY, Table, TableRow, columns_of, format_interval
 
@@ -34,7 +34,8 @@ KINDS = ("stated", "code", "counted", "inferred")
 _OF_TESTS = ("version", "folds", "split", "queries", "empty", "filters")
 FIELDS = (*_OF_TESTS, "gain", "discount", "ties", "no_relevant", "aggregation", "chosen_on_test")
 """Fields of every figure. `queries` and `empty` are lists by fold; `filters` is none, a number of removed
-test queries, or text; `aggregation` is queries, folds (the mean of their means), or text."""
+test queries, or text such as `Convention.filters`; `aggregation` is queries, folds (the mean of their means),
+ratio_of_sums, or text."""
 
 OPTIONAL = ("cutoff", "highest_label", "relevance_threshold", "highest_grade", "short_lists", "short")
 """Fields of some figures: cutoff of a name without one; highest label of the data; those of a `Convention`
@@ -209,8 +210,13 @@ def _obstacles(figure: Figure, metric: str, here: Convention, folds: Sequence[in
             yield f"{item} is {there[item] or 'not stated'}, here {value or 'none'}"
     if name not in (here.metrics or {name}) or (name in here.binary_metrics and there["highest_label"] != 1):
         yield f"{here.name} does not define {name} on these labels"
-    texts = [item for item in ("filters", "aggregation") if isinstance(there[item], str)]
-    yield from (f"{item}: {there[item]}" for item in texts if there[item] not in ("none", "queries", "folds"))
+    is_ratio = here.aggregation is Aggregation.RATIO_OF_SUMS
+    averages = ["ratio_of_sums"] if is_ratio else ["queries", "folds"]
+    for item, values in {"filters": [here.filters], "aggregation": averages}.items():
+        # Unknown filters are a remark, and a number of removed queries is in the bounds.
+        is_open = not isinstance(there[item], str) and values[0] in ("none", "queries")
+        if there[item] not in values and not is_open:
+            yield f"{item}: {there[item] or 'not stated'}, here {' or '.join(values)}"
 
 
 def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[int]) -> Comparable:
@@ -220,8 +226,11 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
         metric: metric asked for, such as ndcg@10.
         folds: folds asked for; the mean over several is the mean of their means. Empty: those of the figure.
     """
-    name, tests, get = parse_metric(metric)[0], figure.tests, figure.value
+    name, get = parse_metric(metric)[0], figure.value
     here, empty, over = convention.of(name), get("no_relevant"), get("aggregation")
+    # The numbers of queries are those of the whole test sets, and a ratio of sums has other weights.
+    is_plain = here.filters == "none" and here.aggregation is not Aggregation.RATIO_OF_SUMS
+    tests = figure.tests if is_plain else []
     known = empty is not None and figure.fields["no_relevant"].kind != "inferred"
     averages = [False] if len(tests) == 1 else [over == "folds"] if over else [False, True]
     values = [NoRelevant(empty)] if known else [*NoRelevant]
@@ -232,7 +241,8 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
     zeroed = zeroed and not here.zero_if_shorter_than_k
     short = figure.by_fold((get("short") or {}).get(figure.cutoff)) if zeroed else []
     obstacles = [*_obstacles(figure, metric, here, folds)]
-    if (not tests and (removed or sources != [target])) or (zeroed and not short):
+    lacks_numbers = (not tests and (removed or sources != [target])) or (zeroed and not short)
+    if lacks_numbers and (is_plain or not obstacles):
         obstacles.append("the numbers of queries, of empty queries or of short lists are unknown")
     if obstacles:
         return Comparable(figure, NOT_COMPARABLE, None, None, tuple(obstacles))
@@ -255,7 +265,7 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
         "the value of empty queries is not stated: skip, 0 or 1": not known,
         f"the value of empty queries is {empty}, here {word} ({counts})": known and empty != word,
         f"the order of ties is {ties}, here {here.ties.value}; not in the bounds": ties != here.ties.value,
-        f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters != "none",
+        f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters != here.filters,
         "chosen on the test set, so too high": get("chosen_on_test"),
         f"the mean is over {over or UNKNOWN}, here over {unit}": averages != [target.over_folds],
         f"lists with fewer than {figure.cutoff} documents count 0 ({sum(short)} queries)": zeroed,

@@ -100,11 +100,12 @@ class Denominator(Enum):
 
 
 class Aggregation(Enum):
-    """Mean of the values of weighted queries."""
+    """Mean of the values v of queries with weights w."""
 
     WEIGHTED = "weighted"  # sum of w v / sum of w, over the queries not skipped
     UNWEIGHTED = "unweighted"  # ignores weights
     UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values without w) / sum of w
+    RATIO_OF_SUMS = "ratio_of_sums"  # sum of w n / sum of w d, if v = n / d, such as DCG / ideal DCG
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,6 +118,8 @@ class Convention:
         discount: D(r), weight of a rank, ranks from 0.
         ties: order of documents with tied scores.
         no_relevant: value of a query without a relevant document.
+        skip_constant_labels: whether queries whose documents all have the same label are skipped.
+        skip_shorter_than: queries with fewer documents are skipped.
         default_cutoff: k of a name without a cutoff, such as `ndcg`; None: the whole list.
         zero_if_shorter_than_k: whether NDCG@k and DCG@k of a query with fewer than k documents are 0.
         relevance_threshold: smallest label of a relevant document, in binary metrics.
@@ -141,6 +144,8 @@ class Convention:
     discount: Discount = logarithmic_discount
     ties: Ties = Ties.EXPECTED
     no_relevant: NoRelevant = NoRelevant.SKIP
+    skip_constant_labels: bool = False
+    skip_shorter_than: int = 1
     default_cutoff: int | None = None
     zero_if_shorter_than_k: bool = False
     relevance_threshold: float = 1.0
@@ -164,6 +169,13 @@ class Convention:
         """Returns the convention with the values for one metric."""
         departures = self.by_metric.get(metric)
         return replace(self, by_metric={}, **departures) if departures else self
+
+    @property
+    def filters(self) -> str:
+        """Which queries are skipped, with or without a relevant document; "none" if there are none."""
+        constant = ["lists with constant labels"] * self.skip_constant_labels
+        short = [f"lists with fewer than {self.skip_shorter_than} documents"] * (self.skip_shorter_than > 1)
+        return " and ".join(constant + short) or "none"
 
     def describe(self) -> dict[str, Any]:
         """Returns every field as a JSON value, as stored in results."""
@@ -211,11 +223,12 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "average_precision_denominator": _by_value(Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT),
     "precision_denominator": _by_value(Denominator.K, Denominator.K_UP_TO_SIZE),
     "aggregation": _by_value(*Aggregation),
+    "skip_constant_labels": _SWITCH,
     "zero_if_shorter_than_k": _SWITCH,
     "average_precision_cutoff": _SWITCH,
 }
 _NUMBERS = ("relevance_threshold", "highest_grade")
-SETTABLE = (*_CHOICES, *_NUMBERS)
+SETTABLE = (*_CHOICES, *_NUMBERS, "skip_shorter_than")
 """Fields that `with_settings` can set."""
 
 
@@ -225,6 +238,10 @@ def _parse(key: str, text: str) -> Any:
         return TableGain(tuple(_number(key, item) for item in text.strip("[]").split(",")))
     if key in _NUMBERS:
         return _number(key, text)
+    if key == "skip_shorter_than":
+        if not (text.isascii() and text.isdigit() and int(text)):
+            raise ConfigError(f"{key}: '{text}' is not a whole number from 1. Example: {key}=10.")
+        return int(text)
     choices = _CHOICES[key]
     if text not in choices:
         table = ", or a table such as [0,1,3,7]" if key == "gain" else ""

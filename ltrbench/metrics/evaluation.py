@@ -28,12 +28,14 @@ from ltrbench.metrics.conventions import (
     Aggregation,
     Convention,
     Gain,
+    NoRelevant,
     TableGain,
     Ties,
     exponential_gain,
 )
 from ltrbench.metrics.functions import (
     BUILT_IN,
+    DENOMINATORS,
     METRICS,
     Metric,
     Ranking,
@@ -50,6 +52,9 @@ METRICS_OF_A_RUN = ("ndcg@1", "ndcg@5", "ndcg@10", "map", "mrr", "precision@10")
 
 class Weighting(NamedTuple):
     """Weights of Q queries in a mean: sum_q f_q v_q / sum_q w_q, over the queries that are not skipped.
+
+    Under `Aggregation.RATIO_OF_SUMS` w is the weight of the query times the denominator of its value, so that
+    the mean is the ratio, and paired statistics are about the difference of two ratios.
 
     f and w are equal, except under `Aggregation.UNWEIGHTED_EMPTY`: there a query without a relevant document
     adds its unweighted value (f = 1) to the sum, and its weight to the divisor.
@@ -144,11 +149,16 @@ def evaluate(
     rankings = _rank(dataset, scores, requests.values())
     per_query, weightings, means, skipped = {}, {}, {}, {}
     for name, (metric, cutoff, of_metric) in requests.items():
-        values = _values_of(name, metric, rankings[_policy(metric, of_metric)], scores, cutoff, of_metric)
+        ranking = rankings[_policy(metric, of_metric)]
+        values = _values_of(name, metric, ranking, scores, cutoff, of_metric)
         is_defined = ~np.isnan(values)
         filled = np.where(is_defined, values, of_metric.no_relevant.value_of_query)
+        filled[_filtered(dataset, of_metric)] = np.nan
         per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
-        weightings[name] = weigh(dataset, is_defined, of_metric.aggregation)
+        denominators = None
+        if of_metric.aggregation is Aggregation.RATIO_OF_SUMS:
+            denominators = DENOMINATORS[parse_metric(name)[0]](ranking, cutoff, of_metric)
+        weightings[name] = weigh(dataset, is_defined, of_metric.aggregation, denominators)
         means[name] = weightings[name].mean(per_query[name])
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
@@ -257,6 +267,14 @@ def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT
     return judgments.best_labels >= convention.relevance_threshold
 
 
+def _filtered(judgments: Judgments, convention: Convention) -> NDArray[np.bool_]:
+    """Returns (Q,), whether the convention skips each query for its labels or its number of documents."""
+    filtered = judgments.query_sizes < convention.skip_shorter_than
+    if convention.skip_constant_labels:
+        filtered |= np.minimum.reduceat(judgments.labels, judgments.query_start[:-1]) == judgments.best_labels
+    return filtered
+
+
 def check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
     """Checks that the convention defines a metric for these data; no other definition is substituted.
 
@@ -270,13 +288,18 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
     """
     name, sizes, of_metric = convention.name, judgments.query_sizes, metric_of(metric)
     least, most = convention.fewest_documents, convention.most_documents or math.inf
+    is_short = sizes.min() < least > convention.skip_shorter_than
+    is_ratio = convention.aggregation is Aggregation.RATIO_OF_SUMS
     reasons = {
         f"defines {', '.join(sorted(convention.metrics or ()))} only": (
             convention.metrics is not None and metric not in convention.metrics
         ),
         "defines it without a cutoff only": metric in convention.uncut_metrics and k is not None,
-        f"refuses queries with fewer than {least} documents": sizes.min() < least,
+        f"refuses queries with fewer than {least} documents": is_short,
         f"refuses queries with more than {most} documents": sizes.max() > most,
+        f"has ratios of sums of {', '.join(DENOMINATORS)} only": is_ratio and metric not in DENOMINATORS,
+        "leaves a query without a relevant document out of the sums, so no_relevant must be skip, and not "
+        f"{convention.no_relevant.value}": is_ratio and convention.no_relevant is not NoRelevant.SKIP,
     }
     for reason, is_undefined in reasons.items():
         if is_undefined:
@@ -344,13 +367,22 @@ def _rounded(values: Scores, dtype: str | None) -> Scores:
     return rounded
 
 
-def weigh(judgments: Judgments, is_defined: NDArray[np.bool_], aggregation: Aggregation) -> Weighting:
+def weigh(
+    judgments: Judgments,
+    is_defined: NDArray[np.bool_],
+    aggregation: Aggregation,
+    denominators: PerQuery | None = None,
+) -> Weighting:
     """Returns the weights of the queries in the mean of a metric, and in every statistic of that metric.
 
     Args:
         is_defined: (Q,), whether each query has a relevant document.
+        denominators: (Q,), those of a ratio of sums; 0 where the value is not defined.
     """
     given = judgments.query_weights
+    if denominators is not None:
+        products = np.where(is_defined, denominators * (1.0 if given is None else given), 1.0)
+        return Weighting(products, products)
     if given is None or aggregation is Aggregation.UNWEIGHTED:
         alike = np.ones(judgments.num_queries)
         return Weighting(alike, alike)

@@ -422,15 +422,8 @@ def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     A convention may divide by min(k, n) instead, so that a list shorter than k can reach 1.
     """
     relevance = _relevance(ranking, convention)
-    sizes = ranking.judgments.query_sizes
-    if k is None:
-        num_ranks = sizes
-    elif convention.precision_denominator is Denominator.K_UP_TO_SIZE:
-        num_ranks = np.minimum(sizes, k)
-    else:
-        num_ranks = np.full(len(sizes), k)
-    hits = ranking.sum_first(ranking.tie_mean(relevance), k)
-    return np.where(_num_relevant(ranking, convention) > 0, hits / num_ranks, np.nan)
+    precision = ranking.sum_first(ranking.tie_mean(relevance), k) / _num_ranks(ranking, k, convention)
+    return np.where(_num_relevant(ranking, convention) > 0, precision, np.nan)
 
 
 @metric("recall", depth=first_k, bounds=_SHARE)
@@ -463,10 +456,7 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
         expected_in_run = offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
         contribution += ranking.tie_mean(relevance) * expected_in_run
     total = ranking.sum_first(contribution / (ranking.ranks + 1.0), k)
-    possible = _num_relevant(ranking, convention)
-    if k is not None and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K:
-        possible = np.minimum(possible, k)
-    return _quotient(total, possible)
+    return _quotient(total, _num_precisions(ranking, k, convention))
 
 
 @metric("mrr", depth=first_k, bounds=_SHARE)
@@ -529,7 +519,7 @@ def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -
 
     Joachims, 2002, "Optimizing Search Engines using Clickthrough Data", section 3: (1 + tau_a) / 2.
     """
-    return _share_in_order(_count_pairs(ranking, *ranking.judgments.grades))
+    return _share_in_order(_pairs_by_label(ranking))
 
 
 @metric("auc", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, bounds=_SHARE)
@@ -538,8 +528,7 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
 
     Hanley and McNeil, 1982, "The Meaning and Use of the Area under a ROC Curve", in each query.
     """
-    relevant = ranking.judgments.labels >= convention.relevance_threshold
-    return _share_in_order(_count_pairs(ranking, relevant.astype(np.int64), 2))
+    return _share_in_order(_pairs_by_relevance(ranking, convention))
 
 
 @metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True, bounds=(-1.0, 1.0), rope=0.005)
@@ -550,7 +539,7 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
     Kendall, 1945, "The Treatment of Ties in Ranking Problems". The formula includes tied scores; there is no
     mean over their orders.
     """
-    right, wrong, tied_differing, tied = _count_pairs(ranking, *ranking.judgments.grades)
+    right, wrong, tied_differing, tied = _pairs_by_label(ranking)
     sizes = ranking.judgments.query_sizes
     differing_in_label = right + wrong + tied_differing
     differing_in_score = sizes * (sizes - 1) / 2 - tied
@@ -613,6 +602,24 @@ def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:
     return judgments.remember(("num_relevant", threshold), compute)
 
 
+def _num_ranks(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """Returns (Q,), the divisor of precision."""
+    sizes = ranking.judgments.query_sizes.astype(np.float64)
+    if k is None:
+        return sizes
+    is_short = convention.precision_denominator is Denominator.K_UP_TO_SIZE
+    return np.minimum(sizes, k) if is_short else np.full(len(sizes), float(k))
+
+
+def _num_precisions(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """Returns (Q,), the divisor of average precision."""
+    possible = _num_relevant(ranking, convention)
+    cut = convention.average_precision_cutoff and (
+        convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K
+    )
+    return possible if k is None or not cut else np.minimum(possible, k)
+
+
 def _discounts(judgments: Judgments, convention: Convention) -> Values:
     """(largest query,), D(r) of each rank."""
     return convention.discount(np.arange(judgments.query_sizes.max()))
@@ -635,6 +642,17 @@ def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQu
         return sum_queries(convention.gain(labels), start, _discounts(judgments, convention))
 
     return judgments.remember(key, compute)
+
+
+DENOMINATORS: dict[str, MetricFunction] = {
+    "ndcg": _ideal_dcg,
+    "precision": _num_ranks,
+    "recall": lambda ranking, k, convention: _num_relevant(ranking, convention),
+    "map": _num_precisions,
+    "pairwise_accuracy": lambda ranking, k, convention: _num_pairs(_pairs_by_label(ranking)),
+    "auc": lambda ranking, k, convention: _num_pairs(_pairs_by_relevance(ranking, convention)),
+}
+"""Metric -> (Q,) denominators of its values, for the ratio of sums over a test set."""
 
 
 def _value(ranking: Ranking, k: int | None, column: str, factors: Values | None = None) -> PerQuery:
@@ -671,8 +689,24 @@ def _before_run(ranking: Ranking, relevance: Values) -> Values:
 
 
 def _share_in_order(counts: Values) -> PerQuery:
+    right, _, tied_differing, _ = counts
+    return _quotient(right + 0.5 * tied_differing, _num_pairs(counts))
+
+
+def _num_pairs(counts: Values) -> PerQuery:
+    """Returns (Q,), the number of pairs with different grades."""
     right, wrong, tied_differing, _ = counts
-    return _quotient(right + 0.5 * tied_differing, right + wrong + tied_differing)
+    pairs: PerQuery = right + wrong + tied_differing
+    return pairs
+
+
+def _pairs_by_label(ranking: Ranking) -> Values:
+    return _count_pairs(ranking, *ranking.judgments.grades)
+
+
+def _pairs_by_relevance(ranking: Ranking, convention: Convention) -> Values:
+    relevant = ranking.judgments.labels >= convention.relevance_threshold
+    return _count_pairs(ranking, relevant.astype(np.int64), 2)
 
 
 def _count_pairs(ranking: Ranking, grades: Indices, num_grades: int) -> Values:

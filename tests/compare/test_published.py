@@ -22,7 +22,7 @@ from ltrbench.compare.published import FIELDS, Figure, catalogue, under
 from ltrbench.data import read_letor
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
-from ltrbench.metrics import has_relevant_document, preset
+from ltrbench.metrics import has_relevant_document, preset, with_settings
 from ltrbench.metrics.conventions import NoRelevant
 from ltrbench.metrics.conversion import Averaging, Bounds, Counts, converted, restored, rounded
 
@@ -105,6 +105,8 @@ def test_a_record_without_its_source_or_evidence_is_refused(tmp_path: Path) -> N
 
 
 NO, NDCG, ONE = "not comparable", "default ndcg@10", "lightgbm ndcg@10"
+RATIO, FILTERED = "default,aggregation=ratio_of_sums ndcg@10", "default,skip_shorter_than=9 ndcg@10"
+SHORT = "lists with fewer than 9 documents"
 CASES: list[tuple[dict[str, tuple[Any, ...]], str, str, float | None, str]] = [
     ({}, NDCG, "exact", 0.5, ""),
     ({"no_relevant": ("0",)}, ONE, "exact", 0.5 + 1 / NUM_QUERIES, "0, here 1"),
@@ -113,18 +115,24 @@ CASES: list[tuple[dict[str, tuple[Any, ...]], str, str, float | None, str]] = [
     ({"filters": (6,)}, NDCG, "range", None, "removed queries: 6"),
     ({"gain": ("linear",), "highest_label": (1,)}, NDCG, "exact", 0.5, ""),
     ({"gain": ("linear",), "filters": ("first 9",)}, NDCG, NO, None, "exponential. filters: first 9"),
+    ({"aggregation": ("ratio_of_sums",)}, NDCG, NO, None, "ratio_of_sums, here queries or folds"),
+    ({"aggregation": ("ratio_of_sums",), "folds": ([1],)}, RATIO, "exact", 0.5, ""),
+    ({"filters": (6,)}, FILTERED, NO, None, f"6, here {SHORT}"),
+    ({"filters": (SHORT,), "folds": ([1],)}, FILTERED, "exact", 0.5, ""),
     ({"split": ("validation",)}, "xgboost map@5", NO, None, "validation, here test. cutoff is 10, here 5"),
 ]
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_figure_is_exact_within_bounds_or_not_comparable_for_a_reason(case: Any, tmp_path: Path) -> None:
-    fields, (convention, metric) = {name: stated(*item) for name, item in case[0].items()}, case[1].split()
-    found = under(planted(tmp_path, fields), metric, preset(convention), [])
+    fields, (named, metric) = {name: stated(*item) for name, item in case[0].items()}, case[1].split()
+    name, *changes = named.split(",")
+    convention = with_settings(preset(name), dict(change.split("=") for change in changes))
+    found = under(planted(tmp_path, fields), metric, convention, [])
     assert [found.kind, found.value] == [case[2], pytest.approx(case[3])]
     assert mentions(". ".join(found.reasons), case[4])
     # Two decimals are too few to be exact.
-    coarse = under(planted(tmp_path, fields, "0.49"), metric, preset(convention), [])
+    coarse = under(planted(tmp_path, fields, "0.49"), metric, convention, [])
     assert coarse.kind == (NO if found.kind == NO else "range")
 
 

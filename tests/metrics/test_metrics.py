@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -195,7 +196,7 @@ def test_weights_aggregate_by_the_convention() -> None:
     assert weighted(Aggregation.UNWEIGHTED_EMPTY) == pytest.approx((1 + 1 * (1 / 2)) / (3 + 1))
 
 
-@pytest.mark.parametrize("aggregation", Aggregation)
+@pytest.mark.parametrize("aggregation", [way for way in Aggregation if way is not Aggregation.RATIO_OF_SUMS])
 @pytest.mark.parametrize("no_relevant", NoRelevant)
 def test_the_rescaled_values_have_the_conventions_mean_as_their_weighted_mean(
     aggregation: Aggregation, no_relevant: NoRelevant
@@ -212,6 +213,68 @@ def test_the_rescaled_values_have_the_conventions_mean_as_their_weighted_mean(
     counted = ~np.isnan(values)
     mean = np.average(values[counted], weights=weighting.weights[counted])
     assert mean == pytest.approx(evaluation.means["mrr"], rel=1e-14)
+
+
+DENOMINATORS: dict[str, Callable[[list[float], int], float]] = {
+    "ndcg": lambda labels, k: dcg(sorted(labels, reverse=True), k),
+    "precision": lambda labels, k: k,
+    "recall": lambda labels, k: sum(label >= 1 for label in labels),
+    "map": lambda labels, k: min(sum(label >= 1 for label in labels), k),
+    "pairwise_accuracy": lambda labels, k: sum(a != b for a, b in itertools.combinations(labels, 2)),
+    "auc": lambda labels, k: sum((a >= 1) != (b >= 1) for a, b in itertools.combinations(labels, 2)),
+}
+DOCUMENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5)
+
+
+@pytest.mark.parametrize("is_ratio", [False, True])
+@given(
+    queries=st.lists(st.tuples(DOCUMENTS, st.integers(1, 3)), min_size=1, max_size=6),
+    metric=st.sampled_from([*DENOMINATORS]),
+    ties=st.sampled_from([Ties.WORST, Ties.BEST]),
+    empty=st.sampled_from(NoRelevant),
+    constant=st.booleans(),
+    fewest=st.integers(1, 4),
+)
+@hypothesis_settings(max_examples=50)
+def test_skipped_lists_and_ratios_of_sums_are_those_of_a_loop_over_the_queries(
+    is_ratio: bool,
+    queries: list[Any],
+    metric: str,
+    ties: Ties,
+    empty: NoRelevant,
+    constant: bool,
+    fewest: int,
+) -> None:
+    fields: dict[str, Any] = {"no_relevant": NoRelevant.SKIP, "aggregation": Aggregation.RATIO_OF_SUMS}
+    fields = fields if is_ratio else {"no_relevant": empty}
+    convention = replace(
+        DEFAULT, ties=ties, skip_constant_labels=constant, skip_shorter_than=fewest, **fields
+    )
+    k, values, sum_of_numerators, sum_of_denominators = 2, [], 0.0, 0.0
+    for documents, weight in queries:
+        labels, scores = ([float(document[of]) for document in documents] for of in (0, 1))
+        ranked = [labels[row] for order in orders_of(labels, scores, ties) for row in order]
+        denominator = DENOMINATORS[metric](labels, k)
+        if (constant and len({*labels}) == 1) or len(labels) < fewest:
+            values.append(math.nan)
+        elif not any(labels) or not denominator:
+            values.append(convention.no_relevant.value_of_query)
+        else:
+            values.append(DEFINITIONS[metric](ranked, k))
+        if not math.isnan(values[-1]):
+            sum_of_numerators += weight * values[-1] * (denominator if is_ratio else 1)
+            sum_of_denominators += weight * (denominator if is_ratio else 1)
+    rows = np.array([document for documents, _ in queries for document in documents], dtype=np.float64)
+    sizes, weights = [len(documents) for documents, _ in queries], [float(weight) for _, weight in queries]
+    judgments = Judgments(
+        labels=rows[:, 0], query_start=np.cumsum([0, *sizes]), query_weights=np.array(weights)
+    )
+    name = metric if METRICS[metric].no_cutoff else f"{metric}@{k}"
+    evaluation = evaluate(judgments, rows[:, 1], [name], convention)
+    mean = sum_of_numerators / sum_of_denominators if sum_of_denominators else math.nan
+    assert evaluation.means[name] == pytest.approx(mean, nan_ok=True)
+    assert evaluation.per_query[name] == pytest.approx(values, nan_ok=True)
+    assert (evaluation.weightings[name].weights > 0).all()
 
 
 def test_settings_from_text_change_a_convention() -> None:
@@ -325,6 +388,9 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
     ("ndcg@2:c", [0, 1], [1, 2], {}, ["'ndcg@2:c'", "value@10:revenue"]),
     ("value@2:d", [0, 1], [1, 2], {}, ["'d'", "data.keep=[d]"]),
     ("value@2:text", [0, 1], [1, 2], {}, ["'text'", "'t'", "numbers"]),
+    ("mrr", [0, 1], [1, 2], {"aggregation": "ratio_of_sums"}, ["mrr", "recall, map"]),
+    ("map", [0, 1], [1, 2], {"aggregation": "ratio_of_sums", "no_relevant": "0"}, ["must be skip", 0]),
+    ("mrr", [0, 1], [1, 2], {"skip_shorter_than": "0"}, ["skip_shorter_than", "'0'"]),
     ("mrr", [0, 1], [1, 2], {"gian": "linear"}, ["'gian'", "'gain'"]),
     ("mrr", [0, 1], [1, 2], {"ties": "worse"}, ["ties", "'worse'", "'worst'"]),
     ("mrr", [0, 1], [1, 2], {"highest_grade": "four"}, ["highest_grade", "'four'"]),

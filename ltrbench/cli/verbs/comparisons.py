@@ -361,8 +361,11 @@ def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name
 @click.option("--fold", type=click.IntRange(1), metavar="N", help="Test set; default: that of each figure.")
 @click.option("--metric", default="ndcg@10", show_default=True, help="Metric of the figures.")
 @click.option("--as", "name", default="default", show_default=True, help="Convention of the values.")
+@SETTINGS_OPTION
 @JSON_OPTION
-def published_verb(data: str, fold: int | None, metric: str, name: str, as_object: bool) -> None:
+def published_verb(
+    data: str, fold: int | None, metric: str, name: str, settings: tuple[str, ...], as_object: bool
+) -> None:
     """Shows published figures on the data set DATA, with their values under one convention.
 
     A value is exact, a range, or not comparable; the last column refers to the reasons. --json also has the
@@ -377,12 +380,13 @@ def published_verb(data: str, fold: int | None, metric: str, name: str, as_objec
     require_choice("data", data, sorted({item.data for item in catalogue()}))
     figures = [item for item in catalogue() if item.data == data]
     require_choice("metric", metric, list(dict.fromkeys(item.metric for item in figures)))
-    folds, convention = [fold] if fold else [], preset(name)
+    folds = [fold] if fold else []
+    convention = with_settings(preset(name), split_settings("--set", settings))
     items = [under(item, metric, convention, folds) for item in figures if item.metric == metric]
     if as_object:
         echo_json({"data": data, "figures": [asdict(item) for item in items]})
         return
-    table, reasons = as_table(items, name)
+    table, reasons = as_table(items, convention.name)
     echo(f"Published figures on {data}, {metric}\n\n{table.markdown(terminal_width())}\n")
     echo("\n".join(wrapped(reason, "   ") for reason in reasons))
 

@@ -242,10 +242,14 @@ def rules(fields: Mapping[str, Any]) -> str:
         for metric, values in fields.get("by_metric", {}).items()
         if values
     ]
+    fewest = fields.get("skip_shorter_than", 1)
     return "; ".join(
         [
             f"{str(fields.get('gain')).replace('_', ' ')}, ties {str(fields.get('ties')).replace('_', ' ')}",
             f"a query without a relevant document {_NO_RELEVANT.get(str(fields.get('no_relevant')))}",
+            *["lists with constant labels left out"] * bool(fields.get("skip_constant_labels")),
+            *[f"lists with fewer than {fewest} documents left out"] * (fewest > 1),
+            *["the ratio of the sums over all queries"] * (fields.get("aggregation") == "ratio_of_sums"),
             *departures,
         ]
     )
