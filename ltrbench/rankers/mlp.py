@@ -7,7 +7,7 @@ values; with `context=attention` every query is a row of a table, padded to a po
 
 A compiled function runs on one thread, so that the bits of a model do not depend on the number of threads
 [measured, MLP 136-256-128-1: a second thread saves a third of the time]. Prediction distributes batches over
-threads.
+threads [measured, 225,000 documents on a core of 2026: 1.9 s for an epoch, 1.8 microseconds per prediction].
 """
 
 from __future__ import annotations

@@ -853,7 +853,7 @@ class ServedRanker:
     """The model object that MLflow calls to predict scores."""
 
     def __init__(self, ranker: Ranker) -> None:
-        self._ranker = ranker
+        self._ranker, self.is_listwise = ranker, ranker.is_listwise
 
     # Without type annotations, because MLflow would interpret them as a schema.
     def predict(self, features, params=None):  # type: ignore[no-untyped-def]
