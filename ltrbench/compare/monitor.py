@@ -6,6 +6,7 @@ measure is past its threshold if its whole interval is.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,16 +20,11 @@ from ltrbench.data.features import as_array
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics import evaluate
 from ltrbench.models.trees import Ensemble, FlatTree, leaf_sums, leaves_of
+from ltrbench.rankers import Ranker
+from ltrbench.rankers.base import trees_of
+from ltrbench.runs.record import ScoredSplit
 from ltrbench.shapes import Features, Scores
-from ltrbench.statistics.drift import (
-    Estimate,
-    Multipliers,
-    category_bins,
-    equal_frequency_bins,
-    kolmogorov_smirnov,
-    psi,
-    simultaneous,
-)
+from ltrbench.statistics.drift import Estimate, Sample, bins_of, kolmogorov_smirnov, psi, simultaneous
 from ltrbench.tables import Table, TableCell, TableColumn, TableRow, format_interval, share
 
 FEWEST_QUERIES = 20  # of new data: intervals over fewer are too narrow
@@ -67,115 +63,104 @@ class Measure:
     value: float
     low: float
     high: float
-    then: float | None = None
-    limit: float | None = None
+    then: float | None
+    limit: float | None
 
     @property
     def is_past(self) -> bool:
         """Whether the whole interval is past the threshold."""
         if self.limit is None:
             return False
-        return bool(self.high < self.limit if self.name == "overlap" else self.low > self.limit)
+        return self.high < self.limit if self.name == "overlap" else self.low > self.limit
 
     def __str__(self) -> str:
-        sign = "<" if self.name == "overlap" else ">"
-        interval = format_interval(self.low, self.high, ".3g")
+        sign, interval = "<" if self.name == "overlap" else ">", format_interval(self.low, self.high, ".3g")
         return f"{self.name} of {self.feature} {self.value:.3g} {interval} {sign} {self.limit:g}"
 
 
 def monitor(
     train: RankingDataset,
-    new: RankingDataset,
-    scores: Scores,
+    models: Sequence[tuple[Ranker, RankingDataset]],
     limits: Mapping[str, float],
-    *,
-    trees: Ensemble | None = None,
-    other: Scores | None = None,
     metric: str = "ndcg@10",
-    tested: tuple[Judgments, Scores] | None = None,
+    test: ScoredSplit | None = None,
     seed: int = 0,
 ) -> list[Measure]:
     """Returns the measures of new data.
 
     Args:
-        train, new: features in the same order; the categories of `new` begin with those of training.
-        scores: (D,), of the new documents.
+        models: the model, and optionally a second one for the overlap, each with the new data. The features
+            are in the order of training, and the categories begin with those of training.
         limits: name of a measure -> threshold.
-        trees: trees of the model; None without trees.
-        other: (D,), scores of a second model; None without one.
         metric: metric if a label is above 0.
-        tested: judgments and scores of the test set of the run; None if it has none.
+        test: test set of the run; None of a final model.
 
     Raises:
         DataError: The new data have fewer than 20 queries.
         ConfigError: A threshold is set for a measure that these data do not have.
     """
+    ranker, new = models[0]
     if new.num_queries < FEWEST_QUERIES:
         raise DataError(
             f"the new data have {new.num_queries} queries, but intervals over queries need {FEWEST_QUERIES}; "
             "give the data of a longer time."
         )
-    before, after = Multipliers.of(train.query_start, seed), Multipliers.of(new.query_start, seed + 1)
+    before, after = Sample(train.query_start, seed), Sample(new.query_start, seed + 1)
     then, now = as_array(train.features), as_array(new.features)
-    estimates: dict[tuple[str, str], tuple[Estimate | None, float | None]] = {}
+    known: dict[tuple[str, str], tuple[Estimate, float | None]] = {}
     for name, old, values in zip(train.feature_names, then.T, now.T, strict=True):
-        is_category = name in train.categories
-        bins = (category_bins if is_category else equal_frequency_bins)(old, values)
-        estimates["psi", name] = psi(*bins, before, after), None
-        if not is_category:
-            estimates["ks", name] = kolmogorov_smirnov(old, values, before, after), None
-        is_missing = np.isnan(values)
-        estimates["missing", name] = after.mean(is_missing), float(np.isnan(old).mean())
+        is_category, is_missing = name in train.categories, np.isnan(values)
+        known["psi", name] = psi(*bins_of(old, values, is_category), before, after), None
         if is_category:
-            estimates["unseen", name] = after.mean(~np.isin(values, old) & ~is_missing), None
-    if trees is not None:
-        shares = _shares_in_rare_leaves(trees, then, without_unseen(new, train.categories))
-        estimates["rare", "model"] = after.mean(shares[len(then) :]), float(shares[: len(then)].mean())
-    if other is not None and (new.query_sizes > FIRST).any():
-        overlap = np.where(new.query_sizes > FIRST, _overlap(new, scores, other), np.nan)
-        estimates["overlap", "model"] = after.mean_of_queries(overlap), None
+            is_unseen = ~np.isin(values, old) & ~is_missing
+            known["unseen", name] = after.mean_of_documents(is_unseen), None
+        elif distance := kolmogorov_smirnov(old, values, before, after):
+            known["ks", name] = distance, None
+        known["missing", name] = after.mean_of_documents(is_missing), float(np.isnan(old).mean())
+    features = [_as_read(of_model, data) for of_model, data in models]
+    scores = [of_model.predict(each) for (of_model, _), each in zip(models, features, strict=True)]
+    with contextlib.suppress(ConfigError):  # a model without trees
+        shares = np.split(_shares_in_rare_leaves(trees_of(ranker), then, features[0]), [len(then)])
+        known["rare", "model"] = after.mean_of_documents(shares[1]), float(shares[0].mean())
+    if len(models) > 1 and (new.query_sizes > FIRST).any():
+        both = _is_first(new, scores[0]) & _is_first(new, scores[1])
+        overlap = np.add.reduceat(both, new.query_start[:-1], dtype=np.float64) / FIRST
+        known["overlap", "model"] = after.mean(np.where(new.query_sizes > FIRST, overlap, np.nan)), None
     if new.labels.any():
-        quality = _quality(new, scores, metric, after)
-        if tested is not None:
-            test = _quality(*tested, metric, Multipliers.of(tested[0].query_start, seed + 2))
-            fall = Estimate(test.value - quality.value, test.noise - quality.noise)
-            estimates["fall", "model"] = fall, None
-        estimates[metric, "model"] = quality, None if tested is None else test.value
-    known = {key: (estimate, old) for key, (estimate, old) in estimates.items() if estimate is not None}
-    if missing := [name for name in limits if name not in {key[0] for key in known}]:
+        quality = _quality(new, scores[0], metric, after)
+        known[metric, "model"] = quality, None
+        if test is not None:
+            sample = Sample(test.judgments.query_start, seed + 2)
+            then_quality = _quality(test.judgments, test.scores, metric, sample)
+            noise = then_quality.noise - quality.noise
+            known["fall", "model"] = Estimate(then_quality.value - quality.value, noise, least=-np.inf), None
+            known[metric, "model"] = quality, then_quality.value
+    for name in limits.keys() - {name for name, _ in known}:
         raise ConfigError(
-            f"the threshold {limits[missing[0]]:g} of {missing[0]} has no value to check: unseen needs "
-            "features with categories, rare a model with trees, overlap a second model (--against) and "
-            f"queries of more than {FIRST} documents, fall labels and a run with test scores. Remove "
-            "the threshold."
+            f"the threshold {limits[name]:g} of {name} has no value to check: unseen needs features with "
+            "categories, rare a model with trees, overlap a second model (--against) and queries of more "
+            f"than {FIRST} documents, fall labels and a run with test scores. Remove the threshold."
         )
-    ends = simultaneous([estimate for estimate, _ in known.values()])
+    intervals = simultaneous([estimate for estimate, _ in known.values()])
     return [
-        Measure(
-            *(name, feature, estimate.value),
-            low if name in ("fall", metric) else max(low, 0.0),
-            high,
-            old,
-            limits.get(name),
-        )
-        for ((name, feature), (estimate, old)), (low, high) in zip(known.items(), ends, strict=True)
+        Measure(*key, *interval, old, limits.get(key[0]))
+        for (key, (_, old)), interval in zip(known.items(), intervals, strict=True)
     ]
 
 
-def without_unseen(data: RankingDataset, categories: Mapping[str, Sequence[str]]) -> Features:
+def _as_read(ranker: Ranker, data: RankingDataset) -> Features:
     """Returns the (D, F) features as a model reads them: an unseen category is a missing value."""
     features = np.array(as_array(data.features))
-    for name, known in categories.items():
+    for name, categories in ranker.categories.items():
         column = features[:, data.feature_names.index(name)]
-        column[column >= len(known)] = np.nan
+        column[column >= len(categories)] = np.nan
     return features
 
 
 def _shares_in_rare_leaves(trees: Ensemble, then: Features, now: Features) -> Scores:
     """Returns for each document, then and now, the share of trees in which it reaches a rare leaf."""
 
-    def is_rare(tree: FlatTree, weight: float) -> NDArray[np.float64]:
-        del weight
+    def is_rare(tree: FlatTree, _: float) -> NDArray[np.float64]:
         leaves = leaves_of(tree, then, trees.comparison, trees.threshold_dtype)
         counts = np.bincount(leaves, minlength=len(tree.feature))
         return (counts <= max(RARE_LEAF * len(then), RARE_DOCUMENTS)) / len(trees.trees)
@@ -184,59 +169,43 @@ def _shares_in_rare_leaves(trees: Ensemble, then: Features, now: Features) -> Sc
     return leaf_sums(trees, both, np.zeros(len(both)), is_rare)
 
 
-def _overlap(data: Judgments, scores: Scores, other: Scores) -> NDArray[np.float64]:
-    """Returns the (Q,) common shares of the first documents by two scores; ties in the order of the rows."""
-    is_first = np.zeros((2, data.num_documents), dtype=np.bool_)
-    for row, each in zip(is_first, (scores, other), strict=True):
-        row[np.lexsort((-each, data.query_of_document))[data.ranks_of_rows < FIRST]] = True
-    return np.add.reduceat(is_first.all(axis=0), data.query_start[:-1], dtype=np.float64) / FIRST
+def _is_first(data: Judgments, scores: Scores) -> NDArray[np.bool_]:
+    """Returns (D,), whether a document is among the first of its query; ties are in the order of the rows."""
+    is_first = np.zeros(data.num_documents, dtype=np.bool_)
+    is_first[np.lexsort((-scores, data.query_of_document))[data.ranks_of_rows < FIRST]] = True
+    return is_first
 
 
-def _quality(judgments: Judgments, scores: Scores, metric: str, multipliers: Multipliers) -> Estimate:
+def _quality(judgments: Judgments, scores: Scores, metric: str, sample: Sample) -> Estimate:
     values = evaluate(judgments, scores, [metric]).per_query[metric]
-    return multipliers.mean_of_queries(values, judgments.query_weights)
+    return sample.mean(values, judgments.query_weights)
 
 
 def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> Chapter:
     """Returns what the page and the terminal show."""
-    past, checked = (
-        [item for item in measures if item.is_past],
-        [item for item in measures if item.limit is not None],
-    )
-    answer = f"Past a threshold: {'; '.join(map(str, past))}." if past else "No measure is past a threshold."
-    if not checked:
+    answer = "No measure is past a threshold."
+    if past := [str(item) for item in measures if item.is_past]:
+        answer = f"Past a threshold: {'; '.join(past)}."
+    elif all(item.limit is None for item in measures):
         answer = "No threshold is set: these are the measures only."
     facts = [("queries", f"{new.num_queries:,}"), ("documents", f"{new.num_documents:,}")]
     of_model = [item for item in measures if item.feature == "model"]
     of_features = [item for item in measures if item.feature != "model"]
-    sections = [
-        Section(name.lower(), name, lead, [_table(items)])
-        for name, lead, items in (
-            ("Model", ABOUT_MODEL, of_model),
-            ("Features", ABOUT_FEATURES, of_features),
-        )
-        if items
-    ]
+    sections = [Section("model", "Model", ABOUT_MODEL, [_table(of_model)])] if of_model else []
+    sections.append(Section("features", "Features", ABOUT_FEATURES, [_table(of_features)]))
     quality = [] if new.labels.any() else [UNLABELLED]
     return Chapter("monitor", title, sections, [answer, *quality, READING], facts)
 
 
 def _table(measures: Sequence[Measure]) -> Table:
     """Returns a row for each feature, by the lower end of the PSI, and a column for each measure."""
-    cells = {
-        (item.feature, item.name): TableCell(
-            item.value,
-            note=format_interval(item.low, item.high, ".3f")
-            + ("" if item.then is None else f" then {item.then:.3f}"),
-            emphasis="worse" * item.is_past,
-        )
-        for item in measures
-    }
     names = list(dict.fromkeys(item.name for item in measures))
-    first = dict.fromkeys(
-        item.feature
-        for item in sorted(measures, key=lambda item: (item.name != "psi", -item.low, -item.value))
-    )
-    rows: list[TableRow] = [[row, *(cells.get((row, name), TableCell()) for name in names)] for row in first]
+    rows: dict[str, dict[str, TableCell]] = {}
+    for item in sorted(measures, key=lambda item: (item.name != "psi", -item.low, -item.value)):
+        earlier = "" if item.then is None else f" then {item.then:.3f}"
+        note = format_interval(item.low, item.high, ".3f") + earlier
+        cell = TableCell(item.value, note=note, emphasis="worse" * item.is_past)
+        rows.setdefault(item.feature, {})[item.name] = cell
     columns = [TableColumn(name, ".3f", with_notes=True) for name in names]
-    return Table([TableColumn("", left=True), *columns], rows)
+    cells: list[TableRow] = [[row, *(rows[row].get(name, TableCell()) for name in names)] for row in rows]
+    return Table([TableColumn("", left=True), *columns], cells)

@@ -3,15 +3,15 @@
 D documents in Q queries, B bins, R draws. The documents of a query are not independent, so that all noise is
 drawn by query: a multiplier bootstrap adds N(0, 1) times the influence of each query on a share or a mean.
 
-A distance is a norm of a difference of shares, and the norm of its noise bounds the error of the distance, by
-the triangle inequality, also where the true distance is 0: there an ordinary bootstrap finds drift in most
-samples. The intervals of a family are simultaneous: each is estimate +- c s, with the 99 % quantile s of its
-|noise| and the 95 % quantile c of the largest |noise| / s of the family.
+A distance is a norm of the difference of shares. By the triangle inequality, the norm of their noise bounds
+its error, also where the true distance is 0: there an ordinary bootstrap finds drift in most samples. The
+intervals of a family are simultaneous: each is estimate +- c s, with the 99 % quantile s of its |noise| and
+the 95 % quantile c of the largest |noise| / s of the family.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,158 +23,142 @@ from ltrbench.statistics.paired import LEVEL
 NUM_BINS = 10
 RARE_CATEGORY = 0.01
 """Categories with a smaller share of the training documents are one bin, together with unseen ones."""
-_GRID = 100  # quantiles at which the noise of a distribution function is evaluated
+_QUANTILES = np.linspace(0, 1, 101)  # of each sample: where distribution functions are compared
 _DRAWS = 1000
 
-Codes = NDArray[np.int64]  # (D,), the bin of each document
-Noise = NDArray[np.float64]  # (R,), or (R, B) of shares
+Numbers = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Multipliers:
-    """Documents of Q queries, and the same random numbers for everything that is computed from them.
-
-    Attributes:
-        query_start: (Q + 1,), first row of each query.
-        draws: (R, Q), from N(0, 1).
-    """
-
-    query_start: QueryStart
-    draws: NDArray[np.float32]
-
-    @classmethod
-    def of(cls, query_start: QueryStart, seed: int, num_draws: int = _DRAWS) -> Multipliers:
-        rng = np.random.default_rng(seed)
-        num_queries = len(query_start) - 1
-        draws = rng.standard_normal((num_draws, num_queries), dtype=np.float32)
-        # The factor makes variances unbiased.
-        return cls(query_start, draws * np.float32(np.sqrt(num_queries / max(num_queries - 1, 1))))
-
-    @property
-    def num_effective(self) -> float:
-        """Number of queries of equal size whose mean over documents has the same variance (Kish)."""
-        sizes = np.diff(self.query_start)
-        return float(sizes.sum() ** 2 / (sizes**2).sum())
-
-    def shares(self, codes: Codes, num_bins: int) -> tuple[NDArray[np.float64], Noise]:
-        """Returns the (B,) shares of documents in bins, and their (R, B) noise; codes below 0 do not count.
-
-        Shares are (count + 1/2) / (D + B/2), so that none is 0.
-        """
-        queries = np.repeat(np.arange(len(self.query_start) - 1), np.diff(self.query_start))
-        counted = codes >= 0
-        cells = queries[counted] * num_bins + codes[counted]
-        counts = np.bincount(cells, minlength=(len(self.query_start) - 1) * num_bins).reshape(-1, num_bins)
-        total = counts.sum(axis=0)
-        shares = (total + 0.5) / (total.sum() + num_bins / 2)
-        influence = (counts - counts.sum(axis=1, keepdims=True) * shares) / max(total.sum(), 1)
-        return shares, (self.draws @ influence.astype(np.float32)).astype(np.float64)
-
-    def mean(self, values: NDArray[np.generic]) -> Estimate:
-        """Returns the mean of (D,) values over the documents."""
-        sizes = np.diff(self.query_start).astype(np.float64)
-        sums = np.add.reduceat(values, self.query_start[:-1], dtype=np.float64)
-        return self.mean_of_queries(sums / sizes, sizes)
-
-    def mean_of_queries(self, values: PerQuery, weights: PerQuery | None = None) -> Estimate:
-        """Returns the weighted mean of (Q,) values; NaN does not count."""
-        counted = np.where(np.isnan(values), 0, 1 if weights is None else weights)
-        mean = float(np.nan_to_num(values) @ counted / counted.sum())
-        return Estimate(mean, self.draws @ (counted * np.nan_to_num(values - mean) / counted.sum()))
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Estimate:
-    """A distance or a mean, with its (R,) noise.
+    """A mean or a norm with its (R,) noise.
 
     Attributes:
-        is_squared: whether the noise is that of the square root, as of PSI.
+        least: smallest possible value.
+        power: 2 for the root of an index, whose interval is that of the index; else 1.
     """
 
     value: float
-    noise: Noise
-    is_squared: bool = False
+    noise: Numbers
+    least: float = 0.0
+    power: int = 1
+
+    @property
+    def scale(self) -> float:
+        return float(np.quantile(np.abs(self.noise), 0.99))
 
 
-def psi(then: Codes, now: Codes, num_bins: int, before: Multipliers, after: Multipliers) -> Estimate:
-    """Returns the population stability index, sum_b (q_b - p_b) ln(q_b / p_b), of shares p then and q now.
+class Sample:
+    """The queries of a data set, with the same random numbers for everything that is computed from them.
+
+    Args:
+        query_start: (Q + 1,), first row of each query.
+    """
+
+    def __init__(self, query_start: QueryStart, seed: int) -> None:
+        self.start, self.sizes = query_start[:-1], np.diff(query_start).astype(np.float64)
+        num_queries = len(self.start)
+        # The factor makes variances unbiased.
+        self.draws = np.random.default_rng(seed).standard_normal((_DRAWS, num_queries), dtype=np.float32)
+        self.draws *= np.sqrt(num_queries / max(num_queries - 1, 1))
+
+    def shares(self, codes: NDArray[np.intp], num_bins: int, more: float) -> tuple[Numbers, Numbers]:
+        """Returns the (B,) shares of (D,) bins and their (R, B) noise; bins below 0 do not count.
+
+        Args:
+            more: added to the number of documents of each bin.
+        """
+        queries = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(np.int64))
+        cells = (queries * num_bins + codes)[codes >= 0]
+        counts = np.bincount(cells, minlength=len(self.sizes) * num_bins).reshape(-1, num_bins)
+        shares = (counts.sum(axis=0) + more) / (len(cells) + num_bins * more)
+        influence = (counts - counts.sum(axis=1, keepdims=True) * shares) / len(cells)
+        return shares, (self.draws @ influence.astype(np.float32)).astype(np.float64)
+
+    def mean(self, values: PerQuery, weights: PerQuery | None = None) -> Estimate:
+        """Returns the weighted mean of (Q,) values; NaN does not count."""
+        weights = np.where(np.isnan(values), 0.0, 1 if weights is None else weights)
+        weights /= weights.sum()
+        mean = float(np.nan_to_num(values) @ weights)
+        return Estimate(mean, self.draws @ (weights * np.nan_to_num(values - mean)))
+
+    def mean_of_documents(self, values: NDArray[np.generic]) -> Estimate:
+        """Returns the mean of (D,) values."""
+        return self.mean(np.add.reduceat(values, self.start, dtype=np.float64) / self.sizes, self.sizes)
+
+
+def psi(then: NDArray[np.intp], now: NDArray[np.intp], before: Sample, after: Sample) -> Estimate:
+    """Returns the population stability index, sum_b (q_b - p_b) ln(q_b / p_b), of (D,) bins then and now.
 
     With the logarithmic mean L(p, q) = (q - p) / ln(q / p) it is sum_b (q_b - p_b)^2 / L(p_b, q_b), a squared
-    norm. Bins without documents do not count.
+    norm. Half a document is added to each bin, so that no share is 0.
     """
-    used = np.unique(np.concatenate([then, now]))
-    p, noise_then = before.shares(np.searchsorted(used, then), len(used))
-    q, noise_now = after.shares(np.searchsorted(used, now), len(used))
-    logs = np.log(q / p)
-    is_equal = np.abs(logs) < 1e-9
-    mean = np.where(is_equal, p, (q - p) / np.where(is_equal, 1, logs))
-    noise = [np.sqrt((each**2 / mean).sum(axis=1)) for each in _noises(before, noise_then, after, noise_now)]
-    return Estimate(float((q - p) @ logs), max(noise, key=_scale), is_squared=True)
+
+    def norm(difference: Numbers, p: Numbers, q: Numbers) -> Numbers:
+        with np.errstate(invalid="ignore"):
+            mean = np.where(np.isclose(p, q), p, (q - p) / np.log(q / p))
+        return np.asarray(np.sqrt((difference**2 / mean).sum(axis=-1)))
+
+    return _distance(then, now, before, after, norm, 0.5, power=2)
 
 
 def kolmogorov_smirnov(
-    then: NDArray[np.float32], now: NDArray[np.float32], before: Multipliers, after: Multipliers
+    then: NDArray[np.float32], now: NDArray[np.float32], before: Sample, after: Sample
 ) -> Estimate | None:
-    """Returns the largest difference of the distribution functions, of values that are not missing; None if
-    all values of a sample are."""
-    known = [values[~np.isnan(values)] for values in (then, now)]
-    if not all(map(len, known)):
+    """Returns the largest difference of the distribution functions of (D,) values at the percentiles of both;
+    missing values do not count. None if all values of a sample are missing."""
+    if np.isnan(then).all() or np.isnan(now).all():
         return None
-    from scipy.stats import ks_2samp
+    grid = np.unique([np.nanquantile(each, _QUANTILES, method="inverted_cdf") for each in (then, now)])
+    bins = [np.where(np.isnan(each), -1, np.searchsorted(grid, each)) for each in (then, now)]
+    return _distance(bins[0], bins[1], before, after, lambda noise, p, q: np.abs(noise.cumsum(-1)).max(-1))
 
-    quantiles = np.linspace(0, 1, _GRID)
-    grid = np.unique([np.quantile(values, quantiles, method="inverted_cdf") for values in known])
-    noise = [
-        sample.shares(np.where(np.isnan(values), -1, np.searchsorted(grid, values)), len(grid) + 1)[1]
-        for values, sample in ((then, before), (now, after))
+
+def _distance(
+    then: NDArray[np.intp],
+    now: NDArray[np.intp],
+    before: Sample,
+    after: Sample,
+    norm: Callable[[Numbers, Numbers, Numbers], Numbers],
+    more: float = 0.0,
+    power: int = 1,
+) -> Estimate:
+    num_bins = int(max(then.max(), now.max())) + 1
+    p, noise_then = before.shares(then, num_bins, more)
+    q, noise_now = after.shares(now, num_bins, more)
+    # A bin with few documents now by chance also has a small variance. The second noise is that of queries
+    # that vary as in training; the ratio of the numbers of queries is Kish's, for lists of unequal lengths.
+    sizes = [sample.sizes.sum() ** 2 / (sample.sizes**2).sum() for sample in (before, after)]
+    noises = noise_now - noise_then, noise_then * np.sqrt(1 + sizes[0] / sizes[1])
+    value = float(norm(q - p, p, q))
+    estimates = [Estimate(value, norm(noise, p, q), power=power) for noise in noises]
+    return max(estimates, key=lambda estimate: estimate.scale)
+
+
+def bins_of(
+    then: NDArray[np.float32], now: NDArray[np.float32], is_category: bool
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Returns the bins of (D,) values then and now: tenths of the values then, or their frequent categories
+    and the others; missing values are a bin. Every bin has documents."""
+    values, counts = np.unique(then[~np.isnan(then)], return_counts=True)
+    edges = values[counts >= RARE_CATEGORY * len(then)]
+    if not is_category and len(values):
+        tenths = np.arange(1, NUM_BINS) / NUM_BINS
+        edges = np.unique(np.nanquantile(then, tenths, method="inverted_cdf"))
+    both = np.concatenate([then, now])
+    codes = np.searchsorted(edges, both)
+    codes[is_category & ~np.isin(both, edges)] = len(edges)
+    codes[np.isnan(both)] = len(edges) + 1
+    codes = np.unique(codes, return_inverse=True)[1]
+    return codes[: len(then)], codes[len(then) :]
+
+
+def simultaneous(estimates: Sequence[Estimate]) -> list[tuple[float, float, float]]:
+    """Returns value, low and high of each estimate; the intervals hold together with probability 95 %."""
+    ratios = [np.abs(each.noise) / each.scale for each in estimates if each.scale > 1e-9]
+    factor = float(np.quantile(np.max(ratios, axis=0), 1 - LEVEL)) if ratios else 0.0
+    ends = [(each, each.value - factor * each.scale, each.value + factor * each.scale) for each in estimates]
+    return [
+        (each.value**each.power, max(low, each.least) ** each.power, high**each.power)
+        for each, low, high in ends
     ]
-    largest = [
-        np.abs(np.cumsum(each, axis=1)).max(axis=1) for each in _noises(before, noise[0], after, noise[1])
-    ]
-    return Estimate(float(ks_2samp(*known, method="asymp").statistic), max(largest, key=_scale))
-
-
-def _noises(before: Multipliers, then: Noise, after: Multipliers, now: Noise) -> tuple[Noise, Noise]:
-    """Returns the (R, B) noise of a difference of shares, and the noise if the queries now vary as those of
-    training: a few queries with a small share by chance also have a small variance."""
-    return now - then, then * np.sqrt(1 + before.num_effective / after.num_effective)
-
-
-def _scale(noise: Noise) -> float:
-    return float(np.quantile(np.abs(noise), 0.99))
-
-
-def equal_frequency_bins(then: NDArray[np.float32], now: NDArray[np.float32]) -> tuple[Codes, Codes, int]:
-    """Returns the bins of values then and now, and their number: tenths of the values then, and missing."""
-    known = then[~np.isnan(then)]
-    inner = np.arange(1, NUM_BINS) / NUM_BINS
-    edges = np.unique(np.quantile(known, inner, method="inverted_cdf")) if len(known) else np.empty(0)
-    missing = len(edges) + 1
-    codes = [np.where(np.isnan(each), missing, np.searchsorted(edges, each)) for each in (then, now)]
-    return codes[0], codes[1], missing + 1
-
-
-def category_bins(then: NDArray[np.float32], now: NDArray[np.float32]) -> tuple[Codes, Codes, int]:
-    """Returns the bins of categories then and now: the frequent ones, the others, and missing."""
-    size = int(np.nanmax(np.concatenate([then, now, [0]]))) + 1
-    counts = np.bincount(then[~np.isnan(then)].astype(np.int64), minlength=size)
-    frequent = counts >= RARE_CATEGORY * len(then)
-    others = int(frequent.sum())
-    bins = np.append(np.where(frequent, np.cumsum(frequent) - 1, others), others + 1)
-    codes = [bins[np.where(np.isnan(each), -1, each).astype(np.int64)] for each in (then, now)]
-    return codes[0], codes[1], others + 2
-
-
-def simultaneous(estimates: Sequence[Estimate]) -> list[tuple[float, float]]:
-    """Returns the interval of each estimate: all of them hold together with a probability of 95 %."""
-    scales = [_scale(item.noise) for item in estimates]
-    moving = [
-        np.abs(item.noise) / scale for item, scale in zip(estimates, scales, strict=True) if scale > 1e-12
-    ]
-    factor = float(np.quantile(np.max(moving, axis=0), 1 - LEVEL)) if moving else 0.0
-    ends = []
-    for item, scale in zip(estimates, scales, strict=True):
-        value = np.sqrt(max(item.value, 0)) if item.is_squared else item.value
-        low, high = value - factor * scale, value + factor * scale
-        ends.append((max(low, 0) ** 2, high**2) if item.is_squared else (float(low), float(high)))
-    return ends

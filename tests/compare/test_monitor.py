@@ -17,13 +17,8 @@ from shop_log import shop_log
 
 from ltrbench.compare.monitor import monitor
 from ltrbench.data import RankingDataset
-from ltrbench.statistics.drift import (
-    Multipliers,
-    category_bins,
-    equal_frequency_bins,
-    kolmogorov_smirnov,
-    psi,
-)
+from ltrbench.rankers.random import RandomRanker
+from ltrbench.statistics.drift import Sample, bins_of, kolmogorov_smirnov, psi, simultaneous
 
 TEXTS = ["brand", "category", "device"]
 
@@ -32,21 +27,22 @@ def test_distances_are_those_of_their_definitions() -> None:
     rng = np.random.default_rng(0)
     then = np.where(rng.random(60) < 0.2, np.nan, rng.integers(0, 30, 60)).astype(np.float32)
     now = np.where(rng.random(40) < 0.4, np.nan, rng.integers(5, 50, 40)).astype(np.float32)
-    before, after = Multipliers.of(np.arange(0, 61, 5), 0), Multipliers.of(np.arange(0, 41, 4), 1)
+    before, after = Sample(np.arange(0, 61, 5), 0), Sample(np.arange(0, 41, 4), 1)
     known_then, known_now = then[~np.isnan(then)], now[~np.isnan(now)]
     largest = max(abs((known_then <= x).mean() - (known_now <= x).mean()) for x in range(51))
     assert kolmogorov_smirnov(then, now, before, after).value == pytest.approx(largest)
-    for bins_of in (equal_frequency_bins, category_bins):
-        bins_then, bins_now, num_bins = bins_of(then, now)
-        index, used = 0.0, np.unique([*bins_then, *bins_now])
+    for is_category in (False, True):
+        index, bins = 0.0, bins_of(then, now, is_category)
+        used = np.unique(np.concatenate(bins))
         for number in used:
-            p = ((bins_then == number).sum() + 0.5) / (60 + len(used) / 2)
-            q = ((bins_now == number).sum() + 0.5) / (40 + len(used) / 2)
+            p, q = (((each == number).sum() + 0.5) / (len(each) + len(used) / 2) for each in bins)
             index += (q - p) * np.log(q / p)
-        assert psi(bins_then, bins_now, num_bins, before, after).value == pytest.approx(index)
-        assert (bins_then == num_bins - 1).tolist() == np.isnan(then).tolist()
-    tenths = np.bincount(equal_frequency_bins(np.arange(100, dtype=np.float32), now)[0])
-    assert tenths.tolist() == [10] * 10
+        (interval,) = simultaneous([psi(*bins, before, after)])
+        assert interval[0] == pytest.approx(index)
+        assert interval[1] < index < interval[2]
+        assert (bins[0] == used[-1]).tolist() == np.isnan(then).tolist()
+    hundred = np.arange(100, dtype=np.float32)
+    assert np.bincount(bins_of(hundred, hundred, False)[0]).tolist() == [10] * 10
 
 
 @pytest.mark.slow
@@ -55,18 +51,19 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
         shop_log(8300, 10), categorical=TEXTS, ignore=["date", "revenue", "returned"]
     )
     train = log.take_queries(np.arange(8000, 8300))
+    ranker = RandomRanker().fit(train)
     price, found, alarms = log.feature_names.index("price"), 0, 0
     for week in range(200):
         new = log.take_queries(np.arange(40 * week, 40 * week + 40))
         new = new.with_fields(labels=np.zeros(new.num_documents))
-        scores = np.zeros(new.num_documents)
         # A threshold of 0 is the strictest one.
         limits = {"psi": 0.0, "ks": 0.0}
-        alarms += any(item.is_past for item in monitor(train, new, scores, limits, seed=week))
+        alarms += any(item.is_past for item in monitor(train, [(ranker, new)], limits, seed=week))
         if week % 10 == 0:
             features = np.array(new.features)
             features[:, price] *= 1.5
-            drifted = monitor(train, new.with_fields(features=features), scores, limits, seed=week)
+            planted = [(ranker, new.with_fields(features=features))]
+            drifted = monitor(train, planted, limits, seed=week)
             found += {item.feature for item in drifted if item.is_past} == {"price"}
     assert alarms <= 10
     assert found >= 18
