@@ -161,7 +161,7 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
     if getattr(getattr(model, "_model_impl", None), "is_listwise", False):
         raise DataError(
             "the model scores all documents of a query together, but mlflow.models.evaluate passes all "
-            "queries at once. Write its scores into a column with predict_lists, and set predictions='COLUMN'."
+            "queries at once. Write scores of predict_lists into a column, and set predictions='COLUMN'."
         )
     given = dataset.predictions_data if model is None else model.predict(features)
     if model is not None and isinstance(given, pd.DataFrame) and output is not None:
