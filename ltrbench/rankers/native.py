@@ -199,11 +199,6 @@ def pairs_of(ranker: NativeSettings) -> PairSettings:
     return pairs
 
 
-def truncates(objective: Objective) -> bool:
-    """Returns whether `truncation` has an effect on an objective."""
-    return isinstance(objective, RankNet) and objective.pairs_per_document is None
-
-
 def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
     """Returns whether the engine draws random numbers that may change the scores; all cases are listed."""
     bins_of, objective = BINNINGS[ranker.binning].sample_size, ranker.objective
@@ -314,7 +309,8 @@ def _check_goss(ranker: NativeSettings) -> None:
 def departures(ranker: NativeSettings) -> tuple[str, ...]:
     """Returns the sentences of the findings with severity `UNMATCHED`."""
     objective = ranker.objective
-    unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates(objective))
+    truncates = objective.has_pairs and not objective.draws
+    unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates)
     lambdas = changed(objective, type(objective)) if isinstance(objective, RankNet) else []
     metric = objective.metric if isinstance(objective, LambdaRank) else ""
     trained_on = f"lambdarank on {metric}" if metric else objective
