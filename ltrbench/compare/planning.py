@@ -222,8 +222,10 @@ def needs_of(power: Power) -> str:
     if power.is_enough:
         return "no more data"
     queries, *study = power.needs
-    numbers = [" x ".join(map(str, study)), "" if queries.note else str(queries)]
-    return f"{' or '.join(filter(None, numbers))}{f' ({queries.note})' * bool(queries.note)}"
+    repeated = " x ".join(map(str, study))
+    if queries.note:
+        return f"{repeated} ({queries.note})" if repeated else queries.note
+    return " or ".join(filter(None, [repeated, str(queries)]))
 
 
 class _Study(NamedTuple):
