@@ -117,8 +117,10 @@ def monitor(
         elif distance := kolmogorov_smirnov(old, values, before, after):
             known["ks", name] = distance, None
         known["missing", name] = after.mean_of_documents(is_missing), float(np.isnan(old).mean())
-    features = [_as_read(of_model, data) for of_model, data in models]
-    scores = [of_model.predict(each) for (of_model, _), each in zip(models, features, strict=True)]
+    features = [_as_read(*model) for model in models]
+    scores = [
+        model.predict_lists(read, new.query_start) for (model, _), read in zip(models, features, strict=True)
+    ]
     with contextlib.suppress(ConfigError):  # a model without trees
         shares = np.split(_shares_in_rare_leaves(trees_of(ranker), then, features[0]), [len(then)])
         known["rare", "model"] = after.mean_of_documents(shares[1]), float(shares[0].mean())
