@@ -187,7 +187,8 @@ def _with_objective(
     objective without pairs has no truncation, unless the command sets one.
     """
     chosen, objective = choices.get("model/objective") or "none", model.get("objective")
-    if isinstance(objective, str) and chosen.startswith("lambdarank"):
+    is_chosen = any(re.match(r"\+*model/objective=", word) for word in overrides)
+    if isinstance(objective, str) and chosen.startswith("lambdarank") and not is_chosen:
         return {**yamls()[chosen], **model}
     if isinstance(objective, str) and chosen != "none":
         raise ConfigError(f"model/objective={chosen} excludes model.objective={objective}; leave one out.")
@@ -195,7 +196,12 @@ def _with_objective(
     if not isinstance(objective, Mapping) or is_set or "truncation" not in model:
         return model
     kind: Any = find_class(str(objective.get("_target_")), Objective, "model.objective")
-    return model if kind.has_pairs else {**model, "truncation": None}
+    from ltrbench.native.objectives.pairs import PairSettings
+
+    # In LightGBM and XGBoost an objective of pairs has the default truncation; another value is refused.
+    is_default = model["truncation"] == PairSettings.truncation and not objective.get("pairs_per_document")
+    is_default &= hasattr(find_class(str(model["_target_"]), Ranker, "model"), "library")
+    return {**model, "truncation": None} if is_default or not kind.has_pairs else model
 
 
 def _check_repeats(settings: Mapping[str, Any], name: str) -> None:

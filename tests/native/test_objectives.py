@@ -303,6 +303,8 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
     ("words", "named"),
     [
         ("model/objective=listnet model.objective=ranknet", ("objective=listnet", "objective=ranknet")),
+        ("model/objective=lambdarank model.objective=ranknet", ("objective=lambdarank", "objective=ranknet")),
+        ("model=lightgbm model/objective=ranknet model.truncation=9", ("truncation is 9", "RankNet")),
         ("model=catboost model/objective=yetirank", ("CatBoost", "model/objective", "model.loss=YetiRank")),
         ("model=random model/objective=yetirank", ("Random", "Leave out model/objective")),
         ("model/objective=listnet params.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
