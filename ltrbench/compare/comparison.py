@@ -751,6 +751,18 @@ def _model_mb(run: Run) -> float | None:
     return sum(file.stat().st_size for file in files) / _BYTES_IN_MB if files else None
 
 
+def only(comparisons: Sequence[Comparison]) -> Comparison:
+    """Returns the comparison of the only data set.
+
+    Raises:
+        ResultError: There are several data sets.
+    """
+    if len(comparisons) != 1:
+        names = ", ".join(comparison.data for comparison in comparisons)
+        raise ResultError(f"the runs are on several data sets ({names}); name the folder of one.")
+    return comparisons[0]
+
+
 @dataclass(frozen=True)
 class Choice:
     """The run to use, chosen by validation only.

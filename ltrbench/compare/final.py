@@ -16,7 +16,7 @@ from statistics import fmean, median
 from typing import Any, NamedTuple
 
 from ltrbench.compare.cells import settings_of_model
-from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation
+from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation, only
 from ltrbench.errors import ResultError, require_choice
 from ltrbench.runs.record import Run
 from ltrbench.tables import format_number
@@ -60,10 +60,8 @@ def final_fit(
         ConfigError: No row has this name.
         ResultError: There are several data sets, no validation set to choose by, or the model was imported.
     """
-    if len(comparisons) != 1:
-        names = ", ".join(comparison.data for comparison in comparisons)
-        raise ResultError(f"the runs are on several data sets ({names}); name the folder of one.")
-    metric, (run, row, reason) = comparisons[0].metric, _choice(comparisons[0], model)
+    comparison = only(comparisons)
+    metric, (run, row, reason) = comparison.metric, _choice(comparison, model)
     if not run.result.ranker:
         raise ResultError(f"{row.label} was imported or fused, not trained; name a model with --model.")
     alike = [other for other in row.runs if settings_of_model(other) == settings_of_model(run)]
@@ -88,7 +86,7 @@ def final_fit(
         "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
         f"{metric} {format_number(value, '.4f')}{bounds}."
     )
-    failed = [note.sentence for note in comparisons[0].note_entries if note.term == "failed runs"]
+    failed = [note.sentence for note in comparison.note_entries if note.term == "failed runs"]
     return FinalFit(run, num_trees, record, (*notes, *failed))
 
 
@@ -98,6 +96,8 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
     labels = [row.label for row in comparison.rows]
     require_choice("model", model, [*dict.fromkeys([*labels, *(row.model for row in comparison.rows)])])
     rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
+    if model is None:
+        rows = [row for row in rows if not row.runs[0].result.variant]
     choice = best_by_validation(replace(comparison, rows=tuple(rows)))
     if choice is not None:
         return choice.run, choice.row, choice.reason

@@ -128,15 +128,9 @@ class Forest:
 
     def first(self, num_trees: int) -> Forest:
         """Returns a forest of the first `num_trees` trees."""
-        return self.part(0, num_trees)
-
-    def part(self, start: int, stop: int) -> Forest:
-        """Returns a forest of the trees from `start` up to, but not including, `stop`."""
-        roots = self.roots[start : stop + 1]
-        nodes = Tree._make(array[roots[0] : roots[-1]] for array in self.nodes)
-        shift = roots[0].astype(np.int32)
-        nodes = nodes._replace(left=nodes.left - shift, right=nodes.right - shift)
-        return Forest(roots - roots[0], nodes, self.weights[start:stop])
+        end = self.roots[num_trees]
+        nodes = Tree._make(array[:end] for array in self.nodes)
+        return Forest(self.roots[: num_trees + 1], nodes, self.weights[:num_trees])
 
     def trees(self) -> list[Tree]:
         """Returns the trees as separate arrays, the inverse of `plant`."""

@@ -7,10 +7,10 @@ the ranker.
 
 from __future__ import annotations
 
+import copy
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,27 +19,13 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
+from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, require, require_choice
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.measure import plain
 from ltrbench.metrics import Convention
-from ltrbench.models.trees import (
-    Ensemble,
-    InnerNode,
-    Leaf,
-    Node,
-    WeightedTree,
-    base_score_as_tree,
-    bits_of,
-    codes_of,
-    flat,
-    float32_thresholds,
-    of_words,
-    tree_of,
-    without_zero_missing,
-)
+from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, bits_of, tree_of
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
@@ -56,7 +42,7 @@ from ltrbench.native.boosting import (
     four_documents,
     four_sparse_documents,
 )
-from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw, plant
+from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
 from ltrbench.native.objectives.base import Objective, name_or_objective, yamls
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
@@ -522,54 +508,23 @@ class NativeRanker(NativeSettings):
             )
         return model
 
-    @classmethod
-    def of(
-        cls, forest: Forest, feature_names: Sequence[str], categories: Mapping[str, tuple[str, ...]]
-    ) -> Self:
-        """Returns a ranker with trees that it did not fit.
-
-        Args:
-            feature_names: (F,), names of the features.
-            categories: categorical feature -> its categories, in the order of their codes.
-        """
-        ranker = cls()
-        ranker._forest, ranker.feature_names, ranker.categories = forest, tuple(feature_names), categories
-        ranker.summary = FitSummary(forest.num_trees)
+    def first(self, num_trees: int) -> Self:
+        """Returns the ranker with its first trees only."""
+        ranker = copy.copy(self)
+        ranker._forest = check_fitted(self._forest).first(num_trees)
         return ranker
 
-    @property
-    def forest(self) -> Forest:
-        """The fitted trees."""
-        return check_fitted(self._forest)
-
     def predict(self, features: object) -> Scores:
-        (scores,) = self.staged_scores(features, [self.forest.num_trees])
-        return scores
-
-    def staged_scores(self, features: object, num_trees: Sequence[int]) -> Iterator[Scores]:
-        """Yields the (D,) scores by the first trees, for each of the ascending numbers of trees.
-
-        They have the bits of `predict` of a ranker with these trees; each tree is added once.
-        """
+        forest = check_fitted(self._forest)
         given = check_blocks(features, len(self.feature_names))
-        scores = np.zeros(len(given))
-        for start, stop in pairwise([0, *num_trees]):
-            # The whole forest keeps its layout for the kernel.
-            if stop - start == self.forest.num_trees:
-                self._add(self.forest, given, scores)
-            elif start < stop:
-                self._add(self.forest.part(start, stop), given, scores)
-            yield scores.copy()
-
-    def _add(self, forest: Forest, features: AnyFeatures, scores: NDArray[np.float64]) -> None:
-        """Adds the values of all trees of a forest to the (D,) scores, in place."""
-        sparse = csr_of(features)
-        with threads(self._threads(len(scores))):
+        scores, sparse = np.zeros(len(given)), csr_of(given)
+        with threads(self._threads(len(given))):
             if sparse is not None:
                 add_stored_scores(forest, sparse, scores)
-                return
-            for start, block in row_blocks(features):
+                return scores
+            for start, block in row_blocks(given):
                 add_scores(forest, block, scores[start : start + len(block)])
+        return scores
 
     def _threads(self, num_documents: int) -> int:
         return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1
@@ -700,41 +655,3 @@ def _root(tree: Tree) -> Node:
         return replace(split, categories=bits_of(codes[~np.isnan(codes)])) if is_categorical else split
 
     return tree_of(0, read)
-
-
-def forest_of(ensemble: Ensemble) -> Forest:
-    """Returns the trees of any backend as a forest of the engine.
-
-    Values of float32 go where they went before. Values of leaves are summed in float64: scores of a library
-    that sums in float32 can differ in their last bits. The forest has no gains and no numbers of documents.
-
-    Raises:
-        ConfigError: A split sends missing values with its categories, or zeros count as missing in too many.
-    """
-    ensemble = without_zero_missing(base_score_as_tree(ensemble))
-    trees = []
-    for weighted in ensemble.trees:
-        tree = flat(weighted.root)
-        codes = [codes_of(of_words(row)) if row.any() else [] for row in tree.categories]
-        if any(map(bool, codes)) and (tree.missing_left & np.isnan(tree.threshold)).any():
-            raise ConfigError(
-                "the model sends missing values to the side of a set of categories, which the native engine "
-                "cannot do."
-            )
-        width = max(map(len, codes), default=0)
-        padded = [[*of_node, *[np.nan] * (width - len(of_node))] for of_node in codes]
-        zeros = np.zeros(len(codes))
-        trees.append(
-            Tree(
-                feature=tree.feature.astype(np.int32),
-                threshold=float32_thresholds(tree.threshold, ensemble.comparison),
-                left=tree.left.astype(np.int32),
-                right=tree.right.astype(np.int32),
-                missing_left=tree.missing_left,
-                gain=zeros,
-                value=tree.value.astype(ensemble.score_dtype).astype(np.float64),
-                num_documents=zeros.astype(np.int64),
-                left_categories=np.array(padded, dtype=np.float32).reshape(len(codes), width),
-            )
-        )
-    return plant(trees, [tree.weight for tree in ensemble.trees])

@@ -251,20 +251,6 @@ class EnsembleRecord(TypedDict):
     runs: Mapping[Name, str]
 
 
-class VariantRecord(TypedDict):
-    """`RunResult.variant`: the run of which a cheaper variant was made.
-
-    Attributes:
-        of: label of its row.
-        run: its folder.
-        ranker: class of its model.
-    """
-
-    of: Name
-    run: str
-    ranker: Name
-
-
 RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]})
 """`RunResult.ranker` and `RunResult.source`; only the fields that ltrbench reads."""
 
@@ -329,7 +315,8 @@ class RunResult:
             comparison in "metric" with the interval from "low" to "high"; empty for other runs.
         ensemble: weights and folders of the runs that an ensemble was selected from; empty for other runs.
             `seconds` then has the sums over these runs (fit) and over its members (predict).
-        variant: the run of which this one is a cheaper variant; empty for other runs.
+        variant: of a run with the first trees of another one: label "of" the row of that run, the folder of
+            the "run", and the class of its "ranker"; empty for other runs.
         distributed: the workers that fitted together: "workers" (number), "threads" (of the fit of each
             worker), "shards" (split -> queries and documents that each worker held), and "deterministic";
             empty if one process fitted alone.
@@ -369,7 +356,7 @@ class RunResult:
     search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
     final: Mapping[str, Any] = field(default_factory=dict)
     ensemble: Annotated[Mapping[str, Any], EnsembleRecord] = field(default_factory=dict)
-    variant: Annotated[Mapping[str, Any], VariantRecord] = field(default_factory=dict)
+    variant: Mapping[str, Any] = field(default_factory=dict)
     distributed: Mapping[str, Any] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""

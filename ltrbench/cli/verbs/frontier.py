@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -25,14 +25,6 @@ from ltrbench.runs.record import find_runs, holds_runs
     help="As in compare: ndcg@10=-0.005 against the best row, latency=2ms (median of a list of 100 documents "
     "in the service), memory=200MB (of loading). Default: the region of equivalence of the metric.",
 )
-@click.option("--model", help="Row of which variants are made. Default: the best by validation.")
-@click.option(
-    "--by",
-    type=click.Choice(["latency", "size", "memory"]),
-    default="latency",
-    show_default=True,
-    help="Cost that is lowest in the cheapest row.",
-)
 @click.option("--output", type=PATH, metavar="OUT", help="Folder of the variants. Default: DIR/frontier.")
 @PLUGIN_OPTION
 @JSON_OPTION
@@ -40,8 +32,6 @@ def frontier_verb(
     folder: Path,
     metric: str | None,
     guards: tuple[str, ...],
-    model: str | None,
-    by: str,
     output: Path | None,
     as_object: bool,
 ) -> None:
@@ -49,39 +39,28 @@ def frontier_verb(
 
     Lists of 20, 100 and 1,000 documents are timed on one thread, from the request to the answer of the
     service; the trained models and the chosen one also in their library, as C, in treelite and in ONNX.
-    Variants of the best row, its first 10 %, 20 %, ... of the trees and leaf values rounded to float16, are
-    written to OUT as runs for compare, ship and serve. All choices are by validation: the best row, and the
-    cheapest row that is not lower than it by more than the guards allow, tested on validation. Test is
-    evaluated once, for these two rows.
+    Variants of the best row, its first 10 %, 20 %, ... of the trees, are written to OUT as runs for compare,
+    ship and serve. All choices are by validation: the best row, and the row of lowest latency that is not
+    lower by more than the guards allow, tested on validation. Test is evaluated once, for these two rows.
 
     \b
         python -m ltrbench frontier multirun/2026-01-31/12-00-00
         python -m ltrbench frontier multirun/2026-01-31/12-00-00 --guard ndcg@10=-0.002 --guard latency=2ms
     """
     from ltrbench.compare import Guard, Settings
-    from ltrbench.frontier import as_table, forms_as_table, frontier
+    from ltrbench.frontier import as_table, frontier
 
-    folder_of_variants = folder / "frontier" if output is None else output
-    if holds_runs(folder_of_variants):
-        raise ConfigError(
-            f"{folder_of_variants} already has runs; name another folder with --output, or delete it."
-        )
+    variants = folder / "frontier" if output is None else output
+    if holds_runs(variants):
+        raise ConfigError(f"{variants} already has runs; name another folder with --output, or delete it.")
     runs = find_runs([folder])
     settings = Settings(metric=metric, guards=tuple(map(Guard.parse, guards)))
-    given = {"--metric": metric, "--model": model, "--by": by, "--output": output}
-    words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    words += [word for guard in guards for word in ("--guard", guard)]
-    done = frontier(
-        runs, settings, folder_of_variants, load_splits, ["frontier", str(folder), *words], model, by
-    )
+    given = [("--metric", metric), ("--output", output), *(("--guard", each) for each in guards)]
+    words = [str(word) for option, value in given if value is not None for word in (option, value)]
+    done, made = frontier(runs, settings, variants, load_splits, ["frontier", str(folder), *words])
     if as_object:
-        echo_json(done.as_json())
+        echo_json(asdict(done))
     else:
-        width = terminal_width()
-        echo(f"{wrapped(done.sentence)}\n\n{as_table(done).markdown(width)}\n")
-        echo(forms_as_table(done).markdown(width))
-        for note in done.notes:
-            echo(wrapped(f"- {note}", "  "))
-        chosen = done.price(done.chosen or done.best).row.runs[0].path
-        echo(f"Ship it: python -m ltrbench ship {shlex.quote(str(chosen))} --to TARGET --output shipped")
-    mirror_beside(runs, done.made)
+        notes = "".join(f"\n{wrapped(f'- {note}', '  ')}" for note in done.notes)
+        echo(f"{wrapped(done.sentence)}\n\n{as_table(done).markdown(terminal_width())}{notes}")
+    mirror_beside(runs, made)
