@@ -693,7 +693,7 @@ def _rows(
             metrics={name: group.mean(name) for name in group.evaluated[0].evaluation.means},
             interval=intervals.get(group.label),
             to_baseline=to_base.get(group.label),
-            seconds=_mean_seconds(results),
+            seconds=mean_seconds(results),
             peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
             trees=_mean_known(result.num_trees for result in results),
             model_mb=_mean_known(map(_model_mb, group.runs)),
@@ -735,7 +735,8 @@ def _baseline_of(
     return first, [Note(ON_CLAIMS, "baseline", sentence)]
 
 
-def _mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
+def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
+    """Returns kind -> mean time, without runs that shared the machine."""
     alone = [result for result in results if not result.shared_machine]
     kinds = dict.fromkeys(kind for result in alone for kind in result.seconds)
     return {kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds) for kind in kinds}

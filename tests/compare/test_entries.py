@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -12,9 +13,9 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from messages import naming
 
+from ltrbench.cli.verbs.data import sources_in_yaml
 from ltrbench.compare import Import
-from ltrbench.compare.entries import ENTRY_FILE, RANKS_FILE, add_entry, write_table
-from ltrbench.compare.entries import test_sets as sets_of
+from ltrbench.compare.entries import ENTRY_FILE, RANKS_FILE, TABLE_FILE, add_entry, folds_of, write_table
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import LtrbenchError
@@ -53,9 +54,19 @@ def test_an_entry_reproduces_every_metric_of_its_scores_and_has_claims_against_a
             kept = evaluate(test, -ranks[f"fold{fold}"].astype(float), METRICS_OF_A_RUN)
             assert kept.means == means[fold - 1]
     table = folder.with_name("table.md").read_text()
-    best, worst = (line.split("|")[1:6] for line in table.splitlines()[-2:])
-    assert (best[0].strip(), best[4].strip(), worst[0].strip()) == ("better", "mine", "mine")
-    assert write_table(sets_of(FOLDS), tmp_path / "lb") == table
+    best, worst = (line.split("|")[1:5] for line in table.splitlines()[-2:])
+    assert (best[0].strip(), best[2].strip(), worst[0].strip()) == ("better", "mine", "mine")
+    assert write_table(folds_of(FOLDS), folder.parent) == table
+
+
+@pytest.mark.slow
+def test_the_committed_table_follows_from_the_committed_entries(
+    tmp_path: Path, letor_data: Callable[[str], Path]
+) -> None:
+    sources = list(sources_in_yaml("mq2008", letor_data("MQ2008").parent, None))
+    committed = Path(__file__).parents[2] / "results" / "leaderboard" / "mq2008"
+    folder = shutil.copytree(committed, tmp_path / "mq2008")
+    assert write_table(folds_of(sources), folder) == (committed / TABLE_FILE).read_text(encoding="utf-8")
 
 
 def with_nan(test: RankingDataset) -> Any:
@@ -65,13 +76,13 @@ def with_nan(test: RankingDataset) -> Any:
 def damaged(folder: Path) -> object:
     path = scored(folder, bm25) / ENTRY_FILE
     path.write_text(path.read_text().replace("division: open", "division: own"))
-    return write_table(sets_of(FOLDS), folder / "lb")
+    return write_table(folds_of(FOLDS), path.parents[1])
 
 
 REFUSALS: list[tuple[Callable[[Path], object], tuple[object, ...]]] = [
     (lambda t: scored(t, lambda test: test.labels), ("mine", "1.0000", 0.99, "with the labels")),
     (lambda t: scored(t, lambda test: -test.labels - bm25(test)), ("below a random", "sign")),
-    (lambda t: scored(t, lambda test: 0 * bm25(test)), ("mine1.txt, fold1", "constant")),
+    (lambda t: scored(t, lambda test: 0 * bm25(test)), ("mine1.txt", "constant")),
     (lambda t: scored(t, with_nan), ("mine1.txt", "nan")),
     (lambda t: scored(t, bm25, folds=3), ("fold 4", "toy", "{fold}")),
     (lambda t: scored(t, lambda test: bm25(test)[1:]), ("mine1.txt", f"{SETS[0].num_documents} documents")),

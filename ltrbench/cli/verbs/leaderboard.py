@@ -11,12 +11,7 @@ from ltrbench.cli.verbs.data import sources_in_yaml
 
 _DATA_OPTION = click.option("--data", required=True, metavar="DATA", help="Data set: a YAML of conf/data.")
 _OUTPUT_OPTION = click.option(
-    "--output",
-    type=PATH,
-    default=Path("results/leaderboard"),
-    show_default=True,
-    metavar="DIR",
-    help="Folder of the leaderboard.",
+    "--output", type=PATH, default=Path("results/leaderboard"), help="Folder; default: results/leaderboard."
 )
 
 
@@ -29,24 +24,17 @@ def leaderboard_verb() -> None:
 @click.argument("scores")
 @_DATA_OPTION
 @click.option("--name", required=True, help="Name of the entry; of runs in a folder, the model.")
-@click.option(
-    "--division",
-    type=click.Choice(["closed", "open"]),
-    default="open",
-    show_default=True,
-    help="closed: features and splits as published, settings chosen on validation only, code given.",
-)
+@click.option("--division", type=click.Choice(["closed", "open"]), default="open", help="Default: open.")
 @click.option("--code", default="", metavar="ADDRESS", help="Address of the code.")
 @click.option("--settings", default="", metavar="TEXT", help="Settings, and how they were chosen.")
 @_OUTPUT_OPTION
-def add_verb(
-    scores: str, data: str, name: str, division: str, code: str, settings: str, output: Path
-) -> None:
-    """Checks SCORES, and adds them to the leaderboard of a data set as an entry.
+def add_verb(scores: str, data: str, name: str, output: Path, **declared: str) -> None:
+    """Checks SCORES and adds them as an entry.
 
     SCORES is one score file for each fold, with {fold} in its name, in a format of the verb import; or a
     folder with finished runs of the model NAME. Scores that lack a fold or a document, are constant, rank
-    worse than at random or with the labels, or repeat another entry are refused.
+    worse than at random or with the labels, or repeat another entry are refused. Division closed: features
+    and splits as published, settings chosen on validation only, and code given.
 
     \b
         python -m ltrbench leaderboard add 'scores/fold{fold}.txt' --data mq2008 --name mine
@@ -55,23 +43,21 @@ def add_verb(
     from ltrbench.compare.entries import add_entry
 
     sources = list(sources_in_yaml(data, None, None))
-    declared = {"division": division, "code": code, "settings": settings}
-    entry, remarks = add_entry(Import(name, scores), sources, output, **declared)
-    means = ", ".join(f"{key} {mean:.4f}" for key, mean in entry.metrics.items())
-    echo(f"{output / entry.data / name}: {means}")
-    for remark in remarks:
-        echo(wrapped(f"- {remark}", "  "))
+    table, remarks = add_entry(Import(name, scores), sources, output, **declared)
+    echo("\n".join([table, *(wrapped(remark) for remark in remarks)]))
 
 
 @leaderboard_verb.command("table")
 @_DATA_OPTION
 @_OUTPUT_OPTION
 def table_verb(data: str, output: Path) -> None:
-    """Evaluates all entries of a data set again and writes their table, such as after a merge.
+    """Writes the table of all entries again.
+
+    For example after a merge of entries, which are all evaluated again.
 
     \b
         python -m ltrbench leaderboard table --data mq2008
     """
-    from ltrbench.compare.entries import test_sets, write_table
+    from ltrbench.compare.entries import folds_of, write_table
 
-    echo(write_table(test_sets(list(sources_in_yaml(data, None, None))), output))
+    echo(write_table(folds_of(list(sources_in_yaml(data, None, None))), output / data))
