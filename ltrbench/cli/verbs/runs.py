@@ -458,9 +458,9 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "class", str(model.get("_target_", DASH))
     hidden = ("_target_", "seed", "num_threads")
     shown = [
-        f"{name}={value}"
+        f"{name.removesuffix('._target_')}={value}"
         for name, value in flatten(model).items()
-        if value is not None and name.rpartition(".")[2] not in hidden
+        if name == "objective._target_" or (value is not None and name.rpartition(".")[2] not in hidden)
     ]
     yield "params", f"{result.params}: {', '.join(shown)}"
     if search := result.search:
