@@ -18,6 +18,7 @@ from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.guards import COSTS, LATENCY, Guard
 from ltrbench.compare.planning import needs_of, power_of
 from ltrbench.data import Splits
+from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of
 from ltrbench.metrics import bounds_of
 from ltrbench.rankers.base import load_ranker
@@ -156,7 +157,10 @@ def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> f
         ResultError: The row has scores without a model.
     """
     run = max(row.runs, key=lambda run: run.result.best_iteration or 0)
-    ranker = load_ranker(*class_and_folder_of_model(run))
+    try:
+        ranker = load_ranker(*class_and_folder_of_model(run))
+    except ResultError as error:
+        raise ResultError(f"--guard latency: {error} The --baseline is not timed.") from None
     ranker.num_threads = 1
     test = load_splits(run).test
     ends = test.query_start[: MOST_LISTS + 1]

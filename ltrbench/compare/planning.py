@@ -395,8 +395,9 @@ def next_step(comparison: Comparison) -> NextStep | None:
         return _step(rows, _OF_A_RESAMPLE, {"replicates": [_NUM_RESAMPLES]}, seconds, _TO_RESAMPLE)
     if pairs:
         return _extension(comparison, rows, study, known, detect)
-    only = "no study is planned for the undecided pairs, of yardsticks, ensembles or imported scores"
-    return NextStep("", 0.0, f"There is no next step: {only}") if undecided else None
+    pairs_of = "the undecided pairs of yardsticks, ensembles and imported scores"
+    reason = f"No command is planned for {pairs_of}: evaluate them on more queries or folds"
+    return NextStep("", 0.0, reason) if undecided else None
 
 
 def _undecided(comparison: Comparison) -> list[Pair]:

@@ -107,4 +107,4 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
     assert 0 < conditions[2]["values"][0] < 5000
     assert [each["state"] for each in conditions] == ["holds"] * 4 + ["fails"]
     refused = compared("latency=5s", baseline="native", expected=2)
-    assert mentions(refused.stderr, "production.csv", "imported scores", "trained run")
+    assert mentions(refused.stderr, "latency", "production.csv", "imported scores", "trained run")

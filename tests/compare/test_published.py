@@ -160,6 +160,7 @@ def test_the_verb_prints_figures_with_reasons_and_names_what_exists(
     assert mentions(printed("published", "mslr_web30k", "--fold", "1"), "0.527371", "0.5128", "189 of 6306")
     records = json.loads(printed("published", "mslr_web30k", "--as", "lightgbm", "--json"))["figures"]
     assert {item["value"] for item in records} >= {0.527371, 0.524252}
-    for wrong in (("mq2009",), ("mq2008", "--metric", "ndcg@7"), ("mq2008", "--as", "letor")):
+    options = (["--metric", "ndcg@7"], ["--as", "letor"], ["--fold", "9"])
+    for wrong in (["mq2009"], *(["mq2008", *option] for option in options)):
         assert main(["published", *wrong]) == 2
         assert mentions(capsys.readouterr().err, wrong[-1])

@@ -380,6 +380,8 @@ def published_verb(
     require_choice("data", data, sorted({item.data for item in catalogue()}))
     figures = [item for item in catalogue() if item.data == data]
     require_choice("metric", metric, list(dict.fromkeys(item.metric for item in figures)))
+    known = {number for item in figures for number in item.value("folds") or [] if isinstance(number, int)}
+    require_choice("fold", str(fold) if fold and known else None, [*map(str, sorted(known))])
     folds = [fold] if fold else []
     convention = with_settings(preset(name), split_settings("--set", settings))
     items = [under(item, metric, convention, folds) for item in figures if item.metric == metric]
