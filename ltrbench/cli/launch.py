@@ -94,10 +94,10 @@ def _launch(session: Session, arguments: list[str]) -> None:
     Plugins.instance().class_name_to_class[basic] = CheckedSweeper
     # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
-    # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
-    sys.argv = ["ltrbench", *flags, *overrides]
 
     try:
+        # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
+        sys.argv = ["ltrbench", *flags, *(overrides if flags == command.flags else of_each_job(overrides))]
         hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(composition_message(error)) from error
@@ -245,6 +245,24 @@ def _whole_forms(overrides: Sequence[str]) -> list[str]:
     for short, whole in _SHORT_FORMS:
         overrides = [short.sub(whole, override) for override in overrides]
     return list(overrides)
+
+
+def of_each_job(overrides: list[str]) -> list[str]:
+    """Makes the settings of swept groups choices of one value, which only the jobs get.
+
+    Hydra composes a sweep with the default of a swept group first, which may lack the setting.
+
+    >>> of_each_job(["model=mlp,dasalc_like", "model.num_epochs=3", "seed=1"])
+    ['model=mlp,dasalc_like', 'model.num_epochs=choice(3)', 'seed=1']
+    """
+    parsed = OverridesParser.create().parse_overrides(overrides)
+    swept = tuple(f"{item.key_or_group}." for item in parsed if item.is_sweep_override())
+    return [
+        f"{item.get_key_element()}=choice({item.get_value_element_as_str()})"
+        if item.key_or_group.startswith(swept) and not (item.is_sweep_override() or item.is_delete())
+        else line
+        for line, item in zip(overrides, parsed, strict=True)
+    ]
 
 
 def composition_message(error: BaseException) -> str:

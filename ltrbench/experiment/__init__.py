@@ -69,6 +69,7 @@ from ltrbench.runs.record import (
     read_run,
 )
 from ltrbench.runs.writing import claim, copy_run, write_run
+from ltrbench.settings import without_effect
 from ltrbench.shapes import Scores
 from ltrbench.tables import format_number
 from ltrbench.tracking import NoTracking, Tracker
@@ -113,7 +114,9 @@ def parameters_and_settings(
     if ranker.is_yardstick:
         return NO_PARAMETERS, {}
     if not all(name in fields for name in SHARED):
-        return OWN, {name: value for name, value in fields.items() if name not in OF_EVERY_RANKER}
+        chosen = {name: value for name, value in vars(ranker).items() if isinstance(value, str)}
+        hidden = {*OF_EVERY_RANKER, *(item.name for item, *_ in without_effect(ranker, chosen))}
+        return OWN, {name: value for name, value in fields.items() if name not in hidden}
     accepted = {name: fields[name] for name in SHARED}
     if params == OWN:
         return OWN, {name: value for name, value in accepted.items() if value is not None}

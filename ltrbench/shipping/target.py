@@ -97,7 +97,7 @@ class ShippedModel:
             )
         if isinstance(self.scorer, Linear):
             raise ConfigError(
-                f"{self.name} is a linear model, but {target} reads trees only. Choose --to elasticsearch, "
+                f"{self.name} is a linear model, which {target} cannot hold. Choose --to elasticsearch, "
                 "--to opensearch, --to solr or --to vespa, or a run of a tree model."
             )
         return self.scorer
