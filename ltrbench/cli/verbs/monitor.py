@@ -86,7 +86,9 @@ for _option, _text in {
     "--min-overlap": "the overlap of the first 10 documents with RUN2",
     "--max-fall": "the fall of the metric below its value on test",
 }.items():
-    _limit = click.Option([_option, _option[6:]], type=float, metavar="X", help=f"Threshold of {_text}.")
+    _limit = click.Option(
+        [_option, _option[6:]], type=click.FloatRange(0), metavar="X", help=f"Threshold of {_text}."
+    )
     monitor_verb.params.append(_limit)
 
 
