@@ -114,8 +114,8 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
-# Studies that are not reproduced: choices of settings, and studies that are not sweeps.
-CHOICES = native_best_choice halving ablation
+# Studies that are not reproduced: choices of settings, studies that are not sweeps, and losses, which takes over an hour.
+CHOICES = native_best_choice halving ablation losses
 # Published protocols on large data sets, many hours each; not reproduced.
 PROTOCOLS = $(BASELINES:%=ltr_baseline_%) lightgbm_docs
 BASELINES = mslr_web30k mslr_web10k yahoo_set1 istella_s istella
@@ -126,6 +126,7 @@ FOLDERS_clueweb09 = ClueWeb09
 FOLDERS_tuned = MQ2007 MQ2008
 FOLDERS_native_best = MQ2007 MQ2008
 FOLDERS_native_best_choice = MQ2007 MQ2008 lightgbm-example
+FOLDERS_losses = MQ2007 MQ2008
 FOLDERS_halving = MQ2007 MQ2008
 FOLDERS_ablation = MQ2007 MQ2008
 FOLDERS_ltr_baseline_mslr_web30k = MSLR-WEB30K
@@ -137,6 +138,7 @@ FOLDERS_lightgbm_docs = MSLR-WEB30K
 ABSENT = $(strip $(foreach folder,$(FOLDERS_$*),$(if $(wildcard $(DATA)/$(folder)),,$(folder))))
 # The experiments whose runs are compared in one table; not set for a study of one experiment.
 EXPERIMENTS_tuned = untuned tuned
+EXPERIMENTS_losses = losses losses_synthetic
 EXPERIMENTS_native_best = untuned native_best
 EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
