@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict
 from pathlib import Path
 
@@ -25,7 +26,7 @@ from ltrbench.runs.record import find_runs, holds_runs
     help="As in compare: ndcg@10=-0.005 against the best row, latency=2ms (median of a list of 100 documents "
     "in the service), memory=200MB (of loading). Default: the region of equivalence of the metric.",
 )
-@click.option("--output", type=PATH, metavar="OUT", help="Folder of the variants. Default: DIR/frontier.")
+@click.option("--output", type=PATH, metavar="OUT", help="Folder of the variants. Default: DIR-frontier.")
 @PLUGIN_OPTION
 @JSON_OPTION
 def frontier_verb(
@@ -50,7 +51,9 @@ def frontier_verb(
     from ltrbench.compare import Guard, Settings
     from ltrbench.frontier import as_table, frontier
 
-    variants = folder / "frontier" if output is None else output
+    # Not in the folder, whose comparisons would have the variants as rows, and wider intervals.
+    beside = folder.resolve().with_name(f"{folder.resolve().name}-frontier")
+    variants = Path(os.path.relpath(beside)) if output is None else output
     if holds_runs(variants):
         raise ConfigError(f"{variants} already has runs; name another folder with --output, or delete it.")
     runs = find_runs([folder])

@@ -64,7 +64,7 @@ def test_every_number_is_that_of_the_run_folders(tmp_path: Path, monkeypatch: py
         assert claim["values"][0] == pytest.approx(of_test["chosen"] - of_test["best"])
         assert "choice by validation" in done["scope"]
     assert {"service", "library"} < rows[done["chosen"]]["times"].keys()
-    assert done["chosen"] in run("compare", "sweep", folder=tmp_path).stdout
+    assert done["chosen"] in run("compare", "sweep", "sweep-frontier", folder=tmp_path).stdout
 
 
 @pytest.mark.slow
@@ -79,7 +79,7 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
     features = load_splits(read_run(Path("sweep"))).test.features
     whole = load("sweep").ranker.trees()
     first = replace(whole, trees=whole.trees[: math.ceil(len(whole.trees) * 0.4)])
-    (variant,) = Path("sweep/frontier").glob("*trees=40*/0")
+    (variant,) = Path("sweep-frontier").glob("*trees=40*/0")
     scores = read_run(variant).scored("test").scores
     np.testing.assert_allclose(scores, ensemble_scores(first, features), rtol=1e-5, atol=1e-6)
     assert np.array_equal(load(variant).predict(features), scores)
