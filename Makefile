@@ -138,7 +138,6 @@ FOLDERS_lightgbm_docs = MSLR-WEB30K
 ABSENT = $(strip $(foreach folder,$(FOLDERS_$*),$(if $(wildcard $(DATA)/$(folder)),,$(folder))))
 # The experiments whose runs are compared in one table; not set for a study of one experiment.
 EXPERIMENTS_tuned = untuned tuned
-EXPERIMENTS_losses = losses losses_synthetic
 EXPERIMENTS_native_best = untuned native_best
 EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
@@ -177,6 +176,17 @@ study-ltr_baseline_%: dev
 	$(RUN) experiment=ltr_baseline data=$* hydra.sweep.dir=build/results/ltr_baseline_$*
 	rm -rf results/ltr_baseline_$*
 	$(RUN) compare build/results/ltr_baseline_$* --output results/ltr_baseline_$*
+
+# Two rows have settings that the others do not have.
+study-losses: dev
+	rm -rf build/results/losses
+	$(RUN) experiment=losses hydra.sweep.dir=build/results/losses
+	$(RUN) experiment=losses hydra.sweep.dir=build/results/losses model/objective=approx_ndcg model.objective.temperature=0.1
+	$(RUN) experiment=losses hydra.sweep.dir=build/results/losses model/objective=lambdaloss \
+	  model.objective.variant=allrank model.objective.weighting=ndcg2++
+	$(RUN) experiment=losses_synthetic hydra.sweep.dir=build/results/losses
+	rm -rf results/losses
+	$(RUN) compare build/results/losses --output results/losses
 
 study-%: dev
 	rm -rf build/results/$*
