@@ -112,7 +112,7 @@ def test_the_study_writes_each_rate_into_its_table(tmp_path: Path) -> None:
     )
     text = study.run({}, {}).read_text()
     tables = rates_in(tmp_path)
-    assert text.count("\n## ") == len(tables) == 4 + 5 + 2 + 4
+    assert text.count("\n## ") == len(tables) == 4 + 5 + 2 + 4 + 1
     assert text.count(f"| {SKEWED} ") == 2
     assert [len(rows) for rows in list(tables.values())[:4]] == [2, 2, 2, 1]
     (first, *_) = tables[two_way.INDEPENDENT]
