@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
 
 from ltrbench.compare.cells import Settings, newest_runs
 from ltrbench.compare.comparison import Comparison, ModelRow, compare, only
@@ -283,9 +282,10 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
         values = features.astype(str).astype(np.float64).astype(object)
         for name, texts in data.categories.items():
             column = values[:, data.feature_names.index(name)]
-            column[:] = [None if code != code else texts[int(code)] for code in column]
+            column[:] = [code if code != code else texts[int(code)] for code in column]
+        values[np.isnan(features)] = None
         documents = [{"id": number, "features": each} for number, each in enumerate(values.tolist())]
-        lists.append((features, orjson.dumps({"documents": documents})))
+        lists.append((features, json.dumps({"documents": documents}).encode()))
     return lists
 
 

@@ -150,8 +150,8 @@ def _figures(file: Path, facts: Mapping[str, Any]) -> Iterator[Figure]:
     source = Source(file.stem, **content)
     for table, row in ((item, row) for item in tables for row in item["figures"]):
         place, words = f"{file}: {row['model']}", row.get("words", table.get("words", ""))
-        own = row.get("fields", {}), table.get("fields", {})
-        given = ChainMap(*own, common, facts.get(table["data"], {}))
+        specific = row.get("fields", {}), table.get("fields", {})
+        given = ChainMap(*specific, common, facts.get(table["data"], {}))
         if wrong := {*FIELDS} - {*given} | {*given} - {*FIELDS, *OPTIONAL}:
             raise ConfigError(f"{place}: the field {min(wrong)} is missing or does not exist.")
         fields = {name: _evidence(value, f"{place}: {name}") for name, value in given.items()}
@@ -251,8 +251,8 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
         if not tests:
             return mean
         whole = [conversion.restored(mean, tests, source, removed, short) for source in sources]
-        found = [*map(conversion.converted, whole, repeat(tests), sources, repeat(target))]
-        return Bounds(min(found)[0], max(item.high for item in found))
+        of_sources = [*map(conversion.converted, whole, repeat(tests), sources, repeat(target))]
+        return Bounds(min(of_sources)[0], max(item.high for item in of_sources))
 
     printed = conversion.rounded(figure.printed, figure.scale)
     point, around = bounds(Bounds(figure.mean, figure.mean)), bounds(printed)
