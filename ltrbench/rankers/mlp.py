@@ -189,6 +189,8 @@ class MlpRanker(Layers, Ranker):
     """Maximum memory of the attention of a batch; a batch of long lists has fewer queries."""
     early_stopping: EarlyStopping | None = None
     """Rule that ends a fit before num_epochs; needs a validation set."""
+    patience: int | None = setting(None, at_least=1)
+    """Number of epochs without improvement before a fit ends; None: that of early_stopping."""
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float32
     packages: ClassVar[tuple[str, ...]] = ("jax", "jaxlib", "optax")
@@ -221,7 +223,10 @@ class MlpRanker(Layers, Ranker):
         on_iteration: OnIteration | None = None,
     ) -> Self:
         refuse(self, train)
-        monitor, training = Monitor(self.early_stopping, valid, on_iteration), _Fit(self, train)
+        rule = self.early_stopping
+        if rule is not None and self.patience is not None:
+            rule = replace(rule, patience=self.patience)
+        monitor, training = Monitor(rule, valid, on_iteration), _Fit(self, train)
         best, epoch = None, 0
         for epoch in range(1, self.num_epochs + 1):
             with threads(resolve_threads(self.num_threads)):
@@ -325,7 +330,7 @@ class MlpRanker(Layers, Ranker):
         replace(self, objective=objective, num_epochs=1, early_stopping=None).fit(tiny)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        only = "A neural network: of the shared parameters only early stopping applies, by epochs."
+        only = "Network: only early stopping applies of the shared parameters, with its own patience."
         yield Finding(Severity.UNMATCHED, only)
         features = np.zeros((1, 1)) if train is None else np.asarray(train.features)
         if np.isnan(features).any():
