@@ -3,7 +3,6 @@
     rrf        sum over runs of 1 / (k + rank)                      reciprocal-rank fusion
     zscore     sum over runs of (score - mean) / sd                 CombSUM, within the query
     minmax     sum over runs of (score - min) / (max - min)         CombSUM, within the query
-    learned    weighted sum of z-scores, the weights from valid     coordinate ascent
     greedy     weighted sum of z-scores, the weights from valid     selection with replacement
 
 Runs are fused within a cell (data set, fold, fingerprints), resample and seed. Labels of test are not used. A
@@ -52,11 +51,6 @@ RRF_K = 60.0  # the value of the paper
 
 FusionPart = NDArray[np.float64]
 """(D,), contribution of a run to the fused scores; (M, D) for M runs."""
-
-# Coordinate ascent: grid of shares, number of random restarts, maximum number of rounds.
-_SHARES = np.linspace(0.0, 1.0, 21)
-_RESTARTS = 2
-_MOST_ROUNDS = 10
 
 
 def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> FusionPart:
@@ -112,36 +106,6 @@ def _scaled(
     return scaled
 
 
-def learn_weights(
-    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, seed: int = 0
-) -> NDArray[np.float64]:
-    """Returns nonnegative weights with sum 1 that maximise the metric of the weighted sum, (M,).
-
-    Coordinate ascent (Metzler and Croft, 2007, "Linear feature-based models for information retrieval",
-    Information Retrieval 10): one weight at a time is tried at shares of 0, 0.05, ..., 1, with fixed
-    proportions of the others, and changed if the metric increases, until a round changes none. It starts from
-    equal weights and from random weights; ties keep the first, so that equal weights stay unless others are
-    better.
-
-    Args:
-        judgments: Judgments of the validation set.
-        parts: (M, D), parts on the validation set.
-
-    Raises:
-        ConfigError: No query of the validation set counts.
-    """
-
-    rng, count = np.random.default_rng(seed), len(parts)
-    reached = _metric_of_weights(judgments, parts, metric, convention)
-    best = np.full(count, 1.0 / count)
-    highest = reached(best)
-    for start in [best, *rng.dirichlet(np.ones(count), _RESTARTS)]:
-        weights, value = _ascend(start, reached, rng)
-        if value > highest:
-            best, highest = weights, value
-    return best
-
-
 def select_greedily(
     judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, size: int = 25
 ) -> NDArray[np.float64]:
@@ -160,25 +124,6 @@ def select_greedily(
     Raises:
         ConfigError: No query of the validation set counts.
     """
-    reached = _metric_of_weights(judgments, parts, metric, convention)
-    drawn, best, highest = np.zeros(len(parts)), np.zeros(len(parts)), -math.inf
-    for number in range(1, size + 1):
-        values = [reached((drawn + one) / number) for one in np.eye(len(parts))]
-        chosen = int(np.argmax(values))
-        drawn[chosen] += 1
-        if values[chosen] > highest:
-            best, highest = drawn / number, values[chosen]
-    return best
-
-
-def _metric_of_weights(
-    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention
-) -> Callable[[NDArray[np.float64]], float]:
-    """Returns the function from weights, (M,), to the metric of the weighted sum of the parts.
-
-    Raises:
-        ConfigError: No query counts.
-    """
 
     def reached(weights: NDArray[np.float64]) -> float:
         return evaluate(judgments, weights @ parts, [metric], convention).means[metric]
@@ -187,41 +132,14 @@ def _metric_of_weights(
         raise ConfigError(
             f"weights cannot be learned: no query of the validation set counts in {metric}. Fuse by zscore."
         )
-    return reached
-
-
-def _ascend(
-    weights: NDArray[np.float64], reached: Callable[[NDArray[np.float64]], float], rng: np.random.Generator
-) -> tuple[NDArray[np.float64], float]:
-    highest = reached(weights)
-    for _ in range(_MOST_ROUNDS):
-        moved = False
-        for member in rng.permutation(len(weights)):
-            tried = [_with_share(weights, member, share) for share in _SHARES]
-            values = [reached(each) for each in tried]
-            number = int(np.argmax(values))
-            if values[number] > highest:
-                weights, highest, moved = tried[number], values[number], True
-        if not moved:
-            break
-    return weights, highest
-
-
-def _with_share(weights: NDArray[np.float64], member: int, share: float) -> NDArray[np.float64]:
-    """Returns weights with one weight at a share, and the others in proportion, or equal if all were 0.
-
-    >>> _with_share(np.array([0.5, 0.375, 0.125]), 0, 0.0).tolist()
-    [0.0, 0.75, 0.25]
-    >>> _with_share(np.array([1.0, 0.0]), 0, 0.5).tolist()
-    [0.5, 0.5]
-    """
-    others = weights.copy()
-    others[member] = 0.0
-    if not others.any():
-        others = np.where(np.arange(len(weights)) == member, 0.0, 1.0)
-    moved: NDArray[np.float64] = (1.0 - share) * others / others.sum()
-    moved[member] = share
-    return moved
+    drawn, best, highest = np.zeros(len(parts)), np.zeros(len(parts)), -math.inf
+    for number in range(1, size + 1):
+        values = [reached((drawn + one) / number) for one in np.eye(len(parts))]
+        chosen = int(np.argmax(values))
+        drawn[chosen] += 1
+        if values[chosen] > highest:
+            best, highest = drawn / number, values[chosen]
+    return best
 
 
 # ---- Derived runs: other scores on the test set of an existing run, without training.
@@ -316,16 +234,12 @@ def default_metric(runs: Sequence[Run]) -> str:
     return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
 
 
-RRF, LEARNED, GREEDY = "rrf", "learned", "greedy"
+RRF, GREEDY = "rrf", "greedy"
 
 FUSION_METHODS: dict[str, tuple[Callable[..., FusionPart], str]] = {
     RRF: (reciprocal_ranks, "reciprocal-rank fusion with k = {k:g}"),
     "zscore": (z_scores, "the sum of z-scores within the query"),
     "minmax": (min_max, "the sum of scores scaled to 0..1 within the query"),
-    LEARNED: (
-        z_scores,
-        "the sum of z-scores within the query, weighted for {metric} on valid by coordinate ascent",
-    ),
     GREEDY: (
         z_scores,
         "the mean of z-scores within the query, over {size} draws with replacement for {metric} on valid",
@@ -342,9 +256,8 @@ class Fusing:
         methods: Names in `FUSION_METHODS`.
         of: Models or row labels to fuse; empty for all.
         rrf_k: k of reciprocal-rank fusion; a larger k gives the first ranks less weight.
-        metric: Metric for learned weights.
+        metric: Metric of the greedy selection.
         convention: Convention of this metric.
-        seed: Seed of the starting points and the order of coordinate ascent.
         size: Number of draws of the greedy selection.
 
     Raises:
@@ -356,7 +269,6 @@ class Fusing:
     rrf_k: float = RRF_K
     metric: str = "ndcg@10"
     convention: Convention = DEFAULT
-    seed: int = 0
     size: int = 25
 
     def __post_init__(self) -> None:
@@ -437,16 +349,15 @@ def _name_of(run: Run) -> str:
 
 def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence[str], fusing: Fusing) -> Run:
     part, words = FUSION_METHODS[method]
-    learners = {LEARNED: (learn_weights, fusing.seed), GREEDY: (select_greedily, fusing.size)}
-    is_learned, k = method in learners, {"k": fusing.rrf_k} if method == RRF else {}
+    is_greedy, k = method == GREEDY, {"k": fusing.rrf_k} if method == RRF else {}
     without_valid = [label for label, run in members.items() if not has_valid(run)]
-    if is_learned and without_valid:
+    if is_greedy and without_valid:
         raise ConfigError(
             f"weights are learned on valid, and {without_valid[0]} has no scores of it on {_name_of(like)}. "
             "Import them with {split} in the file name, choose models without it (--fuse-of, or --models of "
             "ensemble), or use compare --fuse zscore."
         )
-    if method == GREEDY and stopped_on_test([like.result]):
+    if is_greedy and stopped_on_test([like.result]):
         raise ConfigError(
             f"the validation set of {like.path} is its test set, which no selection may see. Give data.valid "
             "other queries."
@@ -455,16 +366,16 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
     for split in ("test",) if without_valid else ("valid", "test"):
         of_split = [run.scored(split) for run in members.values()]
         parts = np.stack([part(item.judgments, item.scores, **k) for item in of_split])
-        if is_learned and split == "valid":
-            learn, option = learners[method]
-            weights = learn(of_split[0].judgments, parts, fusing.metric, fusing.convention, option)
+        if is_greedy and split == "valid":
+            judgments = of_split[0].judgments
+            weights = select_greedily(judgments, parts, fusing.metric, fusing.convention, fusing.size)
         scored[split] = replace(of_split[0], scores=weights @ parts)
     name = f"{method}({' + '.join(members)})"
     words = words.format(k=fusing.rrf_k, metric=fusing.metric, size=fusing.size)
-    source = "" if method == GREEDY else f" from the scores of {', '.join(members)}"
+    source = "" if is_greedy else f" from the scores of {', '.join(members)}"
     notes = [f"Fused{source} within each cell and seed: {words}."]
     options = ["--rrf-k", f"{fusing.rrf_k:g}"] if k else []
-    if is_learned:
+    if is_greedy:
         # Metrics of valid would be too high: the weights were chosen on it.
         del scored["valid"]
         options = ["--metric", fusing.metric, "--convention", fusing.convention.name]
@@ -474,9 +385,6 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         for run in members.values()
     ]
     shares = dict(zip(members, weights.tolist(), strict=True))
-    if method == LEARNED:
-        of_members = ", ".join(f"{label} {share:.2f}" for label, share in shares.items())
-        notes.append(f"Weights on {_name_of(like)}, seed {like.result.seed}: {of_members}.")
     fused = derived_run(
         Path(name),
         like,
@@ -485,9 +393,9 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         params=FUSED,
         notes=[*notes, *lacking],
         overrides=["compare", *sources, "--fuse", method, *options],
-        model_settings={"metric": fusing.metric, "size": fusing.size} if method == GREEDY else None,
+        model_settings={"metric": fusing.metric, "size": fusing.size} if is_greedy else None,
     )
-    return _as_ensemble(fused, like, members, shares) if method == GREEDY else fused
+    return _as_ensemble(fused, like, members, shares) if is_greedy else fused
 
 
 def _as_ensemble(fused: Run, like: Run, members: Mapping[str, Run], shares: Mapping[str, float]) -> Run:

@@ -27,7 +27,6 @@ from ltrbench.compare.derived import (
     fuse,
     import_like,
     import_runs,
-    learn_weights,
     min_max,
     reciprocal_ranks,
     z_scores,
@@ -131,25 +130,9 @@ def with_test_labels(run: Run, labels: Labels) -> Run:
     return Run(run.path, run.result, {"test": other, "valid": valid})
 
 
-def test_learned_weights_reach_on_valid_what_no_single_run_and_no_equal_weights_exceed() -> None:
-    valid = judged(1, "valid")
-    parts = np.stack(
-        [z_scores(valid, noisy(valid, skill, seed)) for seed, skill in enumerate((1.0, 0.6, 0.0))]
-    )
-    weights = learn_weights(valid, parts, "ndcg@5")
-
-    def reached(each: Scores) -> float:
-        return evaluate(valid, each @ parts, ["ndcg@5"]).means["ndcg@5"]
-
-    assert weights.sum() == pytest.approx(1)
-    assert (weights >= 0).all()
-    assert reached(weights) >= max(map(reached, [*np.eye(3), np.ones(3)]))
-    np.testing.assert_array_equal(learn_weights(valid, parts, "ndcg@5"), weights)
-
-
 def test_what_was_learned_on_valid_reports_no_metric_of_it(tmp_path: Path) -> None:
     runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 1.1))]
-    learned, summed = fuse(runs, Fusing(("learned", "zscore")))
+    learned, summed = fuse(runs, Fusing(("greedy", "zscore")))
     assert "valid/ndcg@5" not in learned.result.metrics
     assert "valid/ndcg@5" in summed.result.metrics
 

@@ -147,7 +147,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "--fuse",
     metavar="METHODS",
     default="",
-    help="Add rows that fuse the models: rrf, zscore, minmax, learned (weights from valid).",
+    help="Add rows that fuse the models: rrf, zscore, minmax, greedy (weights from valid).",
 )
 @click.option("--fuse-of", metavar="MODELS", default="", help="Models to fuse; default: all.")
 @click.option(
@@ -302,7 +302,7 @@ def _fused(
     if not methods or not finished:
         return []
     metric = settings.claimed_metrics[0] or default_metric(finished)
-    fusing = Fusing(tuple(methods), tuple(of), rrf_k, metric, settings.convention, settings.seed)
+    fusing = Fusing(tuple(methods), tuple(of), rrf_k, metric, settings.convention)
     return fuse(finished, fusing)
 
 
