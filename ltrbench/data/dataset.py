@@ -14,7 +14,7 @@ import hashlib
 import json
 import numbers
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
@@ -33,6 +33,7 @@ from ltrbench.data.features import (
     read_only,
     row_blocks,
     row_segments,
+    stacked,
     take_rows,
 )
 from ltrbench.errors import DataError, did_you_mean
@@ -645,6 +646,38 @@ class RankingDataset(Judgments):
         if "rounded_keys" in self.__dict__:
             taken.__dict__["rounded_keys"] = read_only(self.rounded_keys[rows])
         return taken
+
+
+def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
+    """Returns the queries of all parts, at least one; the sources of the parts follow each other.
+
+    Ids, positions and kept columns of documents that a part lacks are left out.
+    """
+    first = parts[0]
+    if len(parts) == 1:
+        return first
+
+    def of_all(name: str) -> Any:
+        values = [getattr(part, name) for part in parts]
+        return None if any(value is None for value in values) else np.concatenate(values)
+
+    has_weights = any(part.query_weights is not None for part in parts)
+    has_rows = any(part.file_rows is not None for part in parts)
+    starts = np.cumsum([0, *(part.num_documents for part in parts)])
+    rows = [part.from_file_order(np.arange(part.num_documents)) for part in parts]
+    return first.with_fields(
+        features=_checked(stacked([part.features for part in parts])),
+        query_start=np.cumsum([0, *of_all("query_sizes")]),
+        query_weights=None,
+        document_weights=of_all("weight_of_document") if has_weights else None,
+        file_rows=np.concatenate(list(map(np.add, rows, starts))) if has_rows else None,
+        kept={
+            name: np.concatenate([part.kept[name] for part in parts])
+            for name in first.kept
+            if all(name in part.kept for part in parts)
+        },
+        **{name: of_all(name) for name in ("labels", "query_ids", "document_ids", "positions")},
+    )
 
 
 def _numbered(count: int) -> tuple[str, ...]:

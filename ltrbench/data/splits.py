@@ -17,8 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys
-from ltrbench.data.features import CheckedFeatures, stacked
+from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys, joined
 from ltrbench.errors import DataError, require, require_choice
 from ltrbench.shapes import Indices
 
@@ -73,34 +72,14 @@ class Splits:
         test get the name of their split, as in "12#test". Kept columns that a split lacks are left out.
         """
         parts = {name: split for name, split in self if name == "train" or split.labels.any()}
-        judged = parts.values()
-        ids = [split.query_ids for split in judged]
-        if len(np.unique(np.concatenate(ids))) < sum(map(len, ids)):
-            ids[1:] = [np.char.add(split.query_ids, f"#{name}") for name, split in [*parts.items()][1:]]
-
-        def joined(field: str) -> Any:
-            values = [getattr(split, field) for split in judged]
-            return None if any(value is None for value in values) else np.concatenate(values)
-
-        weights = joined("weight_of_document")
-        weights[: self.train.num_documents] *= self._mean_weight
-        has_weights = any(split.query_weights is not None for split in judged)
-        every = self.train.with_fields(
-            features=CheckedFeatures(stacked([split.features for split in judged])),
-            labels=joined("labels"),
-            query_start=np.cumsum([0, *joined("query_sizes")]),
-            query_ids=np.concatenate(ids),
-            document_ids=joined("document_ids"),
-            query_weights=None,
-            document_weights=weights if has_weights else None,
-            positions=joined("positions"),
-            file_rows=None,
-            kept={
-                name: np.concatenate([split.kept[name] for split in judged])
-                for name in self.train.kept
-                if all(name in split.kept for split in judged)
-            },
-        ).with_mean_weight_one()
+        if self.train.query_weights is not None:
+            weights = self.train.weight_of_document * self._mean_weight
+            parts["train"] = self.train.with_fields(document_weights=weights)
+        ids = np.concatenate([split.query_ids for split in parts.values()])
+        if len(np.unique(ids)) < len(ids):
+            for name, split in [*parts.items()][1:]:
+                parts[name] = split.with_fields(query_ids=np.char.add(split.query_ids, f"#{name}"))
+        every = joined([*parts.values()]).with_mean_weight_one()
         return self._replaced(train=every, valid=None, test=every, rule="", spans={})
 
     def in_memory(self, keep_sparse: bool = False) -> Splits:

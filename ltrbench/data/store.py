@@ -14,7 +14,6 @@ cache     `read_cached`: the store of each file that was read, found by the cont
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import json
@@ -23,15 +22,13 @@ import math
 import mmap
 import os
 import reprlib
-import secrets
 import shutil
 import socket
 import sys
-import time
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any, Literal, cast
 
@@ -40,7 +37,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from ltrbench.data.blocks import as_paths, decoded
-from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.dataset import RankingDataset, joined
 from ltrbench.data.features import (
     AnyFeatures,
     CheckedFeatures,
@@ -359,7 +356,7 @@ def read_store(
             "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
         )
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
-    files = [file for shard in chain.from_iterable(shards) for file in shard.values()]
+    files = [file for of_store in shards for shard in of_store for file in shard.values()]
     with ThreadPoolExecutor(available_cores()) as threads:  # hashing takes most of the time
         list(threads.map(ArrayFile.check, files))
     require_memory(
@@ -369,7 +366,7 @@ def read_store(
         "Use shorter ids, or fewer queries.",
     )
     try:
-        dataset = dataset_of(shards, manifests[0], columns)
+        dataset = joined([_dataset_of(of_store, manifests[0], columns) for of_store in shards])
     except DataError as error:  # such as a query id that two stores have
         raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
     if len(stores) == 1 and columns is None:
@@ -415,17 +412,12 @@ def check_store(store: Path) -> None:
         raise _damaged(store / MANIFEST_FILE, f"the fingerprint of the arrays is {dataset.fingerprint}")
 
 
-def dataset_of(
-    stores: Sequence[Sequence[Shard]], manifest: Manifest, columns: Sequence[int] | None = None
-) -> RankingDataset:
-    """Returns the documents of stores, which have been checked, as one data set.
+def _dataset_of(shards: Sequence[Shard], manifest: Manifest, columns: Sequence[int] | None) -> RankingDataset:
+    """Returns the documents of a store, whose arrays have been checked, as a data set.
 
     Args:
-        stores: the shards of each store.
-        manifest: that of the first store.
         columns: features to copy into memory, in this order; None: all, in the order of the store.
     """
-    shards = list(chain.from_iterable(stores))
     names = manifest.feature_names
     features: AnyFeatures
     if manifest.absent is None:
@@ -446,7 +438,7 @@ def dataset_of(
         "document_ids": _joined(shards, "document_ids"),
         "document_weights": _joined(shards, "weights"),
         "positions": _joined(shards, "positions"),
-        "file_rows": _file_rows(stores),
+        "file_rows": _joined(shards, "file_rows"),
         "kept": {name: _joined(shards, f"{KEPT}{number}") for number, name in enumerate(manifest.kept)},
         "categories": manifest.categories,
     }
@@ -465,18 +457,6 @@ def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
 def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
     """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
     return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(shard[name].read()) for shard in shards]))])
-
-
-def _file_rows(stores: Sequence[Sequence[Shard]]) -> NDArray[np.int64] | None:
-    """Returns the row of each document in its source; the sources of several stores follow each other."""
-    rows: list[NDArray[np.int64]] = []
-    for shards in stores:
-        in_source = _joined(shards, "file_rows")
-        if in_source is None:  # the order of the source
-            in_source = np.arange(sum(shard["labels"].shape[0] for shard in shards))
-        rows.append(in_source + sum(map(len, rows)))
-    has_rows = any("file_rows" in shards[0] for shards in stores)
-    return np.concatenate(rows) if has_rows else None
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
@@ -516,11 +496,6 @@ def _columns(names: Sequence[str], wanted: Sequence[str], store: Path) -> list[i
 SHARD_BYTES = 256 * 10**6
 """Default size of the features of a shard."""
 
-_BUILDING = ".building-"
-"""Prefix of the folders of unfinished stores."""
-_ABANDONED_SECONDS = 3600.0
-"""Age from which such a folder has no process any more; clocks of hosts may differ by minutes."""
-
 
 class StoreExistsError(DataError):
     """The folder of a new store already contains something."""
@@ -548,28 +523,37 @@ def write_store(
     """
     check_new(folder)
     sparse = csr_of(dataset.features)
-    with _staged(folder) as staging:
-        manifest = Manifest(
-            # Not imported: the package imports all of its parts on first use.
-            ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
-            num_features=dataset.num_features,
-            feature_names=list(dataset.feature_names),
-            categories={name: list(each) for name, each in dataset.categories.items()},
-            kept=list(dataset.kept),
-            absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
-            documents=dataset.num_documents,
-            queries=dataset.num_queries,
-            fingerprint=dataset.fingerprint,
-            sources=list(sources),
-            # NaN, which JSON does not have, becomes text.
-            reading=json.loads(json.dumps(reading or {}, default=str), parse_constant=str),
-            shards=list(_write_shards(staging, dataset, sparse, shard_bytes)),
-        )
-        text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
-        (staging / MANIFEST_FILE).write_text(text, encoding="ascii")
-        flush(staging)
-        check_new(folder)
-        staging.rename(folder)  # replaces an empty folder, and no other
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
+            staging = Path(building, folder.name)
+            staging.mkdir()
+            manifest = Manifest(
+                # Not imported: the package imports all of its parts on first use.
+                ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
+                num_features=dataset.num_features,
+                feature_names=list(dataset.feature_names),
+                categories={name: list(each) for name, each in dataset.categories.items()},
+                kept=list(dataset.kept),
+                absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
+                documents=dataset.num_documents,
+                queries=dataset.num_queries,
+                fingerprint=dataset.fingerprint,
+                sources=list(sources),
+                # NaN, which JSON does not have, becomes text.
+                reading=json.loads(json.dumps(reading or {}, default=str), parse_constant=str),
+                shards=list(_write_shards(staging, dataset, sparse, shard_bytes)),
+            )
+            text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
+            (staging / MANIFEST_FILE).write_text(text, encoding="ascii")
+            flush(staging)
+            check_new(folder)
+            staging.rename(folder)  # replaces an empty folder, and no other
+    except OSError as error:
+        remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
+        raise DataError(
+            f"{folder}: the store cannot be written ({error.strerror}). {remedy}, or choose another folder."
+        ) from error
     return manifest
 
 
@@ -584,28 +568,6 @@ def check_new(folder: Path) -> None:
     """Raises StoreExistsError if a folder is a file, or contains something."""
     if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
         raise StoreExistsError(f"{folder} already exists; delete it, or choose another folder with --output.")
-
-
-@contextlib.contextmanager
-def _staged(folder: Path) -> Iterator[Path]:
-    """Yields a new folder beside `folder`, which is deleted if it is still there at the end of the block."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for abandoned in folder.parent.glob(f"{_BUILDING}*"):
-            with contextlib.suppress(OSError):  # another process deletes it at the same time
-                if abandoned.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
-                    shutil.rmtree(abandoned)
-        staging = folder.with_name(f"{_BUILDING}{secrets.token_hex(8)}")
-        staging.mkdir()
-        try:
-            yield staging
-        finally:
-            shutil.rmtree(staging, ignore_errors=True)
-    except OSError as error:
-        remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
-        raise DataError(
-            f"{folder}: the store cannot be written ({error.strerror}). {remedy}, or choose another folder."
-        ) from error
 
 
 def _write_shards(
