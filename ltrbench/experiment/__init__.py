@@ -26,7 +26,7 @@ from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, TrackingError, require_choice
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, TrackingError, require_choice
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
@@ -414,7 +414,7 @@ def _load_and_fit(
     if getattr(ranker, "early_stopping", None) is not None:
         _check_validation("early_stopping", "set early_stopping=null", splits)
     fitter.prepare(ranker, splits)
-    num_threads, notes = begun.threads, begun.notes
+    num_threads, notes = begun.threads, (*begun.notes, *_notes_on_start(experiment, splits))
     by = f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
     if fitter.record:
         num_workers, num_threads = fitter.record["workers"], sum(fitter.record["threads"])
@@ -457,6 +457,25 @@ def _load_and_fit(
         best_iteration=ranker.summary.num_trees if ranker.summary else None,
     )
     return fitted, curve
+
+
+def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
+    """Yields and logs a note if the model of `warm_start` may have seen queries of valid or test."""
+    start = getattr(experiment.ranker, "warm_start", None)
+    if start is None or experiment.final:
+        return
+    held_out = {name: split.fingerprint for name, split in splits if name != "train"}
+    try:
+        data = read_run(Path(start)).result.data
+    except ResultError:
+        data = {}
+    if any(data.get(name, {}).get("fingerprint") != value for name, value in held_out.items()):
+        note = (
+            f"The model in {start} (warm_start) may have learned from queries of this validation and test "
+            "set. Give the folder of a run with the same data settings."
+        )
+        log.warning("%s", note)
+        yield note
 
 
 def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:

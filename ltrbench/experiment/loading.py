@@ -203,7 +203,7 @@ class Progress:
     """Progress of a fit, with values of the learning curve.
 
     Attributes:
-        iteration: number of iterations so far.
+        iteration: number of iterations so far; 0 in a report before a fit that compiles for its data.
         num_iterations: maximum number of iterations; None if the ranker does not report it.
         metric: metric of the values: the metric of early stopping, or else the first of the curve.
         train: value on train.
@@ -214,6 +214,7 @@ class Progress:
             none.
         seconds: time since the start of the fit.
         finished: True in the last report, which repeats the values of the last iteration.
+        seconds_of_first: time of the first iteration, which includes one-time work.
     """
 
     iteration: int
@@ -226,6 +227,7 @@ class Progress:
     out_of_bag: float | None
     seconds: float
     finished: bool = False
+    seconds_of_first: float = 0.0
 
 
 OnProgress = Callable[[Progress], None]
@@ -242,7 +244,12 @@ class ProgressReporter:
         self._best: tuple[float, int] | None = None
         self._last: Progress | None = None
         # For the display only: the recorded times are measured by a Stopwatch.
-        self._began = time.perf_counter()
+        self._began, self._first = time.perf_counter(), 0.0
+
+    def begin(self) -> None:
+        """Reports that the first iteration takes longer, because it compiles."""
+        nothing = (None, None, None, None)
+        self._report(Progress(0, self._num_iterations, self._metric, np.nan, *nothing, seconds=0.0))
 
     def __call__(self, iteration: Iteration) -> None:
         self._recorder(iteration)
@@ -250,6 +257,8 @@ class ProgressReporter:
         if valid is not None and valid > (self._best[0] if self._best else -np.inf):
             self._best = valid, iteration.number
         best, best_iteration = self._best or (None, None)
+        seconds = time.perf_counter() - self._began
+        self._first = self._first or seconds
         self._last = Progress(
             iteration=iteration.number,
             num_iterations=self._num_iterations,
@@ -259,7 +268,8 @@ class ProgressReporter:
             best=best,
             best_iteration=best_iteration,
             out_of_bag=self._latest("oob"),
-            seconds=time.perf_counter() - self._began,
+            seconds=seconds,
+            seconds_of_first=self._first,
         )
         self._report(self._last)
 
@@ -291,13 +301,15 @@ class Lines:
         is_due = last is None or progress.seconds - last.seconds >= SECONDS_BETWEEN_LINES
         is_last = progress.finished and (last is None or progress.iteration > last.iteration)
         if is_due or is_last:
-            self._last_shown = progress
+            self._last_shown = progress if progress.iteration else None
             log.info("%s %s", self._model, described(progress))
 
 
 def described(progress: Progress) -> str:
     """Returns the metrics of an iteration, and the time left or, at the end, the time taken."""
     total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
+    if progress.iteration == 0:
+        return f"0{total}: compiling for the sizes of these queries; the first epoch takes longer"
     parts = [f"train {format_number(progress.train, '.4f')}"]
     if progress.valid is not None:
         parts.append(f"valid {format_number(progress.valid, '.4f')}")
@@ -308,9 +320,10 @@ def described(progress: Progress) -> str:
     if progress.finished:
         parts.append(f"in {duration(progress.seconds)}")
     elif progress.num_iterations is not None and progress.iteration > 1:
-        # The first iteration includes one-time work, such as binning, so it gives no estimate.
+        # The first iteration includes one-time work, such as binning or compiling, so it gives no estimate.
+        each = (progress.seconds - progress.seconds_of_first) / (progress.iteration - 1)
         left = progress.num_iterations - progress.iteration
-        parts.append(f"{duration(progress.seconds / progress.iteration * left)} left")
+        parts.append(f"{duration(each * left)} left")
     return f"{progress.iteration}{total}: {progress.metric} {', '.join(parts)}"
 
 
@@ -359,6 +372,8 @@ class Fitter:
         """
         memory, recorder = MemoryMeter(), CurveRecorder.of(self.splits.train, self.splits.valid, metrics)
         watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
+        if isinstance(watcher, ProgressReporter) and ranker.compiles_in_fit:
+            watcher.begin()
         with memory, timing:
             try:
                 ranker.fit(self.splits.train, self.splits.valid, watcher)

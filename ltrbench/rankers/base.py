@@ -454,6 +454,8 @@ class Ranker(ABC, Estimator):
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
     iterations_field: ClassVar[str | None] = None
     """Field with the maximum number of iterations of a fit; None: a fit has none."""
+    compiles_in_fit: ClassVar[bool] = False
+    """Whether the first iteration compiles functions for the sizes of the queries, for up to a minute."""
     is_repeatable_on_workers: ClassVar[bool] = False
     """Whether two distributed fits of the same data give the same bits, on any number of workers."""
 
@@ -490,7 +492,8 @@ class Ranker(ABC, Estimator):
     def predict(self, features: Any) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of `score_dtype` for (D, F) features.
 
-        Of a DataFrame, the features are found by their names, in any order; other columns are ignored.
+        Of a DataFrame, the features are found by their names, in any order. Other columns are ignored, but a
+        list-wise ranker takes the queries from a column qid or query_id.
 
         Begin with `features = check_features(features, F)`: it converts arrays of any numeric type to float32
         and refuses everything else.
@@ -511,8 +514,8 @@ class Ranker(ABC, Estimator):
 
     @abstractmethod
     def save(self, folder: Path) -> None:
-        """Writes the fitted model into an existing, empty folder, in a format that is loaded without pickle
-        and without running code."""
+        """Writes the fitted model into an empty folder, which is created if necessary, in a format that is
+        loaded without pickle and without running code."""
 
     @classmethod
     @abstractmethod

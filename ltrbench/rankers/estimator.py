@@ -177,6 +177,12 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     def of_table(self: Any, features: Any) -> Any:
         if hasattr(features, "to_pandas"):  # a table of Polars or pyarrow
             features = features.to_pandas()
+        if self.is_listwise and (query := _query_column(features)) is not None:
+            # The scores of a row depend on the other rows of its query.
+            scores, rest = np.empty(len(features), self.score_dtype), features.drop(columns=query)
+            for rows in features.groupby(query, dropna=False, observed=True).indices.values():
+                scores[rows] = of_table(self, rest.iloc[rows])
+            return scores
         if _is_frame(features) and self.feature_names:
             frame, names = _by_name(features, self.feature_names), list(self.feature_names)
             features = read_table_features(frame, features=names, categories=self.categories)
@@ -189,7 +195,9 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
 
 def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(save)
-    def save_with_columns(self: Any, folder: Path) -> None:
+    def save_with_columns(self: Any, folder: Path | str) -> None:
+        folder = Path(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         save(self, folder)
         columns = {"feature_names": self.feature_names, "categories": dict(self.categories)}
         if self.categories or not all(map(str.isdecimal, self.feature_names)):
@@ -200,7 +208,8 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
 
 def _knowing_columns(load: classmethod[Any, Any, Any]) -> Any:
     @functools.wraps(load.__func__)
-    def load_with_columns(cls: Any, folder: Path) -> Any:
+    def load_with_columns(cls: Any, folder: Path | str) -> Any:
+        folder = Path(folder)
         ranker = load.__func__(cls, folder)
         names, categories = read_columns(folder)
         if names:
@@ -241,6 +250,7 @@ def dataset_of(
     sample_weight: ArrayLike | None = None,
     categorical: Sequence[str] = (),
     like: Estimator | RankingDataset | None = None,
+    **others: Any,
 ) -> RankingDataset:
     """Returns the data set of a table, its labels and its queries. Scattered rows of a query are gathered.
 
@@ -256,10 +266,15 @@ def dataset_of(
 
     Raises:
         DataError: A column is missing, a value is invalid, or the queries are not known.
+        TypeError: Another argument is passed.
     """
-    of_query = [name for name in X.columns if name in ROLES["query"]] if _is_frame(X) else []
-    if of_query and qid is None and group is None:
-        qid = X[of_query[0]]
+    if others:
+        raise TypeError(
+            f"fit and score have no argument {', '.join(others)}. Pass the query of each row as qid=, or the "
+            "number of rows of each query as group=; further arguments are sample_weight and categorical."
+        )
+    if qid is None and group is None and (of_query := _query_column(X)) is not None:
+        qid = X[of_query]
     if (qid is None) == (group is None):
         raise DataError(
             "the queries are not known from one argument: pass qid=, the query of each row, or group=, the "
@@ -289,7 +304,8 @@ def dataset_of(
         is_sparse = hasattr(table, "tocsr")
         features = SparseRows.from_scipy(table.tocsr()[in_order]) if is_sparse else table[in_order]
         return data.with_fields(features=features, feature_names=())
-    names = [*map(str, X.columns.drop(of_query))] if like is None else [*like.feature_names]
+    all_names = like.feature_names if like is not None else map(str, X.columns)
+    names = [name for name in all_names if name not in ROLES["query"]]
     frame = _by_name(X, names)
     if like is None:
         options["categorical"] = [*categorical, *frame.select_dtypes("category").columns]
@@ -302,6 +318,11 @@ def _by_name(frame: Any, names: Collection[str]) -> Any:
     """Returns the columns of a DataFrame with these names; other columns are ignored."""
     frame = frame.set_axis(frame.columns.map(str), axis=1)
     return frame.loc[:, frame.columns.isin([*names])]
+
+
+def _query_column(X: Any) -> str | None:  # noqa: N803
+    """Returns the name of the column with the queries of a DataFrame; None if there is none."""
+    return next((name for name in X.columns if name in ROLES["query"]), None) if _is_frame(X) else None
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803

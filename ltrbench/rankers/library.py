@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
-from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
 from ltrbench.native.objectives.base import Objective, objective_of_record, prepare_objective, record_of
 from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.rankers.base import (
@@ -449,6 +449,32 @@ def write_model(folder: Path, ranker: Ranker, model_file: str, model: bytes) -> 
     # A setting may be a NumPy number, as from `np.arange`.
     text = json.dumps(settings, indent=2, default=lambda number: number.item())
     (folder / SETTINGS_FILE).write_text(text + "\n")
+
+
+def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
+    """Returns the model of the setting `warm_start`, a saved model or that of a run folder; None without one.
+
+    Raises:
+        ResultError: the folder has no model of this class.
+        DataError: the model was fitted on other features than the training set has.
+    """
+    start = vars(ranker)["warm_start"]
+    if start is None:
+        return None
+    folder = Path(start)
+    model = type(ranker).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
+    if model.feature_names != train.feature_names:
+        raise DataError(
+            f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) than the "
+            f"training set has ({train.num_features}). Continue with the features of that model, in the "
+            "same order."
+        )
+    if model.categories != train.categories:
+        raise DataError(
+            f"warm_start: {folder} was fitted on other categories than the training set has. Read the "
+            "table with the categories of that model, or fit without warm_start."
+        )
+    return model
 
 
 def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[RankerT, bytes]:

@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
-from ltrbench.errors import DataError, DivergenceError, ResultError
+from ltrbench.errors import ConfigError, DataError, DivergenceError, ResultError
 from ltrbench.models.networks import Layers, Network, Steps, forward, initial_arrays, is_fixed
-from ltrbench.native.objectives.base import Objective, name_or_objective
+from ltrbench.native.objectives.base import LARGE, Objective, name_or_objective
 from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare
 from ltrbench.native.objectives.squared_error import for_warm_up
@@ -52,7 +52,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.estimator import takes_tables
-from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, read_model, write_model
+from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, model_to_continue, read_model, write_model
 from ltrbench.settings import check_effects, part, setting
 from ltrbench.shapes import QueryStart, Scores
 from ltrbench.untrusted import load_npz
@@ -187,6 +187,8 @@ class MlpRanker(Layers, Ranker):
     """Number of queries per step."""
     max_memory_mb: int = setting(2048, at_least=1, only_with={"context": ("attention",)})
     """Maximum memory of the attention of a batch; a batch of long lists has fewer queries."""
+    warm_start: str | None = None
+    """Saved network with the same layers, or its run folder, to start from; its feature scaling is kept."""
     early_stopping: EarlyStopping | None = None
     """Rule that ends a fit before num_epochs; needs a validation set."""
     patience: int | None = setting(None, at_least=1)
@@ -195,6 +197,7 @@ class MlpRanker(Layers, Ranker):
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float32
     packages: ClassVar[tuple[str, ...]] = ("jax", "jaxlib", "optax")
     iterations_field: ClassVar[str | None] = "num_epochs"
+    compiles_in_fit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -303,6 +306,21 @@ class MlpRanker(Layers, Ranker):
     def network(self) -> Network:
         return check_fitted(self._network)
 
+    def arrays_for(self, other: MlpRanker) -> dict[str, NDArray[np.float32]]:
+        """Returns the arrays of the network, from which another fit starts.
+
+        Raises:
+            ConfigError: the other network has other layers.
+        """
+        own = vars(part(self, Layers)).items()
+        differing = [f"model.{name}={value}" for name, value in own if value != getattr(other, name)]
+        if differing:
+            raise ConfigError(
+                f"warm_start: the network in {other.warm_start} has other layers. Set "
+                f"{' '.join(differing)}, or fit without warm_start."
+            )
+        return dict(self.network().arrays)
+
     def save(self, folder: Path) -> None:
         content, arrays = io.BytesIO(), dict[str, Any](self.network().arrays)
         np.savez(content, feature_names=np.array(self.feature_names), **arrays)
@@ -327,11 +345,13 @@ class MlpRanker(Layers, Ranker):
         """Imports and compiles what does not depend on the data; the shapes of batches do."""
         features, objective = np.array([[0], [1]], dtype=np.float32), for_warm_up(self._objective())
         tiny = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
-        replace(self, objective=objective, num_epochs=1, early_stopping=None).fit(tiny)
+        replace(self, objective=objective, num_epochs=1, warm_start=None, early_stopping=None).fit(tiny)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         only = "Network: only early stopping applies of the shared parameters, with its own patience."
         yield Finding(Severity.UNMATCHED, only)
+        if self.warm_start is not None:
+            yield Finding(Severity.UNMATCHED, f"Training starts from the saved model in {self.warm_start}.")
         features = np.zeros((1, 1)) if train is None else np.asarray(train.features)
         if np.isnan(features).any():
             mean = "Missing values are replaced by the mean of the feature on the training data."
@@ -362,7 +382,10 @@ class _Fit:
         self._compute, self._num_steps = prepare(train, ranker.pairs_or_objective()), 0
         self._rng, self._draws = (np.random.default_rng([ranker.seed, stream]) for stream in range(2))
         arrays = initial_arrays(self._layers, train.num_features, self._rng)
-        if ranker.scaling == "standard":
+        start = model_to_continue(ranker, train)
+        if start is not None:
+            arrays = start.arrays_for(ranker)
+        elif ranker.scaling == "standard":
             arrays["input.mean"], deviations = moments(self._features, ranker.input_transform)
             arrays["input.scale"] = np.where(deviations > 0, 1 / np.where(deviations > 0, deviations, 1), 0)
         self._parameters = {name: jnp.asarray(each) for name, each in arrays.items() if not is_fixed(name)}
@@ -392,7 +415,10 @@ class _Fit:
         )
         documents = rows[mask]
         self._scores[documents] = np.asarray(scores)[mask]
-        self.check(self._scores[documents])
+        largest = np.abs(self._scores[documents]).max()
+        if self._num_steps == 0:
+            self._limit = max(LARGE, 1000 * max(largest, self._train.labels.max()))
+        self.check(self._scores[documents], limit=self._limit)
         gradients = np.zeros(mask.shape, dtype=np.float32)
         # The mean over the queries of the batch, in units of the mean weight.
         scale = 1.0 / (len(queries) * self._train.weight_of_document.mean())
@@ -408,12 +434,14 @@ class _Fit:
         )
         self._num_steps += 1
 
-    def check(self, *arrays: NDArray[Any]) -> None:
-        """Raises DivergenceError if a value is not finite."""
-        if not all(np.isfinite(each).all() for each in arrays):
+    def check(self, *arrays: NDArray[Any], limit: float = np.inf) -> None:
+        """Raises DivergenceError if an absolute value is not finite, or not below the limit."""
+        largest = np.max([np.abs(each).max() for each in arrays])
+        if not largest < limit:
             rate = self._ranker.learning_rate
             scaling = ", or model.scaling=standard" * (self._ranker.scaling == "none")
             raise DivergenceError(
-                f"The training diverged at step {self._num_steps + 1}: with learning_rate={rate:g}, a score "
-                f"or a parameter is not finite. Set model.learning_rate={rate / 10:g}{scaling}."
+                f"The training diverged at step {self._num_steps + 1}: with learning_rate={rate:g}, the "
+                f"largest score or parameter is {largest:.3g}. Set model.learning_rate={rate / 10:g}"
+                f"{scaling}."
             )

@@ -81,7 +81,13 @@ from ltrbench.rankers.base import (
     unused_positions,
 )
 from ltrbench.rankers.estimator import takes_tables
-from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, SETTINGS_FILE, read_model, unset_fields, write_model
+from ltrbench.rankers.library import (
+    COPY_OR_FIT_AGAIN,
+    model_to_continue,
+    read_model,
+    unset_fields,
+    write_model,
+)
 from ltrbench.settings import changed, check_effects, part, setting
 from ltrbench.shapes import Features, Scores
 from ltrbench.tables import assignments
@@ -482,25 +488,12 @@ class NativeRanker(NativeSettings):
         """Returns the model of `warm_start`; None without one.
 
         Raises:
-            DataError: the model was fitted on other features than the training set has.
             ConfigError: the model already has `num_trees` trees or more.
         """
-        if self.warm_start is None:
+        model = model_to_continue(self, train)
+        if model is None:
             return None
-        folder = Path(self.warm_start)
-        model = type(self).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
         forest = check_fitted(model._forest)
-        if model.feature_names != train.feature_names:
-            raise DataError(
-                f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) than the "
-                f"training set has ({train.num_features}). Continue with the features of that model, in the "
-                "same order."
-            )
-        if model.categories != train.categories:
-            raise DataError(
-                f"warm_start: {folder} was fitted on other categories than the training set has. Read the "
-                "table with the categories of that model, or fit without warm_start."
-            )
         if forest.num_trees >= self.num_trees:
             raise ConfigError(
                 f"num_trees is {self.num_trees}, but the model of warm_start already has {forest.num_trees} "

@@ -113,12 +113,14 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     named = table.assign(label=Y, query_id=QID)
     data = RankingDataset.from_frame(named, categorical=["brand", "size"])
     assert ranker.categories == data.categories
-    ranker.save(tmp_path)
-    loaded: Any = LightGBMRanker.load(tmp_path)
+    ranker.save(str(tmp_path / "new" / "model"))
+    loaded: Any = LightGBMRanker.load(str(tmp_path / "new" / "model"))  # type: ignore[arg-type]
     for each in (ranker, loaded):
         np.testing.assert_array_equal(each.predict(named), clone(SMALL).fit(data).predict(data.features))
     with pytest.raises(TypeError, match="qid"):
         ranker.fit(data, qid=QID)
+    with pytest.raises(TypeError, match=naming("query", "qid=", "group=")):
+        ranker.fit(table, Y, query=QID)
     unseen, missing = (loaded.predict(table.assign(brand=brand)) for brand in ("new", None))
     np.testing.assert_array_equal(unseen, missing)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from messages import naming
 from numpy.typing import NDArray
@@ -16,6 +18,7 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError, DivergenceError
 from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.loading import Progress
 from ltrbench.models.networks import initial_arrays
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.rankers.base import Iteration, concerns_of
@@ -103,6 +106,11 @@ def test_attention_depends_on_the_documents_of_the_query_and_on_nothing_else(att
         plain = attentive.network().terms(TRAIN.features[rows]).sum(axis=1)
         np.testing.assert_allclose(alone, plain, rtol=1e-4, atol=1e-5)
         assert not np.allclose(attentive.predict(TRAIN.features[rows[1:]]), alone[1:], rtol=1e-4)
+    frame = pd.DataFrame(np.asarray(TRAIN.features), columns=list(TRAIN.feature_names)).assign(
+        qid=TRAIN.query_of_document
+    )
+    two = frame.iloc[TRAIN.query_start[2] - 1 :: -1]  # two queries, backwards
+    np.testing.assert_allclose(attentive.predict(two)[::-1], together[: len(two)], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("context", ["none", "attention"])
@@ -141,11 +149,33 @@ def test_training_that_diverges_names_step_and_remedy_and_the_run_keeps_the_curv
     named = ("step", "1e+30", "model.learning_rate=1e+29", "model.scaling=standard")
     with pytest.raises(DivergenceError, match=naming(*named)):
         ranker.fit(TRAIN, TRAIN)
+    with pytest.raises(DivergenceError, match=naming("step 2", "model.learning_rate=10")):
+        MlpRanker(learning_rate=100.0).fit(TRAIN)  # scores are large, but finite
     with pytest.raises(DivergenceError):
         run(Experiment(model="diverging", ranker=Diverging(), source=SOURCE), tmp_path / "run")
     failed = read_run(tmp_path / "run")
     assert failed.result.status == FAILED
     assert list(failed.learning_curve().iterations) == [1]
+
+
+def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"num_epochs": 1, "width": 6, "num_layers": 1}
+    first = MlpRanker(**settings).fit(TRAIN)
+    first.save(tmp_path / "run" / "model")
+    # Steps of almost no length leave the arrays, and the scaling, of the first network.
+    still = MlpRanker(learning_rate=1e-30, warm_start=str(tmp_path / "run"), **settings)
+    other = TRAIN.with_fields(features=np.array(TRAIN.features) * np.float32(3))
+    np.testing.assert_allclose(still.fit(other).predict(TRAIN.features), first.predict(TRAIN.features), 1e-4)
+    with pytest.raises(ConfigError, match=naming("warm_start", "model.num_layers=1", "model.norm=none")):
+        replace(still, num_layers=2, norm="layer").fit(TRAIN)
+    seen: list[Progress] = []
+    experiment = Experiment(model="mlp", ranker=still, source=SOURCE, importance=None)
+    done = run(experiment, tmp_path / "done", on_progress=seen.append)
+    assert [progress.iteration for progress in seen] == [0, 1, 1]  # 0: compiling
+    named = naming("warm_start", tmp_path / "run", "may have learned")
+    assert re.search(named, done.result.notes[0])
+    again = replace(experiment, ranker=replace(still, warm_start=str(tmp_path / "done")))
+    assert run(again, tmp_path / "again").result.notes == ()
 
 
 def test_a_list_larger_than_the_memory_and_data_that_train_badly_are_named() -> None:

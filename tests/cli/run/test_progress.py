@@ -17,7 +17,7 @@ from ltrbench.experiment.loading import Lines, Progress
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import read_run
 
-SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, out_of_bag=None, seconds=6.0)
+SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, out_of_bag=None, seconds=6.0, seconds_of_first=1.0)
 
 
 def test_progress_carries_the_values_of_the_learning_curve_and_ends_once(tmp_path: Path) -> None:
@@ -43,12 +43,13 @@ def test_lines_are_of_the_first_iteration_one_in_ten_seconds_and_the_last(
 ) -> None:
     caplog.set_level(logging.INFO, "ltrbench")
     lines = Lines("native")
+    lines(replace(SOME, iteration=0, seconds=0.0))
     for iteration in range(1, 26):
         lines(replace(SOME, iteration=iteration, seconds=float(iteration)))
     lines(replace(SOME, iteration=25, seconds=25.0, finished=True))
     shown = [message.partition(":")[0] for message in caplog.messages]
-    assert shown == [f"native {iteration}/300" for iteration in (1, 11, 21, 25)]
-    assert caplog.messages[1] == (
+    assert shown == [f"native {iteration}/300" for iteration in (0, 1, 11, 21, 25)]
+    assert caplog.messages[2] == (
         "native 11/300: ndcg@10 train 0.5000, valid 0.4000, best 0.4500 @2, 4:49 left"
     )
 
