@@ -244,12 +244,6 @@ def settings_of_model(run: Run) -> dict[str, Any]:
     `objective` is the name of its YAML in conf/model/objective; without one, of its class.
     """
     settings, searched = _settings_of(run, "model", _OF_A_REPLICATE), run.result.search.get("space", {})
-    if str(settings.get("_target_")).endswith(".NativeRanker"):
-        # Older records have the settings of lambdarank and ranknet beside `objective`, whatever it is.
-        of_yaml = flatten(yamls().get(str(settings.get("objective")), {}), "objective.")
-        of_pairs = yamls()["lambdarank"].keys() - {"_target_"}
-        flat = {f"objective.{key}": settings.pop(key) for key in of_pairs if key in settings}
-        settings |= of_yaml | {key: value for key, value in flat.items() if key in of_yaml}
     target = settings.pop("objective._target_", None)
     if target is None:
         return settings

@@ -483,7 +483,7 @@ class AgainstItself:
     reason: str = ""
 
 
-def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: int) -> list[AgainstItself]:
+def each_against_itself(runs: Sequence[Run], settings: Settings) -> list[AgainstItself]:
     """Returns each row of all data sets against itself, in the primary metric.
 
     Raises:
@@ -494,15 +494,13 @@ def each_against_itself(runs: Sequence[Run], settings: Settings, num_halvings: i
         raise ResultError("there is no finished run with replicates to split into halves.")
     metric = settings.claimed_metrics[0] or default_metric(finished)
     return [
-        row_against_itself(table.name, row, metric, settings, num_halvings)
+        row_against_itself(table.name, row, metric, settings)
         for table in group_runs(finished)
         for row in evaluate_rows(table.rows, [metric], [], settings.convention, cell_of)
     ]
 
 
-def row_against_itself(
-    data: str, row: EvaluatedRow, metric: str, settings: Settings, num_halvings: int
-) -> AgainstItself:
+def row_against_itself(data: str, row: EvaluatedRow, metric: str, settings: Settings) -> AgainstItself:
     """Returns one row of a data set against itself."""
     queries = pair_queries([row], metric)
     if queries is None:
@@ -523,13 +521,11 @@ def row_against_itself(
         reason = "repeats of a cross-validation; name the runs of one data.split_seed"
     else:
         reason = unknown_spread(queries.sample)
-    halved = None if reason else _halved(queries, keys, metric, settings, num_halvings)
+    halved = None if reason else _halved(queries, keys, metric, settings)
     return AgainstItself(data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason)
 
 
-def _halved(
-    queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings, num_halvings: int
-) -> SelfComparison:
+def _halved(queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings) -> SelfComparison:
     trainings = queries.trainings[0]
     sample = queries.sample
     if len(queries.cells) == 1:
@@ -539,6 +535,5 @@ def _halved(
         sample,
         test_share=queries.test_share,
         rope=settings.rope_of(metric),
-        num_halvings=num_halvings,
         seed=settings.seed,
     )

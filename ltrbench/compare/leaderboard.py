@@ -46,6 +46,14 @@ MAIN_COLUMNS = 8
 _OF_QUERIES = ("effect_size", "wins", "ties", "losses", "num_queries")
 """Values of `PairStatistics` in table.csv and JSON."""
 
+_OF_RESULTS = (
+    *("model", "ranker", "params", "own_settings", "seed", "seconds", "shared_machine", "peak_memory_mb"),
+    *("best_iteration", "versions", "commit"),
+)
+_OF_ROWS = ("baseline", "trainings", "difference", "scope", "claim", "peak_memory_mb", "model_mb", "trees")
+_OF_PAIRS = ("a", "b", "metric", "scope", "claim", "reason", "difference")
+"""Fields of `RunResult`, of `values_of` and of `Pair` in JSON."""
+
 Cell = TableCell | CellValue
 
 
@@ -366,25 +374,15 @@ def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) 
     result = evaluated.run.result
     computed = {name: None if math.isnan(mean) else mean for name, mean in evaluated.evaluation.means.items()}
     return {
-        "model": result.model,
-        "ranker": dict(result.ranker),
-        "params": result.params,
-        "own_settings": dict(result.own_settings),
+        **{name: getattr(result, name) for name in _OF_RESULTS},
         "search": dict(result.search) or None,
         "label": row.label,
         "data": comparison.data,
         "fold": result.data.get("fold"),
         "split_seed": result.repeat,
         "resample": result.data.get("resample"),
-        "seed": result.seed,
         "fingerprints": evaluated.cell.fingerprints,
         "metrics": {**result.metrics, **computed},
-        "seconds": dict(result.seconds),
-        "shared_machine": result.shared_machine,
-        "peak_memory_mb": result.peak_memory_mb,
-        "best_iteration": result.best_iteration,
-        "versions": dict(result.versions),
-        "commit": result.commit,
         "path": str(evaluated.run.path),
     }
 
@@ -394,18 +392,13 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
     return {
         "data": comparison.data,
         "label": row.label,
-        "trainings": values["trainings"],
+        **{name: values[name] for name in _OF_ROWS},
         "search": _fields(search_totals(row)),
-        "baseline": values["baseline"],
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),
-        "difference": values["difference"],
         "difference_interval": None if row.to_baseline is None else _ends(row.to_baseline.interval),
-        "scope": values["scope"],
-        "claim": values["claim"],
         "num_queries": values["num_queries"] or 0,
         "seconds": dict(row.seconds),
-        **{name: values[name] for name in ("peak_memory_mb", "model_mb", "trees")},
     }
 
 
@@ -416,13 +409,7 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
         del over_folds["frequentist"]["interval"]
     return {
         "data": comparison.data,
-        "a": pair.a,
-        "b": pair.b,
-        "metric": pair.metric,
-        "scope": pair.scope,
-        "claim": pair.claim,
-        "reason": pair.reason,
-        "difference": pair.difference,
+        **{name: getattr(pair, name) for name in _OF_PAIRS},
         "interval": _ends(pair.interval),
         "interval_method": None if pair.interval is None else pair.interval.method,
         "inference": _fields(pair.inference),

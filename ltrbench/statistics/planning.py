@@ -214,13 +214,9 @@ def design_of_folds(
 
 
 def fewest(
-    design_with: Callable[[int], Design],
-    difference: float,
-    least: int = 2,
-    power: float = POWER,
-    level: float = LEVEL,
+    design_with: Callable[[int], Design], difference: float, least: int = 2, level: float = LEVEL
 ) -> int | None:
-    """Returns the smallest sample size that detects the difference; None if no size is sufficient.
+    """Returns the smallest sample size that detects the difference with 80 % power; None if none does.
 
     Args:
         design_with: returns the design for a number of queries, trainings or folds.
@@ -234,7 +230,7 @@ def fewest(
     """
 
     def detects(number: int) -> bool:
-        return design_with(number).detectable(power, level) <= abs(difference)
+        return design_with(number).detectable(level=level) <= abs(difference)
 
     enough = least
     while not detects(enough):

@@ -613,7 +613,6 @@ def against_itself(
     *,
     test_share: float | None = None,
     rope: float,
-    num_halvings: int = MOST_HALVINGS,
     seed: int = 0,
 ) -> SelfComparison:
     """Compares halves of the replicates of one model.
@@ -622,10 +621,10 @@ def against_itself(
         values: (R, Q).
         sample: sample of the same Q queries, with their shares and folds; its values are not used.
         test_share: n_test / n_train; required with several folds.
-        num_halvings: maximum number of halvings; if there are more, they are drawn by `seed`.
+        seed: draws `MOST_HALVINGS` halvings if there are more.
     """
     judged, by_queries = [], 0
-    for first, second in halvings(len(values), num_halvings, seed):
+    for first, second in halvings(len(values), MOST_HALVINGS, seed):
         judged.append(_inference(values[first], values[second], sample, test_share).interval(LEVEL))
         difference = values[first].mean(axis=0) - values[second].mean(axis=0)
         of_means = PairedSample(difference[None], sample.weights, sample.strata)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -30,14 +30,11 @@ from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import preset, with_settings
 from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
-from ltrbench.tables import Table, TableColumn, TableRow
+from ltrbench.tables import Table, TableRow, columns_of
 
 if TYPE_CHECKING:
     from ltrbench.compare import Settings
     from ltrbench.compare.groups import AgainstItself
-
-_HALVINGS = 1_000
-"""Maximum number of ways to split the replicates of a model into halves."""
 
 
 @click.command("aa")
@@ -56,7 +53,7 @@ def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
     from ltrbench.compare import Settings
     from ltrbench.compare.groups import each_against_itself
 
-    rows = each_against_itself(find_runs(folders), Settings(metric=metric), _HALVINGS)
+    rows = each_against_itself(find_runs(folders), Settings(metric=metric))
     if all(row.halved is None for row in rows):
         raise ResultError("\n".join(["no model has enough replicates for two halves.", *_reasons(rows)]))
     echo(_render(rows))
@@ -66,10 +63,8 @@ def _render(rows: Sequence[AgainstItself]) -> str:
     from ltrbench.compare.groups import OF_RESAMPLES, READING
 
     shares = ("interval excludes 0", "better or worse", "equivalent", "by queries alone")
-    columns = [
-        TableColumn(name, left=name in ("data", "model"))
-        for name in ("data", "model", "replicates", "halvings", *shares)
-    ]
+    names = dict.fromkeys(("replicates", "halvings", *shares), "")
+    columns = columns_of({"data": None, "model": None, **names})
     table = Table(columns, [_cells(row) for row in rows]).markdown(terminal_width() or 100_000)
     parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]
     if any(row.kind == "resamples" for row in rows):
@@ -200,10 +195,8 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
 )
 def compare_verb(
     sources: tuple[str, ...],
-    metric: str | None,
     guards: tuple[str, ...],
     family: str,
-    baseline: str | None,
     preset_name: str,
     settings: tuple[str, ...],
     sliced: str,
@@ -211,15 +204,11 @@ def compare_verb(
     fuse: str,
     fuse_of: str,
     rrf_k: float,
-    detect: float | None,
-    rope: float | None,
     looks: int,
-    selected: str,
-    allow_mismatch: bool,
-    published: bool,
     columns: str,
     as_object: bool,
     output: Path | None,
+    **chosen: Any,
 ) -> None:
     """Compares the finished runs in and below the folders DIR..., from their stored scores.
 
@@ -241,17 +230,11 @@ def compare_verb(
     from ltrbench.sweep.ledger import compare_sweeps
 
     compare_settings = Settings(
-        metric=metric,
         family=tuple(_names(family)),
         guards=tuple(map(Guard.parse, guards)),
         latency=cache(partial(latency_of_row, load_splits=load_splits)),
-        baseline=baseline,
         convention=with_settings(preset(preset_name), split_settings("--set", settings)),
-        allow_mismatch=allow_mismatch,
-        rope=rope,
-        detect=detect,
-        selected=selected,
-        published=published,
+        **chosen,  # the options that have the name of a field
     )
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)

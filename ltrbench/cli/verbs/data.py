@@ -44,7 +44,7 @@ from ltrbench.metrics import (
 )
 from ltrbench.metrics.conventions import Ties
 from ltrbench.shapes import Scores
-from ltrbench.tables import Table, TableColumn, TableRow, is_available
+from ltrbench.tables import Table, TableRow, columns_of, is_available
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ def _or_null(value: float | None) -> float | None:
 
 
 def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluation) -> str:
-    columns = [TableColumn("metric", left=True), TableColumn("mean", ".6f"), TableColumn("queries counted")]
+    columns = columns_of({"metric": None, "mean": ".6f", "queries counted": ""})
     rows: list[TableRow] = [
         [name, mean, dataset.num_queries - evaluation.skipped[name]]
         for name, mean in evaluation.means.items()

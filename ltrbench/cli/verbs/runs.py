@@ -52,7 +52,7 @@ from ltrbench.runs.record import (
     naming,
     read_run,
 )
-from ltrbench.tables import DASH, Table, TableColumn, assignments, format_number
+from ltrbench.tables import DASH, Table, assignments, columns_of, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -489,21 +489,18 @@ def _importances_table(importances: Importances) -> Table:
     kinds, values = importances.kinds, importances.values
     order = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
     formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
-    forms = [TableColumn(kind.replace("_", " "), formats.get(kind, ".1%")) for kind in kinds]
+    forms = {kind.replace("_", " "): formats.get(kind, ".1%") for kind in kinds}
     rows = [[importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)] for row in order]
-    return Table([TableColumn("feature", left=True), *forms], rows)
+    return Table(columns_of({"feature": None, **forms}), rows)
 
 
 def _data_table(result: RunResult) -> Table:
     keys = ("queries", "documents", "features", "queries_without_relevant_document", "fingerprint")
-    columns = [
-        TableColumn("split", left=True),
-        *map(TableColumn, keys[:3]),
-        TableColumn("no relevant", ".1%"),
-        TableColumn("fingerprint"),
-    ]
+    forms = {"split": None, **dict.fromkeys(keys[:3], ""), "no relevant": ".1%", "fingerprint": ""}
     splits = [split for split in ("train", "valid", "test") if split in result.data]
-    return Table(columns, [[split, *(result.data[split].get(key) for key in keys)] for split in splits])
+    return Table(
+        columns_of(forms), [[split, *(result.data[split].get(key) for key in keys)] for split in splits]
+    )
 
 
 def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -567,9 +564,18 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
     \b
         python -m ltrbench ui --port 5001
     """
+    from ltrbench.cli.session import recorded_store
     from ltrbench.tracking.mlflow import run_list_of
 
-    store, experiment = (uri, experiment) if uri else _newest_store(folder)
+    store = uri
+    if store is None:
+        recorded = recorded_store(find_runs_and_trials([folder]))
+        if recorded is None or (recorded.database is not None and not recorded.database.exists()):
+            raise ResultError(
+                f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, "
+                "or give a store with --uri."
+            )
+        store, experiment = recorded
     if store.startswith(("http://", "https://")):
         click.echo(f"The runs are on a server: open {store.rstrip('/')}{run_list_of(store, experiment)}")
         return 0
@@ -590,23 +596,6 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(server.pid, signal.SIGTERM)
         server.wait()
-
-
-def _newest_store(folder: Path) -> tuple[str, str]:
-    """Returns the store and the experiment of the newest tracked run, resolved from any current folder.
-
-    Raises:
-        ResultError: There is no tracked run, or its store does not exist.
-    """
-    from ltrbench.cli.session import recorded_store
-
-    store = recorded_store(find_runs_and_trials([folder]))
-    if store is None or (store.database is not None and not store.database.exists()):
-        raise ResultError(
-            f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, or "
-            "give a store with --uri."
-        )
-    return store
 
 
 # ---- The verb `ship`: converts the model of a run for an engine.

@@ -22,7 +22,7 @@ EIGHT = (1, 2, 3, 4, 5, 6, 7, 8)
 
 
 def only_row(runs: list[Run], **fields: Any) -> AgainstItself:
-    (row,) = each_against_itself(runs, Settings(**fields), 1_000)
+    (row,) = each_against_itself(runs, Settings(**fields))
     return row
 
 
