@@ -107,6 +107,38 @@ def composed(*overrides: str) -> DictConfig:
         return compose("config", list(overrides))
 
 
+def composition_message(error: BaseException) -> str:
+    """Returns Hydra's message about a configuration, with its cause, and with the key that was meant."""
+    text, cause = str(error).strip(), error.__cause__
+    if match := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
+        # Hydra only suggests to add the key with +.
+        parent, _, name = match[1].rpartition(".")
+        node = getattr(cause, "parent_node", None)
+        known = [str(key) for key in node] if isinstance(node, DictConfig) else []
+        known = known or ([] if parent else [item.name for item in dataclasses.fields(Config)])
+        # The key itself may be correct, and a key above it misspelt.
+        missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(cause))
+        target = str(node.get("_target_", "")) if isinstance(node, DictConfig) else ""
+        # A sweep over models sets the key in all of them.
+        lacking = f" {target.rpartition('.')[2]} has no such setting." if target else ""
+        if "_target_" in known and not target.startswith("ltrbench."):
+            # Also if _target_ has no value yet; the YAML need not list the fields of the class.
+            lacking = f" To set a field of a class of yours, write +{match[1]}=VALUE."
+        hint = f" To add a parameter of the library, write +{match[1]}=VALUE." if ".extra" in parent else ""
+        return (
+            f"there is no key {match[1]}{did_you_mean(missing[1] if missing else name, known)}{lacking}{hint}"
+        )
+    text = text.partition("\nConfig search path:")[0].replace("\t", "  ")
+    if match := re.search(r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text):
+        # Names with an underscore are parts of others.
+        options = [option for option in match[3].split() if not option.startswith("_")]
+        meant, dot = did_you_mean(match[2].lower(), options), ""
+        if meant == "." and match[1] == "model/objective":
+            dot = f", or, with a dot, model.objective={match[2]}"
+        return f"{match[1]} is '{match[2]}'{meant} It must be one of {', '.join(options)}{dot}."
+    return text if cause is None or str(cause) in text else f"{text}\n{cause}"
+
+
 def resolved(config: DictConfig) -> dict[str, Any]:
     """Returns a composed configuration as plain values, without interpolations.
 

@@ -1,8 +1,14 @@
 """The price of a ranker: latency, size and memory of the rows of a comparison and of cheaper variants.
 
-A variant has the first trees of the model of another run, and is a run that `ship` takes. All choices are by
-validation: the best row, and the cheapest row that meets the guards, which are non-inferiority tests against
-the best row. Test is evaluated once, for these two rows.
+A variant is a run that `ship` takes:
+
+    trees=30%        the first trees of the model of the best row
+    features=25%     trained again with the features of the highest importance only
+    leaves=15        trained again with fewer leaves per tree
+    distil=NAME      another model, fitted to the scores of the best row on train
+
+All choices are by validation: the best row, and the cheapest row that meets the guards, which are
+non-inferiority tests against the best row. Test is evaluated once, for these two rows.
 
 Two other variants would be no cheaper: no engine and no library has a format for an early exit, or for leaf
 values in float16.
@@ -15,11 +21,11 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,16 +35,16 @@ from ltrbench.compare.decision import HOLDS, Condition, condition_of
 from ltrbench.compare.derived import LoadSplits, check_fingerprints, derived_run, has_valid, write_derived
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
-from ltrbench.data import RankingDataset, Splits
+from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows
-from ltrbench.errors import ConfigError, ResultError
-from ltrbench.measure import MemoryMeter, latency_of, spare_imports
+from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.measure import MemoryMeter, described, latency_of, spare_imports
 from ltrbench.models.files import OF_LIGHTGBM, ModelFile
 from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_text
 from ltrbench.models.trees import categorical_features, used_features
 from ltrbench.plots import pareto_front
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.importance import YARDSTICKS
+from ltrbench.rankers.importance import GAIN, SPLIT, YARDSTICKS, by_size, without_features
 from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LoadedModel, load
@@ -55,7 +61,8 @@ LENGTHS, TYPICAL = (20, 100, 1000), 100
 SERVICE, LIBRARY, SIZE = "service", "library", "size"
 FORMS = (LIBRARY, "c", "treelite", "onnx")
 """The library of a model, and the targets of `ship` that can score here."""
-_NUM_LISTS, _NUM_TIMED = 5, 100
+_NUM_LISTS, _NUM_TIMED = 5, {20: 100, 100: 100, 1000: 20}
+"""Number of different lists, and number of times that a list of each length is timed."""
 
 Times = dict[str, dict[int, tuple[float, float]]]
 """Form, such as "service" or "c" -> number of documents -> median and 99th percentile of the time to score a
@@ -117,12 +124,27 @@ class Frontier:
     notes: Sequence[str]
 
 
+@dataclass(frozen=True)
+class Training:
+    """Which variants are trained.
+
+    Attributes:
+        unfitted: Returns an unfitted ranker with the settings of a run; None: no variant is trained again.
+        students: Name of a model -> its unfitted ranker, given the number of trees of the best row or None,
+            to be fitted to the scores of the best row.
+    """
+
+    unfitted: Callable[[Run], Ranker] | None = None
+    students: Mapping[str, Callable[[int | None], Ranker]] = field(default_factory=dict)
+
+
 def frontier(
     runs: Sequence[Run],
     settings: Settings,
     folder: Path,
     load_splits: LoadSplits,
     overrides: Sequence[str],
+    training: Training = Training(),
 ) -> tuple[Frontier, list[Run]]:
     """Makes variants of the best row, measures the costs of all rows, and chooses the cheapest by the guards.
 
@@ -147,11 +169,16 @@ def frontier(
     trained = {row.label: [read_run(run.path) for run in row.runs] for row in before.rows}
     best = max(before.rows, key=lambda row: row.metrics[metric] or -math.inf).label
     made: list[Run] = []
-    try:
-        for number, run in enumerate(trained[best]):
-            made += _write_variants(best, run, load_splits(run), folder, number, overrides)
-    except ConfigError as error:
-        notes.append(f"{best} has no variants: {error}")
+    for number, run in enumerate(trained[best]):
+        splits = load_splits(run)
+        for what, variants in _kinds(run, splits, training):
+            try:
+                for variant in variants:
+                    path = folder / re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}") / str(number)
+                    made.append(_written(variant, path, best, run, splits, overrides))
+            except ConfigError as error:
+                notes.append(f"{best} has no variants with {what}: {error}")
+    notes = [*dict.fromkeys(notes)]
     spare_imports(__name__)  # which each MemoryMeter would visit
     after = _on_validation([*runs, *made], replace(settings, metric=metric, baseline=best))
     sample = dict(load_splits(trained[best][0]))["valid"]
@@ -221,37 +248,137 @@ def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
     return f"{first} {claims}{keep}"
 
 
-# ---- Variants: the first 10 %, 20 %, ... of the trees.
+# ---- Variants of a run.
+
+TREES, FEATURES, LEAVES, DISTIL = "trees", "features", "leaves", "distil"
+_SHARES_OF_FEATURES = (50, 25, 10)
+"""In per cent of all features."""
 
 
-def _write_variants(
-    label: str, run: Run, splits: Splits, folder: Path, number: int, overrides: Sequence[str]
-) -> list[Run]:
-    """Writes the variants of a run, each to `folder`/NAME/`number`."""
+class _Variant(NamedTuple):
+    """A ranker, its name after the label of the row, and where it comes from in words.
+
+    Attributes:
+        fitted: The ranker whose fit, and so whose seed, changes the scores; None: `ranker`.
+    """
+
+    name: str
+    origin: str
+    ranker: Ranker
+    fitted: Ranker | None = None
+
+
+def _kinds(run: Run, splits: Splits, training: Training) -> Iterator[tuple[str, Iterator[_Variant]]]:
+    """Yields the name of each kind of variants, and its variants.
+
+    Raises:
+        DataError: The data have changed since the run.
+    """
+    teacher, unfitted = load(run.path).ranker, training.unfitted
+    if unfitted or training.students:
+        splits = _as_trained(run, splits)
     check_fingerprints(run, splits)
-    ranker, made = load(run.path).ranker, []
-    num_trees = len(ranker.trees().trees)
-    parts = [(part, data.features) for part, data in splits if part != "train"]
-    record = {"of": label, "run": str(run.path), "ranker": type(ranker).__qualname__}
+    yield "fewer trees", _fewer_trees(teacher)
+    if unfitted:
+        yield "fewer features", _fewer_features(teacher, partial(unfitted, run), splits)
+        yield "fewer leaves", _fewer_leaves(partial(unfitted, run), splits)
+    for words, student in training.students.items():
+        yield words, _distilled(teacher, words, student, splits)
+
+
+def _as_trained(run: Run, splits: Splits) -> Splits:
+    """Returns the splits with the resample of the run as the training set.
+
+    Raises:
+        DataError: The training set has changed since the run.
+    """
+    train = splits.train
+    if drawn := run.result.data.get("resample"):
+        names = TrainingResample.__dataclass_fields__
+        train = TrainingResample(**{name: drawn[name] for name in names}).of(train)
+    if train.fingerprint != run.result.data["train"]["fingerprint"]:
+        raise DataError(f"the training set of {run.path} has changed since the run. Restore its files.")
+    return replace(splits, train=train)
+
+
+def _fewer_trees(teacher: Ranker) -> Iterator[_Variant]:
+    num_trees = len(teacher.trees().trees)
     for share in range(10, 100, 10):
-        kept, name = math.ceil(num_trees * share / 100), f"{label} trees={share}%"
-        variant, path = _first_trees(ranker, kept), folder / re.sub(r"[^\w.=+-]+", "_", name) / str(number)
-        scored = {part: replace(run.scored(part), scores=variant.predict(given)) for part, given in parts}
-        notes = [f"It has the first trees of {label}, and was not trained again."]
-        derived = derived_run(
-            path,
-            run,
-            scored,
-            model=name,
-            params=run.result.params,
-            notes=notes,
-            overrides=overrides,
-            model_settings={"_target_": f"{type(variant).__module__}.{type(variant).__qualname__}"},
-            num_trees=kept,
-        )
-        result = replace(derived.result, variant=record, started_in=run.result.started_in)
-        made.append(write_derived(replace(derived, result=result), path, ranker=variant, example=splits.test))
-    return made
+        fewer = _first_trees(teacher, math.ceil(num_trees * share / 100))
+        yield _Variant(f"{TREES}={share}%", "the first trees of {}, not trained again", fewer, teacher)
+
+
+def _fewer_features(teacher: Ranker, unfitted: Callable[[], Ranker], splits: Splits) -> Iterator[_Variant]:
+    # Importances of the trees, which come from train; those in the run folder may come from test.
+    teacher.trees()
+    of_model = teacher.importance()
+    kind = GAIN if GAIN in of_model else SPLIT
+    order = by_size(kind, of_model[kind])
+    for share in _SHARES_OF_FEATURES:
+        left = order[math.ceil(len(order) * share / 100) :]
+        # Trees never split a constant feature.
+        train, valid = (without_features(data, left) for name, data in splits if name != "test")
+        ranker = unfitted().fit(train, valid)
+        origin = f"the settings of {{}}, trained on {len(order) - len(left)} of {len(order)} features"
+        yield _Variant(f"{FEATURES}={share}%", origin, ranker)
+
+
+def _fewer_leaves(unfitted: Callable[[], Ranker], splits: Splits) -> Iterator[_Variant]:
+    ranker: Any = unfitted()
+    num_leaves = getattr(ranker, "num_leaves", None)
+    if num_leaves is None:
+        raise ConfigError(f"{type(ranker).__name__} has no maximum number of leaves (num_leaves).")
+    for fewer in (num_leaves // 2, num_leaves // 4):
+        if fewer >= 2:
+            fitted = _fitted(replace(ranker, num_leaves=fewer), splits)
+            yield _Variant(f"{LEAVES}={fewer}", f"the settings of {{}} with num_leaves={fewer}", fitted)
+
+
+def _distilled(
+    teacher: Ranker, words: str, student: Callable[[int | None], Ranker], splits: Splits
+) -> Iterator[_Variant]:
+    """Yields a ranker whose labels on train are the scores of another one, from 0, in standard deviations;
+    early stopping is by the labels of validation."""
+    num_trees = None
+    with contextlib.suppress(ConfigError):  # it has none
+        num_trees = len(teacher.trees().trees)
+    scores = teacher.predict_lists(splits.train.features, splits.train.query_start).astype(np.float64)
+    labels = (scores - scores.min()) / (scores.std() or 1.0)
+    learned = replace(splits, train=splits.train.with_fields(labels=labels))
+    origin = "{}, whose scores on train it was fitted to"
+    yield _Variant(f"{DISTIL}={words}", origin, _fitted(student(num_trees), learned))
+
+
+def _fitted(ranker: Ranker, splits: Splits) -> Ranker:
+    given = splits if ranker.reads_blocks else splits.in_memory(ranker.reads_sparse)
+    return ranker.fit(given.train, given.valid)
+
+
+def _written(
+    variant: _Variant, path: Path, label: str, run: Run, splits: Splits, overrides: Sequence[str]
+) -> Run:
+    """Writes a variant as a run, with its scores of validation and test."""
+    ranker, scored = variant.ranker, {}
+    for part, data in splits:
+        if part != "train":
+            scores = ranker.predict_lists(data.features, data.query_start)
+            scored[part] = replace(run.scored(part), scores=scores)
+    record = described(ranker)
+    derived = derived_run(
+        path,
+        run,
+        scored,
+        model=f"{label} {variant.name}",
+        params=run.result.params,
+        notes=[f"It has {variant.origin.format(label)}."],
+        overrides=overrides,
+        model_settings={"_target_": record["class"], **record["fields"]},
+        num_trees=ranker.summary.num_trees if ranker.summary else None,
+    )
+    by = type(variant.fitted or ranker).__qualname__
+    origin = {"of": label, "run": str(run.path), "ranker": by, "change": variant.name}
+    result = replace(derived.result, variant=origin, started_in=run.result.started_in)
+    return write_derived(replace(derived, result=result), path, ranker=ranker, example=splits.test)
 
 
 def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
@@ -319,7 +446,7 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
     times: Times = {name: {} for name in forms if name in known}
     for name, length in itertools.product(times, LENGTHS):
         of_form = [each[name == SERVICE] for each in lists[length]]
-        times[name][length] = latency_of(known[name], of_form, _NUM_TIMED)
+        times[name][length] = latency_of(known[name], of_form, _NUM_TIMED[length])
     return times
 
 

@@ -366,16 +366,17 @@ def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettin
     before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
     falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
     for feature in np.flatnonzero(used):
-        train_left, test_left = _without(train, feature), _without(test, feature)
-        valid_left = None if valid is None else _without(valid, feature)
+        train_left, test_left = without_features(train, feature), without_features(test, feature)
+        valid_left = None if valid is None else without_features(valid, feature)
         fitted = (replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds)
         falls[feature] = before - np.mean([_on(test_left, each, settings.metric) for each in fitted], axis=0)
     return falls
 
 
-def _without(dataset: RankingDataset, feature: np.intp) -> RankingDataset:
+def without_features(dataset: RankingDataset, columns: np.intp | NDArray[np.intp]) -> RankingDataset:
+    """Returns a copy of the data set in which some features are 0."""
     features = np.array(dataset.features)
-    features[:, feature] = 0.0
+    features[:, columns] = 0.0
     return replace(dataset, features=features)
 
 

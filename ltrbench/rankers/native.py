@@ -505,6 +505,7 @@ class NativeRanker(NativeSettings):
         """Returns the ranker with its first trees only."""
         ranker = copy.copy(self)
         ranker._forest = check_fitted(self._forest).first(num_trees)
+        ranker.summary = replace(check_fitted(self.summary), num_trees=num_trees)
         return ranker
 
     def predict(self, features: object) -> Scores:

@@ -315,8 +315,9 @@ class RunResult:
             comparison in "metric" with the interval from "low" to "high"; empty for other runs.
         ensemble: weights and folders of the runs that an ensemble was selected from; empty for other runs.
             `seconds` then has the sums over these runs (fit) and over its members (predict).
-        variant: of a run with the first trees of another one: label "of" the row of that run, the folder of
-            the "run", and the class of its "ranker"; empty for other runs.
+        variant: of a cheaper variant of another run, as `ltrbench.frontier` makes it: label "of" the row of
+            that run, the folder of the "run", the "change", such as "trees=10%", and the class of the
+            "ranker" whose fit it is; empty for other runs.
         distributed: the workers that fitted together: "workers" (number), "threads" (of the fit of each
             worker), "shards" (split -> queries and documents that each worker held), and "deterministic";
             empty if one process fitted alone.

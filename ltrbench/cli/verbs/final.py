@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from ltrbench.cli.console import PATH, PLUGIN_OPTION, echo, showing, wrapped
 from ltrbench.cli.session import mirror_beside
-from ltrbench.cli.verbs.runs import RANKER_OPTION, in_its_folder, load_model, load_splits, source_of
+from ltrbench.cli.verbs.runs import RANKER_OPTION, in_its_folder, load_splits, source_of, unfitted
 from ltrbench.errors import ConfigError
 from ltrbench.runs.record import find_runs, holds_runs
 
@@ -51,11 +50,8 @@ def final_verb(
     """
     from ltrbench.compare import Settings, compare
     from ltrbench.compare.final import final_fit
-    from ltrbench.config import build
     from ltrbench.experiment import Experiment
     from ltrbench.experiment import run as run_experiment
-    from ltrbench.native.objectives.base import UnknownObjective
-    from ltrbench.rankers import Ranker
     from ltrbench.rankers.importance import ImportanceSettings
 
     folder = folders[0] / "final" if output is None else output
@@ -65,15 +61,7 @@ def final_verb(
     count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
     fit = final_fit(compare(runs, Settings(metric=metric)), name, count)
     result = fit.run.result
-    loaded = load_model(fit.run, ranker)  # refuses a class that the user does not name
-    if isinstance(objective := getattr(loaded, "objective", None), UnknownObjective):
-        module = objective.recorded["_target_"].rpartition(".")[0]
-        raise ConfigError(
-            f"the objective of {fit.run.path} is in the module {module}. Code named in a run folder is not "
-            f"executed by default; if you trust the module, add --plugin {module}."
-        )
-    fitted = build(result.settings, "model", Ranker)
-    fitted = replace(fitted, seed=int(result.config.get("seed", result.seed)))
+    fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
         fitted = fitted.with_iterations(fit.num_trees)
     given = {"--model": name, "--metric": metric, "--output": output, "--ranker": ranker}

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import os
+import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ltrbench.cli.console import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, terminal_width, wrapped
 from ltrbench.cli.session import mirror_beside
-from ltrbench.cli.verbs.runs import load_splits
+from ltrbench.cli.verbs.runs import load_splits, unfitted
 from ltrbench.errors import ConfigError
 from ltrbench.runs.record import find_runs, holds_runs
+
+if TYPE_CHECKING:
+    from ltrbench.rankers import Ranker
 
 
 @click.command("frontier")
@@ -26,6 +33,19 @@ from ltrbench.runs.record import find_runs, holds_runs
     help="As in compare: ndcg@10=-0.005 against the best row, latency=2ms (median of a list of 100 documents "
     "in the service), memory=200MB (of loading). Default: the region of equivalence of the metric.",
 )
+@click.option(
+    "--refit",
+    is_flag=True,
+    help="Also train the best again with its 50, 25 and 10 % most important features, and with half and a "
+    "quarter of the leaves.",
+)
+@click.option(
+    "--distil",
+    metavar="MODEL",
+    multiple=True,
+    help="Also fit MODEL to the scores of the best on train, by default with a quarter of its trees: linear, "
+    "or with settings 'lightgbm params.num_trees=50 params.num_leaves=15'.",
+)
 @click.option("--output", type=PATH, metavar="OUT", help="Folder of the variants. Default: DIR-frontier.")
 @PLUGIN_OPTION
 @JSON_OPTION
@@ -33,6 +53,8 @@ def frontier_verb(
     folder: Path,
     metric: str | None,
     guards: tuple[str, ...],
+    refit: bool,
+    distil: tuple[str, ...],
     output: Path | None,
     as_object: bool,
 ) -> None:
@@ -49,7 +71,7 @@ def frontier_verb(
         python -m ltrbench frontier multirun/2026-01-31/12-00-00 --guard ndcg@10=-0.002 --guard latency=2ms
     """
     from ltrbench.compare import Guard, Settings
-    from ltrbench.frontier import as_table, frontier
+    from ltrbench.frontier import Training, as_table, frontier
 
     # Not in the folder, whose comparisons would have the variants as rows, and wider intervals.
     beside = folder.resolve().with_name(f"{folder.resolve().name}-frontier")
@@ -59,11 +81,48 @@ def frontier_verb(
     runs = find_runs([folder])
     settings = Settings(metric=metric, guards=tuple(map(Guard.parse, guards)))
     given = [("--metric", metric), ("--output", output), *(("--guard", each) for each in guards)]
+    given += [("--distil", each) for each in distil]
     words = [str(word) for option, value in given if value is not None for word in (option, value)]
-    done, made = frontier(runs, settings, variants, load_splits, ["frontier", str(folder), *words])
+    overrides = ["frontier", str(folder), *words, *["--refit"] * refit]
+    training = Training(unfitted if refit else None, {each: partial(_student, each) for each in distil})
+    for student in training.students.values():
+        student(None)  # refuses a wrong setting before anything is trained
+    done, made = frontier(runs, settings, variants, load_splits, overrides, training)
     if as_object:
         echo_json(asdict(done))
     else:
         notes = "".join(f"\n{wrapped(f'- {note}', '  ')}" for note in done.notes)
         echo(f"{wrapped(done.sentence)}\n\n{as_table(done).markdown(terminal_width())}{notes}")
     mirror_beside(runs, made)
+
+
+def _student(words: str, num_trees: int | None) -> Ranker:
+    """Returns the unfitted ranker of `--distil`, which learns labels by their squared error, up to a constant
+    of the query.
+
+    Args:
+        words: A model, and settings as in a command that trains.
+        num_trees: Number of trees of the model to learn from; None: not known.
+
+    Raises:
+        ConfigError: There is no such model or setting.
+    """
+    from hydra.errors import HydraException
+
+    from ltrbench.config import build_experiment, composed, composition_message
+
+    name, *settings = shlex.split(words)
+    try:
+        model = composed(f"model={name}").model
+        loss = []
+        if "loss" in model:  # CatBoost
+            loss = ["model.loss=QueryRMSE", "params.truncation=null"]
+        elif "objective" in model and model.get("method") != "coordinate_ascent":
+            loss = ["model/objective=query_rmse"]
+        trees = [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
+        given = [f"model={name}", *loss, *trees, *settings]
+        choices = {"model": name, "data": "synthetic", "params": "matched"}
+        choices |= dict(each.split("=", 1) for each in given if "/" in each)
+        return build_experiment(composed(*given), choices, tuple(given), None).ranker
+    except HydraException as error:
+        raise ConfigError(f"--distil {words!r}: {composition_message(error)}") from None

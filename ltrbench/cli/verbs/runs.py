@@ -182,6 +182,31 @@ def load_model(run: Run, named: str | None) -> Ranker:
     return ranker.load(folder)
 
 
+def unfitted(run: Run, named: str | None = None) -> Ranker:
+    """Returns an unfitted ranker with the settings and the seed of a run.
+
+    Raises:
+        ConfigError: As `load_model`; or the model was not trained here, or its objective is in a module of
+            the user that is not imported.
+    """
+    from ltrbench.config import build
+    from ltrbench.native.objectives.base import UnknownObjective
+    from ltrbench.rankers.imported import ImportedRanker
+
+    loaded = load_model(run, named)  # refuses a class that the user does not name
+    if isinstance(loaded, ImportedRanker):
+        raise ConfigError(f"{run.path} was imported, not trained.")
+    if isinstance(objective := getattr(loaded, "objective", None), UnknownObjective):
+        module = objective.recorded["_target_"].rpartition(".")[0]
+        raise ConfigError(
+            f"the objective of {run.path} is in the module {module}. Code named in a run folder is not "
+            f"executed by default; if you trust the module, add --plugin {module}."
+        )
+    result = run.result
+    seed = int(result.config.get("seed", result.seed))
+    return replace(build(result.settings, "model", Ranker), seed=seed)
+
+
 def load_splits(run: Run, all_queries: bool = False) -> Splits:
     """Loads the data of a run with its settings: of a final model all queries, as in `Splits.whole`.
 

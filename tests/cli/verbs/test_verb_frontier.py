@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import shlex
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +17,12 @@ from run_cases import finished_run
 from toy_runs import write
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.runs import load_splits
+from ltrbench.cli.verbs.runs import load_splits, unfitted
+from ltrbench.data import TrainingResample
 from ltrbench.metrics import evaluate
-from ltrbench.models.trees import ensemble_scores
+from ltrbench.models.trees import ensemble_scores, used_features
+from ltrbench.native.objectives.query_rmse import QueryRMSE
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.runs import load, read_run
 
 METRIC = "ndcg@5"
@@ -86,9 +91,49 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
     run("ship", str(variant), "--to", "c", "--output", "shipped", folder=tmp_path)
 
 
+@pytest.mark.slow
+def test_trained_variants_are_fits_to_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = "data.num_queries=40 params.num_trees=8 replicates.number=3 replicates.index=2 tracking=none"
+    run(*settings.split(), "hydra.run.dir=sweep", folder=tmp_path)
+    students = {"linear": "linear", "lightgbm": "lightgbm params.num_leaves=4", "catboost": "catboost"}
+    words = [word for each in students.values() for word in ("--distil", each)]
+    run("frontier", "sweep", "--refit", *words, folder=tmp_path)
+    best = read_run(Path("sweep"))
+    splits = load_splits(best)
+    train = TrainingResample(number=3, index=2).of(splits.train)
+    model: Any = load("sweep").ranker
+
+    def variant(name: str) -> Any:
+        (folder,) = Path("sweep-frontier").glob(f"*{name}*/0")
+        ranker = load(folder).ranker
+        scores = {part: ranker.predict(data.features) for part, data in splits}
+        assert all(
+            np.array_equal(read_run(folder).scored(part).scores, scores[part]) for part in ("valid", "test")
+        )
+        assert read_run(folder).result.variant["run"] == "sweep"
+        return ranker
+
+    settings_of_best: Any = unfitted(best)
+    fewer = replace(settings_of_best, num_leaves=7).fit(train, splits.valid)
+    assert np.array_equal(variant("leaves=7").predict(train.features), fewer.predict(train.features))
+    kept = np.argsort(-model.importance()["gain"], kind="stable")[: math.ceil(0.25 * train.num_features)]
+    assert set(used_features(variant("features=25").trees())) <= set(kept)
+    scores = model.predict(train.features)
+    labels = (scores - scores.min()) / scores.std()
+    linear = LinearRanker(objective=QueryRMSE()).fit(train.with_fields(labels=labels), splits.valid)
+    np.testing.assert_allclose(variant("linear").predict(train.features), linear.predict(train.features))
+    assert variant("lightgbm").summary.num_trees == math.ceil(model.summary.num_trees / 4)
+    variant("catboost")
+    words = ["ship", "sweep-frontier/native_features=25_/0", "--to", "c", "--output", "shipped", "--anyway"]
+    run(*words, folder=tmp_path)
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
+        ("frontier sweep --distil lightgbn", ["lightgbn", "'lightgbm'?"]),
+        ("frontier sweep --distil 'native params.num_leafs=4'", ["params.num_leafs", "num_leaves"]),
         ("frontier scores", ["2 finished runs", "model", "trained runs"]),
         ("frontier sweep --guard ndgc@10=-1", ["ndgc", "ndcg"]),
         ("frontier sweep --output sweep/native", ["sweep/native", "--output"]),
@@ -107,6 +152,6 @@ def test_what_has_no_price_is_refused(
         finished_run(Path("blind/native"), "native", valid=False)
         for folder in ("sweep/native", "seen/native", "blind/native"):
             Path(folder, "model").mkdir()
-        assert main(words.split()) == 2
+        assert main(shlex.split(words)) == 2
     printed = capsys.readouterr().err
     assert all(part in printed for part in parts), printed
