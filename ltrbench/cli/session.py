@@ -568,10 +568,10 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
     Raises:
         TrackingError: The store cannot be used. Runs that were logged before are not logged again by the next
             call.
-        ResultError: A run folder is damaged; the runs before it were logged.
+        ResultError: A run folder is damaged; the other runs were logged.
     """
     has_failed = any(run.result.status == RUN_HAS_FAILED and not run.result.trial for run in runs)
-    status = "finished" if sweep is None else status_of(sweep)
+    status, damaged = "finished" if sweep is None else status_of(sweep), []
     with contextlib.ExitStack() as held:
         if sweep is None:
             tracker.open(None)
@@ -581,11 +581,16 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
             tracker.open(str(sweep), sweep_identity(sweep))
         try:
             for run in runs:
-                tracker.log(run)
+                try:
+                    tracker.log(run)
+                except ResultError as error:
+                    damaged.append(str(error))
             if sweep is not None:
                 _mirror_comparison(tracker, [run for run in runs if not run.result.trial])
         finally:
             tracker.close("failed" if has_failed and status == "finished" else status)
+    if damaged:
+        raise ResultError(" ".join(damaged))
 
 
 def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
@@ -620,7 +625,7 @@ def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: 
     from ltrbench.compare.publish import as_markdown
 
     # Without links to glossary.md, which lead nowhere in a description.
-    text, best = as_markdown(comparisons, folder.name, {}), best_of(comparisons)
+    text, best = as_markdown(comparisons, folder.name), best_of(comparisons)
     shown = values_by_name(comparisons)
     if best is not None:
         text, shown = f"{best.reason}\n\n{text}", {**shown, **best.metrics}

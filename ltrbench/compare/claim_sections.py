@@ -411,7 +411,7 @@ _TITLES = {
 
 def slices_section(shown: Shown) -> Section | None:
     """Returns one table per attribute, and the interactions; None without slices."""
-    attributes = list(dict.fromkeys(item.attribute for item in shown.slices))
+    attributes = list(dict.fromkeys(item.attribute for item in shown.comparison.slices))
     if not attributes:
         return None
     baseline = shown.comparison.baseline
@@ -421,7 +421,7 @@ def slices_section(shown: Shown) -> Section | None:
         f"difference to {baseline} and its 95 % interval. The intervals are not adjusted "
         "for the number of slices: a difference in one slice is a hint, not a finding."
     )
-    tested = interactions(shown.comparison, shown.slices)
+    tested = interactions(shown.comparison, shown.comparison.slices)
     if any(item.p_value is not None for item in tested):
         lead += (
             " The last table tests for each model and attribute whether the difference to "
@@ -448,7 +448,7 @@ def slices_section(shown: Shown) -> Section | None:
 
 
 def _slice_table(shown: Shown, attribute: str) -> Table:
-    slices = [item for item in shown.slices if item.attribute == attribute]
+    slices = [item for item in shown.comparison.slices if item.attribute == attribute]
     columns = [
         TableColumn("slice", left=True),
         TableColumn("queries", COUNT),

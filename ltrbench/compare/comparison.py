@@ -51,7 +51,7 @@ from ltrbench.compare.fairness import (
     values_on_validation,
     warnings,
 )
-from ltrbench.compare.groups import group_of_queries
+from ltrbench.compare.groups import Slice, group_of_queries
 from ltrbench.compare.planning import Power, SweepState, power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
@@ -448,6 +448,7 @@ class Comparison:
         queries: The paired queries; None if no rows can be paired.
         note_entries: Notes under the table: skipped queries, failed runs, unmatched parameters, and others.
         published: Published values on the data set; None if its YAML has none.
+        slices: Slices of the queries to show; the report adds those by the attributes of every data set.
     """
 
     data: str
@@ -462,6 +463,7 @@ class Comparison:
     published: Published | None = None
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
     sweeps: SweepState = field(default_factory=SweepState)
+    slices: Sequence[Slice] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:

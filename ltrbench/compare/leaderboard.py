@@ -7,14 +7,14 @@ declares each shown column once, for tables (terminal, Markdown, LaTeX, notebook
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.advice import family_of, recommend, verdict
 from ltrbench.compare.cells import EvaluatedRun
 from ltrbench.compare.fairness import search_totals
-from ltrbench.compare.groups import Slice, across, interactions
+from ltrbench.compare.groups import across, interactions
 from ltrbench.compare.planning import next_step
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
@@ -295,16 +295,11 @@ def _bars(rows: Sequence[ModelRow]) -> dict[str, TableCell]:
 # ---- JSON: the output of --json and the content of comparison.json.
 
 
-def comparisons_as_json(
-    comparisons: Sequence[Comparison], slices: Mapping[str, Sequence[Slice]] | None = None
-) -> dict[str, Any]:
+def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     """Returns the settings, and one record per run, row, pair of the family, slice and note.
 
     The metrics of a run hold the values that it recorded ("test/ndcg@10", "valid/ndcg@10") and, under their
     bare names, the values on test that were computed for this comparison under its convention.
-
-    Args:
-        slices: Data set -> its slices.
     """
     first = comparisons[0]
     rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
@@ -333,13 +328,11 @@ def comparisons_as_json(
         "claimed_metrics": [first.metric, *first.declared],
         "rope": first.settings.rope_of(first.metric),
         "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
-        "slices": [
-            {"data": data, **asdict(item)} for data, kinds in (slices or {}).items() for item in kinds
-        ],
+        "slices": [{"data": item.data, **asdict(kind)} for item in comparisons for kind in item.slices],
         "interactions": [
             {"data": item.data, **asdict(tested)}
             for item in comparisons
-            for tested in interactions(item, (slices or {}).get(item.data, ()))
+            for tested in interactions(item, item.slices)
         ],
         "across_data_sets": _fields(across(comparisons)),
         "notes": [note for comparison in comparisons for note in comparison.notes],

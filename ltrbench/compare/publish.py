@@ -34,7 +34,6 @@ from typing import Any
 
 from ltrbench.compare.cells import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.groups import Slice
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.leaderboard import comparisons_as_json, in_full
 from ltrbench.compare.report import as_latex, as_page, chapters_of, render, terms_of, text_over_data_sets
@@ -51,13 +50,8 @@ ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
 _LONGEST_FOLDER_NAME = 60
 """Number of characters; with four bytes each they are below the limit of file systems."""
 
-Slices = Mapping[str, Sequence[Slice]]
-"""Name of a data set -> its slices."""
 
-
-def publish(
-    comparisons: Sequence[Comparison], folder: Path, slices: Slices | None = None, command: str = ""
-) -> None:
+def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") -> None:
     """Writes the files of the comparisons into a folder; other files in the folder stay.
 
     comparison.json is written last, so that a folder without it is incomplete.
@@ -72,17 +66,15 @@ def publish(
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD_FILE).unlink(missing_ok=True)
-        chapters = chapters_of(comparisons, slices, command)
-        files = _files(comparisons, folder.name, slices or {}) | {
-            "report.html": as_page(comparisons, chapters)
-        }
+        chapters = chapters_of(comparisons, command)
+        files = _files(comparisons, folder.name) | {"report.html": as_page(comparisons, chapters)}
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         for comparison, chapter in zip(comparisons, chapters, strict=False):
             pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
             figures = [figure for section in chapter.sections for figure in section.figures if figure.file]
             write_figures(pictures, {figure.file: figure.draw(PAPER) for figure in figures})
-        (folder / RECORD_FILE).write_text(_record(comparisons, slices or {}))
+        (folder / RECORD_FILE).write_text(_record(comparisons))
     except OSError as error:
         raise ResultError(
             f"{folder} cannot be written: {error.strerror or error}. Free some space, or choose another "
@@ -93,33 +85,27 @@ def publish(
 def is_published(comparisons: Sequence[Comparison], folder: Path) -> bool:
     """Returns whether a folder has the files of these comparisons, as `publish` wrote them."""
     try:
-        return (folder / RECORD_FILE).read_text() == _record(comparisons, {})
+        return (folder / RECORD_FILE).read_text() == _record(comparisons)
     except (OSError, UnicodeDecodeError):
         return False
 
 
-def _record(comparisons: Sequence[Comparison], slices: Slices) -> str:
-    return f"{json.dumps(comparisons_as_json(comparisons, slices), indent=2, allow_nan=False)}\n"
+def _record(comparisons: Sequence[Comparison]) -> str:
+    return f"{json.dumps(comparisons_as_json(comparisons), indent=2, allow_nan=False)}\n"
 
 
-def as_markdown(
-    comparisons: Sequence[Comparison], title: str, slices: Slices, glossary_file: str | None = None
-) -> str:
+def as_markdown(comparisons: Sequence[Comparison], title: str, glossary_file: str | None = None) -> str:
     """Returns the tables of all data sets under a title, and what made them; `render` has the arguments."""
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
-    rendered = [
-        render(item, None, slices.get(item.data, ()), glossary_file, most_columns=None)
-        for item in comparisons
-    ]
-    tables = "\n".join(f"## {text}" for text in rendered)
+    tables = "\n".join(f"## {render(item, None, glossary_file, most_columns=None)}" for item in comparisons)
     over = text_over_data_sets(comparisons, None)
     return joined([f"# {in_markdown(title)}", tables.rstrip(), over, in_markdown(_made_by(runs))]) + "\n"
 
 
-def _files(comparisons: Sequence[Comparison], title: str, slices: Slices) -> dict[str, str]:
+def _files(comparisons: Sequence[Comparison], title: str) -> dict[str, str]:
     """Returns file name -> content, without the report; the importances only if a run recorded some."""
     files = {
-        "table.md": as_markdown(comparisons, title, slices, GLOSSARY_FILE),
+        "table.md": as_markdown(comparisons, title, GLOSSARY_FILE),
         GLOSSARY_FILE: extract(term for comparison in comparisons for term in terms_of(comparison)),
         "table.tex": "\n".join(map(as_latex, comparisons)),
         "table.csv": in_full(comparisons).csv(),

@@ -18,7 +18,7 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ from ltrbench.compare.advice import (
 from ltrbench.compare.cells import Note
 from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.groups import ATTRIBUTES, Slice, slices
+from ltrbench.compare.groups import ATTRIBUTES, slices
 from ltrbench.compare.leaderboard import MAIN_COLUMNS, columns_of_tables, leaderboard
 from ltrbench.compare.planning import next_step
 from ltrbench.compare.run_sections import grouped_notes
@@ -95,31 +95,23 @@ _DRAWS = 2_000
 """Number of bootstrap draws in the default slices: enough for three digits of the width of an interval."""
 
 
-def chapters_of(
-    comparisons: Sequence[Comparison],
-    slices_by_data: Mapping[str, Sequence[Slice]] | None = None,
-    command: str = "",
-) -> list[Chapter]:
+def chapters_of(comparisons: Sequence[Comparison], command: str = "") -> list[Chapter]:
     """Returns the chapters of the report: one per data set, in their order, and those on the whole.
 
     Args:
-        slices_by_data: Data set -> its requested slices; slices by the attributes that every data set has are
-            added.
         command: Command that writes the report again; empty to leave it out.
     """
-    chapters = [
-        _chapter(comparison, f"data-{number}", (slices_by_data or {}).get(comparison.data, ()))
-        for number, comparison in enumerate(comparisons, start=1)
-    ]
+    chapters = [_chapter(comparison, f"data-{number}") for number, comparison in enumerate(comparisons, 1)]
     chapters += data_sets_chapters(comparisons)
     return [*chapters, _provenance_chapter(comparisons, command), _glossary_chapter()]
 
 
-def _chapter(comparison: Comparison, name: str, given: Sequence[Slice]) -> Chapter:
+def _chapter(comparison: Comparison, name: str) -> Chapter:
     # The default attributes that were not requested, with fewer draws.
     settings = replace(comparison.settings, num_draws=min(comparison.settings.num_draws, _DRAWS))
-    missing = [attribute for attribute in ATTRIBUTES if attribute not in {item.attribute for item in given}]
-    shown = Shown(comparison, [*given, *slices(replace(comparison, settings=settings), missing)])
+    missing = [each for each in ATTRIBUTES if each not in {item.attribute for item in comparison.slices}]
+    added = slices(replace(comparison, settings=settings), missing)
+    shown = Shown(replace(comparison, slices=[*comparison.slices, *added]))
     results = [run.result for row in comparison.rows for run in row.runs]
     folds, repeats = _folds(comparison)
     facts = {
@@ -277,7 +269,6 @@ def _with_code(text: str) -> Markup:
 def render(
     comparison: Comparison,
     width: int | None = None,
-    slices: Sequence[Slice] = (),
     glossary_file: str | None = None,
     most_columns: int | None = MAIN_COLUMNS,
     shown_notes: Collection[Note] = (),
@@ -291,7 +282,7 @@ def render(
         most_columns: Number of columns of the main table; None for all of them.
         shown_notes: Notes that another table has shown.
     """
-    shown = Shown(comparison, slices)
+    shown = Shown(comparison)
     columns = columns_of_tables(comparison)
     main = columns[: None if most_columns is None else most_columns - 1]
     first, *rest = map(Prose, (*answer(comparison), ""))
@@ -312,17 +303,13 @@ def render(
 
 
 def render_all(
-    comparisons: Sequence[Comparison],
-    width: int | None,
-    slices: Mapping[str, Sequence[Slice]] | None = None,
-    most_columns: int | None = MAIN_COLUMNS,
+    comparisons: Sequence[Comparison], width: int | None, most_columns: int | None = MAIN_COLUMNS
 ) -> str:
     """Returns the tables of all data sets, with each note once, and the tests over data sets."""
     parts: list[str] = []
     shown: set[Note] = set()
     for comparison in comparisons:
-        of_data = (slices or {}).get(comparison.data, ())
-        parts.append(render(comparison, width, of_data, None, most_columns, shown).rstrip())
+        parts.append(render(comparison, width, None, most_columns, shown).rstrip())
         shown |= {*all_notes(comparison)}
     return joined([*parts, text_over_data_sets(comparisons, width)])
 

@@ -168,7 +168,7 @@ def data_section(shown: Shown) -> Section:
     columns = columns_of({**forms, "queries without relevant": share, **counted, "fingerprint": None})
     views: list[View] = [Prose(f"Rule of the splits: {rule}.") for rule in rules if rule]
     views += [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
-    asked = [item for item in shown.slices if item.attribute not in ATTRIBUTES]
+    asked = [item for item in shown.comparison.slices if item.attribute not in ATTRIBUTES]
     views += [_slices(asked)] if asked else []
     return Section("data", "Data card", lead, views, ("fingerprint", "skipped queries"))
 

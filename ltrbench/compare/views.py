@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from ltrbench.compare.cells import Note
 from ltrbench.compare.comparison import Pair
-from ltrbench.compare.groups import Slice
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
@@ -207,10 +206,9 @@ def link_to(term: str, glossary_file: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A comparison for its sections, with slices of its queries."""
+    """A comparison for its sections."""
 
     comparison: Comparison
-    slices: Sequence[Slice] = ()
 
     @cached_property
     def rows(self) -> list[ModelRow]:

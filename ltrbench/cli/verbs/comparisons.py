@@ -6,7 +6,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -240,14 +240,14 @@ def compare_verb(
     runs = _find(sources)
     runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
     comparisons = compare_sweeps(runs, compare_settings, declared=looks)
-    by_kind = {item.data: slices(item, _names(sliced), given) for item in comparisons}
+    comparisons = [replace(item, slices=slices(item, _names(sliced), given)) for item in comparisons]
     if as_object:
-        echo_json(comparisons_as_json(comparisons, by_kind))
+        echo_json(comparisons_as_json(comparisons))
     else:
-        echo(render_all(comparisons, terminal_width(), by_kind, None if columns == "all" else MAIN_COLUMNS))
+        echo(render_all(comparisons, terminal_width(), None if columns == "all" else MAIN_COLUMNS))
     # After the table is printed, so that a full disk does not cost the table.
     if output is not None:
-        publish(comparisons, output, by_kind, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
+        publish(comparisons, output, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
 
 
 def _find(sources: Sequence[str]) -> list[Run]:
