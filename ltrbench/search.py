@@ -29,12 +29,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 import numpy as np
 
-from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
+from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.metrics import parse_metric
 from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
-from ltrbench.settings import full_name, replaced, without_effect
+from ltrbench.settings import check, full_name, replaced, setting, without_effect
 from ltrbench.untrusted import validation_error
 
 if TYPE_CHECKING:
@@ -328,23 +328,19 @@ class Search(ABC):
     """
 
     space: Space = field(default_factory=Space)
-    trials: int = 50
-    seconds: float | None = None
-    seed: int = 0
+    trials: int = setting(50, at_least=1)
+    seconds: float | None = setting(None, above=0)
+    seed: int = setting(0, at_least=0)
     metric: str = "ndcg@10"
-    choose: str = PER_FOLD
+    choose: str = setting(PER_FOLD, choices=CHOICES)
 
     def __post_init__(self) -> None:
         try:
             import optuna as optuna
         except ImportError as error:
             raise ConfigError("search needs Optuna: pip install 'ltrbench[search]'") from error
-        require("search.trials", self.trials, at_least=1)
-        require("search.seed", self.seed, at_least=0)
-        if self.seconds is not None:
-            require("search.seconds", self.seconds, above=0)
+        check(self, "search.")
         parse_metric(self.metric)
-        require_choice("search.choose", self.choose, CHOICES)
 
     @abstractmethod
     def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
@@ -506,7 +502,7 @@ def setting_importances(space: Mapping[str, Range], trials: Sequence[Trial]) -> 
     """
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    used = [trial for trial in trials if trial.is_complete and _is_inside(space, trial)]
+    used = [trial for trial in trials if trial.is_complete and _inside(space, trial) == space]
     if len(used) < LEAST_TRIALS or len(space) < 2 or len({trial.value for trial in used}) == 1:
         return {}
     share = min(0.5, max(0.1, LEAST_IN_TARGET / len(used)))
@@ -561,7 +557,7 @@ def _study(space: Mapping[str, Range], trials: Sequence[Trial], seed: int, numbe
 
     # The sampler, because the default one has the random state of the operating system.
     study = create_study(direction="maximize", sampler=RandomSampler(seed=_seed(seed, number)))
-    study.add_trials([_frozen(space, trial) for trial in trials if _is_inside(space, trial)])
+    study.add_trials([_frozen(space, trial) for trial in trials if _inside(space, trial) == space])
     return study
 
 
@@ -592,10 +588,6 @@ def _inside(space: Mapping[str, Range], trial: Trial) -> dict[str, Range]:
     """Returns the ranges that contain the settings of a trial."""
     settings = trial.proposal.settings
     return {name: values for name, values in space.items() if name in settings and settings[name] in values}
-
-
-def _is_inside(space: Mapping[str, Range], trial: Trial) -> bool:
-    return len(_inside(space, trial)) == len(space)
 
 
 def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
@@ -638,11 +630,7 @@ class FullGrid(Search):
         ConfigError: a value is out of range.
     """
 
-    levels: int = 3
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require("search.levels", self.levels, at_least=2)
+    levels: int = setting(3, at_least=2)
 
     def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
         levels = {name: spaced_values(values, self.levels) for name, values in model.space.items()}
@@ -706,15 +694,12 @@ class RandomSearch(Search):
         ConfigError: a value is unknown or out of range.
     """
 
-    batch: int = BATCH
-    pruning: str | None = None
-    warm_up: int = BATCH
+    batch: int = setting(BATCH, at_least=1)
+    pruning: str | None = setting(None, choices=["median"])
+    warm_up: int = setting(BATCH, at_least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require("search.batch", self.batch, at_least=1)
-        require("search.warm_up", self.warm_up, at_least=1)
-        require_choice("search.pruning", self.pruning, ["median"])
         if self.pruning is not None and self.choose != PER_FOLD:
             raise ConfigError(
                 f"search.pruning is {self.pruning}, which compares fits on one fold, but search.choose is "
@@ -773,11 +758,7 @@ class TpeSearch(RandomSearch):
         ConfigError: a value is unknown or out of range.
     """
 
-    startup: int = BATCH
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require("search.startup", self.startup, at_least=1)
+    startup: int = setting(BATCH, at_least=1)
 
     def _size_of_batch(self) -> int | None:
         return self.batch
@@ -839,13 +820,11 @@ class SuccessiveHalving(Search):
         ConfigError: a value is out of range, or the search has a time limit.
     """
 
-    min_trees: int = 20
-    eta: int = 4
+    min_trees: int = setting(20, at_least=1)
+    eta: int = setting(4, at_least=2)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require("search.min_trees", self.min_trees, at_least=1)
-        require("search.eta", self.eta, at_least=2)
         if self.seconds is not None:
             raise ConfigError(
                 f"search.seconds is {self.seconds}, but successive halving must know its number of settings. "

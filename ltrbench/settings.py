@@ -97,11 +97,16 @@ def setting(
     return field(default=default, metadata=metadata)
 
 
-def check(settings: Any) -> None:
-    """Raises ConfigError for the first setting that is out of range; replaces values that are names."""
+def check(settings: Any, prefix: str = "") -> None:
+    """Raises ConfigError for the first setting that is out of range; replaces values that are names.
+
+    Args:
+        prefix: before the name of a setting in messages, such as "search.".
+    """
     for item in fields(settings):
         refuse = item.metadata.get("refuse")
-        if refuse and (replacement := refuse(item.name, getattr(settings, item.name))) is not None:
+        value = getattr(settings, item.name)
+        if refuse and (replacement := refuse(f"{prefix}{item.name}", value)) is not None:
             setattr(settings, item.name, replacement)
 
 

@@ -43,9 +43,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.distributed import Distribution, MemberError, portable
-from ltrbench.errors import ConfigError, LtrbenchError, require
+from ltrbench.errors import ConfigError, LtrbenchError
 from ltrbench.measure import available_cores, versions
 from ltrbench.native.team import ALONE, Team
+from ltrbench.settings import check, setting
 
 # ---- Connections to a Dask scheduler, for one fit and for the jobs of a sweep.
 
@@ -532,23 +533,20 @@ class DaskWorkers(Distribution):
     """Fits on the workers of a Dask cluster: of `scheduler`, or of a cluster that is started on this machine
     and ends with the context."""
 
-    workers: int | None = 2
+    workers: int | None = setting(2, at_least=1)
     """Number of workers that fit one model; None: all of the scheduler's that are there."""
     scheduler: str | None = None
     """Address of a running scheduler, such as tcp://HOST:8786; None: start a cluster on this machine."""
-    threads_per_worker: int | None = None
+    threads_per_worker: int | None = setting(None, at_least=1)
     """Threads of each worker; None: a started worker has its share of the cores, any other as many as Dask
     gives it."""
-    wait: float = 30.0
+    wait: float = setting(30.0, above=0)
     """Maximum seconds until the workers are there, and until all have begun a fit."""
-    timeout: float = 600.0
+    timeout: float = setting(600.0, at_least=1)
     """Maximum seconds that a worker waits for the others in one exchange."""
 
     def __post_init__(self) -> None:
-        require("distributed.workers", self.workers, at_least=1)
-        require("distributed.threads_per_worker", self.threads_per_worker, at_least=1)
-        require("distributed.wait", self.wait, above=0)
-        require("distributed.timeout", self.timeout, at_least=1)
+        check(self, "distributed.")
         if self.scheduler is None and self.workers is None:
             raise ConfigError(
                 "distributed.workers is null, but distributed.scheduler is null too, so the workers are "

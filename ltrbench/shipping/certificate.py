@@ -131,10 +131,6 @@ class ProbeRows:
     num_splits: int
     num_tested: int
 
-    def value(self, row: int) -> float:
-        """Returns the tested value of a row."""
-        return float(self.features[row, self.changed[row]])
-
 
 class _Row(NamedTuple):
     """A document (F,) in which a feature gets another value."""
@@ -588,7 +584,7 @@ def compare_probes(
         examples = [
             ProbeExample(
                 feature=model.feature_names[probes.changed[row]],
-                value=probes.value(row),
+                value=float(probes.features[row, probes.changed[row]]),
                 original=float(scored.original[row]),
                 converted=float(scored.converted[row]),
             )
@@ -676,19 +672,18 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "probes": None,
         "limits": {kind: vars(limit) for kind, limit in certificate.limits.items()},
     }
-    if engine is not None:
+    if engine is not None and comparison is not None:
         simulated, version = ("simulator of ", "") if engine.is_simulated else ("", f" {engine.version}")
         content["verified_by"] = {
             "evaluator": f"{simulated}{engine.name}{version}",
             "is_simulated": engine.is_simulated,
             "score_dtype": engine.score_dtype,
         }
-    if comparison is not None:
-        rounding = (EXACT, None) if certificate.is_exact else (FORMULA, SOURCE)
+        formula, source = (EXACT, None) if certificate.is_exact else (FORMULA, SOURCE)
         content["comparison"] = {
             **comparison.record(),
             "unexplained": len(certificate.unexplained),
-            "rounding": dict(zip(("formula", "source"), rounding, strict=True)),
+            "rounding": {"formula": formula, "source": source},
         }
         kinds = {kind: asdict(rows) for kind, rows in certificate.probes.items()}
         numbers = {"splits": certificate.num_splits, "tested": certificate.num_tested}
@@ -855,7 +850,9 @@ def certify(
     kinds = compare_probes(probes, probes.kinds, model, on_probes, ~limited)
     absent = None
     if export.zeros_may_be_absent:
-        receives_none = replace(engine, scores=lambda features: engine.scores(_without_zeros(features)))
+        receives_none = replace(
+            engine, scores=lambda rows: engine.scores(np.where(rows == 0, np.float32(np.nan), rows))
+        )
         on_absent = _compared(model, predict, export, receives_none, data.features)
         absent = compare_scores(data, *on_absent[:3], convention)
         scored = _compared(model, predict, export, receives_none, probes.features)
@@ -891,41 +888,34 @@ def _compared(
     features: AnyFeatures,
     query_start: QueryStart | None = None,
 ) -> Comparable:
-    """Compares all rows; those of a list-wise model query by query, or without `query_start` one by one."""
+    """Compares each row with the score that the terms of the model have in the arithmetic of the engine.
+
+    Rows of a list-wise model are compared query by query, or without `query_start` one by one.
+    """
     parts: Iterable[Features] = (block for _, block in row_blocks(features))
     if model.is_listwise:
         starts = np.arange(len(features) + 1) if query_start is None else query_start
         parts = (features[first:end] for first, end in itertools.pairwise(starts.tolist()))
-    blocks = [_compared_block(model, predict, export, engine, part) for part in parts]
-    if not blocks:
-        return Comparable(np.empty(0), np.empty(0), np.empty(0), np.empty(0, dtype=np.bool_))
+    empty = np.empty(0)
+    blocks = [Comparable(empty, empty, empty, np.empty(0, dtype=np.bool_))]
+    for rows in parts:
+        original = np.asarray(predict(rows), dtype=np.float64)
+        converted = np.asarray(engine.scores(rows), dtype=np.float64)
+        expected = expected_scores(model, rows, engine, export.offset)
+        allowed = np.zeros(len(rows))
+        if not is_exact(model, engine):
+            allowed = rounding_bounds(model, rows, (engine.score_dtype, engine.score_dtype), export.offset)
+        is_wrong = difference_of(expected, converted) > allowed
+        if isinstance(model.scorer, Network):
+            is_wrong |= difference_of(original, expected - export.offset) > allowed
+        if isinstance(model.scorer, Ensemble):  # the written trees must have the scores of the model
+            trees = ensemble_scores(model.scorer, rows).astype(np.float64)
+            is_wrong |= difference_of(original, trees) > 0
+        # The differences themselves are rounded in float64.
+        slack = 4 * np.finfo(np.float64).eps * (np.abs(original) + np.abs(expected) + export.offset)
+        bounds = np.nan_to_num(difference_of(original, expected - export.offset) + allowed + slack)
+        blocks.append(Comparable(original, converted - export.offset, bounds, is_wrong))
     return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
-
-
-def _compared_block(
-    model: ShippedModel, predict: ScoreFunction, export: Export, engine: Engine, features: Features
-) -> Comparable:
-    """Compares each row with the score that the terms of the model have in the arithmetic of the engine."""
-    original = np.asarray(predict(features), dtype=np.float64)
-    converted = np.asarray(engine.scores(features), dtype=np.float64)
-    expected = expected_scores(model, features, engine, export.offset)
-    allowed = np.zeros(len(features))
-    if not is_exact(model, engine):
-        allowed = rounding_bounds(model, features, (engine.score_dtype, engine.score_dtype), export.offset)
-    is_wrong = difference_of(expected, converted) > allowed
-    if isinstance(model.scorer, Network):
-        is_wrong |= difference_of(original, expected - export.offset) > allowed
-    if isinstance(model.scorer, Ensemble):  # the trees, which are written, must have the scores of the model
-        trees = ensemble_scores(model.scorer, features).astype(np.float64)
-        is_wrong |= difference_of(original, trees) > 0
-    # The differences themselves are rounded in float64.
-    slack = 4 * np.finfo(np.float64).eps * (np.abs(original) + np.abs(expected) + export.offset)
-    bounds = np.nan_to_num(difference_of(original, expected - export.offset) + allowed + slack)
-    return Comparable(original, converted - export.offset, bounds, is_wrong)
-
-
-def _without_zeros(features: Features) -> Features:
-    return np.where(features == 0, np.float32(np.nan), features)
 
 
 def _limit(kind: str, export: Export, model: ShippedModel, data: RankingDataset, differing: int) -> Limit:

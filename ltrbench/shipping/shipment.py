@@ -22,6 +22,7 @@ from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.measure import plain, versions
 from ltrbench.metrics import DEFAULT, PRESETS
+from ltrbench.models.networks import Network
 from ltrbench.models.trees import Ensemble, categorical_features
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.estimator import COLUMNS_FILE
@@ -146,10 +147,10 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
     # A letter first, then what every engine accepts in a name.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
     name = name if name[:1].isalpha() else "ltrbench"
-    if (network := ranker.network()) is not None:
-        return ShippedModel(name, tuple(names), network, train.get("has_missing_values"), ranker.categories)
-    linear = (SingleFeatureRanker, LinearRanker)
-    scorer = Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
+    scorer: Ensemble | Linear | Network | None = ranker.network()
+    if scorer is None:
+        linear = (SingleFeatureRanker, LinearRanker)
+        scorer = Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
     return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories)
 
 
@@ -163,23 +164,6 @@ def check_categories(model: ShippedModel, target: Target) -> None:
             "--to lightgbm, --to treelite or --to xgboost, use the verb serve, or train without these "
             "features."
         )
-
-
-def run_record(run: Run, ranker: Ranker, reason: str = "") -> dict[str, Any]:
-    """Returns the JSON record of a run in a certificate.
-
-    Args:
-        reason: why the run was chosen; empty if the user named it.
-    """
-    folder = run.path / MODEL_FOLDER
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {
-        "path": str(run.path),
-        "model": run.result.model,
-        "class": f"{type(ranker).__module__}.{type(ranker).__qualname__}",
-        "files": {path.relative_to(folder).as_posix(): file_digest(path.read_bytes()) for path in files},
-        "chosen": reason or None,
-    }
 
 
 def file_digest(content: bytes) -> str:
@@ -238,7 +222,7 @@ def _check(requests: CheckRequests | None) -> Iterator[str]:
             f"## Check\n\n`{CHECK_FILE}` has rows with expected scores. After the upload, these commands "
             f"score the same rows with the deployed engine and write its answer to `{answers}`:"
         )
-        yield f"```\n{requests.commands}\n```"
+        yield "\n".join(["```", *requests.commands, "```"])
         reasons = Counter(requests.left_out.values())
         left_out = [f"Rows left out: {count}, which have {reason}." for reason, count in reasons.items()]
         yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
@@ -250,7 +234,7 @@ def _check(requests: CheckRequests | None) -> Iterator[str]:
     yield "This names each row without an answer or with another score; the exit code is 0 if there is none:"
     yield f"```\npython -m ltrbench ship . --check {answers}\n```"
     if requests is not None and requests.cleanup:
-        yield f"Remove what the commands created:\n\n```\n{requests.cleanup}\n```"
+        yield "\n".join(["Remove what the commands created:", "", "```", *requests.cleanup, "```"])
 
 
 def _verdict(certificate: Certificate) -> str:
@@ -330,6 +314,8 @@ def ship(
         }
         if model.categories:
             files[COLUMNS_FILE] = (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()
+    saved = run.path / MODEL_FOLDER
+    paths = sorted(path for path in saved.rglob("*") if path.is_file())
     about = {
         "target": {
             "name": target.name,
@@ -337,7 +323,13 @@ def ship(
             "verified_against": target.verified_against,
         },
         "model": model.name,
-        "run": run_record(run, ranker, reason),
+        "run": {
+            "path": str(run.path),
+            "model": run.result.model,
+            "class": f"{type(ranker).__module__}.{type(ranker).__qualname__}",
+            "files": {path.relative_to(saved).as_posix(): file_digest(path.read_bytes()) for path in paths},
+            "chosen": reason or None,
+        },
         "data": {
             "name": data.name,
             "split": data.split,
@@ -483,9 +475,7 @@ class AnswerCheck:
     def is_passed(self, tolerance: int = 0) -> bool:
         """Returns whether all rows were answered, and at most `tolerance` queries changed their order; with
         a tolerance of 0 also whether all scores are equal but for rounding."""
-        if self.missing or len(self.changed) > tolerance:
-            return False
-        return tolerance > 0 or not self.wrong
+        return not self.missing and len(self.changed) <= tolerance and (tolerance > 0 or not self.wrong)
 
 
 def check_answers(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]) -> AnswerCheck:

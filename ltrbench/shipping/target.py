@@ -14,7 +14,7 @@ import json
 import pkgutil
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from pathlib import Path
@@ -78,6 +78,11 @@ class ShippedModel:
     @property
     def num_features(self) -> int:
         return len(self.feature_names)
+
+    @property
+    def indices(self) -> dict[str, int]:
+        """Name of each feature -> its index."""
+        return {name: index for index, name in enumerate(self.feature_names)}
 
     @property
     def is_listwise(self) -> bool:
@@ -371,10 +376,10 @@ class CheckRequests:
     """
 
     files: Mapping[str, bytes]
-    commands: str
+    commands: Sequence[str]
     notes: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
-    cleanup: str = ""
+    cleanup: Sequence[str] = ()
     answers: str = "answers.json"
 
 

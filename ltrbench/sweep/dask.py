@@ -39,8 +39,9 @@ from ltrbench.distributed.cluster import (
     silence_dask,
     without_warnings,
 )
-from ltrbench.errors import ConfigError, require
+from ltrbench.errors import ConfigError
 from ltrbench.folders import import_user_module
+from ltrbench.settings import check, setting
 from ltrbench.sweep.executors import (
     HAS_AFFINITY,
     Executor,
@@ -48,7 +49,7 @@ from ltrbench.sweep.executors import (
     WorkerLostError,
     message_on_threads,
     reply_to,
-    settle,
+    result_of,
     share_of_cores,
     usable_cores,
 )
@@ -72,15 +73,14 @@ class DaskExecutor(Executor):
     cluster: dict[str, Any] | None = None
     """`_target_`: a class derived from `distributed.deploy.cluster.Cluster`; other keys: its arguments. Null
     values alone are no cluster."""
-    timeout: float | None = None
+    timeout: float | None = setting(None, above=0)
     """Maximum seconds of a job; None: no limit."""
-    retries: int = 1
+    retries: int = setting(1, at_least=0)
     """How often a job is repeated whose worker was lost or which exceeded `timeout`. With `scheduler`, its
     own setting distributed.scheduler.allowed-failures applies."""
 
     def __post_init__(self) -> None:
-        require("executor.timeout", self.timeout, above=0)
-        require("executor.retries", self.retries, at_least=0)
+        check(self, "executor.")
         # The null keys of conf/executor/dask.yaml: the defaults of the class.
         self.cluster = {key: value for key, value in (self.cluster or {}).items() if value is not None}
         self._started: Cluster | None = None
@@ -135,9 +135,14 @@ class DaskExecutor(Executor):
         if future is None:
             return  # the executor was closed
         try:
-            settle(future, reply.result(timeout=STOP_SECONDS))
+            packed = reply.result(timeout=STOP_SECONDS)
         except Exception as error:
             future.set_exception(self._lost(error))
+            return
+        try:
+            future.set_result(result_of(packed))
+        except Exception as error:
+            future.set_exception(error)
 
     def _lost(self, error: Exception) -> WorkerLostError:
         if isinstance(error, distributed.KilledWorker):

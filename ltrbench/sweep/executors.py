@@ -8,7 +8,6 @@ This module imports no numerical library: a worker imports it before its cores a
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import pickle
@@ -18,7 +17,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from multiprocessing.process import BaseProcess
@@ -26,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.distributed import describe_exit, portable
-from ltrbench.errors import require
+from ltrbench.settings import check, setting
 
 Work = Callable[[Any], Any]
 """A function of a module that computes the result of a job. The job and the result can be pickled."""
@@ -129,16 +128,12 @@ def reply_to(work: Work, job: bytes) -> bytes:
         return pickle.dumps((None, portable(error)))
 
 
-def settle(future: Future[Any], reply: bytes) -> None:
-    """Sets the result or the exception of a future from a reply of `reply_to`."""
-    try:
-        result, error = pickle.loads(reply)
-    except Exception as problem:
-        result, error = None, portable(problem)
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)
+def result_of(reply: bytes) -> Any:
+    """Returns the result in a reply of `reply_to`, or raises the exception of the job."""
+    result, error = pickle.loads(reply)
+    if error is not None:
+        raise error
+    return result
 
 
 # ---- Runs jobs in this process, one after another.
@@ -176,9 +171,9 @@ class InlineExecutor(Executor):
 
 # ---- Runs jobs in fresh processes of this machine.
 #
-# Each worker is a pool of one process, which belongs to a slot: a thread of this process that sends the jobs
-# and waits. A worker keeps the data and libraries that it has loaded. A crash, a kill for lack of memory or a
-# hang costs one job only: the slot starts another worker.
+# Each worker is a pool of one process, which belongs to a slot. A thread of this process takes a free slot,
+# sends it a job and waits. A worker keeps the data and libraries that it has loaded. A crash, a kill for lack
+# of memory or a hang costs one job only: the slot starts another worker.
 #
 # A worker ignores Ctrl-C, because this process decides. On SIGTERM it raises KeyboardInterrupt in its job. It
 # ends when this process does, even by SIGKILL.
@@ -188,25 +183,22 @@ START_SECONDS = 300.0
 GRACE_SECONDS = 5.0
 """Time between SIGTERM and SIGKILL, in which a job records its interruption."""
 
-Pending = tuple[bytes, Future[Any]]
-
 
 @dataclass(kw_only=True)
 class ProcessExecutor(Executor):
     """Runs jobs in `workers` processes, each one job at a time."""
 
-    workers: int = 2
-    timeout: float | None = None
+    workers: int = setting(2, at_least=1)
+    timeout: float | None = setting(None, above=0)
     """Maximum seconds of a job; None: no limit."""
-    retries: int = 1
+    retries: int = setting(1, at_least=0)
     """How often a job is repeated whose process died or exceeded `timeout`."""
 
     def __post_init__(self) -> None:
-        require("executor.workers", self.workers, at_least=1)
-        require("executor.timeout", self.timeout, above=0)
-        require("executor.retries", self.retries, at_least=0)
+        check(self, "executor.")
         self._slots: list[_Slot] = []
-        self._jobs: queue.SimpleQueue[Pending | None] = queue.SimpleQueue()
+        self._free: queue.SimpleQueue[_Slot] = queue.SimpleQueue()
+        self._threads = ThreadPoolExecutor(self.workers, "ltrbench worker slot")
 
     def open(self, work: Work, num_threads: int) -> None:
         cores = usable_cores()
@@ -214,29 +206,28 @@ class ProcessExecutor(Executor):
         self.message = message_on_threads(self.workers, threads, len(cores), "executor.workers")
         for slot in range(self.workers):
             share = share_of_cores(cores, slot, self.workers) if threads == 0 else []
-            self._slots.append(_Slot(self, self._jobs, work, share))
+            self._slots.append(_Slot(self, work, share))
+            self._free.put(self._slots[-1])
 
     def submit(self, job: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        self._jobs.put((pickle.dumps(job), future))
-        return future
+        return self._threads.submit(self._run, pickle.dumps(job))
+
+    def _run(self, job: bytes) -> Any:
+        slot = self._free.get()  # there are as many slots as threads
+        try:
+            return result_of(slot.run(job))
+        finally:
+            self._free.put(slot)
 
     def close(self) -> None:
         slots, self._slots = self._slots, []
+        self._threads.shutdown(wait=False, cancel_futures=True)
         for slot in slots:
             slot.interrupt()
-        with contextlib.suppress(queue.Empty):
-            while pending := self._jobs.get_nowait():
-                pending[1].cancel()
-                pending[1].set_running_or_notify_cancel()
-        for _ in slots:
-            self._jobs.put(None)
         deadline = time.monotonic() + GRACE_SECONDS
         for slot in slots:
-            slot.thread.join(max(deadline - time.monotonic(), 0))
-        for slot in slots:
-            slot.kill()
-            slot.thread.join()
+            slot.kill(max(deadline - time.monotonic(), 0))
+        self._threads.shutdown()
 
     @property
     def num_workers(self) -> int:
@@ -244,48 +235,32 @@ class ProcessExecutor(Executor):
 
 
 class _Slot:
-    """A thread of this process and its worker process, which a new one replaces when it is lost."""
+    """A worker process, which a new one replaces when it is lost."""
 
-    def __init__(
-        self,
-        limits: ProcessExecutor,
-        jobs: queue.SimpleQueue[Pending | None],
-        work: Work,
-        cores: Sequence[int],
-    ) -> None:
-        self.limits, self.jobs, self.work, self.cores = limits, jobs, work, cores
+    def __init__(self, limits: ProcessExecutor, work: Work, cores: Sequence[int]) -> None:
+        self.limits, self.work, self.cores = limits, work, cores
         self.folder = Path.cwd()
         self.pool: ProcessPoolExecutor | None = None
         self.process: BaseProcess | None = None
         self.closing = False
-        self.thread = threading.Thread(target=self.serve, name="ltrbench worker slot", daemon=True)
-        self.thread.start()
 
-    def serve(self) -> None:
-        """Runs jobs until the executor is closed."""
-        if self.cores:
-            # Of this thread only. Its processes inherit it before any library counts the cores.
-            os.sched_setaffinity(0, self.cores)
-        while (pending := self.jobs.get()) is not None:
-            job, future = pending
-            if future.set_running_or_notify_cancel():
-                self.run(job, future)
-        if self.pool is not None:
-            self.pool.shutdown()
+    def run(self, job: bytes) -> bytes:
+        """Returns the reply to a job, which is repeated if its worker is lost.
 
-    def run(self, job: bytes, future: Future[Any]) -> None:
-        """Runs a job, again if its worker is lost, and sets its future."""
+        Raises:
+            WorkerLostError: The last worker was lost, or the executor is closed.
+        """
         lost = WorkerLostError("the executor was closed before the job began")
         for _ in range(self.limits.retries + 1):
             if self.closing:
                 break
             try:
-                settle(future, self.attempt(job))
+                return self.attempt(job)
             except WorkerLostError as error:
                 lost = error
-            else:
-                return
-        future.set_exception(lost)
+        if self.closing and self.pool is not None:
+            self.pool.shutdown()
+        raise lost
 
     def attempt(self, job: bytes) -> bytes:
         """Returns the reply to a job of the worker, which is started if there is none.
@@ -297,6 +272,9 @@ class _Slot:
         try:
             if self.pool is None or self.process is None or not self.process.is_alive():
                 self.process = None
+                if self.cores:
+                    # Of this thread. The process inherits it before any library counts the cores.
+                    os.sched_setaffinity(0, self.cores)
                 self.pool = ProcessPoolExecutor(
                     1, multiprocessing.get_context("spawn"), _prepare, (self.folder,)
                 )
@@ -326,9 +304,10 @@ class _Slot:
         if self.process is not None:
             self.process.terminate()
 
-    def kill(self) -> None:
-        """Sends SIGKILL to a worker that has not ended by itself."""
+    def kill(self, grace: float = 0.0) -> None:
+        """Sends SIGKILL to a worker that has not ended by itself within some seconds."""
         if self.process is not None:
+            self.process.join(grace)
             self.process.kill()
             self.process.join()
 

@@ -280,7 +280,11 @@ class MLflowTracker(Tracker):
                     client.log_artifacts(run_id, str(Path(temporary, "pictures")), "pictures")
                     for name, table in tables.items():
                         client.log_table(run_id, table, f"tables/{name}.json")
-                self._show_metrics(metrics)
+                keys = [item.key for item in metrics]
+                shown = experiment_tags(self._experiment_id, self._experiment_tags, keys)
+                for key, value in shown.items():
+                    client.set_experiment_tag(self._experiment_id, key, value)
+                self._experiment_tags |= shown
             is_interrupted = result.status == FAILED and result.error == INTERRUPTED
             status = _MLFLOW_STATUS["interrupted" if is_interrupted else result.status]
             client.set_terminated(run_id, status, milliseconds(result.finished))
@@ -309,13 +313,6 @@ class MLflowTracker(Tracker):
         client.log_model_artifacts(model_id, str(folder))
         client.finalize_logged_model(model_id, "READY")
         return model_id
-
-    def _show_metrics(self, metrics: list[Metric]) -> None:
-        """Adds metrics to the columns of the run list."""
-        tags = experiment_tags(self._experiment_id, self._experiment_tags, (item.key for item in metrics))
-        for key, value in tags.items():
-            self._client.set_experiment_tag(self._experiment_id, key, value)
-        self._experiment_tags |= tags
 
     def _describe_parent(self, client: MlflowClient, run: Run) -> None:
         """Sets the title and the parameters of the sweep, from the first logged job that is not a trial."""
@@ -814,15 +811,15 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     # Imported late, because the import takes a second and is needed only when a model is logged.
     import mlflow.pyfunc
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema
+    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
     ranker = load_ranker(_target(run), run.path / MODEL_FOLDER)
-    example = run.input_example()
+    example, num_features = run.input_example(), int(run.result.data["train"]["features"])
+    inputs: list[Any] = [ColSpec(DataType.double)] * num_features
+    if num_features > MOST_LISTED:  # MLflow takes minutes to write a million columns.
+        inputs = [TensorSpec(np.dtype(np.float64), (-1, num_features))]
     common: dict[str, Any] = {
-        "signature": ModelSignature(
-            inputs=_inputs(int(run.result.data["train"]["features"])),
-            outputs=Schema([ColSpec(DataType.double)]),
-        ),
+        "signature": ModelSignature(Schema(inputs), Schema([ColSpec(DataType.double)])),
         "input_example": example if len(example) else None,
         "pip_requirements": _requirements(ranker),
         **of_mlflow,
@@ -837,16 +834,6 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
     (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
     mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
-
-
-def _inputs(num_features: int) -> Any:
-    """Returns the schema of F features."""
-    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
-
-    if num_features <= MOST_LISTED:
-        return Schema([ColSpec(DataType.double)] * num_features)
-    # MLflow takes minutes to write a million columns.
-    return Schema([TensorSpec(np.dtype(np.float64), (-1, num_features))])
 
 
 class ServedRanker:

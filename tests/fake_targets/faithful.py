@@ -77,7 +77,7 @@ class FaithfulTarget(Target):
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
         content = json.dumps(dict(rows.values())).encode()
         return CheckRequests(
-            {"check.json": content}, "curl -T check.json", ("A note on rows.",), {}, "curl -X DELETE"
+            {"check.json": content}, ["curl -T check.json"], ("A note on rows.",), {}, ["curl -X DELETE"]
         )
 
 

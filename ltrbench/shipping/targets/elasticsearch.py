@@ -145,53 +145,50 @@ class ElasticsearchTarget(Target):
     def _absent_is_zero(self) -> bool:
         return self.absent == "zero" or self.absent_features == "zero"
 
-    def _absent_in(self, model: ShippedModel) -> Literal["zero"]:
-        """Returns "zero" for training data without missing values.
+    def export(self, model: ShippedModel) -> Export:
+        """Returns the files of the converted model.
 
         Raises:
-            ConfigError: They have some, or it is unknown whether they do.
+            ConfigError: The training data have missing values, or may have some, and `absent` is not set.
         """
-        if model.has_missing_values is False:
-            return "zero"
-        data = "have missing values" if model.has_missing_values else "may have missing values"
-        raise ConfigError(
-            f"the training data of {model.name} {data}, so an absent feature in {self.engine_name} may stand "
-            "for 0 or for a missing value. Choose --set absent=zero if a feature is 0 in the training data "
-            "where its query does not match the document, or --set absent=missing if it is missing there."
-        )
-
-    def export(self, model: ShippedModel) -> Export:
         form = self._form(model)
         if form == "xgboost" and self.absent is None and self.absent_features == "missing":
-            return replace(self, absent=self._absent_in(model)).export(model)
-        feature_set = f"${self.address}/_ltr/_featureset/{model.name}_features"
+            if model.has_missing_values is False:
+                return replace(self, absent="zero").export(model)
+            data = "have missing values" if model.has_missing_values else "may have missing values"
+            raise ConfigError(
+                f"the training data of {model.name} {data}, so an absent feature in {self.engine_name} may "
+                "stand for 0 or for a missing value. Choose --set absent=zero if a feature is 0 in the "
+                "training data where its query does not match the document, or --set absent=missing if it is "
+                "missing there."
+            )
+        # The engine refuses this query, so that a template that was forgotten cannot go unnoticed.
+        template = {"write_here_the_query_of_this_feature": {"query": "{{keywords}}"}}
+        example = {"params": ["keywords"], "template_language": "mustache", "template": template}
+        features = [{"name": name, **example} for name in model.feature_names]
+        feature_set = {"featureset": {"name": f"{model.name}_features", "features": features}}
+        url = f"${self.address}/_ltr/_featureset/{model.name}_features"
         convert = {"xgboost": self._forest, "ranklib": self._ranklib, "linear": self._linear}[form]
         definition, converted = convert(model)
         upload = {"model": {"name": model.name, "model": {"type": _TYPES[form], "definition": definition}}}
         files = {
             "model.xml" if form == "ranklib" else "model.json": definition.encode(),
             "upload.json": json_file(upload),
-            "featureset.json": json_file(_feature_set(model)),
+            "featureset.json": json_file(feature_set),
         }
         return replace(
             converted,
             files=files,
-            request="\n".join(
-                (
-                    f'curl -X PUT "${self.address}/_ltr"',
-                    curl("PUT", feature_set, "@featureset.json"),
-                    curl("POST", f"{feature_set}/_createmodel", "@upload.json"),
-                )
-            ),
+            request=f'curl -X PUT "${self.address}/_ltr"\n'
+            f"{curl('PUT', url, '@featureset.json')}\n"
+            f"{curl('POST', f'{url}/_createmodel', '@upload.json')}",
             notes=(*converted.notes, *self._notes_on_features(model)),
             zeros_may_be_absent=form == "linear" or self._absent_is_zero or model.has_missing_values is False,
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        indices = {name: index for index, name in enumerate(model.feature_names)}
         definition = json.loads(export.files["upload.json"])["model"]["model"]["definition"]
-        form = self._form(model)
-        arithmetic, scorer = self.read(form, definition, indices)
+        arithmetic, scorer = self.read(self._form(model), definition, model.indices)
         return arithmetic.engine(scorer, f"{self.engine_name} Learning to Rank")
 
     def read(
@@ -333,24 +330,6 @@ def with_absent_as_zero(trees: Ensemble) -> Ensemble:
     return with_splits(trees, as_zero)
 
 
-def _feature_set(model: ShippedModel) -> dict[str, Any]:
-    # The engine refuses this query, so that a template that was forgotten cannot go unnoticed.
-    return {
-        "featureset": {
-            "name": f"{model.name}_features",
-            "features": [
-                {
-                    "name": name,
-                    "params": ["keywords"],
-                    "template_language": "mustache",
-                    "template": {"write_here_the_query_of_this_feature": {"query": "{{keywords}}"}},
-                }
-                for name in model.feature_names
-            ],
-        }
-    }
-
-
 # ---- Requests for the Learning to Rank plug-ins of Elasticsearch and OpenSearch.
 #
 # Each row is a document of a new index, and each feature a float32 field of it. The features of a new feature
@@ -395,16 +374,11 @@ def plugin_requests(
         )
     feature_set = {"featureset": {"name": f"{name}_set", "features": _features(model, signed)}}
     upload = {"model": {"name": name, "model": {"type": uploaded["type"], "definition": definition}}}
-    search = {
-        "size": len(rows.ids),
-        "_source": False,
-        "query": {
-            "bool": {
-                "filter": [{"ids": {"values": list(rows.ids)}}],
-                "must": [{"sltr": {"model": name, "params": {}}}],
-            }
-        },
+    scored = {
+        "filter": [{"ids": {"values": list(rows.ids)}}],
+        "must": [{"sltr": {"model": name, "params": {}}}],
     }
+    search = {"size": len(rows.ids), "_source": False, "query": {"bool": scored}}
     return CheckRequests(
         files={
             "check_index.json": json_file(_index(model.num_features, signed)),
@@ -413,18 +387,14 @@ def plugin_requests(
             "check_upload.json": json_file(upload),
             "check_search.json": json_file(search),
         },
-        commands="\n".join(
-            (
-                curl("PUT", f"{server}/{index}", "@check_index.json"),
-                curl("POST", f"{server}/{index}/_bulk?refresh=true", "@check_documents.ndjson", "x-ndjson"),
-                curl("PUT", f"{server}/{features}", "@check_featureset.json"),
-                curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
-                f"{curl('POST', f'{server}/{index}/_search', '@check_search.json')} > answers.json",
-            )
+        commands=(
+            curl("PUT", f"{server}/{index}", "@check_index.json"),
+            curl("POST", f"{server}/{index}/_bulk?refresh=true", "@check_documents.ndjson", "x-ndjson"),
+            curl("PUT", f"{server}/{features}", "@check_featureset.json"),
+            curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
+            f"{curl('POST', f'{server}/{index}/_search', '@check_search.json')} > answers.json",
         ),
-        cleanup="\n".join(
-            f'curl -X DELETE "{server}/{path}"' for path in (f"_ltr/_model/{name}", features, index)
-        ),
+        cleanup=[f'curl -X DELETE "{server}/{path}"' for path in (f"_ltr/_model/{name}", features, index)],
         notes=_notes(model, target.engine_name, uploaded, signed),
         left_out=infinite | negative,
     )
@@ -450,17 +420,17 @@ def _index(num_features: int, signed: Collection[int]) -> dict[str, Any]:
 
 
 def _documents(rows: CheckRows, signed: Collection[int]) -> bytes:
-    lines = []
+    lines = ""
     for identity, values in rows.values():
-        document = {}
+        document: dict[str, float] = {}
         for feature, value in values.items():
             if feature in signed:
-                for part, side in zip(_PARTS, (value, -value), strict=True):
-                    document[_field(feature, part)] = max(side, 0.0)
+                positive, negative = (_field(feature, part) for part in _PARTS)
+                document |= {positive: max(value, 0.0), negative: max(-value, 0.0)}
             else:
                 document[_field(feature)] = value
-        lines += [json.dumps({"index": {"_id": identity}}), json.dumps(document)]
-    return "".join(f"{line}\n" for line in lines).encode()
+        lines += f"{json.dumps({'index': {'_id': identity}})}\n{json.dumps(document)}\n"
+    return lines.encode()
 
 
 def _features(model: ShippedModel, signed: Collection[int]) -> list[dict[str, Any]]:
@@ -476,12 +446,10 @@ def _features(model: ShippedModel, signed: Collection[int]) -> list[dict[str, An
         for name, part in zip(names, _PARTS, strict=True)
     ]
     for feature, name in enumerate(model.feature_names):
+        of_feature = _reading(name, _field(feature))
         if feature in parts:
-            difference = " - ".join(parts[feature])
-            expression = {"template_language": "derived_expression", "template": difference}
-            features.append({"name": name, "params": [], **expression})
-        else:
-            features.append(_reading(name, _field(feature)))
+            of_feature |= {"template_language": "derived_expression", "template": " - ".join(parts[feature])}
+        features.append(of_feature)
     return features
 
 

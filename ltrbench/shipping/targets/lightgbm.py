@@ -5,21 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+import lightgbm as lgb
 import numpy as np
 
 from ltrbench.models.lightgbm_files import lightgbm_names, write_lightgbm_text
 from ltrbench.models.trees import LARGEST_ZERO, Ensemble, flat, float32_thresholds
 from ltrbench.shipping.target import TINY_VALUES, Engine, Export, ShippedModel, Target
-
-try:
-    import lightgbm as lgb
-except ImportError as error:
-    raise ImportError("--to lightgbm needs LightGBM: pip install lightgbm") from error
-except OSError as error:
-    # LightGBM's wheel needs the OpenMP runtime of the system.
-    raise ImportError(
-        f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
-    ) from error
 
 _FILE = "model.txt"
 

@@ -302,11 +302,8 @@ class OnnxTarget(Target):
         if isinstance(model.scorer, Network):
             content = write_network(model.scorer, model.feature_names, model.name)
             notes = [f'The input "{INPUT}" and the output "{OUTPUT}" are float32; a missing value is NaN.']
-            if model.is_listwise:
-                notes.append(
-                    "Score all documents of a query in one call, and no others: scores depend on them."
-                )
-            return Export(files={_FILE: content}, request=_REQUEST, notes=tuple(notes))
+            listwise = "Score all documents of a query in one call, and no others: scores depend on them."
+            return Export({_FILE: content}, _REQUEST, notes=(*notes, *[listwise] * model.is_listwise))
         ensemble = model.trees(self.name)
         form = ensemble.score_dtype if self.form == "auto" else self.form
         notes = [
@@ -326,11 +323,9 @@ class OnnxTarget(Target):
         session = onnxruntime.InferenceSession(
             export.files[_FILE], options, providers=["CPUExecutionProvider"]
         )
-        is_double = session.get_outputs()[0].type == "tensor(double)"
-
         return Engine(
             lambda features: session.run([OUTPUT], {INPUT: np.ascontiguousarray(features)})[0],
             name="onnxruntime",
             version=str(onnxruntime.__version__),
-            score_dtype="float64" if is_double else "float32",
+            score_dtype="float64" if session.get_outputs()[0].type == "tensor(double)" else "float32",
         )

@@ -34,6 +34,9 @@ from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
 #     features/FeatureManager.java, commit 00ab47e96fb6d455b45497cc77bbf5480a49c681: the queries.
 
 
+_SCORE = "java -jar RankLib.jar -load model.xml -rank {} -score {} -missingZero"
+
+
 def ranklib_requests(rows: CheckRows) -> CheckRequests:
     """Returns the rows as LETOR text, and the command that scores them."""
     lines, left_out = [], {}
@@ -44,10 +47,9 @@ def ranklib_requests(rows: CheckRows) -> CheckRequests:
         numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
         pairs = " ".join(f"{index + 1}:{number}" for index, number in zip(values, numbers, strict=True))
         lines.append(f"0 qid:{identity} {pairs}\n")
-    command = "java -jar RankLib.jar -load model.xml -rank check_rows.txt -score answers.txt -missingZero"
     return CheckRequests(
         files={"check_rows.txt": "".join(lines).encode()},
-        commands=command,
+        commands=(_SCORE.format("check_rows.txt", "answers.txt"),),
         left_out=left_out,
         answers="answers.txt",
     )
@@ -91,11 +93,8 @@ class RankLibTarget(Target):
         trees = model.trees(self.name)
         ids = {name: number for number, name in enumerate(model.feature_names, start=1)}
         return Export(
-            {
-                "model.xml": write_ranklib_xml(trees),
-                "features.json": json_file(ids),
-            },
-            request="java -jar RankLib.jar -load model.xml -rank test.txt -score scores.txt -missingZero",
+            {"model.xml": write_ranklib_xml(trees), "features.json": json_file(ids)},
+            request=_SCORE.format("test.txt", "scores.txt"),
             notes=(
                 f"Features have the numbers 1 to {model.num_features} in the order of the training data; "
                 "features.json has the number of each name.",

@@ -232,20 +232,17 @@ def read_solr(record: Mapping[str, Any], indices: Mapping[str, int]) -> tuple[Ar
         threshold, is_left = parse_float32(node["threshold"]), node.get("missing") == "left"
         return InnerNode(indices[node["feature"]], threshold, is_left, node["left"], node["right"])
 
-    trees = (
+    trees = [
         WeightedTree(parse_float32(tree["weight"]), tree_of(tree["root"], read))
         for tree in parameters["trees"]
-    )
-    normalized = (feature for feature in record["features"] if "norm" in feature)
-    arithmetic = Arithmetic(
-        "<=",
-        missing="zero" if parameters.get("isNullSameAsZero", True) else "side",
-        shift=float(SOLR_SLACK),
-        units={
-            indices[feature["name"]]: parse_float32(feature["norm"]["params"]["std"])
-            for feature in normalized
-        },
-    )
+    ]
+    units = {
+        indices[feature["name"]]: parse_float32(feature["norm"]["params"]["std"])
+        for feature in record["features"]
+        if "norm" in feature
+    }
+    missing: Literal["zero", "side"] = "zero" if parameters.get("isNullSameAsZero", True) else "side"
+    arithmetic = Arithmetic("<=", missing=missing, shift=float(SOLR_SLACK), units=units)
     return arithmetic, Ensemble(tuple(trees))
 
 
@@ -273,19 +270,48 @@ def solr_requests(model: ShippedModel, content: bytes, rows: CheckRows, collecti
         content: the exported model.json.
     """
     rows, left_out = rows.finite()
-    name, record = f"{model.name}_check", json.loads(content)
-    indices = {feature_name: index for index, feature_name in enumerate(model.feature_names)}
-    used = {feature["name"]: indices[feature["name"]] for feature in record["features"]}
+    name, record, server = f"{model.name}_check", json.loads(content), f"$SOLR/solr/{collection}"
+    used = {feature["name"]: model.indices[feature["name"]] for feature in record["features"]}
     default = {} if record["params"].get("isNullSameAsZero", True) else {"defaultValue": "NaN"}
+    schema = {
+        "add-field-type": {"name": _TYPE, "class": "solr.FloatPointField", "docValues": True},
+        "add-dynamic-field": {"name": f"{_FIELDS}*", "type": _TYPE, "indexed": False, "stored": True},
+    }
+    features = [
+        {
+            "name": feature,
+            "class": "org.apache.solr.ltr.feature.FieldValueFeature",
+            "params": {"field": _field(index), **default},
+            "store": name,
+        }
+        for feature, index in used.items()
+    ]
+    delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
+    added = {"delete-dynamic-field": {"name": f"{_FIELDS}*"}, "delete-field-type": {"name": _TYPE}}
     return CheckRequests(
         files={
-            "check_schema.json": json_file(_schema()),
+            "check_schema.json": json_file(schema),
             "check_documents.json": json_file(_documents(rows, used)),
-            "check_features.json": json_file([_field_feature(*item, name, default) for item in used.items()]),
+            "check_features.json": json_file(features),
             "check_model.json": json_file({**record, "name": name, "store": name}),
         },
-        commands=_commands(f"$SOLR/solr/{collection}", name, len(rows.ids)),
-        cleanup=_cleanup(f"$SOLR/solr/{collection}", name),
+        commands=(
+            curl("POST", f"{server}/schema", "@check_schema.json"),
+            curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
+            curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
+            curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
+            f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
+            f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
+            f"--data-urlencode 'rq={{!ltr model={name} reRankDocs={len(rows.ids)}}}' "
+            f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={len(rows.ids)}' "
+            "--data-urlencode 'wt=json' > answers.json",
+        ),
+        cleanup=(
+            curl("POST", f"{server}/update?commit=true", f"'{json.dumps(delete)}'"),
+            f'curl -X DELETE "{server}/schema/model-store/{name}"',
+            f'curl -X DELETE "{server}/schema/feature-store/{name}"',
+            curl("POST", f"{server}/schema", f"'{json.dumps(added)}'"),
+        ),
         notes=(
             "Use a collection for tests with the same configuration. Until the last commands remove them, "
             f"the rows are documents of the collection, with ids that begin with {ID_PREFIX}. It needs a "
@@ -297,65 +323,17 @@ def solr_requests(model: ShippedModel, content: bytes, rows: CheckRows, collecti
     )
 
 
-def _schema() -> dict[str, Any]:
-    return {
-        "add-field-type": {"name": _TYPE, "class": "solr.FloatPointField", "docValues": True},
-        "add-dynamic-field": {"name": f"{_FIELDS}*", "type": _TYPE, "indexed": False, "stored": True},
-    }
-
-
 def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]:
     written = set(used.values())
     return [
-        {
-            "id": f"{ID_PREFIX}{identity}",
-            **{_field(index): value for index, value in values.items() if index in written},
-        }
+        {"id": f"{ID_PREFIX}{identity}"}
+        | {_field(index): values[index] for index in values if index in written}
         for identity, values in rows.values()
     ]
 
 
-def _field_feature(name: str, index: int, store: str, default: Mapping[str, str]) -> dict[str, Any]:
-    reads_field = "org.apache.solr.ltr.feature.FieldValueFeature"
-    return {"name": name, "class": reads_field, "params": {"field": _field(index), **default}, "store": store}
-
-
 def _field(index: int) -> str:
     return f"{_FIELDS}{index + 1}"
-
-
-def _commands(server: str, name: str, num_rows: int) -> str:
-    query = (
-        "'defType=lucene'",
-        f"'q={{!prefix f=id}}{ID_PREFIX}'",
-        f"'rq={{!ltr model={name} reRankDocs={num_rows}}}'",
-        "'fl=id,score'",
-        f"'rows={num_rows}'",
-        "'wt=json'",
-    )
-    parameters = " ".join(f"--data-urlencode {parameter}" for parameter in query)
-    return "\n".join(
-        (
-            curl("POST", f"{server}/schema", "@check_schema.json"),
-            curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
-            curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
-            curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
-            f'curl --fail-with-body "{server}/select" {parameters} > answers.json',
-        )
-    )
-
-
-def _cleanup(server: str, name: str) -> str:
-    delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
-    schema = {"delete-dynamic-field": {"name": f"{_FIELDS}*"}, "delete-field-type": {"name": _TYPE}}
-    return "\n".join(
-        (
-            curl("POST", f"{server}/update?commit=true", f"'{json.dumps(delete)}'"),
-            f'curl -X DELETE "{server}/schema/model-store/{name}"',
-            f'curl -X DELETE "{server}/schema/feature-store/{name}"',
-            curl("POST", f"{server}/schema", f"'{json.dumps(schema)}'"),
-        )
-    )
 
 
 # ---- The target. Its simulator follows apache/solr, solr/modules/ltr/src/java/org/apache/solr/ltr/:
@@ -440,17 +418,10 @@ class SolrTarget(Target):
         features = json.loads(content)["features"]
         store = [self._example(feature["name"]) for feature in features]
         schema = f"$SOLR/solr/{self.collection}/schema"
+        upload = curl("PUT", f"{schema}/feature-store", "@features.json")
         return Export(
-            {
-                "model.json": content,
-                "features.json": json_file(store),
-            },
-            request="\n".join(
-                (
-                    curl("PUT", f"{schema}/feature-store", "@features.json"),
-                    curl("PUT", f"{schema}/model-store", "@model.json"),
-                )
-            ),
+            {"model.json": content, "features.json": json_file(store)},
+            request=f"{upload}\n{curl('PUT', f'{schema}/model-store', '@model.json')}",
             notes=(
                 *_notes(content, features, model, with_missing),
                 f"Rank the first 100 results with the parameters rq={{!ltr model={model.name} "
@@ -461,8 +432,7 @@ class SolrTarget(Target):
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         record = json.loads(export.files["model.json"])
-        indices = {name: index for index, name in enumerate(model.feature_names)}
-        arithmetic, scorer = read_solr(record, indices)
+        arithmetic, scorer = read_solr(record, model.indices)
         return arithmetic.engine(scorer, "Apache Solr")
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:

@@ -86,26 +86,19 @@ def _add_tree(builder: Any, weighted: WeightedTree, ensemble: Ensemble) -> None:
     builder.start_tree()
     for node, is_leaf in enumerate(tree.is_leaf.tolist()):
         builder.start_node(node)
+        feature = int(tree.feature[node])
+        sides = {
+            "default_left": bool(tree.missing_left[node]),
+            "left_child_key": int(tree.left[node]),
+            "right_child_key": int(tree.right[node]),
+        }
         if is_leaf:
             builder.leaf(values[node])
         elif np.isnan(tree.threshold[node]):
-            builder.categorical_test(
-                int(tree.feature[node]),
-                default_left=bool(tree.missing_left[node]),
-                category_list=codes_of(of_words(tree.categories[node])),
-                category_list_right_child=False,
-                left_child_key=int(tree.left[node]),
-                right_child_key=int(tree.right[node]),
-            )
+            codes = codes_of(of_words(tree.categories[node]))
+            builder.categorical_test(feature, category_list=codes, category_list_right_child=False, **sides)
         else:
-            builder.numerical_test(
-                int(tree.feature[node]),
-                thresholds[node],
-                default_left=bool(tree.missing_left[node]),
-                opname=comparison,
-                left_child_key=int(tree.left[node]),
-                right_child_key=int(tree.right[node]),
-            )
+            builder.numerical_test(feature, thresholds[node], opname=comparison, **sides)
         builder.end_node()
     builder.end_tree()
 

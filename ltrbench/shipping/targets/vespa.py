@@ -92,15 +92,31 @@ def vespa_requests(rows: CheckRows, name: str, files: Mapping[str, bytes]) -> Ch
     """
     rows, left_out = rows.finite()
     models = {file: content for file, content in files.items() if file == f"{name}.json"}
+    documents = [
+        {
+            "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
+            "fields": {_field(index): value for index, value in values.items()},
+        }
+        for identity, values in rows.values()
+    ]
     return CheckRequests(
         files={
             "check_services.xml": _SERVICES.encode(),
             "check_schema.sd": _schema(rows, files[f"{name}.profile"].decode()).encode(),
             **models,
-            "check_documents.jsonl": "".join(f"{json.dumps(each)}\n" for each in _documents(rows)).encode(),
+            "check_documents.jsonl": "".join(f"{json.dumps(each)}\n" for each in documents).encode(),
         },
-        commands=_commands(list(models), name, len(rows.ids)),
-        cleanup=f"rm -r {_APPLICATION}",
+        commands=(
+            f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
+            f"cp check_services.xml {_APPLICATION}/services.xml",
+            f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
+            *(f"cp {file} {_APPLICATION}/models/" for file in models),
+            f"vespa deploy --wait 300 {_APPLICATION}",
+            "vespa feed check_documents.jsonl",
+            f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={name}' "
+            f"'hits={len(rows.ids)}' > answers.json",
+        ),
+        cleanup=(f"rm -r {_APPLICATION}",),
         notes=(
             "vespa is the command-line client of Vespa. Use an instance for tests, such as a container of "
             "vespaengine/vespa: the application that is deployed replaces the one that is there.",
@@ -129,33 +145,8 @@ def _schema(rows: CheckRows, profile: str) -> str:
     return f"schema {DOCUMENT_TYPE} {{\n    document {DOCUMENT_TYPE} {{\n{fields}    }}\n{indented}}}\n"
 
 
-def _documents(rows: CheckRows) -> list[dict[str, Any]]:
-    return [
-        {
-            "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
-            "fields": {_field(index): value for index, value in values.items()},
-        }
-        for identity, values in rows.values()
-    ]
-
-
 def _field(index: int) -> str:
     return f"f{index + 1}"
-
-
-def _commands(models: Sequence[str], profile: str, num_rows: int) -> str:
-    return "\n".join(
-        (
-            f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
-            f"cp check_services.xml {_APPLICATION}/services.xml",
-            f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
-            *(f"cp {name} {_APPLICATION}/models/" for name in models),
-            f"vespa deploy --wait 300 {_APPLICATION}",
-            "vespa feed check_documents.jsonl",
-            f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={profile}' "
-            f"'hits={num_rows}' > answers.json",
-        )
-    )
 
 
 # ---- How content nodes evaluate trees.
@@ -295,30 +286,33 @@ class VespaTarget(Target):
 
     def export(self, model: ShippedModel) -> Export:
         names = names_in_vespa(model.feature_names)
-        base = identifier(model.name)
-        profile, model_file = f"{base}.profile", f"{base}.json"
-        if self._form(model) == "expression":
-            files = {profile: self._profile(model, names, _linear_expression(model, names)).encode()}
+        base, form, files = identifier(model.name), self._form(model), dict[str, bytes]()
+        if isinstance(model.scorer, Linear):
+            named = zip(model.scorer.weights.astype(np.float64).tolist(), model.feature_names, strict=True)
+            expression = " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight)
             limits = {MISSING_VALUES: "A missing value has no score in a linear expression."}
         else:
-            form = self._form(model)
-            expression = f'{form}("{model_file}")'
-            content = self._trees(model, list(names.values()))
-            files = {model_file: content, profile: self._profile(model, names, expression).encode()}
-            limits = _limits(model.trees(self.name), form)
+            trees, used = model.trees(self.name), list(names.values())
+            prepared, expression = constants_as_splits(trees), f'{form}("{base}.json")'
+            files[f"{base}.json"] = (
+                write_xgboost_dump(prepared, used, float64_text)
+                if form == "xgboost"
+                else write_lightgbm_json(prepared, used)
+            )
+            limits = _limits(trees, form)
+        files[f"{base}.profile"] = self._profile(model, names, expression or "0.0").encode()
         files["features.json"] = json_file(names)
         return Export(files, self._request(list(files)), notes=self._notes(model, names), limits=limits)
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
-        indices = {names[name]: index for index, name in enumerate(model.feature_names)}
+        indices = {names[name]: index for name, index in model.indices.items()}
         base, form = identifier(model.name), self._form(model)
         if form == "expression":
             weights = _weights(export.files[f"{base}.profile"].decode(), indices)
             return WAYS[COMPILED].engine(weights, "Vespa")
-        trees = (read_xgboost_dump if form == "xgboost" else read_lightgbm_json)(
-            export.files[f"{base}.json"], indices
-        )
+        read = read_xgboost_dump if form == "xgboost" else read_lightgbm_json
+        trees = read(export.files[f"{base}.json"], indices)
         way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
         dtype = "float32" if form == "xgboost" else WAYS[way].dtype
@@ -338,12 +332,6 @@ class VespaTarget(Target):
 
     def _form(self, model: ShippedModel) -> str:
         return form_for(model, self.form, of_linear="expression", of_trees="lightgbm")
-
-    def _trees(self, model: ShippedModel, names: Sequence[str]) -> bytes:
-        prepared = constants_as_splits(model.trees(self.name))
-        if self._form(model) == "xgboost":
-            return write_xgboost_dump(prepared, names, float64_text)
-        return write_lightgbm_json(prepared, names)
 
     def _profile(self, model: ShippedModel, names: Mapping[str, str], expression: str) -> str:
         """Returns the rank profile, with a function for each used feature that is not a rank feature."""
@@ -435,12 +423,6 @@ def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
     if any(split.threshold == np.inf for split in splits_of(ensemble)):
         return {INFINITE_VALUES: "Infinity goes to another side in Vespa than in a split of the model."}
     return {}
-
-
-def _linear_expression(model: ShippedModel, names: Mapping[str, str]) -> str:
-    weights = model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
-    named = zip(weights.astype(np.float64).tolist(), model.feature_names, strict=True)
-    return " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight) or "0.0"
 
 
 def _weights(profile: str, indices: Mapping[str, int]) -> dict[int, float]:

@@ -5,14 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import xgboost as xgb
 
 from ltrbench.models.xgboost_files import write_xgboost_json
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target, limits_of_infinity
-
-try:
-    import xgboost as xgb
-except ImportError as error:
-    raise ImportError("--to xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs") from error
 
 _FILE = "model.json"
 
