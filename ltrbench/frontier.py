@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from ltrbench.compare.decision import HOLDS, Condition, condition_of
 from ltrbench.compare.derived import LoadSplits, check_fingerprints, derived_run, has_valid, write_derived
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
+from ltrbench.compare.views import Bullets, Chapter, Figures, Section, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows
 from ltrbench.errors import ConfigError, DataError, ResultError
@@ -42,7 +43,7 @@ from ltrbench.measure import MemoryMeter, described, latency_of, spare_imports
 from ltrbench.models.files import OF_LIGHTGBM, ModelFile
 from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_text
 from ltrbench.models.trees import categorical_features, used_features
-from ltrbench.plots import pareto_front
+from ltrbench.plots import Cost, Page, Series, metric_against_cost, pareto_front
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.importance import GAIN, SPLIT, YARDSTICKS, by_size, without_features
 from ltrbench.rankers.imported import ImportedRanker
@@ -55,6 +56,9 @@ from ltrbench.shipping.shipment import check_categories, shipped_model
 from ltrbench.shipping.target import build_target
 from ltrbench.statistics import SCOPES
 from ltrbench.tables import Table, TableRow, listed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
 
 LENGTHS, TYPICAL = (20, 100, 1000), 100
 """Numbers of documents of the timed lists, and the one whose latency is compared."""
@@ -79,6 +83,7 @@ class Price:
         row: Label of the row.
         runs: Folders of its runs; the first is the one that was timed.
         trees: Mean number of trees; None without trees.
+        features: Number of features that the trees of the timed run use; None without trees.
         quality: Mean of the metric on validation.
         times: The measured times.
         costs: "latency", the median for `TYPICAL` documents in the service, in ms; "size" of the files, and
@@ -90,6 +95,7 @@ class Price:
     row: str
     runs: Sequence[str]
     trees: float | None
+    features: int | None
     quality: float
     times: Times
     costs: Mapping[str, float]
@@ -429,7 +435,10 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
     is_cheap = all(costs[guard.metric] <= guard.limit for guard in guards if guard.metric in COSTS)
     holds = is_cheap and all(each.state == HOLDS for each in conditions) and row.model not in YARDSTICKS
     paths, quality = [str(run.path) for run in runs], row.metrics[comparison.metric] or 0.0
-    return Price(row.label, paths, row.trees, quality, times, costs, conditions, holds)
+    used = None
+    with contextlib.suppress(ConfigError):  # it has no trees
+        used = len(used_features(model.ranker.trees()))
+    return Price(row.label, paths, row.trees, used, quality, times, costs, conditions, holds)
 
 
 def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
@@ -450,15 +459,49 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
     return times
 
 
-def as_table(done: Frontier) -> Table:
-    """Returns a row for each price and form."""
+def as_chapter(done: Frontier, title: str) -> Chapter:
+    """Returns the choice, a picture of each Pareto front, and a row for each price and form."""
     head = ["model", "form", f"validation {done.metric}", *(f"{length} docs ms" for length in LENGTHS)]
-    head += [f"p99 of {TYPICAL}", "size MB", "memory MB", "trees", "Pareto front"]
+    head += [f"p99 of {TYPICAL}", "size MB", "memory MB", "trees", "features", "Pareto front"]
     rows: list[TableRow] = []
     for each in done.prices:
         front = ", ".join(cost for cost, labels in done.fronts.items() if each.row in labels)
-        costs = [each.costs[SIZE], each.costs[MEMORY], each.trees, front]
+        costs = [each.costs[SIZE], each.costs[MEMORY], each.trees, each.features, front]
         for form, times in each.times.items():
             medians = [times[length][0] for length in LENGTHS]
             rows.append([each.row, form, each.quality, *medians, times[TYPICAL][1], *costs])
-    return Table.of(head, rows, ".4g")
+    figures = [
+        figure
+        for name, cost in _AXES.items()
+        for figure in drawn(partial(_draw, done, name, cost), f"Against the {cost.name}", f"{name}.png")
+    ]
+    section = Section(
+        "costs", "Costs", _ABOUT, [Figures(figures), Table.of(head, rows, ".4g"), Bullets(done.notes)]
+    )
+    return Chapter("frontier", title, [section], [done.sentence])
+
+
+_AXES = {
+    LATENCY: Cost("latency", f"median latency of {TYPICAL} documents in the service, ms", 0.0),
+    SIZE: Cost("size", "size of the model's files, MB", 0.0),
+}
+_ABOUT = (
+    "Medians of the time to score a list on one thread. The dashed line is the Pareto front: no other model "
+    "is both cheaper and better on validation. Points without a name are variants behind a front."
+)
+
+
+def _draw(done: Frontier, name: str, cost: Cost, page: Page) -> Drawing | None:
+    """Draws the quality against a cost; the trained rows and those on a front have names."""
+    named, others = [], []
+    for each in done.prices:
+        run, is_on_front = (
+            read_run(Path(each.runs[0])),
+            any(each.row in rows for rows in done.fronts.values()),
+        )
+        if is_on_front or not run.result.variant:
+            named.append((Series(each.row, each.row, (run,), each.quality), each.costs[name]))
+        else:
+            others.append((each.costs[name], each.quality))
+    series, costs = zip(*named, strict=True)
+    return metric_against_cost(series, costs, cost, done.metric, page, split="validation", others=others)

@@ -303,9 +303,21 @@ FIT = Cost("fit time", "fit time including evaluation, seconds", 0.01)
 
 
 def metric_against_cost(
-    series: Sequence[Series], costs: Sequence[float | None], cost: Cost, metric: str, page: Page = PAPER
+    series: Sequence[Series],
+    costs: Sequence[float | None],
+    cost: Cost,
+    metric: str,
+    page: Page = PAPER,
+    *,
+    split: str = "test",
+    others: Sequence[Point] = (),
 ) -> Figure | None:
-    """Draws one point per series; returns None if no series has both a cost and a value."""
+    """Draws one point per series; returns None if no series has both a cost and a value.
+
+    Args:
+        split: split of the metric.
+        others: further points, drawn without a name.
+    """
     known = [
         (item, max(cost.least, spent), item.value)
         for item, spent in zip(series, costs, strict=True)
@@ -314,11 +326,14 @@ def metric_against_cost(
     if not known:
         return None
     drawn, points = [item for item, *_ in known], [(spent, value) for _, spent, value in known]
-    title = f"{data_of(drawn)}: {metric} on test against {cost.name}"
+    title = f"{data_of(drawn)}: {metric} on {split} against {cost.name}"
     figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
     axes.margins(0.12)
     for (spent, value), style in zip(points, styles_of(drawn), strict=True):
         axes.plot(spent, value, linestyle="none", markersize=8, **style.points)
+    for point in others:
+        axes.plot(*point, linestyle="none", markersize=4, marker="o", color="#777777", zorder=1)
+    points += others
     lowest, highest = min(points)[0], max(points)[0]
     label = cost.axis
     if highest > 10 * lowest:
@@ -326,7 +341,7 @@ def metric_against_cost(
         label += " (log scale)"
     if lowest == cost.least:
         label += f", at least {cost.least:g}"
-    name_axes(axes, label, f"{metric} on test")
+    name_axes(axes, label, f"{metric} on {split}")
     if len(points) > 1:
         right = axes.get_xlim()[1]
         costs_of_front, values = zip(*pareto_front(points), strict=True)

@@ -471,7 +471,8 @@ class Settings:
         metric: Primary metric, which carries claims; None for the ndcg with the largest cutoff that the runs
             report.
         guards: Conditions on a model that replaces the baseline. Their metrics carry claims, too.
-        latency: Returns the time to score a list with the model of a row, in ms, for the guard of latency.
+        latency: Returns the time to score a list with the model of a row, in ms, for the guard of latency;
+            None without a model.
         family: Metrics that carry claims together with the primary metric, corrected for their number. The
             first one is the primary metric if `metric` is None.
         baseline: Label of a row, name of a model, or "best"; None for the first row.
@@ -492,7 +493,7 @@ class Settings:
     metric: str | None = None
     family: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()
-    latency: Callable[[EvaluatedRow], float] | None = None
+    latency: Callable[[EvaluatedRow], float | None] | None = None
     baseline: str | None = None
     convention: Convention = DEFAULT
     allow_mismatch: bool = False

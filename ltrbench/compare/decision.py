@@ -77,17 +77,28 @@ def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
 
     Args:
         considered: Labels of the rows that may be chosen, the highest mean first.
+
+    Raises:
+        ResultError: A guard is on latency, and none of the rows has a model.
     """
-    base, guards, order = comparison.baseline, comparison.settings.guards, (FAILS, UNDECIDED, HOLDS)
+    base, order = comparison.baseline, (FAILS, UNDECIDED, HOLDS)
+    # A higher primary metric is not lower.
+    guards = [guard for guard in comparison.settings.guards if guard.name != comparison.metric]
     labels = [each for each in considered if comparison.row(each).model not in YARDSTICKS and each != base]
     conditions = {
         each: [condition_of(comparison, each, guard) for guard in (None, *guards)] for each in labels
     }
+    times = [each.values for label in labels for each in conditions[label] if each.name == LATENCY]
+    if times and not any(times):
+        raise ResultError(
+            f"--guard latency: {listed(labels)} has imported scores and no model; add a trained run. The "
+            "--baseline is not timed."
+        )
     states = {label: min((each.state for each in conditions[label]), key=order.index) for label in labels}
-    reasons = {
-        label: f"{label}: {listed([each.words for each in conditions[label] if each.state == state])}"
-        for label, state in states.items()
-    }
+    reasons = {}
+    for label in labels:
+        by_state = sorted(conditions[label], key=lambda each: order.index(each.state))
+        reasons[label] = f"{label}: {listed([each.words for each in by_state])}"
     for label in labels:
         if states[label] == HOLDS:
             return Recommendation((label,), f"Ship {reasons[label]}.", verdict=SHIP, conditions=conditions)
@@ -141,26 +152,23 @@ def _cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Condition:
     if guard.metric == LATENCY:
         value, unit = comparison.settings.latency and comparison.settings.latency(row), "ms a list"
     if value is None:
-        return Condition(guard.metric, UNDECIDED, f"{guard.metric} is not known")
+        return Condition(guard.metric, UNDECIDED, f"{guard.metric} is not known, without a model")
     above = f", above {guard.limit:g}" if value > guard.limit else ""
     return Condition(guard.metric, FAILS if above else HOLDS, f"{value:.3g} {unit}{above}", (value,))
 
 
-def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> float:
+def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> float | None:
     """Returns the median time to score one list of the test set on one thread, in ms, with the saved model of
-    the run that has the most trees.
+    the run that has the most trees; None if it has scores without a model.
 
     Args:
         load_splits: Loads the data of a run.
-
-    Raises:
-        ResultError: The row has scores without a model.
     """
     run = max(row.runs, key=lambda run: run.result.best_iteration or 0)
     try:
         ranker = load_ranker(*class_and_folder_of_model(run))
-    except ResultError as error:
-        raise ResultError(f"--guard latency: {error} The --baseline is not timed.") from None
+    except ResultError:
+        return None
     ranker.num_threads = 1
     test = load_splits(run).test
     ends = test.query_start[: MOST_LISTS + 1]

@@ -63,7 +63,11 @@ SHUFFLED_TAIL = np.where(PART_OF_DOCUMENT == "tail", RNG.permutation(BETTER), BE
             ["Ship new", "revenue in the first 5 is higher", "ndcg@10 is not lower", "ndcg@10:tail is not"],
         ),
         # Expensive products first: more revenue, less relevance.
-        (IN_USE + PRICE, "keep", ["Keep in_use", "new: ndcg@10 is lower by more than 0.005"]),
+        (
+            IN_USE + PRICE,
+            "keep",
+            ["Keep in_use", "new: ndcg@10 is lower by more than 0.005", "revenue in the first 5 is higher"],
+        ),
         (SHUFFLED_TAIL, "keep", ["Keep in_use", "ndcg@10:tail is lower by more than 0.1"]),
         (SIMILAR, "undecided", ["Undecided, keep in_use", "revenue in the first 5 is undecided", "queries"]),
         (2 * IN_USE - BETTER, "keep", ["Keep in_use", "new: revenue in the first 5 is not higher"]),
@@ -107,4 +111,10 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
     assert 0 < conditions[2]["values"][0] < 5000
     assert [each["state"] for each in conditions] == ["holds"] * 4 + ["fails"]
     refused = compared("latency=5s", baseline="native", expected=2)
-    assert mentions(refused.stderr, "latency", "production.csv", "imported scores", "trained run")
+    assert mentions(refused.stderr, "latency", "production", "imported scores", "trained run")
+    run("import", "old", "production.csv", "--like", "shop/0", "--output", "shop/old", folder=tmp_path)
+    done = compared("latency=5s", "ndcg@10=-0.1")
+    decided = json.loads(done.stdout)["comparisons"][0]["recommendation"]
+    of_latency = {label: [each["name"] for each in of_row] for label, of_row in decided["conditions"].items()}
+    assert of_latency == {"native": ["ndcg@10", "latency"], "old (imported)": ["ndcg@10", "latency"]}
+    assert decided["conditions"]["old (imported)"][1]["state"] == "undecided"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import shlex
@@ -12,7 +13,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ltrbench.cli.console import JSON_OPTION, PATH, PLUGIN_OPTION, echo, echo_json, terminal_width, wrapped
+from ltrbench.cli.console import (
+    JSON_OPTION,
+    PATH,
+    PLUGIN_OPTION,
+    echo,
+    echo_json,
+    terminal_width,
+    wrapped,
+    write_output,
+)
 from ltrbench.cli.session import mirror_beside
 from ltrbench.cli.verbs.runs import load_splits, unfitted
 from ltrbench.errors import ConfigError
@@ -63,15 +73,19 @@ def frontier_verb(
     Lists of 20, 100 and 1,000 documents are timed on one thread, from the request to the answer of the
     service; the trained models and the chosen one also in their library, as C, in treelite and in ONNX.
     Variants of the best row, its first 10 %, 20 %, ... of the trees, are written to OUT as runs for compare,
-    ship and serve. All choices are by validation: the best row, and the row of lowest latency that is not
-    lower by more than the guards allow, tested on validation. Test is evaluated once, for these two rows.
+    ship and serve, beside frontier.html, frontier.json and pictures of the Pareto fronts. All choices are by
+    validation: the best row, and the row of lowest latency that is not lower by more than the guards allow,
+    tested on validation. Test is evaluated once, for these two rows.
 
     \b
         python -m ltrbench frontier multirun/2026-01-31/12-00-00
-        python -m ltrbench frontier multirun/2026-01-31/12-00-00 --guard ndcg@10=-0.002 --guard latency=2ms
+        python -m ltrbench frontier multirun/2026-01-31/12-00-00 --guard latency=2ms --refit --distil linear
     """
     from ltrbench.compare import Guard, Settings
-    from ltrbench.frontier import Training, as_table, frontier
+    from ltrbench.compare.report import as_page
+    from ltrbench.compare.views import joined, section_text
+    from ltrbench.frontier import Training, as_chapter, frontier
+    from ltrbench.plots import PAPER, write_figures
 
     # Not in the folder, whose comparisons would have the variants as rows, and wider intervals.
     beside = folder.resolve().with_name(f"{folder.resolve().name}-frontier")
@@ -88,11 +102,17 @@ def frontier_verb(
     for student in training.students.values():
         student(None)  # refuses a wrong setting before anything is trained
     done, made = frontier(runs, settings, variants, load_splits, overrides, training)
+    chapter, width = as_chapter(done, str(folder)), terminal_width()
     if as_object:
         echo_json(asdict(done))
     else:
-        notes = "".join(f"\n{wrapped(f'- {note}', '  ')}" for note in done.notes)
-        echo(f"{wrapped(done.sentence)}\n\n{as_table(done).markdown(terminal_width())}{notes}")
+        notes = "\n".join(wrapped(f"- {note}", "  ") for note in done.notes)
+        texts = [section_text(section, width) for section in chapter.sections]
+        echo(joined([wrapped(done.sentence), *texts, notes]))
+    figures = [figure for section in chapter.sections for figure in section.figures]
+    write_figures(variants, {figure.file: figure.draw(PAPER) for figure in figures})
+    write_output(as_page([], [chapter], f"{folder}: frontier"), variants / "frontier.html")
+    write_output(f"{json.dumps(asdict(done), indent=2, allow_nan=False)}\n", variants / "frontier.json")
     mirror_beside(runs, made)
 
 

@@ -40,6 +40,9 @@ def test_every_number_is_that_of_the_run_folders(tmp_path: Path, monkeypatch: py
     run(*jobs.split(), "tracking=none", "-m", "hydra.sweep.dir=sweep", folder=tmp_path)
     options = ["--metric", METRIC, "--guard", f"{METRIC}=-0.9", "--guard", "latency=9s", "--json"]
     done = json.loads(run("frontier", "sweep", *options, folder=tmp_path).stdout)
+    written = Path("sweep-frontier")
+    assert json.loads((written / "frontier.json").read_text()) == done
+    assert all((written / name).is_file() for name in ("frontier.html", "latency.png", "size.png"))
     rows = {row["row"]: row for row in done["prices"]}
     trained = ["native", "lightgbm", "random"]
     assert done["best"] == max(trained, key=lambda label: rows[label]["quality"])
