@@ -10,12 +10,11 @@ be built in Python. Every backend takes the same steps, with the same evaluator 
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import re
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -36,14 +35,7 @@ from ltrbench.experiment.loading import (
     opened_fitter,
 )
 from ltrbench.measure import Stopwatch, load_average, now, spare_imports
-from ltrbench.metrics import (
-    DEFAULT,
-    Convention,
-    Evaluation,
-    evaluate,
-    has_relevant_document,
-    parse_metric,
-)
+from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import (
@@ -237,7 +229,15 @@ def run(
     begun = _begin(experiment)
     with claim(folder):
         try:
-            done = _trained_or_copied(experiment, begun, folder, on_progress, trained)
+            if trained is None:
+                with opened_fitter(experiment.distributed, experiment.config.get("plugins", ())) as fitter:
+                    done = _measure(experiment, begun, folder, on_progress, fitter)
+            else:
+                name, earlier = trained
+                log.info("%s: the seed has no effect; job %s is reused", experiment.model, name)
+                of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
+                result = replace(earlier.result, **of_this_job, finished=now(), reused=name)
+                done = copy_run(earlier, folder, result, experiment.trials)
         except SavedModelError:
             _mirror(mirror, read_run(folder))
             raise
@@ -261,23 +261,6 @@ def record_failure(experiment: Experiment, folder: Path, reason: str) -> Run:
     begun = _begin(experiment)
     with claim(folder):
         return write_run(folder, replace(begun, finished=now(), error=reason), trials=experiment.trials)
-
-
-def _trained_or_copied(
-    experiment: Experiment,
-    begun: RunResult,
-    folder: Path,
-    on_progress: OnProgress | None,
-    trained: tuple[str, Run] | None,
-) -> Run:
-    if trained is None:
-        with opened_fitter(experiment.distributed, experiment.config.get("plugins", ())) as fitter:
-            return _measure(experiment, begun, folder, on_progress, fitter)
-    name, earlier = trained
-    log.info("%s: the seed has no effect; the training of job %s is reused", experiment.model, name)
-    of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
-    result = replace(earlier.result, **of_this_job, finished=now(), reused=name)
-    return copy_run(earlier, folder, result, experiment.trials)
 
 
 def _mirror(tracker: Tracker, done: Run) -> None:
@@ -353,11 +336,7 @@ class _Seconds(dict[str, float]):
 
 
 def _measure(
-    experiment: Experiment,
-    begun: RunResult,
-    folder: Path,
-    on_progress: OnProgress | None,
-    fitter: Fitter,
+    experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None, fitter: Fitter
 ) -> Run:
     # Imported here, because it needs numba.
     from ltrbench.compilation import announcing_compilation
@@ -392,9 +371,7 @@ def _measure(
             result,
             ranker,
             *parts,
-            check_model=lambda saved: check_saved(
-                ranker, saved, test.features, test_scores, test.query_start
-            ),
+            check_model=lambda path: check_saved(ranker, path, test.features, test_scores, test.query_start),
         )
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
@@ -615,54 +592,3 @@ class Study(ABC):
     @abstractmethod
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
         """Runs the study; returns the path of the table."""
-
-
-def load_or_reason(source: DataSource) -> tuple[Splits | None, str]:
-    """Returns the data and an empty text, or None and the reason why the data are not available."""
-    try:
-        return source.load(), ""
-    except DataError as error:
-        return None, str(error).split(". ")[0].replace("|", " ")
-
-
-def publish_study(
-    folder: Path,
-    body: str,
-    *,
-    command: str,
-    packages: Iterable[str],
-    conventions: Iterable[Convention] = (),
-    data: Mapping[str, Splits] | None = None,
-    findings: Mapping[str, Any] | None = None,
-) -> Path:
-    """Writes table.md and environment.json, with the provenance of the numbers; returns the table's path.
-
-    Args:
-        body: content of table.md, in Markdown.
-        command: command that reproduces the study.
-        packages: distributions to record with their versions, in addition to those of every run.
-        conventions: conventions of the metrics.
-        data: name -> splits; their fingerprints are recorded.
-        findings: further entries of environment.json.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    made_at, used = measure.commit(), measure.versions(packages) | plugin_versions()
-    environment = {
-        "command": command,
-        "commit": made_at,
-        "versions": used,
-        "machine": measure.machine(),
-        "conventions": [convention.describe() for convention in conventions],
-        "fingerprints": {
-            name: {split: dataset.fingerprint for split, dataset in splits}
-            for name, splits in (data or {}).items()
-        },
-        **(findings or {}),
-    }
-    (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
-    # Outside git there is no commit.
-    by = f"`{command}`{f', commit {made_at}' if made_at else ''}"
-    named = ", ".join(f"{name} {version}" for name, version in used.items())
-    table = folder / "table.md"
-    table.write_text(f"# {folder.resolve().name}\n\n{body}\n\nMade by {by}: {named}.\n")
-    return table

@@ -13,12 +13,13 @@ from typing import Any
 
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError
-from ltrbench.experiment import Experiment, Study, publish_study, run
+from ltrbench.experiment import Experiment, Study, run
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import DEFAULT
 from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.rankers import Ranker
 from ltrbench.tables import Table, assignments
+from results.studies import publish_study
 
 TUNED, DEFAULTS = "tuned", "default"
 """Names of the two models of the study."""

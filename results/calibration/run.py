@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.sources import DataSource
-from ltrbench.experiment import Study, publish_study
+from ltrbench.experiment import Study
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
 from results.calibration import decisions, families, linear_learner, looks, two_way
@@ -41,6 +41,7 @@ from results.calibration.trained_models import (
     shared_training,
     simultaneous_coverage,
 )
+from results.studies import publish_study
 
 log = logging.getLogger("ltrbench")
 

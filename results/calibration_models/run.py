@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.synthetic import make_synthetic
-from ltrbench.experiment import Study, load_or_reason, publish_study
+from ltrbench.experiment import Study
 from ltrbench.measure import described
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.rankers import BoostingRanker, Ranker
@@ -53,6 +53,7 @@ from results.calibration.rates import (
     recorded,
     rendered,
 )
+from results.studies import load_or_reason, publish_study
 
 log = logging.getLogger("ltrbench")
 

@@ -31,7 +31,7 @@ import ltrbench.native
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError
-from ltrbench.experiment import Study, publish_study
+from ltrbench.experiment import Study
 from ltrbench.measure import described, versions
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Iteration, Ranker
@@ -48,6 +48,7 @@ from ltrbench.search import (
     settings_of,
 )
 from ltrbench.tables import Table, listed
+from results.studies import publish_study
 
 log = logging.getLogger("ltrbench")
 

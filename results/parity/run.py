@@ -23,7 +23,7 @@ import numpy as np
 from ltrbench.data import RankingDataset
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import Splits
-from ltrbench.experiment import Study, load_or_reason, publish_study
+from ltrbench.experiment import Study
 from ltrbench.measure import versions
 from ltrbench.metrics import DEFAULT, Convention, evaluate, preset
 from ltrbench.models.trees import Leaf, Node, WeightedTree
@@ -35,6 +35,7 @@ from ltrbench.rankers.base import trees_of
 from ltrbench.rankers.native import NativeRanker, pairs_of
 from ltrbench.shapes import Features, Scores
 from ltrbench.tables import Table, TableColumn, TableRow
+from results.studies import load_or_reason, publish_study
 
 log = logging.getLogger("ltrbench")
 
