@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError, did_you_mean, require_choice
+from ltrbench.measure import plain
 from ltrbench.shapes import Labels
 
 Gain = Callable[[Labels], NDArray[np.float64]]
@@ -46,10 +47,7 @@ class TableGain:
 
     def __post_init__(self) -> None:
         if list(self.gains) != sorted(self.gains) or self.gains[:1] < (0.0,):
-            raise ConfigError(
-                f"gain is {list(self.gains)}; gains must be 0 or more and must not decrease from grade to "
-                "grade. Example: [0,1,3,7]."
-            )
+            raise ConfigError(f"gain is {list(self.gains)}; gains must not decrease from 0, as in [0,1,3,7].")
 
     def __call__(self, labels: Labels) -> NDArray[np.float64]:
         return np.array(self.gains)[labels.astype(np.int64)]
@@ -179,7 +177,8 @@ class Convention:
 
     def describe(self) -> dict[str, Any]:
         """Returns every field as a JSON value, as stored in results."""
-        return {item.name: _as_json(getattr(self, item.name)) for item in fields(self)}
+        values = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        return {**values, "gain": _name_of(self.gain), "discount": _name_of(self.discount)}
 
 
 DEFAULT = Convention(name="default")
@@ -246,7 +245,7 @@ def _parse(key: str, text: str) -> Any:
     if text not in choices:
         table = ", or a table such as [0,1,3,7]" if key == "gain" else ""
         raise ConfigError(
-            f"{key} is '{text}'{did_you_mean(text, choices)} Possible values: {', '.join(choices)}{table}."
+            f"{key} is '{text}'{did_you_mean(text, choices)} Choose {', '.join(choices)}{table}."
         )
     return choices[text]
 
@@ -261,19 +260,8 @@ def _number(key: str, text: str) -> float:
     return number
 
 
-def _as_json(value: Any) -> Any:
-    """Returns a field as a JSON value."""
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, TableGain):
-        return list(value.gains)
-    if isinstance(value, Mapping):
-        return {key: _as_json(item) for key, item in value.items()}
-    if isinstance(value, frozenset):
-        return sorted(value)
-    if isinstance(value, tuple):
-        return list(value)
-    return value.__name__ if callable(value) else value
+def _name_of(policy: Gain | Discount) -> str | list[float]:
+    return list(policy.gains) if isinstance(policy, TableGain) else str(getattr(policy, "__name__", policy))
 
 
 # ---- Presets: the conventions of libraries and evaluation scripts.
@@ -294,11 +282,7 @@ LIGHTGBM = Convention(
     relevance_threshold=ABOVE_HALF,
     metrics=frozenset({"ndcg", "map"}),
     by_metric={
-        "ndcg": {
-            "aggregation": Aggregation.UNWEIGHTED_EMPTY,
-            "largest_label": 30.0,
-            "most_documents": 10_000,
-        }
+        "ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 30.0, "most_documents": 10_000}
     },
     quirks=(
         "A query without a relevant document has the value 1, so the mean rises with their share.",
@@ -322,10 +306,7 @@ XGBOOST = Convention(
     metrics=frozenset({"ndcg", "map", "precision"}),
     binary_metrics=frozenset({"map", "precision"}),
     by_metric={
-        "ndcg": {
-            "aggregation": Aggregation.UNWEIGHTED_EMPTY,
-            "largest_label": 31.0,
-        },
+        "ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 31.0},
         "precision": {"no_relevant": NoRelevant.ZERO},
     },
     quirks=(

@@ -196,8 +196,7 @@ def _values_of(
     if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():
         raise ConfigError(
             f"the metric {name} ({full}) returned an array of shape {values.shape} and type {values.dtype}; "
-            f"it must return shape ({num_queries},): one finite number per query, or NaN for a query without "
-            "a relevant document."
+            f"it must return shape ({num_queries},): finite numbers, or NaN without a relevant document."
         )
     return values.astype(np.float64, copy=False)
 
@@ -304,16 +303,14 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
     for reason, is_undefined in reasons.items():
         if is_undefined:
             raise UndefinedMetricError(
-                f"the convention {name} does not define {metric} here: it {reason}. Choose another metric or "
-                "convention."
+                f"the convention {name} does not define {metric} here: it {reason}. Choose another."
             )
     largest, is_binary = convention.largest_label, metric in convention.binary_metrics
     accepted = 1.0 if is_binary else math.inf if largest is None else largest
     if _largest_label(judgments) > accepted or (is_binary and not judgments.has_whole_labels):
         labels = "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
         raise UndefinedMetricError(
-            f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}. Map the labels to "
-            "smaller grades, or choose another convention."
+            f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}: choose another."
         )
     if of_metric.has_gain:
         _check_gains(judgments, convention.gain)
@@ -322,9 +319,8 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
         _largest_label(judgments) > np.logaddexp2(0.0, convention.highest_grade) + 1e-12
     ):
         raise DataError(
-            f"{_named_label(judgments)}, above {metric.upper()}'s highest grade, "
-            f"{convention.highest_grade:g}, in the convention {name}; set highest_grade to the highest grade "
-            "of your scale, or map the labels to smaller grades."
+            f"{_named_label(judgments)}, above {convention.highest_grade:g}, the highest grade of "
+            f"{metric.upper()} in the convention; set highest_grade, or map the labels to smaller grades."
         )
 
 
@@ -341,9 +337,7 @@ def _check_gains(judgments: Judgments, gain: Gain) -> None:
         raise DataError(f"{_named_label(judgments)}; the table of gains ends at label {num_gains - 1}.")
     with np.errstate(over="ignore"):
         if not np.isfinite(gain(np.array([highest]))).all():
-            raise DataError(
-                f"{_named_label(judgments)}, with an infinite gain; map the labels to small grades."
-            )
+            raise DataError(f"{_named_label(judgments)}, with an infinite gain; map the labels to grades.")
 
 
 def _largest_label(judgments: Judgments) -> float:
@@ -461,14 +455,11 @@ def _load(name: str, option: str) -> None:
         missing = "." if name in here else did_you_mean(Path(name).stem, here)
         raise ConfigError(
             f"{option}: the module '{name}' cannot be imported: {type(error).__name__}: {error}{missing} "
-            "Give the name of a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the "
-            "traceback)."
+            "Name a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the traceback)."
         ) from error
     has_class = any(isinstance(value, type) and value.__module__ == name for value in vars(module).values())
     if len(METRICS) == num_metrics and name not in plugin_versions() and not has_class:
-        log.warning(
-            "%s: the module %s defines no metric; decorate its functions with @metric(NAME).", option, name
-        )
+        log.warning("%s: the module %s defines no metric; decorate one with @metric(NAME).", option, name)
 
 
 def _version(name: str) -> str:

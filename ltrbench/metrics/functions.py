@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, update_wrapper
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -156,7 +157,13 @@ def rank(judgments: Judgments, scores: Scores, ties: Ties = Ties.EXPECTED, depth
         UndefinedMetricError: If ties are ordered by document id and the documents have no ids.
     """
     scores = np.asarray(scores)
-    _check_scores(judgments, scores)
+    if scores.shape != (judgments.num_documents,):
+        raise DataError(
+            f"scores have shape {scores.shape}; give one for each of {judgments.num_documents} documents."
+        )
+    missing = np.flatnonzero(np.isnan(scores))
+    if missing.size:
+        raise DataError(f"scores[{missing[0]}] is NaN; give every document a score.")
     keys = np.ascontiguousarray(scores, dtype=np.float64)
     tied_first = _tied_first(judgments, ties)
     if tied_first is None:
@@ -195,17 +202,6 @@ def _order(keys: Values, query_start: QueryStart, depth: int) -> tuple[Indices, 
     keys = keys.view()
     keys.flags.writeable = False  # numba compiles a second version for writeable arrays
     return order_within_queries(keys, query_start, depth)
-
-
-def _check_scores(judgments: Judgments, scores: Scores) -> None:
-    if scores.shape != (judgments.num_documents,):
-        raise DataError(
-            f"scores have shape {scores.shape}, but the data set has {judgments.num_documents} documents; "
-            "give one score per document, in row order."
-        )
-    missing = np.flatnonzero(np.isnan(scores))
-    if missing.size:
-        raise DataError(f"scores[{missing[0]}] is NaN; give every document a score.")
 
 
 MetricFunction = Callable[..., PerQuery]
@@ -289,10 +285,7 @@ def metric(
     if rope is None:
         rope = _ROPE_OF_A_SHARE if bounds == _SHARE else 0.0
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ConfigError(
-            f"@metric: invalid name {name!r}; use lower-case letters, digits and _, without a cutoff, as in "
-            '@metric("rbp").'
-        )
+        raise ConfigError(f'@metric: invalid name {name!r}; use lower-case letters, digits, _, as in "rbp".')
 
     metrics = OF_COLUMNS if of_column else METRICS
 
@@ -301,8 +294,7 @@ def metric(
         # A notebook cell that runs again, or a reloaded module, defines the same function again.
         if known is not None and full_name(known.function) != full_name(function):
             raise ConfigError(
-                f"{full_name(function)}: the metric name '{name}' is already used by "
-                f"{full_name(known.function)}; choose another."
+                f"the name {name} of {full_name(function)} is used by {full_name(known.function)}; change it."
             )
         metrics[name] = Metric(
             function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds, rope
@@ -330,9 +322,8 @@ def parse_metric(name: str) -> tuple[str, int | None]:
         known = sorted([*METRICS, *ALIASES, *OF_COLUMNS])
         raise ConfigError(
             f"unknown metric '{name}'{'.' if word in known else did_you_mean(word, known)} Metrics: "
-            f"{', '.join(known)}; most take a cutoff, as in ndcg@10. Only {', '.join(OF_COLUMNS)} take a "
-            "column of data.keep, as in value@10:revenue. To use your own metric, name its module: "
-            "plugins=[MODULE] in a run, --plugin MODULE in a verb, import MODULE in Python."
+            f"{', '.join(known)}; most take a cutoff (ndcg@10), {', '.join(OF_COLUMNS)} a column "
+            "of data.keep (value@10:revenue). Name the module of yours: plugins=[MODULE] or --plugin MODULE."
         )
     metric += f":{column}" if column else ""
     if not at:
@@ -340,10 +331,7 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     if no_cutoff := metric_of(metric).no_cutoff:
         raise ConfigError(f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}.")
     if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
-        raise ConfigError(
-            f"metric '{name}': the cutoff '{cutoff}' must be a whole number from 1 to {LONGEST}, as in "
-            "ndcg@10."
-        )
+        raise ConfigError(f"metric '{name}': the cutoff must be a whole number from 1 to {LONGEST}.")
     return metric, int(cutoff)
 
 
@@ -405,13 +393,11 @@ def ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
 )
 def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """MeanNDCG = (1 / n) sum over k = 1, ..., n of NDCG@k (LETOR 4.0's evaluation script)."""
-    from ltrbench.metrics.kernels import running_sum
-
     judgments = ranking.judgments
     discounts = _discounts(judgments, convention)[ranking.ranks]
-    dcg_at = running_sum(ranking.tie_mean(_gains(ranking, convention)) * discounts, judgments.query_start)
+    dcg_at = _running_sum(ranking.tie_mean(_gains(ranking, convention)) * discounts, judgments.query_start)
     ideal_gains = convention.gain(judgments.labels_best_first)
-    ideal_at = running_sum(ideal_gains * discounts, judgments.query_start)
+    ideal_at = _running_sum(ideal_gains * discounts, judgments.query_start)
     return sum_queries(_quotient(dcg_at, ideal_at), judgments.query_start) / judgments.query_sizes
 
 
@@ -686,6 +672,12 @@ def _before_run(ranking: Ranking, relevance: Values) -> Values:
     before_query = before[ranking.position_start[:-1]]
     counts: Values = before[first] - np.repeat(before_query, np.diff(ranking.position_start))
     return counts
+
+
+def _running_sum(values: Values, query_start: QueryStart) -> Values:
+    """Returns (D,), the sum of the values of the query up to and including each position."""
+    # One cumsum over all queries would accumulate rounding across queries.
+    return np.concatenate([np.cumsum(values[first:end]) for first, end in pairwise(query_start)])
 
 
 def _share_in_order(counts: Values) -> PerQuery:

@@ -16,9 +16,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel
 from ltrbench.shapes import PerQuery, QueryStart, Values
 
-_RUN = 16  # length of the runs of insertion sort before merging; 8 and 32 were not faster
 _MOST_SELECTED = 64  # largest depth for selection, which moves up to this many keys per document
-_FEWEST_GROUPS = 4  # smallest depth for which a bound is computed before selection; below, it takes longer
 
 
 def reference_order(
@@ -50,121 +48,59 @@ def order_within_queries(
     largest = 0
     for query in range(len(query_start) - 1):
         largest = max(largest, query_start[query + 1] - query_start[query])
-    key, key_aside, best = np.empty(largest), np.empty(largest), np.empty(largest)
-    row, row_aside = np.empty(largest, dtype=np.int64), np.empty(largest, dtype=np.int64)
+    key, best, row = np.empty(largest), np.empty(largest), np.empty(largest, dtype=np.int64)
     for query in range(len(query_start) - 1):
         first, n = query_start[query], query_start[query + 1] - query_start[query]
         start, lowest = position_start[query], -np.inf
         # Beyond a quarter of the documents, sorting all of them was faster.
         if depth <= min(n // 4, _MOST_SELECTED):
             # Into `order`, which the query fills from `start` on.
-            num_kept = _select_largest(keys[first : first + n], depth, best, order[start:], key, row)
+            num_kept = _select_largest(keys[first : first + n], depth, best, order[start:])
             lowest = best[depth - 1]
             if num_kept == depth:
                 for i in range(start, start + depth):
                     order[i] += first
                 position_start[query + 1] = start + depth
                 continue
-        num_sorted = int(np.int64(0))  # not the literal 0, for which numba would compile the callee once more
+        num_sorted = 0
         for i in range(first, first + n):
             # Writes always and advances conditionally: the branch would be mispredicted often.
-            key[num_sorted], row[num_sorted] = keys[i], i
+            key[num_sorted], row[num_sorted] = -keys[i], i
             num_sorted += keys[i] >= lowest
-        sorted_key, sorted_row = _sort_falling(key, row, key_aside, row_aside, num_sorted)
+        falling = np.argsort(key[:num_sorted], kind="mergesort")
         num_kept = num_sorted
         if depth < num_sorted:
             num_kept = depth
-            while num_kept < num_sorted and sorted_key[num_kept] == sorted_key[depth - 1]:
+            while num_kept < num_sorted and key[falling[num_kept]] == key[falling[depth - 1]]:
                 num_kept += 1
-        # Loops, because assigning one slice to another compiles the text of NumPy's error, for two seconds.
+        # A loop, because assigning one slice to another compiles the text of NumPy's error, for two seconds.
         for i in range(num_kept):
-            order[start + i] = sorted_row[i]
+            order[start + i] = row[falling[i]]
         position_start[query + 1] = start + num_kept
     return order[: position_start[-1]], position_start
 
 
 @kernel
-def _select_largest(
-    keys: Values,
-    k: int,
-    best: Values,
-    rows: NDArray[np.int64],
-    key_aside: Values,
-    row_aside: NDArray[np.int64],
-) -> int:
+def _select_largest(keys: Values, k: int, best: Values, rows: NDArray[np.int64]) -> int:
     """Selects the k largest keys, in descending order: `best` becomes the keys and `rows` their indices; of
-    equal keys the first ones come first. `key_aside` and `row_aside` are scratch.
+    equal keys the first ones come first.
 
     Returns:
         The number of keys that are not below the k-th largest one: more than k if keys tie with it.
     """
-    bound = _bound_of_largest(keys, k, best) if k >= _FEWEST_GROUPS else -np.inf
-    num_aside = 0
+    best[:k] = -np.inf
     for i in range(len(keys)):
-        # Writes always and advances conditionally: the branch would be mispredicted often.
-        key_aside[num_aside], row_aside[num_aside] = keys[i], i
-        num_aside += keys[i] >= bound
-    num_best = 0
-    for i in range(num_aside):
-        key = key_aside[i]
-        if num_best < k or key > best[k - 1]:
-            num_best = min(num_best + 1, k)
-            rank = num_best - 1
+        key = keys[i]
+        if key > best[k - 1] or i < k:
+            rank = min(i, k - 1)
             while rank > 0 and best[rank - 1] < key:
                 best[rank], rows[rank] = best[rank - 1], rows[rank - 1]
                 rank -= 1
-            best[rank], rows[rank] = key, row_aside[i]
+            best[rank], rows[rank] = key, i
     num_kept = 0
-    for i in range(num_aside):
-        num_kept += key_aside[i] >= best[k - 1]
+    for i in range(len(keys)):
+        num_kept += keys[i] >= best[k - 1]
     return num_kept
-
-
-@kernel
-def _bound_of_largest(keys: Values, k: int, largest: Values) -> float:
-    """Returns a number that at least k keys are not below: the lowest of the maxima of k groups of keys.
-
-    Key i is in group i modulo k; the keys after the last whole round are in no group. `largest` is scratch.
-    """
-    for group in range(k):
-        largest[group] = keys[group]
-    for start in range(k, len(keys) - k + 1, k):
-        for group in range(k):
-            largest[group] = max(largest[group], keys[start + group])
-    bound = largest[0]
-    for group in range(1, k):
-        bound = min(bound, largest[group])
-    return float(bound)
-
-
-@kernel
-def _sort_falling(
-    key: Values, row: NDArray[np.int64], key_aside: Values, row_aside: NDArray[np.int64], n: int
-) -> tuple[Values, NDArray[np.int64]]:
-    """Sorts the first n keys and their rows in descending order, stably: sorted runs, then merges."""
-    for start in range(0, n, _RUN):
-        for i in range(start + 1, min(start + _RUN, n)):
-            k, r, j = key[i], row[i], i
-            while j > start and key[j - 1] < k:
-                key[j], row[j] = key[j - 1], row[j - 1]
-                j -= 1
-            key[j], row[j] = k, r
-    width = _RUN
-    while width < n:
-        for start in range(0, n, 2 * width):
-            middle, end = min(start + width, n), min(start + 2 * width, n)
-            i, j = start, middle
-            for position in range(start, end):
-                if i < middle and (j == end or key[i] >= key[j]):
-                    key_aside[position], row_aside[position] = key[i], row[i]
-                    i += 1
-                else:
-                    key_aside[position], row_aside[position] = key[j], row[j]
-                    j += 1
-        key, key_aside = key_aside, key
-        row, row_aside = row_aside, row
-        width *= 2
-    return key, row
 
 
 def reference_run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
@@ -187,23 +123,6 @@ def run_means(values: Values, run_start: NDArray[np.int64]) -> Values:
         for position in range(first, end):
             means[position] = total / (end - first)
     return means
-
-
-def reference_running_sum(values: Values, query_start: QueryStart) -> Values:
-    """Returns (D,), the sum of the values of the query up to and including each position."""
-    return np.concatenate([np.cumsum(values[first:end]) for first, end in itertools.pairwise(query_start)])
-
-
-@kernel
-def running_sum(values: Values, query_start: QueryStart) -> Values:
-    """As `reference_running_sum`; one cumsum over all queries would accumulate rounding across queries."""
-    sums = np.empty(len(values))
-    for query in range(len(query_start) - 1):
-        total = 0.0
-        for position in range(query_start[query], query_start[query + 1]):
-            total += values[position]
-            sums[position] = total
-    return sums
 
 
 def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) -> float:
