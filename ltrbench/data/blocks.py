@@ -126,8 +126,7 @@ def _open(path: Path) -> BufferedReader:
         return path.open("rb")
     except OSError as error:
         raise DataError(
-            f"{path}: the file cannot be opened ({error.strerror}; current folder {Path.cwd()}). Check the "
-            "path and its permissions, or download the data."
+            f"{path}: the file cannot be opened ({error.strerror}; current folder {Path.cwd()}); check it."
         ) from None
 
 
@@ -267,9 +266,8 @@ def gather(
         before = int(np.flatnonzero(numbers[:run] == numbers[run])[-1])
         raise DataError(
             f"{location(int(sizes[:run].sum()))}: query {queries[run]!r} occurs again after other queries; "
-            f"its earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. The rows of a query "
-            "must be consecutive. Set sort_queries=true (in a run data.sort_queries=true) to group them, or "
-            "use different ids if these are two queries."
+            f"its earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. Set sort_queries=true "
+            "(in a run data.sort_queries=true) to group them, or use different ids if these are two queries."
         )
     query_sizes = np.zeros(len(number_of), dtype=np.int64)
     np.add.at(query_sizes, numbers, sizes)

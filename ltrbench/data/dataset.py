@@ -253,14 +253,9 @@ class Judgments:
         _check("labels", labels, np.isfinite(labels) & (labels >= 0), "a finite grade of 0 or more")
         query_start = _as_array("query_start", self.query_start, np.int64)
         if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != len(labels):
-            raise DataError(
-                f"query_start is {np.array2string(query_start, threshold=6)}; it must start with 0 and end "
-                f"with the number of documents, {len(labels)}."
-            )
+            raise DataError(f"query_start is {query_start}; it must start with 0 and end with {len(labels)}.")
         sizes = np.diff(query_start)
-        _check(
-            "query_start", query_start[:-1], sizes > 0, "below the next one; remove queries without documents"
-        )
+        _check("query_start", query_start[:-1], sizes > 0, "below the next: remove queries without documents")
         query_ids = _numbered(len(sizes)) if self.query_ids is None else self.query_ids
         self._set("labels", labels)
         self._set("query_start", query_start)
@@ -313,9 +308,8 @@ class Judgments:
         known = self.beside if name in ("query_id", "document_id") else self.columns
         if name not in known:
             raise DataError(
-                f"the data have no column '{name}'{did_you_mean(name, self.columns)} A column of a table is "
-                f"kept with data.keep=[{name}] (in Python keep=[...]); documents have ids if the file has "
-                "them."
+                f"the data have no column '{name}'{did_you_mean(name, self.columns)} data.keep=[{name}] (in "
+                "Python keep=[...]) keeps a column of a table; documents have ids if the file has them."
             )
         return known[name]
 
@@ -424,14 +418,11 @@ class RankingDataset(Judgments):
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
             raise DataError(
-                f"features: {num_documents} rows for {self.num_documents} labels; pass one row per document."
+                f"features: {num_documents} rows for {self.num_documents} labels; pass one per document."
             )
         names = tuple(str(name) for name in self.feature_names) or _numbered(num_features)
-        if len(names) != num_features:
-            raise DataError(
-                f"feature_names: {len(names)} names for {num_features} features; pass one name per feature."
-            )
-        _check_no_repeat("feature_names", np.array(names), "rename one of them")
+        texts = _texts("feature_names", np.array(names), num_features)
+        _check_no_repeat("feature_names", texts, "rename one of them")
         self._set("features", features)
         self._set("feature_names", names)
         if self.document_weights is not None:
@@ -441,7 +432,7 @@ class RankingDataset(Judgments):
             _check("positions", positions, positions >= 0, "a rank of 0 or more")
             self._set("positions", positions)
         if self.file_rows is not None:
-            self._set("file_rows", check_file_rows(self.file_rows, num_documents))
+            self._set("file_rows", _as_array("file_rows", self.file_rows, np.int64, num_documents))
         self._set("categories", {str(name): tuple(map(str, each)) for name, each in self.categories.items()})
         both = [name for name in self.kept if name in names]
         if both:
@@ -476,10 +467,7 @@ class RankingDataset(Judgments):
         others = (*self.feature_names, *self.kept)
         clash = [name for name in others if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
         if clash:
-            raise DataError(
-                f"feature_names: the feature '{clash[0]}' cannot be a column of a table, because this name "
-                "is reserved for another column. Rename the feature."
-            )
+            raise DataError(f"feature_names: '{clash[0]}' is the name of another column. Rename the feature.")
         by_role = {
             "query": self.query_ids[self.query_of_document],
             "document": self.document_ids,
@@ -695,8 +683,7 @@ def _as_array(
             array = np.ascontiguousarray(given, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
-            f"{name}: cannot be converted to an array of {np.dtype(dtype).name} ({error}); pass numbers, in "
-            "rows of equal length."
+            f"{name}: this is no array of {np.dtype(dtype).name} ({error}); pass equal rows of numbers."
         ) from None
     if array.ndim != dimensions or length not in (None, len(array)):
         expected = f"{dimensions} dimensions" if length is None else f"{length} values"
@@ -743,18 +730,6 @@ def _check_no_repeat(name: str, texts: NDArray[np.str_], remedy: str) -> None:
         raise DataError(f"{name}[{first}] and {name}[{second}] are both {twice!r}; {remedy}.")
 
 
-def check_file_rows(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
-    """Returns the validated (D,) rows of the documents in their source.
-
-    Raises:
-        DataError: The values are not a permutation of 0 to D - 1.
-    """
-    rows = _as_array("file_rows", value, np.int64)
-    if not np.array_equal(np.sort(rows), np.arange(num_documents)):
-        raise DataError(f"file_rows must contain every row from 0 to {num_documents - 1} exactly once.")
-    return rows
-
-
 def _checked(features: AnyFeatures) -> Features:
     """Returns the features of a data set in the form that the next data set does not check again."""
     return cast(Features, CheckedFeatures(features))
@@ -766,7 +741,7 @@ def _checked_features(given: object) -> Features:
         return cast(Features, given.values)
     if hasattr(given, "tocsr"):
         raise DataError(
-            f"features is a {type(given).__name__}; pass ltrbench.data.features.SparseRows.from_scipy."
+            f"features is a {type(given).__name__}; pass features.SparseRows.from_scipy of ltrbench.data."
         )
     if isinstance(given, FeatureMatrix):
         features = cast(Features, given)
@@ -782,7 +757,6 @@ def _checked_features(given: object) -> Features:
         if infinite:
             row, column = infinite[0]
             raise DataError(
-                f"features[{start + row}, {column}] is {block[row, column]} in float32; features must be "
-                "finite. Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
+                f"features[{start + row}, {column}] is {block[row, column]} in float32, which is not finite."
             )
     return features

@@ -64,8 +64,7 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
     except OSError as error:
         remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
         raise DataError(
-            f"{folder}: features that do not fit into memory need a temporary file of {num_bytes / 1e9:.1f} "
-            f"GB, which cannot be written ({error.strerror}). {remedy}, or choose another folder."
+            f"{folder}: features need a file of {num_bytes / 1e9:.1f} GB here ({error.strerror}). {remedy}."
         ) from None
     array: Features = np.ndarray(shape, dtype=np.float32, buffer=pages)
     if not is_positive_zero(value):
@@ -103,10 +102,7 @@ BLOCK_BYTES = 1 << 24
 
 _Value = TypeVar("_Value", bound=np.generic)
 
-MEMORY_REMEDY = (
-    "Use model=native, lightgbm or xgboost, which read the features by blocks, take fewer queries "
-    "(data.subset), or free memory."
-)
+MEMORY_REMEDY = "Use model=native, lightgbm or xgboost, take fewer queries (data.subset), or free memory."
 """Remedy for features that do not fit into memory as one array."""
 
 
@@ -289,8 +285,7 @@ def require_memory(what: str, num_bytes: int, remedy: str) -> None:
     free = available_bytes()
     if num_bytes > free:
         raise DataError(
-            f"{what} need {num_bytes / 1e9:.1f} GB of memory, but only {free / 1e9:.1f} GB are "
-            f"available. {remedy}"
+            f"{what} need {num_bytes / 1e9:.1f} GB of memory, and {free / 1e9:.1f} GB are available. {remedy}"
         )
 
 

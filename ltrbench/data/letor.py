@@ -22,6 +22,7 @@ To read another text format, write a function like `read_letor` that returns a R
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 from collections.abc import Sequence
@@ -131,9 +132,7 @@ class LineFormat:
         require_choice("overflow", self.overflow, OVERFLOWS)
         require_choice("nulls", self.nulls, NULLS)
         if not isinstance(self.absent, (int, float)) or not (self.absent == 0 or math.isnan(self.absent)):
-            raise ConfigError(
-                f"absent is {self.absent!r}; the value of features that a line omits must be 0 or nan."
-            )
+            raise ConfigError(f"absent is {self.absent!r}; features that a line omits must be 0 or nan.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +175,7 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
         token = rest.pop(0)
         weight = float(token)
         if not 0 <= weight < math.inf:
-            raise DataError(
-                f"{where}: the weight is {quote(token)}; it must be a finite number of 0 or more. Correct "
-                "it, or remove the document."
-            )
+            raise DataError(f"{where}: the weight is {quote(token)}; it must be a finite number, 0 or more.")
     query = ""
     if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
         query = _parse_query(rest.pop(0) if rest else b"", where)
@@ -222,19 +218,17 @@ def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
     if not is_number(token):
         remedy = UNLABELLED if b":" in token else _TABLE
         raise DataError(
-            f"{where}: the line starts with {quote(token)}; expected the label, a number. {SYNTAX} {remedy}"
+            f"{where}: {quote(token)} is where the label, a number, was expected. {SYNTAX} {remedy}"
         )
     label = float(token)
     if not 0 <= label < math.inf:
         raise DataError(
-            f"{where}: the label is {quote(token)}; it must be a finite grade of 0 or more. Shift the grades "
-            "so that irrelevant is 0, and remove documents without judgment."
+            f"{where}: the label is {quote(token)}; write a finite grade of 0 or more (0: irrelevant)."
         )
     if whole_labels and label != math.floor(label):
         raise DataError(
             f"{where}: the label is {quote(token)}; the gain 2^label - 1 needs whole numbers. Round the "
-            "labels to grades, or keep them with whole_labels=false (in a run data.whole_labels=false) and a "
-            "linear gain."
+            "labels, or set whole_labels=false (in a run data.whole_labels=false) and a linear gain."
         )
     return label
 
@@ -243,14 +237,12 @@ def _parse_query(token: bytes, where: str) -> str:
     prefix, _, query = token.partition(b":")
     if prefix != b"qid" or not query:
         raise DataError(
-            f"{where}: {quote(token) if token else 'the line ends'} where 'qid:ID', the query id, was "
-            f"expected. {SYNTAX} For LightGBM's form, write the query sizes to a file with the extension "
-            f".query. {_TABLE}"
+            f"{where}: {quote(token) if token else 'the line ends'} where 'qid:ID' was expected. {SYNTAX} "
+            f"LightGBM's form needs the query sizes in a file with the extension .query. {_TABLE}"
         )
     if len(query) > LONGEST_ID:
         raise DataError(
-            f"{where}: the query id {quote(query)} has {len(query)} bytes; the maximum is {LONGEST_ID}. "
-            "Use a shorter id, and check that the file is LETOR text."
+            f"{where}: the query id {quote(query)} is too long: write at most {LONGEST_ID} bytes."
         )
     return _query_id(query, where)
 
@@ -259,9 +251,7 @@ def _query_id(token: bytes, where: str) -> str:
     try:
         return token.decode()
     except UnicodeDecodeError:
-        raise DataError(
-            f"{where}: the query id {quote(token)} is not UTF-8 text. Convert the file to UTF-8."
-        ) from None
+        raise DataError(f"{where}: the query id {quote(token)} is not UTF-8: convert the file.") from None
 
 
 def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[list[int], list[float]]:
@@ -273,10 +263,7 @@ def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[
             raise DataError(f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}")
         index = _parse_index(index_text, where, form)
         if indices and index <= indices[-1]:
-            raise DataError(
-                f"{where}: feature index {index} follows {indices[-1]}; the indices of a line must ascend. "
-                "Sort them, and keep one value per index."
-            )
+            raise DataError(f"{where}: feature index {index} follows {indices[-1]}; indices must ascend.")
         indices.append(index)
         values.append(_parse_value(value_text, index, where, form))
     return indices, values
@@ -287,14 +274,12 @@ def _parse_index(token: bytes, where: str, form: LineFormat) -> int:
     index = int(token) if len(token) <= 20 else MAX_FEATURES + 1
     if index < form.first_index:
         raise DataError(
-            f"{where}: the feature index is 0, but indices start from 1. If the indices of the file start "
-            "from 0, set first_index=0 (in a run data.first_index=0); otherwise correct the line."
+            f"{where}: the feature index is 0; set first_index=0 (data.first_index) if they start from 0."
         )
     number = index - form.first_index + 1
     if number > MAX_FEATURES:
         raise DataError(
-            f"{where}: the feature index is {quote(token)}; the maximum number of features is "
-            f"{MAX_FEATURES}. Number the features without gaps."
+            f"{where}: the feature index is {quote(token)}, beyond {MAX_FEATURES}: number without gaps."
         )
     if form.num_features is not None and number > form.num_features:
         raise DataError(
@@ -319,9 +304,8 @@ def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> floa
         return value
     if form.overflow == "refuse":
         raise DataError(
-            f"{where}: feature {index} is {quote(token)}, which exceeds float32 (at most 3.4e38). Rescale "
-            "the feature, set overflow=cap, or set overflow=missing if such numbers encode missing values "
-            "(in a run data.overflow=...)."
+            f"{where}: feature {index} is {quote(token)}, which exceeds float32 (3.4e38). Rescale it, set "
+            "overflow=cap, or overflow=missing if such numbers mean missing (in a run data.overflow=...)."
         )
     return math.copysign(_LARGEST, value) if form.overflow == "cap" else math.nan
 
@@ -447,12 +431,6 @@ def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, 
     if path is None:
         return form, None
     names = read_feature_names(Path(path), form.first_index)
-    if form.num_features not in (None, len(names)):
-        raise DataError(
-            f"{path}: the file names {len(names)} features, but {form.num_features} were expected "
-            "(num_features, or the number of features in training). Add the missing names, or correct "
-            "num_features."
-        )
     return replace(form, num_features=len(names)), names
 
 
@@ -514,10 +492,7 @@ def _allocate(
     # A line with a larger index is invalid; the second pass reports it.
     width = form.num_features or min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
     if width == 0:
-        raise DataError(
-            f"{paths[0]}: no line has a feature. {SYNTAX} Add features, or set num_features if all values "
-            "are absent on purpose."
-        )
+        raise DataError(f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features.")
     num_documents = int(total[kernels.DOCUMENTS])
     matrix = 4 * num_documents * width
     features = 8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
@@ -533,13 +508,10 @@ def _allocate(
         unit = int(counts[number][:, kernels.LARGEST_INDEX].argmax())
         line = counts[number][:unit, kernels.LINES].sum() + counts[number][unit, kernels.LINE] + 1
         raise DataError(
-            f"{paths[number]}:{line}: the largest index is on this line. {num_documents} documents with "
-            f"{width} features need {(features + others) / 1e9:.1f} GB of memory, but "
-            f"{available / 1e9:.1f} GB are available, and the text has {total[kernels.BYTES] / 1e9:.1f} GB. "
-            "Check that index. If it is right, set sparse=true (in a run data.sparse=true) if the lines omit "
-            "most features; or build a store with `python -m ltrbench data build`, or set data.cache=DIR, "
-            f"which keep the features on the disk; or set num_features={width} (in a run data.num_features) "
-            "to accept the size; or use more memory."
+            f"{paths[number]}:{line}: the largest index is on this line, and {num_documents} documents with "
+            f"{width} features need {(features + others) / 1e9:.1f} GB of memory. Correct the index; or set "
+            "sparse=true (in a run data.sparse=true) if lines omit most features; or keep the features on "
+            f"the disk with `data build` or data.cache=DIR; or set num_features={width} to accept the size."
         )
     return _rows_for(total, width, form, scratch if in_file else None)
 
@@ -578,10 +550,7 @@ def _read_files(paths: Sequence[Path], form: LineFormat, scratch: Path | None = 
         units = for_each_unit(path, lambda _, text: kernels.count_lines(np.frombuffer(text, np.uint8)))
         counts.append(np.array(units, dtype=np.int64).reshape(-1, kernels.COUNTS))
         if not counts[-1][:, kernels.DOCUMENTS].any():
-            raise DataError(
-                f"{path}: the file has no documents: it is empty, or has only blank lines and comments. "
-                f"{SYNTAX} Check that the file was written and copied completely."
-            )
+            raise DataError(f"{path}: the file has no documents, at most blank lines and comments. {SYNTAX}")
     rows = _allocate(paths, counts, form, scratch)
     runs: list[QueryRun] = []
     ends = [np.zeros(2, dtype=np.int64)]  # numbers of documents and of values up to the end of each file
@@ -737,8 +706,7 @@ def _check_all_or_none(has: NDArray[np.bool_], read: _Read, what: str) -> None:
     if odd.size:
         this, others = ("has no", "have one") if has[0] else ("has a", "have none")
         raise DataError(
-            f"{read.location(odd[0])}: the line {this} {what}, but the lines before it {others}. Add a "
-            f"{what} to every document of the split, or remove all of them."
+            f"{read.location(odd[0])}: the line {this} {what}, but earlier ones {others}; all or none must."
         )
 
 
@@ -783,15 +751,8 @@ def _read_companions(paths: Sequence[Path]) -> Companions:
     values = {}
     for ending in _COMPANIONS:
         files = [companion(path, ending) for path in paths]
-        absent = [file for file in files if not file.exists()]
-        if len(absent) == len(files):
-            continue
-        if absent:
-            raise DataError(
-                f"{absent[0]} does not exist, but another file of the same split has a {ending} file. Add "
-                "it, or remove the others."
-            )
-        values[ending] = [_values_in(file, ending) for file in files]
+        if any(file.exists() for file in files):
+            values[ending] = [_values_in(file, ending) for file in files]
     return values
 
 
@@ -816,15 +777,11 @@ def _check_companions(read: _Read, companions: Companions) -> None:
     for ending, values in companions.items():
         for path, of_file, num_documents in zip(read.paths, values, sizes, strict=True):
             if in_lines.get(ending):
-                raise DataError(
-                    f"{path}: both the lines and {companion(path, ending)} have "
-                    f"{'queries' if ending == '.query' else 'weights'}. Remove one of the two."
-                )
+                raise DataError(f"{path}: the lines and {companion(path, ending)} both have these values.")
             number = int(of_file.sum()) if ending == ".query" else len(of_file)
             if number != num_documents:
                 raise DataError(
-                    f"{companion(path, ending)}: the file is for {number} documents, but {path} has "
-                    f"{num_documents} documents. Use the {ending} file that belongs to this data file."
+                    f"{companion(path, ending)} is for {number} documents; {path} has {num_documents}."
                 )
 
 
@@ -837,7 +794,6 @@ def _column_of(companions: Companions, ending: str) -> NDArray[np.float64] | Non
 # Search engines store such files together with LETOR data, which has no feature names.
 
 _LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]{1,9})")
-_END_OF_LINE = re.compile(r"\r\n|\r|\n")
 
 
 def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
@@ -863,14 +819,11 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     ...     read_feature_names(file)
     ('bm25 of title', '2', 'pagerank')
     """
-    try:
-        text = b"".join(block for block, _ in read_blocks(path)).decode()
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path}: the file is not UTF-8 text ({error}). Convert it to UTF-8.") from None
+    text = b"".join(block for block, _ in read_blocks(path)).decode(errors="backslashreplace")
     names: dict[int, str] = {}
     seen: set[object] = set()
-    for number, line in enumerate(_END_OF_LINE.split(text), start=1):
-        if not line.strip() or line.lstrip().startswith("#"):
+    for number, line in enumerate(text.splitlines(), start=1):
+        if line.strip().startswith("#") or not line.strip():
             continue
         match = _LINE.fullmatch(line.strip())
         name = "" if match is None else match["name"].rstrip(", \t")
@@ -915,19 +868,19 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     2 qid:1 1:0.5 2:0.0
     0 qid:2 1:1.0 2:4.0
     """
-    queries = [b" qid:" + _query_token(query) for query in dataset.query_ids.tolist()]
+    queries = [_written("query_ids", (b" qid:%b",), query) for query in dataset.query_ids.tolist()]
     heads = [queries[query] for query in dataset.query_of_document.tolist()]
     if dataset.query_weights is not None:
         weights = dataset.weight_of_document.tolist()
         heads = [b" " + _number(weight) + head for weight, head in zip(weights, heads, strict=True)]
     ids = [""] * dataset.num_documents if dataset.document_ids is None else dataset.document_ids.tolist()
-    comments = [_comment(document) for document in ids]
+    forms = (b" # docid = %b", b" # %b")
+    comments = [_written("document_ids", forms, document) if document else b"" for document in ids]
     path = Path(path)
     for other in companions_of(path):
         if other.suffix != ".position" or dataset.positions is None:
             raise DataError(
-                f"{other}: this file already exists and would be read as a companion file of {path}. Write "
-                f"to another path, or remove {other.name}."
+                f"{other} would be read as a companion file of {path}; remove it, or write elsewhere."
             )
     if dataset.positions is not None:
         with write_whole(companion(path, ".position")) as stream:
@@ -952,37 +905,16 @@ def _number(value: float) -> bytes:
     return repr(value).removesuffix(".0").encode()
 
 
-def _query_token(query: str) -> bytes:
-    token = _encoded(query)
-    line = _parsed(b"0 qid:" + token)
-    if line is None or line.query != query or line.document:
-        raise DataError(
-            f"query_ids: {query!r} cannot be written as LETOR text; an id must be one word of at most "
-            f"{LONGEST_ID} bytes without blanks and '#'. Rename the query, or write a table."
-        )
-    return token
-
-
-def _comment(document: str) -> bytes:
-    """Returns the comment that stores a document id."""
-    text = _encoded(document)
-    for comment in (b" # docid = " + text, b" # " + text):
-        line = _parsed(b"0 qid:1" + comment)
-        if line is not None and line.document.decode() == document and b"\n" not in text:
-            return comment if document else b""
+def _written(name: str, forms: Sequence[bytes], text: str) -> bytes:
+    """Returns the id of a query or a document in the first form from which it is read again."""
+    # A lone surrogate has no encoding; its escape is another id.
+    token = text.encode(errors="backslashreplace")
+    for form in forms if b"\n" not in token else ():
+        with contextlib.suppress(DataError):
+            line = parse_line(b"0" + form % token, "", LineFormat(needs_qid=False))
+            if line is not None and [line.query, line.document.decode()] in ([text, ""], ["", text]):
+                return form % token
     raise DataError(
-        f"document_ids: {document!r} cannot be written as a comment of LETOR text; an id must be one line of "
-        f"at most {LONGEST_ID} bytes. Rename the document, or write a table."
+        f"{name}: {text!r} cannot be written as LETOR text; ids have at most {LONGEST_ID} bytes, those of "
+        "queries are one word without '#', and those of documents one line. Rename it, or write a table."
     )
-
-
-def _parsed(line: bytes) -> Line | None:
-    try:
-        return parse_line(line, "", LineFormat())
-    except DataError:
-        return None
-
-
-def _encoded(name: str) -> bytes:
-    # A lone surrogate has no encoding; its escape fails the check that the id is restored unchanged.
-    return name.encode(errors="backslashreplace")

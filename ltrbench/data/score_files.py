@@ -70,10 +70,7 @@ def _score(text: str, location: str, expected: str) -> float:
 
 
 def _format_error(location: str, columns: list[str], expected: str) -> DataError:
-    return DataError(
-        f"{location}: the line is {' '.join(columns)[:60]!r} with {len(columns)} columns; expected "
-        f"{expected}."
-    )
+    return DataError(f"{location}: {' '.join(columns)[:60]!r} has {len(columns)} columns; write {expected}.")
 
 
 # ---- One score per line, in the order of the data rows.
@@ -103,10 +100,7 @@ def read_scores(path: str | Path, num_documents: int) -> Values:
     """
     scores = _scores_of_lines(_rows(path))
     if len(scores) != num_documents:
-        raise DataError(
-            f"{path}: the file has {len(scores)} scores, but the data has {num_documents} documents; "
-            f"expected {_ONE_SCORE}."
-        )
+        raise DataError(f"{path}: {len(scores)} scores for {num_documents} documents; expected {_ONE_SCORE}.")
     return scores
 
 
@@ -173,10 +167,7 @@ def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRu
         document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode()).decode()
         documents = run.setdefault(query, {})
         if document in documents:
-            raise DataError(
-                f"{location}: document {document!r} occurs twice in query {query!r}. Keep one line with its "
-                "score."
-            )
+            raise DataError(f"{location}: document {document!r} is twice in query {query!r}. Keep one line.")
         documents[document] = _score(columns[-2], location, expected)
     return run
 
@@ -195,15 +186,9 @@ def read_qrels(path: str | Path) -> Judgments:
             raise _format_error(location, columns, f"qrels, '{QRELS_LINE}'")
         query, _, document, label = columns
         if (query, document) in judged:
-            raise DataError(
-                f"{location}: document {document!r} is judged twice in query {query!r}. Keep one of the "
-                "lines."
-            )
+            raise DataError(f"{location}: document {document!r} is twice in query {query!r}. Keep one line.")
         if not label.isdecimal():
-            raise DataError(
-                f"{location}: the label is {label!r}; it must be a whole number of 0 or more. If negative "
-                "labels mean not relevant, replace them by 0; if they mean not judged, remove the lines."
-            )
+            raise DataError(f"{location}: the label is {label!r}; write 0 or more, or remove the lines.")
         judged.add((query, document))
         queries.append(query)
         documents.append(document)
@@ -267,8 +252,7 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
     if not judgments.has_whole_labels:
         row = int((judgments.labels != np.floor(judgments.labels)).argmax())
         raise DataError(
-            f"labels[{row}] is {judgments.labels[row]:g}; labels in qrels must be whole numbers, because "
-            "trec_eval ignores fractions. Map the labels to 0, 1, 2, ..."
+            f"labels[{row}] is {judgments.labels[row]:g}; map the labels to whole numbers, as qrels need."
         )
     words = _words(judgments.query_ids.tolist())
     labels = judgments.labels.astype(np.int64).tolist()
@@ -311,10 +295,7 @@ def _words(query_ids: list[str]) -> list[str]:
     """Returns the query ids, each of which must be one word."""
     bad = next((word for word in query_ids if len(word.split()) != 1), None)
     if bad is not None:
-        raise DataError(
-            f"query_ids: {bad!r} cannot be written in a file whose columns are separated by blanks. Export "
-            "with --format csv, or rename the query to one word."
-        )
+        raise DataError(f"query_ids: {bad!r} is not one word. Use --format csv, or rename the query.")
     return query_ids
 
 
@@ -442,10 +423,8 @@ class _ScoresOfRows(ScoreFile):
     def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
         if len(self.scores) != judgments.num_documents:
             raise DataError(
-                f"{self.path}: the file has {len(self.scores)} scores, but {split} has "
-                f"{judgments.num_documents} documents. Write one score per line, in the order of the data "
-                "rows, without a header. If the test set is a part of its file (data.test_share, cv), "
-                f"write the query in each line, as in '{SCORE_LINE}' or '{RUN_LINE}'."
+                f"{self.path}: {len(self.scores)} scores, but {split} has {judgments.num_documents} "
+                f"documents; write one score per line, or lines '{SCORE_LINE}' or '{RUN_LINE}'."
             )
         return Matched(self.scores if file_rows is None else self.scores[file_rows])
 

@@ -9,7 +9,6 @@ The last part finds or downloads the archive of a published data set, checks it,
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import logging
 import shutil
@@ -45,6 +44,7 @@ from ltrbench.data.store import (
     read_cached,
     read_store,
     read_store_features,
+    stored_file,
 )
 from ltrbench.data.tables import (
     SPLIT_ROLES,
@@ -183,15 +183,13 @@ class SplitSource(DataSource):
         require("cv", self.cv, at_least=2)
         if self.cv is not None and self.fold is None:
             raise ConfigError(
-                f"cv is {self.cv}, but no fold is set; choose the test fold with data.fold=1 to {self.cv}, "
-                "or add -m to run all folds."
+                f"cv is {self.cv}, but no fold is set; set data.fold=1 to {self.cv}, or add -m."
             )
         num_folds = getattr(self, "num_folds", None) or self.cv
         if self.fold is not None and not 1 <= self.fold <= (num_folds or 0):
-            known = f"the folds 1 to {num_folds}" if num_folds else "no folds"
+            known = f"the folds 1 to {num_folds}" if num_folds else "no folds without cv"
             raise ConfigError(
-                f"data.fold is {self.fold}, but {self.name} has {known}; choose one of them, remove "
-                "data.fold, or set cv to the number of cross-validation folds."
+                f"data.fold is {self.fold}, but {self.name} has {known}; correct or remove data.fold."
             )
 
     def complete(
@@ -304,9 +302,7 @@ class FileSource(SplitSource):
             listed = paths if isinstance(paths, list) else [paths]
             is_needed = key == "train" or paths is not None
             if is_needed and not (listed and all(isinstance(path, str) and path for path in listed)):
-                raise ConfigError(
-                    f"data.{key} is {paths!r}; set the path of a file, or a list such as [a.txt,b.txt]."
-                )
+                raise ConfigError(f"data.{key} is {paths!r}; set a path, or a list such as [a.txt,b.txt].")
         name = self._split_of_folds
         if self.cv is not None and (self.num_folds is not None or given[name] is not None):
             raise ConfigError(
@@ -343,11 +339,8 @@ class FileSource(SplitSource):
         files = [Path(path).expanduser() for path in ([given] if isinstance(given, str) else given)]
         for file in files:
             if not file.exists():
-                remedy = f"Check the path in data.{key}."
-                if self.fetch is not None:
-                    remedy = f"`python -m ltrbench data fetch {self.name}` downloads it. {remedy}"
-                absent = f"data={self.name}: {file.absolute()} does not exist."
-                raise DataError(f"{absent} {self.obtain.strip() or remedy}")
+                remedy = self.obtain.strip() or f"Check the path in data.{key}."
+                raise DataError(f"data={self.name}: {file.absolute()} does not exist. {remedy}")
         return files
 
     def read_through_cache(
@@ -454,9 +447,8 @@ class TableFiles(FileSource):
         others = (*folds, self.valid, self.test)
         if self.split_by is not None and any(other is not None for other in others):
             raise ConfigError(
-                f"data.split_by={self.split_by} takes the validation and test sets from the latest queries "
-                "of data.train; remove data.valid and data.test, and set cv_split=forward for folds (cv), or "
-                "remove data.split_by. Add files of later queries to data.train, as in [a.csv,b.csv]."
+                f"data.split_by={self.split_by} holds out the latest queries of data.train; remove "
+                "data.valid, data.test and data.fold, and set cv_split=forward for folds (cv), or remove it."
             )
         if self.gap is not None and self.split_by is None:
             raise ConfigError(f"data.gap={self.gap} needs data.split_by; set it, or remove data.gap.")
@@ -608,23 +600,16 @@ def _reader_with(
     feature_names: Sequence[str] | str | Path | None,
     options: Mapping[str, Any],
 ) -> tuple[Callable[..., RankingDataset], dict[str, Any]]:
-    """Returns the reader of all paths, and its options, with `feature_names` if it uses them."""
-    first, *others = as_paths(given)
+    """Returns the reader of the first path, for all of them, and its options."""
+    first = as_paths(given)[0]
     reader = _reader(first)
-    for path in others:
-        if _reader(path) is not reader:
-            raise DataError(
-                f"{path}: this is not of the format of {first}; use one format for all files of a split: "
-                "stores, tables with the extension .csv or .parquet, or LETOR text."
-            )
     options = {**options, "feature_names": feature_names}
     if reader is read_letor:
         # Its features have numbers; a path is that of a file of names.
         options["feature_names"] = feature_names if isinstance(feature_names, str | Path) else None
         if categories := options.pop("categories", None):
             raise DataError(
-                f"{first}: LETOR text has no categories, but training has those of {', '.join(categories)}; "
-                "write a table."
+                f"{first}: LETOR text has no categories ({', '.join(categories)}); write a table."
             )
     for name in options:
         if name not in (known := _options(reader)):
@@ -713,15 +698,12 @@ def address_of(archive: PublishedArchive, root: Path, name: str, url: str | None
     address = url or (archive.url if archive.verified else None)
     if address is None:
         raise DataError(
-            f"data={name} is not downloaded, because no address of it has been verified "
-            "(data.fetch.verified). "
-            f"Download {archive.file} from {archive.page}, save it as {(root / archive.file).absolute()} and "
-            "repeat the command, or pass an address with --url. Its size and SHA-256 are checked."
+            f"data={name} has no verified address. Download {archive.file} from {archive.page}, save it as "
+            f"{(root / archive.file).absolute()} and repeat the command, or pass an address with --url."
         )
     if archive.must_accept and not accepted:
         raise DataError(
-            f"data={name}: the publisher requires that you accept the licence before you download "
-            f"{archive.file}. Read it at {archive.page}, and add --accept-licence if you accept it."
+            f"data={name}: read the licence at {archive.page}, and accept it with --accept-licence."
         )
     return address
 
@@ -786,26 +768,19 @@ def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: 
                     written.append(target)
     except (OSError, tarfile.TarError) as error:
         raise DataError(
-            f"{file} cannot be unpacked into {folder} ({error}). Make room, or choose another folder with "
-            "--root."
+            f"{file} cannot be unpacked into {folder} ({error}). Choose another folder with --root."
         ) from None
     missing = [path for path in expected if not path.exists()]
     if missing:
-        raise DataError(
-            f"{missing[0]} does not exist after {file} was unpacked into {folder}. Set the paths and "
-            "data.fetch.into in the YAML to its layout."
-        )
+        raise DataError(f"{missing[0]} does not exist after {file} was unpacked: correct data.fetch.into.")
     return written
 
 
 def _check(file: Path, archive: PublishedArchive, remedy: str) -> None:
     """Raises DataError unless a file has the size and the SHA-256 of an archive."""
-    size = file.stat().st_size
-    if size != archive.size:
-        raise DataError(f"{file} has {size} bytes, but data.fetch.size is {archive.size}. {remedy}")
-    with file.open("rb") as content:
-        digest = hashlib.file_digest(content, "sha256").hexdigest()
-    if digest != archive.sha256:
+    found = stored_file(file)
+    if (found.bytes, found.sha256) != (archive.size, archive.sha256):
         raise DataError(
-            f"{file} has the SHA-256 {digest}, but data.fetch.sha256 is {archive.sha256}. {remedy}"
+            f"{file} has {found.bytes} bytes and the SHA-256 {found.sha256}, but data.fetch.size is "
+            f"{archive.size} and data.fetch.sha256 is {archive.sha256}. {remedy}"
         )

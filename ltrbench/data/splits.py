@@ -56,8 +56,7 @@ class Splits:
         for name, split in self:
             if split.num_features != self.train.num_features:
                 raise DataError(
-                    f"{name} has {split.num_features} features, but train has {self.train.num_features}; all "
-                    "splits must have the same features."
+                    f"{name} has {split.num_features} features; train has {self.train.num_features}."
                 )
         _check_no_leak(self)
         weights = self.train.query_weights
@@ -127,15 +126,14 @@ def split_queries(
         groups: query id -> group, for groups of queries that stay together; None: no groups.
 
     Raises:
-        DataError: The share or the seed is out of range, a query has no group, or there are fewer than two
+        DataError: The share or the seed is out of range, or there are fewer than two
             queries or groups.
     """
     _check_share(share, name)
     shuffled = _shuffled_units(dataset, seed, groups)
     if len(shuffled) < 2:
         raise DataError(
-            f"{_counted(dataset, len(shuffled))} cannot be split in two; provide data.{name}, or more "
-            "queries and groups (data.valid_share=0 trains without validation)."
+            f"{_counted(dataset, len(shuffled))} cannot be split; pass data.{name}, or more queries."
         )
     if groups is None:
         num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
@@ -169,7 +167,7 @@ def split_latest(
             in between are left out of both. None: no gap.
 
     Raises:
-        DataError: The share is out of range, a query has no time or no group, all queries have the same time,
+        DataError: The share is out of range, all queries have the same time,
             or none remains before the gap.
 
     >>> data = RankingDataset(features=[[0], [1], [2]], labels=[0, 1, 1], query_start=[0, 1, 2, 3])
@@ -206,7 +204,7 @@ def take_window(
         times, groups, gap: as for `split_latest`.
 
     Raises:
-        DataError: There are too few different times, a query has no time or no group, or no query remains
+        DataError: There are too few different times, or no query remains
             before the gap.
 
     >>> data = RankingDataset(features=[[0], [1], [2]], labels=[0, 1, 1], query_start=[0, 1, 2, 3])
@@ -220,9 +218,8 @@ def take_window(
     starts = [_num_closest(sizes, part / (num_folds + 1)) for part in parts] if len(sizes) > 1 else []
     if len(set(starts)) < num_folds:
         raise DataError(
-            f"cv={num_folds} cv_split=forward: the {dataset.num_queries} queries have {len(in_order)} "
-            f"different times, which do not divide them into {num_folds + 1} parts of about equal size. Set "
-            "a smaller cv, or choose a column with more times with data.split_by."
+            f"cv={num_folds} cv_split=forward: {len(in_order)} different times of {dataset.num_queries} "
+            f"queries do not give {num_folds + 1} parts. Set a smaller cv, or choose another data.split_by."
         )
     begin, *end = [in_order[start][0] for start in starts[fold - 1 : fold + 1]]
     return _divided(dataset, time_of_query, begin, end[0] if end else None, gap, "test")
@@ -232,7 +229,7 @@ def _times_of_units(
     dataset: RankingDataset, times: Mapping[str, Any], groups: Mapping[str, str] | None
 ) -> list[Any]:
     """Returns the (Q,) times of the queries; queries that stay together have the latest of their times."""
-    time_of_query = _of_queries("times", times, dataset)
+    time_of_query = [times[query_id] for query_id in dataset.query_ids.tolist()]
     unit_of_query = _units(dataset, groups).tolist()
     time_of_unit: dict[int, Any] = {}
     for unit, time in zip(unit_of_query, time_of_query, strict=True):
@@ -247,9 +244,7 @@ def _divided(
     is_taken = np.array([begin <= time and (end is None or time < end) for time in time_of_query])
     is_rest = np.array([time < begin if gap is None else time <= begin - gap for time in time_of_query])
     if not is_rest.any():
-        raise DataError(
-            f"data.gap: no query is that long before {name}, which begins at {begin}; set a smaller gap."
-        )
+        raise DataError(f"data.gap: no query is that long before {name} begins, {begin}; set a smaller gap.")
     return dataset.take_queries(np.flatnonzero(is_rest)), dataset.take_queries(np.flatnonzero(is_taken))
 
 
@@ -268,15 +263,12 @@ def folds(
         Query indices of each fold, in file order.
 
     Raises:
-        DataError: Fewer than two folds, fewer queries or groups than folds, a query has no group, or a
-            negative seed.
+        DataError: Fewer than two folds, fewer queries or groups than folds, or a negative seed.
     """
     require("cv", num_folds, at_least=2)
     shuffled = _shuffled_units(dataset, seed, groups)
     if num_folds > len(shuffled):
-        raise DataError(
-            f"cv is {num_folds}, but there are only {_counted(dataset, len(shuffled))}; set a smaller cv."
-        )
+        raise DataError(f"cv is {num_folds} for {_counted(dataset, len(shuffled))}; set a smaller cv.")
     if groups is None:
         dealt: list[Any] = [shuffled[number::num_folds] for number in range(num_folds)]
     else:
@@ -367,7 +359,8 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    of_queries = range(dataset.num_queries) if groups is None else _of_queries("groups", groups, dataset)
+    ids = dataset.query_ids.tolist()
+    of_queries = range(len(ids)) if groups is None else [groups[query_id] for query_id in ids]
     _, number_of_group = np.unique(of_queries, return_inverse=True)
     # A graph of lists and groups, in which each query connects its list with its group.
     num_queries = dataset.num_queries
@@ -376,14 +369,6 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
     _, component = connected_components(edges, directed=False)
     units: Indices = component[number_of_list]
     return units
-
-
-def _of_queries(name: str, values: Mapping[str, Any], dataset: RankingDataset) -> list[Any]:
-    """Returns the (Q,) values of the queries."""
-    try:
-        return [values[query_id] for query_id in dataset.query_ids.tolist()]
-    except KeyError as error:
-        raise DataError(f"{name}: query {error.args[0]!r} has no value; pass one for every query.") from None
 
 
 def _num_closest(sizes: Sequence[int], share: float) -> int:
@@ -410,9 +395,7 @@ def _counted(dataset: RankingDataset, num_units: int) -> str:
 def _check_share(share: float, name: str) -> None:
     if not 0.0 < share < 1.0:
         final = " The verb final trains a chosen model on all queries." if name == "test" else ""
-        raise DataError(
-            f"data.{name}_share is {share}; set a share of queries above 0 and below 1, such as 0.2.{final}"
-        )
+        raise DataError(f"data.{name}_share is {share}; set a share between 0 and 1, such as 0.2.{final}")
 
 
 def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
@@ -488,10 +471,9 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
             pairs = np.concatenate([split.query_ids, other.query_ids])[near].tolist()
             listed = "; ".join([f"{one} and {two}" for one, two in pairs[:3]] + ["..."] * (len(pairs) > 3))
             raise DataError(
-                f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries ({listed}): most "
-                f"of their documents have equal labels and features, up to rounding, so that {other_name} "
-                f"would leak into {name}. Remove these queries from one of the two files, or list both files "
-                "in data.train, whose splits keep near-duplicates together."
+                f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries ({listed}), "
+                f"equal up to rounding, which would leak from {name} to {other_name}. Remove them from one "
+                "file, or list both files in data.train, whose splits keep them together."
             )
         same = split.query_ids[np.isin(split.query_ids, other.query_ids)].tolist()
         shared = f"{name} and {other_name} have {len(same)} common query ids ({'; '.join(same[:3])})"

@@ -51,7 +51,7 @@ from ltrbench.data.features import (
     row_blocks,
     rows_in_order,
 )
-from ltrbench.errors import DataError, did_you_mean
+from ltrbench.errors import DataError
 from ltrbench.folders import DISK_REMEDIES, flush
 from ltrbench.measure import available_cores
 from ltrbench.shapes import Features
@@ -146,10 +146,7 @@ def read_manifest(store: Path) -> Manifest:
     """
     path = store / MANIFEST_FILE
     if not path.is_file():
-        raise StoreError(
-            f"{store}: this is not a store, because {MANIFEST_FILE} is missing. Check the path, or build the "
-            "store with `python -m ltrbench data build`."
-        )
+        raise StoreError(f"{store} is not a store: it has no {MANIFEST_FILE}. Check it, or run `data build`.")
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
@@ -172,11 +169,6 @@ class ArrayFile:
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
     sha256: str = ""  # checksum of the values
-
-    @property
-    def is_mapped(self) -> bool:
-        """Whether the values stay on the disk."""
-        return self.path.stem == "features"
 
     @property
     def num_bytes(self) -> int:
@@ -361,8 +353,8 @@ def read_store(
         list(threads.map(ArrayFile.check, files))
     require_memory(
         f"{stores[0]}: the ids and the features that must be in memory",
-        # Ids are bytes and then text.
-        sum(file.num_bytes * (5 if file.dtype.kind == "S" else 1) for file in files if not file.is_mapped),
+        # Ids are bytes and then text; dense features stay on the disk.
+        sum(file.num_bytes * (5 if file.dtype.kind == "S" else 1) for file in files if len(file.shape) == 1),
         "Use shorter ids, or fewer queries.",
     )
     try:
@@ -376,9 +368,8 @@ def read_store(
     if whole_labels and not dataset.has_whole_labels:
         row = int(np.flatnonzero(dataset.labels != np.floor(dataset.labels))[0])
         raise DataError(
-            f"{stores[0]}: the label of document {row} is {dataset.labels[row]:g}. The default gain "
-            "2^label - 1 needs whole numbers; set whole_labels=false (in a run data.whole_labels=false) to "
-            "read other labels."
+            f"{stores[0]}: the label of document {row} is {dataset.labels[row]:g}; the gain 2^label - 1 "
+            "needs whole numbers. Set whole_labels=false (in a run data.whole_labels=false) to read others."
         )
     return dataset
 
@@ -469,9 +460,7 @@ def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     odd = next((number for number, layout in enumerate(layouts) if layout != layouts[0]), None)
     if odd is not None:
         raise DataError(
-            f"{stores[odd]}: the features, their categories, the value of cells that are not stored, or the "
-            f"arrays are not those of {stores[0]}; the stores of one split must have the same. Build one of "
-            "them again."
+            f"{stores[odd]}: the features or arrays are not those of {stores[0]}; build one of them again."
         )
 
 
@@ -480,13 +469,10 @@ def _columns(names: Sequence[str], wanted: Sequence[str], store: Path) -> list[i
     are_numbers = any(all(map(str.isdecimal, each)) for each in (names, wanted))
     if are_numbers or list(names) == list(wanted):
         return None
-    different = set(names) ^ set(wanted)
-    odd = next((name for name in (*wanted, *names) if name in different), None)
-    if odd is not None:
-        only = "the store" if odd in names else "the training data"
+    if odd := sorted(set(names) ^ set(wanted)):
         raise DataError(
-            f"{store}: only {only} has the feature '{odd}'{did_you_mean(odd, different - {odd})} Run `python "
-            "-m ltrbench data build` on a source with the features of the training data."
+            f"{store}: the store or the training data have no feature {', '.join(map(repr, odd[:3]))}. Run "
+            "`data build` on a source with the features of the training data."
         )
     return [names.index(name) for name in wanted]
 

@@ -167,10 +167,7 @@ class _Rows:
                 categories.sort(key=lambda text: (len(text) if are_numbers else 0, text))
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
         if num_unseen := ((codes < 0) & texts.notna())[numbers].sum():
-            log.warning(
-                f"{self.tables[0].name}: {column} in {num_unseen} documents is a category that training does "
-                "not have, a missing value"
-            )
+            log.warning(f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training")
         return np.where(codes < 0, np.nan, codes)[numbers], tuple(categories)
 
     def kept(self, column: str) -> NDArray[Any]:
@@ -394,18 +391,16 @@ def _rows_of(
     for column in names if features is None and is_training else ():
         if column in ROLE_OF_NAME or NO_NAME.fullmatch(column):
             raise DataError(
-                f"{table.name}: column {table.columns.index(column) + 1}, '{column}', would be read as a "
-                "feature, but has the name of an index or a default name of a role. Remove it (pandas: "
-                "index=False), rename it, or list the features."
+                f"{table.name}: column {table.columns.index(column) + 1}, '{column}', would be a feature, "
+                "with the name of an index or a role. Remove it (pandas: index=False), or list the features."
             )
     if not names or num_features not in (None, len(names)):
         raise DataError(
             f"{table.name}: the table has {len(names)} feature columns, but {num_features or 'at least 1'} "
             "were expected; add columns, or list the features in `features`."
         )
-    return _Rows(
-        tables, by_role, names, {name: known.get(name) for name in names if name in of_categories}, kept
-    )
+    with_categories = {name: known.get(name) for name in names if name in of_categories}
+    return _Rows(tables, by_role, names, with_categories, kept)
 
 
 def _matching(
@@ -426,8 +421,7 @@ def _matching(
             if pattern in table.columns:
                 raise DataError(
                     f"{table.name}: column '{pattern}' is in {option}, but has a role or is in keep or "
-                    f"ignore, too. Remove it from one of them (in a run data.{option}); metrics and slices "
-                    "also read categorical features."
+                    f"ignore, too. Remove it from one of them (in a run data.{option})."
                 )
             remedy = f"Add it, its cells may be empty, or correct {option} (in a run data.{option})"
             raise _no_column(table, [pattern], option, remedy, columns)
@@ -621,8 +615,7 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
         values = rows.numbers(
             column,
             f"the columns [{listed}] have texts or times: add each to categorical, keep or ignore (in a run "
-            "data.categorical etc.), list the features in data.features, or set split_by or group_by for a "
-            "time or a group of queries",
+            "data.categorical etc.), list data.features, or set split_by or group_by",
         )
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):
@@ -728,8 +721,7 @@ def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     rows.check(
         column,
         groups == groups.groupby(np.array(queries)).transform("first"),
-        "an earlier row of the query has another group. Give all rows of a query the same group, or choose "
-        "another column with data.group_by",
+        "an earlier row of the query has another group: give all rows of a query the same group",
     )
     return dict(zip(queries, groups, strict=True))
 
