@@ -100,8 +100,6 @@ DISK_REMEDIES = {
     errno.EROFS: "Mount its disk for writing",
     errno.EACCES: "Change its permissions",
     errno.EPERM: "Change its permissions",
-    errno.EIO: "Check its disk",
-    errno.ESTALE: "Check its file server",
 }
 """Number of an OSError -> what a user can do about a folder that cannot be written."""
 
@@ -120,8 +118,7 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     is_kind = isinstance(target_class, type) and issubclass(target_class, kind)
     if not is_kind or not dataclasses.is_dataclass(target_class) or inspect.isabstract(target_class):
         raise ConfigError(
-            f"{key}._target_ is '{target}', which is not a dataclass derived from {kind.__name__} that "
-            "implements all of its abstract methods."
+            f"{key}._target_ is '{target}', which is not a complete dataclass derived from {kind.__name__}."
         )
     return cast(type[Any], target_class)
 

@@ -109,14 +109,14 @@ class MemoryMeter:
         _give_back()
         try:
             _CLEAR.write_text(_RESET_PEAK)
-            self._before = _resident_mb("VmRSS")
+            self._before = _resident_mb("VmRSS:")
         except OSError:  # not Linux, or forbidden in a container: not available, not zero
             self._before = None
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
-            self.rise_mb = max(_resident_mb("VmHWM") - self._before, 0.0)
+            self.rise_mb = max(_resident_mb("VmHWM:") - self._before, 0.0)
 
 
 @functools.cache
@@ -142,10 +142,7 @@ def _give_back() -> None:
 
 
 def _resident_mb(key: str) -> float:
-    for line in _STATUS.read_text().splitlines():
-        if line.startswith(f"{key}:"):
-            return int(line.split()[1]) * 1024 / 1e6
-    raise OSError(f"{_STATUS} has no {key}")
+    return _amount(_STATUS, key) * 1024 / 1e6
 
 
 # ---- Available memory and cores: what a process can still use, given the machine and its control groups.
@@ -330,10 +327,6 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if isinstance(value, (set, frozenset)):
         return sorted(map(str, value))
-    return _plain_object(value)
-
-
-def _plain_object(value: Any) -> Any:
     fingerprint = getattr(value, "fingerprint", None)
     if isinstance(fingerprint, str):
         return {"fingerprint": fingerprint}

@@ -16,9 +16,6 @@ import io
 import json
 import re
 import reprlib
-import struct
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -37,12 +34,6 @@ REMEDY = "Copy it again from its source, or rerun the command that wrote it"
 MOST_BYTES = 4 * 2**30
 """Maximum size of a file and of its arrays, and thus of the memory allocated for them."""
 MOST_JSON_BYTES = 16 * 2**20
-
-_OF_DAMAGED_ARCHIVES = (
-    *(OSError, ValueError, TypeError, OverflowError, EOFError),
-    *(RuntimeError, zipfile.BadZipFile, zlib.error, struct.error),  # RuntimeError: encrypted archive
-)
-"""Exceptions that zipfile and numpy raise on damaged files."""
 
 
 def read_bytes(path: Path, remedy: str = REMEDY, most: int = MOST_BYTES) -> bytes:
@@ -105,7 +96,7 @@ def load_npz(
             if size > MOST_BYTES:
                 raise ValueError(f"its arrays have {size:,} bytes; the maximum is {MOST_BYTES:,}")
             return {name: stored[name] for name in stored.files if is_wanted(name)}
-    except _OF_DAMAGED_ARCHIVES as error:
+    except Exception as error:  # zipfile and numpy raise many on damaged files
         _refuse(path, _reason(error), remedy)
 
 
@@ -307,8 +298,7 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     table = RunTable(path, tuple(header), rows, remedy)
     if header[: len(first)] != list(first) or len(set(header)) != len(header):
         raise table.refusal(
-            f"its columns are {reprlib.repr(header)}; expected {', '.join(first)} and further columns, "
-            "without repetition"
+            f"its columns are {reprlib.repr(header)}; expected {', '.join(first)}, and none repeated"
         )
     odd = next((row for row, cells in enumerate(rows) if len(cells) != len(header)), None)
     if odd is not None:

@@ -31,41 +31,20 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.blocks import without_compression_ending
-from ltrbench.data.features import (
-    FeatureMatrix,
-    arrays_of,
-    as_array,
-    is_mapped,
-    is_sparse,
-    row_blocks,
-)
+from ltrbench.data.features import arrays_of, as_array, is_mapped, is_sparse, row_blocks
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
 from ltrbench.distributed import PlacedShards, divide_queries, release_shard, send_shards
 from ltrbench.errors import DivergenceError
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
-from ltrbench.metrics import (
-    DEFAULT,
-    evaluate,
-    has_relevant_document,
-    load_plugins,
-    warm_up_metrics,
-    with_settings,
-)
+from ltrbench.metrics import DEFAULT, evaluate, has_relevant_document, with_settings
+from ltrbench.metrics.evaluation import load_plugins, warm_up_metrics
 from ltrbench.rankers import Iteration, Ranker
-from ltrbench.rankers.base import (
-    CurveRecorder,
-    FitsTogether,
-    concerns_of,
-    refuse,
-    threads_of_workers,
-)
+from ltrbench.rankers.base import CurveRecorder, FitsTogether, concerns_of, refuse, threads_of_workers
 from ltrbench.runs.record import LearningCurve
 from ltrbench.tables import duration, format_number
 
 _MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
-
-_HOLDS_ARRAYS = (np.ndarray, FeatureMatrix)
 
 _Stamp = tuple[str, int, int, int, int]
 
@@ -80,13 +59,10 @@ class _Loaded:
 
     @property
     def num_bytes(self) -> int:
-        # Includes the arrays that a data set caches, such as its ideal rankings. Splits may share an array,
-        # and the system keeps a file that is mapped into memory only as long as nothing else needs the room.
-        values = [
-            value for _, split in self.splits for value in (*vars(split).values(), *split.kept.values())
-        ]
-        held = [array for value in values if isinstance(value, _HOLDS_ARRAYS) for array in arrays_of(value)]
-        return sum({id(array): array.nbytes for array in held if not is_mapped(array)}.values())
+        # Splits may share an array, and the system keeps a file that is mapped into memory only as long as
+        # nothing else needs the room.
+        arrays = [array for _, split in self.splits for array in arrays_of(split.features)]
+        return sum({id(array): array.nbytes for array in arrays if not is_mapped(array)}.values())
 
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first
@@ -123,7 +99,10 @@ def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = F
                 loaded = replace(loaded, splits=splits, seconds=loaded.seconds + watch.seconds)
         if key is not None:
             _loaded[key] = loaded
-            _make_room()
+            held = sum(each.num_bytes for each in _loaded.values())
+            most = _MEMORY_SHARE * (available_bytes() + held)
+            while len(_loaded) > 1 and held > most:  # the most recently used one always stays
+                held -= _loaded.popitem(last=False)[1].num_bytes
         return loaded.splits, loaded.seconds
 
 
@@ -131,15 +110,6 @@ def forget() -> None:
     """Drops all data sets, so that every source is loaded again."""
     with _lock:
         _loaded.clear()
-
-
-def _make_room() -> None:
-    """Drops the least recently used data sets until the others fit, except the most recently used one."""
-    held = sum(loaded.num_bytes for loaded in _loaded.values())
-    most = _MEMORY_SHARE * (available_bytes() + held)
-    while len(_loaded) > 1 and held > most:
-        _, dropped = _loaded.popitem(last=False)
-        held -= dropped.num_bytes
 
 
 def _key_of(source: DataSource) -> tuple[Path, type, str] | None:
@@ -330,6 +300,10 @@ def described(progress: Progress) -> str:
 # ---- Where a run fits: in this process, or on several workers together. This process predicts and evaluates.
 
 
+Timing = AbstractContextManager[None]
+"""Entered for the fit only."""
+
+
 class OpensWorkers(Protocol):
     """The setting `Experiment.distributed`."""
 
@@ -358,17 +332,12 @@ class Fitter:
         _warm_up(ranker, is_sparse(self.splits.train.features), log.info)
 
     def fit(
-        self,
-        ranker: Ranker,
-        metrics: tuple[str, ...],
-        on_progress: OnProgress | None,
-        timing: AbstractContextManager[None],
+        self, ranker: Ranker, metrics: tuple[str, ...], on_progress: OnProgress | None, timing: Timing
     ) -> tuple[LearningCurve, float | None]:
         """Fits the ranker; returns the learning curve, and the peak increase of memory in MB.
 
         Args:
             metrics: metrics of the learning curve.
-            timing: entered for the fit only.
         """
         memory, recorder = MemoryMeter(), CurveRecorder.of(self.splits.train, self.splits.valid, metrics)
         watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
@@ -430,11 +399,7 @@ class FitterOnWorkers(Fitter):
         super().warm_up(ranker)
 
     def fit(
-        self,
-        ranker: Ranker,
-        metrics: tuple[str, ...],
-        on_progress: OnProgress | None,
-        timing: AbstractContextManager[None],
+        self, ranker: Ranker, metrics: tuple[str, ...], on_progress: OnProgress | None, timing: Timing
     ) -> tuple[LearningCurve, float | None]:
         train, valid = self._placed["train"], self._placed.get("valid")
         with timing:

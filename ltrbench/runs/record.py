@@ -456,17 +456,6 @@ def _without_nan(value: Any) -> Any:
     return value
 
 
-def reason_to_refuse(values: Mapping[str, Any]) -> str | None:
-    """Returns the first error in the fields of a result.json, with its field, or None."""
-    for item in fields(RunResult):
-        if item.name not in values:
-            if item.default is item.default_factory is MISSING:
-                return f"{item.name} is missing"
-        elif error := validation_error(values[item.name], types_of(RunResult)[item.name], item.name):
-            return error
-    return None
-
-
 # ---- Errors of the disk in the words of a user.
 
 
@@ -484,8 +473,7 @@ def writing_to(folder: Path) -> Iterator[None]:
         if remedy is None:  # such as an error in `save` of a user's class
             raise
         raise ResultError(
-            f"{folder} cannot be written: {error.strerror}. {remedy}, or choose another folder, and run the "
-            "command again; no model and no scores were saved."
+            f"{folder} cannot be written: {error.strerror}. {remedy}, or choose another folder."
         ) from error
 
 
@@ -607,8 +595,7 @@ class Run:
             refuse_trial(self, f"scores of {split}")
         if self.result.final:
             raise ResultError(
-                f"{self.path} is a final model, trained on all queries: it has no scores of {split}. Name a "
-                f"run of the comparison, such as {self.result.final.get('settings')}."
+                f"{self.path} is a final model without scores; name {self.result.final.get('settings')}."
             )
         if self.held is not None:
             if split not in self.held:
@@ -673,11 +660,8 @@ class Run:
         table = self._table(IMPORTANCES_FILE, ["feature"])
         names, kinds = table.texts(0), table.header[1:]
         values = {kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)}
-        return Importances(names, values, is_part=self._num_features > MOST_LISTED)
-
-    @property
-    def _num_features(self) -> int:
-        return int(self.result.data.get("train", {}).get("features", 0))
+        num_features = int(self.result.data.get("train", {}).get("features", 0))
+        return Importances(names, values, is_part=num_features > MOST_LISTED)
 
     def trials(self) -> list[TrialRow]:
         """Returns the trials of the search that chose the settings, in the order of their numbers; empty
@@ -706,8 +690,7 @@ def refuse_trial(run: Run, needed: str) -> None:
     """
     if run.result.trial:
         raise ResultError(
-            f"{run.path} is a trial of a search, which has no {needed}. Name the final run of the search, in "
-            "the folder of its sweep."
+            f"{run.path} is a trial of a search without {needed}. Name the final run of the search."
         )
 
 
@@ -725,8 +708,7 @@ def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
     if members := run.result.ensemble:
         largest = max(members["weights"], key=members["weights"].__getitem__, default="")
         raise ResultError(
-            f"{run.path} is an ensemble and has no model: its scores are standardised over all documents of "
-            f"a query. Name the run of a member, such as {members['runs'].get(largest)}."
+            f"{run.path} is an ensemble, which has no model; name a member, {members['runs'].get(largest)}."
         )
     if not folder.is_dir():
         raise ResultError(
@@ -760,8 +742,6 @@ def mean_importances(runs: Iterable[Run]) -> Importances:
 
 
 _COPIES = ("mlruns", "mlartifacts")
-_SHOWN_REFUSALS = 3
-"""Maximum number of unreadable runs that a message describes."""
 
 
 def read_run(folder: Path) -> Run:
@@ -774,23 +754,25 @@ def read_run(folder: Path) -> Run:
     if not (path.exists() or path.is_symlink()):
         below = sorted(_folders_of_runs(folder), key=_natural)
         hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
-        raise ResultError(
-            f"{folder} is not a run: it has no {RESULT_FILE}. Name the folder of a run, {hint}."
-        )
+        raise ResultError(f"{folder} is not a run: it has no {RESULT_FILE}. Name that of a run, {hint}.")
     record = read_json(path, RUN_REMEDY)
     version = record.pop("format", None) if isinstance(record, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
         is_newer = isinstance(version, int) and version > FORMAT
         remedy = "Read it with a newer ltrbench: pip install --upgrade ltrbench" if is_newer else RUN_REMEDY
         raise ResultError(
-            f"{path} has format {reprlib.repr(version)}, but this version of ltrbench reads only formats 1 "
-            f"to {FORMAT}. {remedy}."
+            f"{path} has format {reprlib.repr(version)}; this ltrbench reads formats 1 to {FORMAT}. {remedy}."
         )
     known = {item.name for item in fields(RunResult)}
     values = {name: value for name, value in record.items() if name in known}
-    reason = reason_to_refuse(values)
-    if reason:
-        raise ResultError(f"{path}: {reason}. {RUN_REMEDY}.")
+    for item in fields(RunResult):
+        error = None
+        if item.name in values:
+            error = validation_error(values[item.name], types_of(RunResult)[item.name], item.name)
+        elif item.default is item.default_factory is MISSING:
+            error = f"{item.name} is missing"
+        if error:
+            raise ResultError(f"{path}: {error}. {RUN_REMEDY}.")
     return Run(folder, RunResult(**values))
 
 
@@ -800,17 +782,15 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
     The trials of searches are left out: they have no metrics of test and cannot be compared.
 
     Raises:
-        ResultError: A folder does not exist or contains no run, all runs are trials, or a run cannot be read;
-            the message describes the first unreadable runs.
+        ResultError: A folder does not exist or contains no run, all runs are trials, or a run cannot be read.
     """
     folders = list(folders)
     every = find_runs_and_trials(folders)
     runs = [run for run in every if not run.result.trial]
     if every and not runs:
         raise ResultError(
-            f"{', '.join(map(str, folders))} contains no run, only trials of a search ({len(every)}, such as "
-            f"{every[0].path}), which have no metrics of test. Name the folder of the sweep with the final "
-            "runs of the search; if the search was interrupted before them, repeat its command."
+            f"{', '.join(map(str, folders))} contains only trials of a search ({len(every)}, such as "
+            f"{every[0].path}), without metrics of test. Name the folder of the sweep with its final runs."
         )
     return runs
 
@@ -819,30 +799,18 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
     """Returns the runs of `find_runs` and the trials of searches, for example to log them.
 
     Raises:
-        ResultError: A folder does not exist, contains neither, or contains one that cannot be read; the
-            message describes the first unreadable ones.
+        ResultError: A folder does not exist, contains neither, or contains one that cannot be read.
     """
     runs: dict[Path, Run] = {}
-    refused: list[str] = []
     for folder in folders:
         if not folder.is_dir():
-            raise ResultError(
-                f"{folder} is not a folder. Name folders of runs or of a sweep, such as multirun/DATE/TIME."
-            )
+            raise ResultError(f"{folder} is not a folder. Name runs or a sweep, such as multirun/DATE/TIME.")
         below = sorted(_folders_of_runs(folder), key=_natural)
         if not below:
             raise ResultError(f"{folder} contains no run: there is no {RESULT_FILE} in or below it.")
         for path in below:
-            try:
-                runs.setdefault(path.resolve(), read_run(path))
-            except ResultError as error:
-                refused.append(str(error))
-    if refused:
-        # A table without an unreadable run would look like the whole comparison.
-        more = len(refused) - _SHOWN_REFUSALS
-        further = [f"{more} more runs cannot be read."] if more > 0 else []
-        remedy = "Or move the unreadable runs elsewhere."
-        raise ResultError(" ".join([*refused[:_SHOWN_REFUSALS], *further, remedy]))
+            # A table without an unreadable run would look like the whole comparison.
+            runs.setdefault(path.resolve(), read_run(path))
     return list(runs.values())
 
 
@@ -934,15 +902,11 @@ def loaded_model(run: Run, ranker: Ranker) -> LoadedModel:
     """
     names = run.result.feature_names
     if names is None:
-        raise ResultError(
-            f"{run.path / RESULT_FILE} does not name the features of the model. Run it again with this "
-            "version of ltrbench."
-        )
+        raise ResultError(f"{run.path / RESULT_FILE} does not name the features of the model. Run it again.")
     # Of the model files that also contain the names, such as those of the native engine.
     if ranker.feature_names and ranker.feature_names != tuple(names):
         raise ResultError(
-            f"{run.path / RESULT_FILE} names other features than the model in {MODEL_FOLDER}/, so the files "
-            "belong to different runs. Copy the folder again from its source, or run it again."
+            f"{run.path / RESULT_FILE} names other features than the model in {MODEL_FOLDER}/. {RUN_REMEDY}."
         )
     ranker.feature_names = tuple(names)
     return LoadedModel(run.result.model, tuple(names), ranker, run)

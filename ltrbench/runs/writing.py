@@ -103,8 +103,7 @@ def hold(folder: Path, name: str = "lease", wait: float = 0.0) -> Iterator[None]
             lock.acquire(timeout=max(wait, _LEAST_WAIT), poll_interval=_POLL_SECONDS)
         except Timeout:
             raise LeaseHeldError(
-                f"{folder} is in use by {_holder_in(path)}. Wait until that process ends, end it, or choose "
-                "another folder."
+                f"{folder} is in use by {_holder_in(path)}. Wait until it ends, or choose another folder."
             ) from None
     try:
         with writing_to(folder):
@@ -251,14 +250,9 @@ def _staged(folder: Path, result: RunResult) -> Iterator[Path]:
             flush(staging)
             # Files of an earlier failed attempt would appear to belong to this run.
             _delete_files(folder)
-            try:
-                for name in RUN_FILES:
-                    if (staging / name).exists():
-                        (staging / name).rename(folder / name)
-            except BaseException:
-                if (staging / RESULT_FILE).exists():
-                    _delete_files(folder)
-                raise
+            for name in RUN_FILES:
+                if (staging / name).exists():
+                    (staging / name).rename(folder / name)
 
 
 def _delete_files(folder: Path) -> None:
@@ -295,11 +289,7 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
         LeaseHeldError: Another process holds the lease.
         ResultError: The folder already contains files of a run.
     """
-    with contextlib.ExitStack() as held:
-        try:
-            held.enter_context(hold(folder))
-        except LeaseHeldError as error:
-            raise LeaseHeldError(f"{error} Another folder: {options}") from None
+    with hold(folder):
         staged = [*folder.glob(f"{_STAGING}*")]
         # A process was killed while it wrote the run.
         is_torn = bool(staged) and not (folder / RESULT_FILE).exists()
@@ -316,10 +306,7 @@ def _check_free(folder: Path, is_torn: bool, options: str) -> None:
     taken = [name for name in RUN_FILES if (folder / name).exists()]
     has_failed = RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder)
     if taken and not has_failed and not is_torn:
-        raise ResultError(
-            f"{folder} already contains {', '.join(taken)}, which this run would overwrite. Delete the files "
-            f"that you do not need, or choose another folder with {options}"
-        )
+        raise ResultError(f"{folder} already contains {', '.join(taken)}. Delete them, or set {options}")
 
 
 def _has_failed(folder: Path) -> bool:

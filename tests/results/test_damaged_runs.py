@@ -209,15 +209,7 @@ def test_a_damaged_table_is_refused_with_its_line_or_column(
         read_all(read_run(damaged))
 
 
-def test_a_search_names_all_runs_that_cannot_be_read_and_reads_none(damaged: Path) -> None:
-    others = [damaged.with_name(f"copy{number}") for number in range(4)]
-    for other in others:
-        shutil.copytree(damaged, other)
-        set_to("{")(other / RESULT_FILE)
-    with pytest.raises(ResultError) as raised:
+def test_a_search_with_a_run_that_cannot_be_read_reads_none(damaged: Path) -> None:
+    set_to("{")(damaged / RESULT_FILE)
+    with pytest.raises(ResultError, match=naming(damaged / RESULT_FILE, "Run it again")):
         find_runs([damaged.parent])
-    for other in others[:3]:
-        assert str(other / RESULT_FILE) in str(raised.value)
-    assert "1 more" in str(raised.value)
-    assert "Run it again" in str(raised.value)
-    assert "move" in str(raised.value)
