@@ -19,7 +19,6 @@ from omegaconf.errors import MissingMandatoryValue, OmegaConfBaseException
 
 from ltrbench.data import TrainingResample
 from ltrbench.data.sources import FORWARD, TEST, VALID, DataSource
-from ltrbench.data.splits import BOOTSTRAP
 from ltrbench.distributed import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
 from ltrbench.experiment import Experiment, Study
@@ -48,17 +47,6 @@ Params: Any = dataclasses.make_dataclass(
 
 
 @dataclass
-class Replicates:
-    """Resamples of the training queries; `TrainingResample` defines each field."""
-
-    number: int | None = None
-    kind: str = BOOTSTRAP
-    share: float = 0.5
-    seed: int = 0
-    index: int | None = None
-
-
-@dataclass
 class Config:
     """The top level of conf/config.yaml, which explains each key."""
 
@@ -83,7 +71,8 @@ class Config:
     cv: int | None = None
     cv_split: str = TEST
     cv_repeats: int = 1
-    replicates: Replicates | None = field(default_factory=Replicates)
+    # The fields of `TrainingResample`, which checks them.
+    replicates: dict[str, Any] | None = field(default_factory=dict)
     study: dict[str, Any] | None = None
 
 
@@ -182,9 +171,8 @@ def build_experiment(
     for key, default in (("cv", None), ("cv_split", TEST)):
         if settings.get(key, default) != default and key not in settings["data"]:
             raise ConfigError(
-                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out {key} "
-                "(for the publisher's folds use data.fold=1,2,3,4,5 -m), or read your files with data=letor "
-                "or data=table."
+                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out "
+                f"{key}, use the publisher's data.fold=1,2,3,4,5 -m, or your files with data=letor or table."
             )
     _check_repeats(settings, str(choices.get("data")))
     settings = {**settings, "model": _with_objective(settings["model"], choices, overrides)}
@@ -243,15 +231,14 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
     require("looks", settings.get("looks", 1), at_least=1)
     reason = {
         FORWARD: "cv_split is forward, and windows of time cannot be drawn again. Leave out cv_repeats",
-        VALID: "cv_split is valid: its folds share one test set, which another data.split_seed would change. "
-        "Leave out cv_repeats, and repeat the training with seed=0,1,2",
+        VALID: "cv_split is valid, whose folds share one test set. Leave out cv_repeats, and set seed=0,1,2",
     }.get(data.get("cv_split", TEST), "")
     if data.get("cv") is None:
         reason = f"data={name} has no folds, because cv is null. Set cv=5, or leave out cv_repeats"
     if data.get("num_folds"):
         reason = (
-            f"data={name} has published folds, which cannot be drawn again. Leave out cv_repeats, or list "
-            "the files of one fold in data.train of data=letor, with cv=5"
+            f"data={name} has published folds. Leave out cv_repeats, or list the files of one fold in "
+            "data.train of data=letor, with cv=5"
         )
     if repeats > 1 and reason:
         raise ConfigError(f"cv_repeats is {repeats}, but {reason}.")
@@ -305,17 +292,14 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
     if number is index is None:
         return None
     if number is None:
+        raise ConfigError(f"replicates.index is {index}, but replicates.number is null. Set both or none.")
+    if index is None:
         raise ConfigError(
-            f"replicates.index is {index}, but replicates.number is not set. Set replicates.number to 2 or "
-            "more, or set replicates.index=null."
+            f"replicates.number is {number}, but replicates.index is null. Set replicates.index=1 to "
+            f"{number}, or add -m to train on all resamples."
         )
-    if index is None and number >= 2:
-        raise ConfigError(
-            f"replicates.number is {number}, but replicates.index is not set. Choose one resample with "
-            f"replicates.index=1 to {number}, or add -m to train on all of them."
-        )
-    # TrainingResample rejects a number below 2, whatever the index.
-    return TrainingResample(**{**settings, "index": 1 if index is None else index})
+    resample: TrainingResample = _instance(TrainingResample, settings, "replicates")
+    return resample
 
 
 def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
@@ -328,8 +312,8 @@ def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
     register = config["register"]
     if register is not None and not tracker.has_registry:
         raise ConfigError(
-            f"register is '{register}', but the chosen tracking has no model registry. Set "
-            "tracking=mlflow and tracking.models=true, or register=null."
+            f"register is '{register}', but tracking has no model registry. Set tracking=mlflow and "
+            "tracking.models=true, or register=null."
         )
     # Checked before hours of training: the name becomes part of the address models:/NAME@champion.
     if register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", register):

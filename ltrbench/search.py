@@ -83,8 +83,8 @@ class Range:
         if not is_valid:
             given = ", ".join(f"{name}: {value}" for name, value in vars(self).items() if value)
             raise ConfigError(
-                f"{key} is {{{given}}}. Set low below high, two finite numbers, above 0 with log: true; or "
-                "only values, a list that is not empty."
+                f"{key} is {{{given}}}. Set low below high, finite, above 0 with log: true; or only values, "
+                "not empty."
             )
 
     @property
@@ -130,9 +130,8 @@ class Space:
         for name in self.shared:
             if name not in SHARED:
                 raise ConfigError(
-                    f"search.space.shared.{name}: '{name}' is not a shared parameter"
-                    f"{did_you_mean(name, list(SHARED))} Ranges of other settings belong to "
-                    f"search.space.models.MODEL.{name}."
+                    f"search.space.shared.{name} is not a shared parameter{did_you_mean(name, SHARED)} Set "
+                    f"search.space.models.MODEL.{name} for a setting of one model."
                 )
             self.shared[name].check(f"search.space.shared.{name}")
         for model, ranges in self.models.items():
@@ -177,10 +176,8 @@ class Space:
         for name, values in of_model.items():
             key = f"search.space.models.{model}.{name}"
             if name not in known:
-                raise ConfigError(
-                    f"{key}: {model} has no setting '{name}' that a search can vary"
-                    f"{did_you_mean(name, sorted(known))}"
-                )
+                close = did_you_mean(name, sorted(known))
+                raise ConfigError(f"{key}: {model} has no setting '{name}' that a search can vary{close}")
             _takes(ranker, name, values, key, must=True)
         return {**shared, **of_model}
 
@@ -220,8 +217,7 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
         if validation_error(value, hint, key):
             kind = getattr(hint, "__name__", str(hint))
             raise ConfigError(
-                f"{key} contains {value!r}, but the setting has the type {kind}. Write whole numbers "
-                "without a point, or list values of that type."
+                f"{key} contains {value!r}, not of type {kind}. Write whole numbers without a point."
             )
         try:
             replaced(ranker, {name: value})
@@ -703,8 +699,7 @@ class RandomSearch(Search):
         if self.pruning is not None and self.choose != PER_FOLD:
             raise ConfigError(
                 f"search.pruning is {self.pruning}, which compares fits on one fold, but search.choose is "
-                f"{self.choose}. Set search.choose={PER_FOLD} or search.pruning=null; search=halving ends "
-                "trials early on several folds."
+                f"{self.choose}. Set search.choose={PER_FOLD}, search.pruning=null or search=halving."
             )
 
     def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
@@ -827,8 +822,8 @@ class SuccessiveHalving(Search):
         super().__post_init__()
         if self.seconds is not None:
             raise ConfigError(
-                f"search.seconds is {self.seconds}, but successive halving must know its number of settings. "
-                "Set search.trials and search.seconds=null, or use search=tpe."
+                f"search.seconds is {self.seconds}, but halving needs a number of settings. Set "
+                "search.trials and search.seconds=null, or use search=tpe."
             )
 
     def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
@@ -863,9 +858,8 @@ class SuccessiveHalving(Search):
             trees.append(next_trees)
         if not trees:
             raise ConfigError(
-                f"search.min_trees is {self.min_trees}, more than half of the model's {num_trees} trees, so "
-                f"that no fit would be shorter. Set search.min_trees to at most {num_trees // 2}, or more "
-                "params.num_trees."
+                f"search.min_trees is {self.min_trees}, more than half of the model's {num_trees} trees. Set "
+                f"search.min_trees to at most {num_trees // 2}, or more params.num_trees."
             )
         folds = [math.ceil(num_folds / 2 ** (len(trees) - rung)) for rung in range(len(trees))]
         short = zip(trees, (number if number < num_folds else None for number in folds), strict=True)

@@ -65,8 +65,8 @@ def ranking_app(model: LoadedModel, max_documents: int = 1000, max_bytes: int = 
     async def rank(request: Request) -> Response:
         return _response(answer(model, reader, await _body(request, max_bytes)))
 
-    health = _answer({"status": "ok", "model": model.name})
-    description = _answer(describe(model))
+    health = _response(orjson.dumps({"status": "ok", "model": model.name}))
+    description = _response(orjson.dumps(describe(model)))
     app = Starlette(
         routes=[
             Route("/rank", rank, methods=["POST"]),
@@ -107,11 +107,7 @@ def answer(model: LoadedModel, reader: RequestReader, body: bytes) -> bytes:
     Raises:
         RefusedRequestError: the body is not JSON, or not a request to rank documents.
     """
-    return orjson.dumps(_ranked(model, reader.read(body)))
-
-
-def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
-    """Returns the answer: the documents by descending score."""
+    request = reader.read(body)
     scores: NDArray[np.floating[Any]] = np.empty(0)
     if request.ids:
         scores = model.ranker.predict(request.features)
@@ -119,7 +115,7 @@ def _ranked(model: LoadedModel, request: RankRequest) -> dict[str, Any]:
     order = np.argsort(-scores, kind="stable").tolist()
     values = scores.tolist()
     documents = [{"id": request.ids[d], "score": values[d]} for d in order]
-    return {"query": request.query, "model": model.name, "documents": documents}
+    return orjson.dumps({"query": request.query, "model": model.name, "documents": documents})
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -142,10 +138,6 @@ async def _body(request: Request, most: int) -> bytes:
     return b"".join(parts)
 
 
-def _answer(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return _response(orjson.dumps(value), status, headers)
-
-
 def _response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     return Response(body, status, headers, media_type="application/json")
 
@@ -154,14 +146,14 @@ async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)
     # The rest of a body that was not read to its end would be taken for the next request.
     headers = {"connection": "close"} if error.status == _TOO_LARGE else None
-    return _answer({"error": str(error), "place": error.place}, error.status, headers)
+    return _response(orjson.dumps({"error": str(error), "place": error.place}), error.status, headers)
 
 
 async def _not_routed(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{error.detail}: the routes are POST /rank, GET /health and GET /model"
     headers = dict(error.headers) if error.headers else None
-    return _answer({"error": message, "place": ""}, error.status_code, headers)
+    return _response(orjson.dumps({"error": message, "place": ""}), error.status_code, headers)
 
 
 async def _disconnected(_: Request, __: Exception) -> Response:

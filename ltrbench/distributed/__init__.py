@@ -167,10 +167,9 @@ def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[
 def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contiguous) -> list[QueryShard]:
     """Divides a data set into shards; raises ConfigError if there are fewer queries than shards."""
     if dataset.num_queries < num_shards:
-        count = f"{dataset.num_queries} {'query' if dataset.num_queries == 1 else 'queries'}"
         raise ConfigError(
-            f"distributed.workers is {num_shards}, but a split of the data has {count}, and a query is not "
-            "divided among workers. Set distributed.workers to at most that number."
+            f"distributed.workers is {num_shards}, but a split has {dataset.num_queries} queries. "
+            "Set distributed.workers to at most that number."
         )
     dealt = deal(dataset.query_sizes, num_shards)
     return [QueryShard(queries, dataset.take_queries(queries)) for queries in dealt]
@@ -201,8 +200,7 @@ def held(key: str) -> QueryShard:
     if key not in _held:
         raise DataError(
             "the worker has lost its shard of the data, because its process was started again. Run the job "
-            "again; if it happens again, the worker needs more memory, or more workers are needed "
-            "(distributed.workers)."
+            "again, with more memory or more distributed.workers."
         )
     return _held[key]
 

@@ -302,10 +302,9 @@ class Workers:
         except TimeoutError:
             count = len(present_workers(client))
             raise ConfigError(
-                f"distributed.workers is {settings.workers}, but {name} has {count} "
-                f"{'worker' if count == 1 else 'workers'} after {settings.wait:g} s. Start more with "
-                f"`dask worker {client.scheduler.address}`, set distributed.workers to fewer, or "
-                "distributed.wait to more seconds."
+                f"distributed.workers is {settings.workers}, but {name} has {count} after {settings.wait:g} "
+                f"s. Start more with `dask worker {client.scheduler.address}`, set fewer "
+                "distributed.workers, or more seconds of distributed.wait."
             ) from None
         threads = present_workers(client)
         tasks = client.processing()
@@ -421,10 +420,8 @@ class Workers:
             try:
                 present = present_workers(self.client)
             except (OSError, TimeoutError):
-                raise MemberError(
-                    f"{self.name}: the scheduler does not answer any more. Start it with its workers again, "
-                    "and repeat the command."
-                ) from None
+                reason = "the scheduler does not answer any more. Start it, and repeat the command."
+                raise MemberError(f"{self.name}: {reason}") from None
             lost = [member.rank for member in self.members if member.address not in present]
             outcomes |= {rank: (None, _LostError()) for rank in lost if rank not in outcomes}
             if end is None and any(error for _, error in outcomes.values()):
@@ -466,10 +463,8 @@ class Workers:
             if not different:
                 return
             reason = f"on {introduction[0]} has {', '.join(different)}"
-        raise ConfigError(
-            f"{self.name}: the worker {address} {reason}. Install the same packages there: pip install "
-            "'ltrbench[dask]', in the same version."
-        )
+        remedy = "Install the same version there: pip install 'ltrbench[dask]'."
+        raise ConfigError(f"{self.name}: the worker {address} {reason}. {remedy}")
 
 
 class _LostError(Exception):
@@ -549,9 +544,8 @@ class DaskWorkers(Distribution):
         check(self, "distributed.")
         if self.scheduler is None and self.workers is None:
             raise ConfigError(
-                "distributed.workers is null, but distributed.scheduler is null too, so the workers are "
-                "started here. Set their number, as in distributed.workers=2, or the address of a running "
-                "scheduler, as in distributed.scheduler=tcp://HOST:8786."
+                "distributed.workers is null, and so is distributed.scheduler. Set the number of workers to "
+                "start, as in distributed.workers=2, or distributed.scheduler=tcp://HOST:8786."
             )
 
     @contextlib.contextmanager

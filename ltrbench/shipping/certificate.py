@@ -581,15 +581,11 @@ def compare_probes(
     for kind in dict.fromkeys(kinds[kept].tolist()):
         of_kind = kept & (kinds == kind)
         rows = np.flatnonzero(of_kind & scored.is_wrong)
-        examples = [
-            ProbeExample(
-                feature=model.feature_names[probes.changed[row]],
-                value=float(probes.features[row, probes.changed[row]]),
-                original=float(scored.original[row]),
-                converted=float(scored.converted[row]),
-            )
-            for row in rows[:1]
-        ]
+        examples = []
+        for row in rows[:1]:
+            feature, scores = probes.changed[row], (float(scored.original[row]), float(scored.converted[row]))
+            value = float(probes.features[row, feature])
+            examples = [ProbeExample(model.feature_names[feature], value, *scores)]
         compared[kind] = KindOfProbe(int(of_kind.sum()), len(rows), *examples)
     return compared
 
@@ -730,7 +726,17 @@ def judged(
     if comparison is None:
         return certificate
     if len(comparison.changed_queries) > certificate.tolerance:
-        what = _changed_ranking(certificate, comparison, data, original, converted)
+        name, (query, (first, second)) = (
+            certificate.engine_name,
+            next(iter(comparison.changed_queries.items())),
+        )
+        what = (
+            f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
+            f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
+            f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
+            f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
+            f"{float(converted[first])!r} and {float(converted[second])!r}."
+        )
     elif absent and len(absent.changed_queries) > certificate.tolerance:
         loss = f", which loses {absent.metric.loss:.3g} of {METRIC}" if absent.metric else ""
         what = (
@@ -761,24 +767,6 @@ def judged(
             )
             break
     return replace(certificate, status=REFUSED, reason=" ".join([what, *_causes(certificate), remedy]))
-
-
-def _changed_ranking(
-    certificate: Certificate,
-    comparison: RankingComparison,
-    data: RankingDataset,
-    original: Scores,
-    converted: Scores,
-) -> str:
-    name = certificate.engine_name
-    query, (first, second) = next(iter(comparison.changed_queries.items()))
-    return (
-        f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
-        f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
-        f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
-        f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
-        f"{float(converted[first])!r} and {float(converted[second])!r}."
-    )
 
 
 def describe_document(data: Judgments, row: int) -> str:

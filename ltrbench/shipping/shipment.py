@@ -161,8 +161,7 @@ def check_categories(model: ShippedModel, target: Target) -> None:
         names = ", ".join(model.feature_names[feature] for feature in categorical)
         raise ConfigError(
             f"--to {target.name} cannot hold the splits of {names} by sets of categories. Choose --to c, "
-            "--to lightgbm, --to treelite or --to xgboost, use the verb serve, or train without these "
-            "features."
+            "lightgbm, treelite or xgboost, use the verb serve, or train without these features."
         )
 
 
@@ -291,10 +290,8 @@ def ship(
     model = shipped_model(run, ranker)
     check_categories(model, target)
     if data.dataset.num_features != model.num_features:
-        raise ConfigError(
-            f"{data.name} has {data.dataset.num_features} features, but the model has {model.num_features}; "
-            "name data with the features of the training set."
-        )
+        numbers = f"{data.dataset.num_features} features, but the model has {model.num_features}"
+        raise ConfigError(f"{data.name} has {numbers}; name data with the features of the training set.")
     export = target.export(model)
     try:
         engine = target.engine(model, export)

@@ -96,10 +96,8 @@ class ShippedModel:
             ConfigError: The model is linear or a network, which the target cannot hold.
         """
         if isinstance(self.scorer, Network):
-            raise ConfigError(
-                f"{self.name} is a neural network, which {target} cannot hold. Choose --to onnx, use the "
-                "verb serve, or choose a run of a tree model."
-            )
+            remedy = "Choose --to onnx, use the verb serve, or choose a run of a tree model."
+            raise ConfigError(f"{self.name} is a neural network, which {target} cannot hold. {remedy}")
         if isinstance(self.scorer, Linear):
             raise ConfigError(
                 f"{self.name} is a linear model, which {target} cannot hold. Choose --to elasticsearch, "
@@ -414,7 +412,6 @@ class Target(ABC):
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
         """Returns the requests with which the deployed engine scores rows; None: the user calls a library."""
-        del model, export, rows
         return None
 
     def read_answers(self, path: Path) -> Any:
@@ -438,9 +435,8 @@ class Target(ABC):
             try:
                 answers = {str(hit[identity]): hit[score] for hit in answers[outer][inner]}
             except (KeyError, TypeError):
-                raise ValueError(
-                    f"expected {outer}.{inner} with {identity} and {score} of each hit"
-                ) from None
+                names = f"{outer}.{inner} with {identity} and {score}"
+                raise ValueError(f"expected {names} of each hit") from None
         if not isinstance(answers, dict) or not all(isinstance(v, int | float) for v in answers.values()):
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
@@ -519,10 +515,8 @@ def build_target(name: str, options: Mapping[str, Any]) -> Target:
     types = {item.name: types_of(target_class)[item.name] for item in fields(target_class)}
     for option, value in options.items():
         if option not in types:
-            known = ", ".join(types) or "none"
-            raise ConfigError(
-                f"--set {option}: {name} has no such option{did_you_mean(option, types)} Options: {known}."
-            )
+            close, known = did_you_mean(option, types), ", ".join(types) or "none"
+            raise ConfigError(f"--set {option}: {name} has no such option{close} Options: {known}.")
         if reason := validation_error(value, types[option], option):
             raise ConfigError(f"--set {reason}.")
     target: Target = target_class(**options)

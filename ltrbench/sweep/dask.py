@@ -90,7 +90,7 @@ class DaskExecutor(Executor):
         if bool(self.scheduler) == bool(self.cluster):
             raise ConfigError(
                 f"executor.scheduler and executor.cluster are both {'set' if self.scheduler else 'null'}. "
-                "For a running scheduler set only executor.scheduler=tcp://HOST:8786; to start one set only "
+                "Set only executor.scheduler=tcp://HOST:8786, or to start one "
                 "executor.cluster._target_=dask.distributed.LocalCluster and executor.cluster.n_workers=2."
             )
 
@@ -146,16 +146,13 @@ class DaskExecutor(Executor):
 
     def _lost(self, error: Exception) -> WorkerLostError:
         if isinstance(error, distributed.KilledWorker):
-            limit = (
-                "" if self.timeout is None else f", or the job exceeded executor.timeout={self.timeout:g} s"
-            )
+            limit = f", or the job exceeded executor.timeout={self.timeout:g} s" if self.timeout else ""
             return WorkerLostError(
-                f"{self._name}: the Dask worker {error.last_worker.address} died during the job or lost its "
-                f"connection{limit}; its log or its queue system has the reason"
+                f"{self._name}: the Dask worker {error.last_worker.address} died or lost its connection"
+                f"{limit}; its log or its queue system has the reason"
             )
-        return WorkerLostError(
-            f"{self._name} does not answer any more ({type(error).__name__}); start it, and resume"
-        )
+        name = type(error).__name__
+        return WorkerLostError(f"{self._name} does not answer any more ({name}); start it, and resume")
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -222,9 +219,8 @@ class DaskExecutor(Executor):
             # An OSError: the worker is lost already.
             if isinstance(answer, Exception) and not isinstance(answer, OSError):
                 raise ConfigError(
-                    f"{self._name}: the worker {address} cannot import what a job needs: "
-                    f"{type(answer).__name__}: {answer}. Install there what is installed here: "
-                    "pip install 'ltrbench[dask]', in the same version."
+                    f"{self._name}: the worker {address} cannot import what a job needs ({answer!r}). "
+                    "Install the same version there: pip install 'ltrbench[dask]'."
                 )
         known = {**self._machines, **answers}
         self._machines = {name: known[name] for name in present if isinstance(known.get(name), tuple)}
@@ -257,9 +253,8 @@ def _start_cluster(settings: Mapping[str, Any], retries: int) -> Cluster:
     except Exception as error:
         raise ConfigError(
             f"executor.cluster._target_ is {target}, which could not be started with the arguments "
-            f"{', '.join(arguments) or 'none'}: {type(error).__name__}: {error}. Name a cluster class of an "
-            "installed package, such as dask.distributed.LocalCluster or dask_jobqueue.SLURMCluster; the "
-            "other keys of executor.cluster are its arguments."
+            f"{', '.join(arguments) or 'none'} ({error!r}). Name a cluster class of an installed package, "
+            "such as dask_jobqueue.SLURMCluster, and its arguments."
         ) from error
 
 

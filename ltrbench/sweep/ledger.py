@@ -139,8 +139,8 @@ def read_ledger(sweep: Path) -> list[Look]:
             looks.append(TypeAdapter(Look).validate_json(line))
         except ValidationError:
             raise ResultError(
-                f"{path}, line {len(looks) + 1}: not a look. The file was changed by hand or cut off. "
-                f"Restore it from a copy, or move it away and count its looks with --looks {len(lines) + 1}."
+                f"{path}, line {len(looks) + 1}: not a look. Restore the file from a copy, or move it away "
+                f"and count its looks with --looks {len(lines) + 1}."
             ) from None
     return looks
 

@@ -267,7 +267,7 @@ def key_of(
         settings=effective_settings(settings, choices, experiment.is_trial),
         data={"error": splits}
         if isinstance(splits, str)
-        else {name: split.fingerprint for name, split in splits},
+        else {name: each.fingerprint for name, each in splits},
         code=code,
         versions=versions(packages) | plugin_versions(),
     )
@@ -421,11 +421,7 @@ def sweep_id(sweep: Path) -> str:
     path = sweep / PLAN_FOLDER / _SWEEP_FILE
     if not path.exists():
         return ""
-    record = read_json(path, _ID_REMEDY)
-    identity = str(record.get("id") if isinstance(record, dict) else record)
-    if not identity.isalnum():
-        raise ResultError(f"{path}: id is {identity!r}; letters and digits were expected. {_ID_REMEDY}.")
-    return identity
+    return str(read_json(path, _ID_REMEDY)["id"])
 
 
 def _write(path: Path, text: str) -> None:
@@ -655,9 +651,8 @@ def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Jo
                 planned = replace(item, number=number, folder=folder_of(item, number))
                 if planned.folder in folders or not has_valid_folder(planned):
                     raise ConfigError(
-                        f"hydra.sweep.subdir gives the folder '{planned.folder}', which is outside the "
-                        "sweep, is reserved, or is also the folder of another job. Leave out "
-                        "hydra.sweep.subdir, or add ${hydra.job.num} to it."
+                        f"hydra.sweep.subdir gives the folder '{planned.folder}', which is reserved, outside "
+                        "the sweep, or of another job. Leave it out, or add ${hydra.job.num} to it."
                     )
                 folders.add(planned.folder)
             elif planned.digest != item.digest:
@@ -709,7 +704,7 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
             changed.append(f"job {job.number} in {plan.sweep / job.folder}: {differences}")
     if changed:
         raise ResultError(
-            f"{plan.sweep}: {len(changed)} finished jobs have changed since they ran, so new runs must not "
-            f"be compared with theirs: {'. '.join(changed[:_SHOWN])}. Undo the change, choose another folder "
-            "with hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
+            f"{plan.sweep}: {len(changed)} finished jobs have changed since they ran: "
+            f"{'. '.join(changed[:_SHOWN])}. Undo the change, choose another folder with "
+            "hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
         )

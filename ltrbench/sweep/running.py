@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -115,11 +115,18 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
     if state_of(task.sweep, task.job).name == DONE:
         return Outcome(state=DONE)
     try:
-        with _surroundings(task):
+        task.folder.mkdir(parents=True, exist_ok=True)
+        log_to(task.folder / "ltrbench.log", task.on_console)
+        # A worker on another host may have been started elsewhere.
+        with contextlib.chdir(task.started_in), searching_only(task.modules):
             log.info("\n%s", task)
-            return _attempt(task, showing)
-    except (OSError, ValueError) as error:
-        # The folder or the log file cannot be written: dictConfig raises ValueError.
+            return Outcome(state=DONE, summary=_run(task, showing))
+    except LeaseHeldError:
+        return Outcome(state=RUNNING)
+    except Exception as error:
+        # Another process may have finished the job in the meantime.
+        if not stopping.is_set() and state_of(task.sweep, task.job).name == DONE:
+            return Outcome(state=DONE)
         return report(error)
 
 
@@ -131,18 +138,6 @@ def log_to(file: Path | None, on_console: bool = True) -> None:
     settings["handlers"] = {name: settings["handlers"][name] for name in names}
     settings["root"]["handlers"] = names
     logging.config.dictConfig(settings)
-
-
-def _attempt(task: JobTask, showing: Showing | None) -> Outcome:
-    try:
-        return Outcome(state=DONE, summary=_run(task, showing))
-    except LeaseHeldError:
-        return Outcome(state=RUNNING)
-    except Exception as error:
-        # Another process may have finished the job in the meantime.
-        if not stopping.is_set() and state_of(task.sweep, task.job).name == DONE:
-            return Outcome(state=DONE)
-        return report(error)
 
 
 def report(error: Exception) -> Outcome:
@@ -215,16 +210,6 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
     return (name, trained) if is_usable and trained.result.reused is None else None
 
 
-@contextlib.contextmanager
-def _surroundings(task: JobTask) -> Iterator[None]:
-    """Sets the log file and the current folder of a job, and restores the folder."""
-    task.folder.mkdir(parents=True, exist_ok=True)
-    log_to(task.folder / "ltrbench.log", task.on_console)
-    # A worker on another host may have been started elsewhere.
-    with contextlib.chdir(task.started_in), searching_only(task.modules):
-        yield
-
-
 POLL_SECONDS = 0.5
 """Time between two looks at the jobs of other commands."""
 
@@ -288,12 +273,11 @@ def run_tasks(
 def _outcome_of(future: Future[Any], task: JobTask) -> Outcome:
     """Returns how a job ended; a job whose process died is recorded as failed in its folder."""
     try:
-        outcome = future.result()
+        outcome: Outcome = future.result()
     except WorkerLostError as error:
         return record_failed(task, error)
     except Exception as error:
         return failure(error)
-    assert isinstance(outcome, Outcome)
     return outcome
 
 
@@ -347,7 +331,13 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
             experiment = with_choice(experiment_of(job), earlier.result.search)
             timed = run(experiment, Path(scratch, "run"))
-            _check_equal(earlier, timed)
+            before, now = (each.scored("test").scores for each in (earlier, timed))
+            if not np.array_equal(before, now):
+                raise ResultError(
+                    f"{folder}: the scores differ from those of the first run, so its times are kept. This "
+                    f"machine or its libraries differ ({earlier.result.machine}); delete the folder to run "
+                    "the job again."
+                )
             replaced = [_with_times(earlier, timed.result)]
     for state in states_of(sweep, [other for other in others if other.same_training == job.folder]):
         if state.name == DONE and state.run is not None and state.run.result.reused == job.folder:
@@ -356,25 +346,7 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
     return replaced
 
 
-def _check_equal(earlier: Run, timed: Run) -> None:
-    """Raises ResultError if two runs of a job gave different scores of test."""
-    before, now = (each.scored("test").scores for each in (earlier, timed))
-    if not np.array_equal(before, now):
-        raise ResultError(
-            f"{earlier.path}: the scores differ from those of the first run, so its times are kept. This "
-            f"machine or its libraries differ from those of the first run ({earlier.result.machine}); delete "
-            "the folder to run the job again."
-        )
-
-
 def _with_times(earlier: Run, timed: RunResult) -> Run:
-    result = replace(
-        earlier.result,
-        seconds=timed.seconds,
-        peak_memory_mb=timed.peak_memory_mb,
-        shared_machine=False,
-        load=timed.load,
-        threads=timed.threads,
-        machine=timed.machine,
-    )
-    return rewrite_result(earlier, result)
+    names = ("seconds", "peak_memory_mb", "load", "threads", "machine")
+    taken: dict[str, Any] = {name: getattr(timed, name) for name in names}
+    return rewrite_result(earlier, replace(earlier.result, shared_machine=False, **taken))

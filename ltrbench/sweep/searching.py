@@ -89,9 +89,8 @@ class JobSearch:
         space = self.search.space.of(model, ranker)
         if not space:
             raise ConfigError(
-                f"model={model} has no setting to search for: search.space must have ranges of its settings, "
-                f"as in '+search.space.models.{model}.SETTING={{low: 1, high: 10}}'. Or run this model in a "
-                "separate command with search=none and the same hydra.sweep.dir."
+                f"model={model} has no setting to search for. Set '+search.space.models.{model}.SETTING="
+                "{low: 1, high: 10}', or run this model with search=none and the same hydra.sweep.dir."
             )
         varies_objective = any(name.startswith("objective.") for name in space)
         self.objective = {"objective": record_of(vars(ranker)["objective"])} if varies_objective else {}
@@ -123,8 +122,8 @@ class JobSearch:
         ]
         if leaked:
             raise ConfigError(
-                f"search.choose is {self.search.choose}, so that the validation sets of {', '.join(splits)} "
-                f"choose one setting together, but {'; '.join(leaked)}. Set search.choose={PER_FOLD}."
+                f"search.choose is {self.search.choose}, one setting for {', '.join(splits)}, but "
+                f"{'; '.join(leaked)}. Set search.choose={PER_FOLD}."
             )
 
     @property
@@ -149,7 +148,10 @@ class JobSearch:
             if open_jobs:
                 return open_jobs
             for proposal, jobs in self.proposed[len(self.trials) :]:
-                self.trials.append(self._trial(proposal, jobs))
+                runs = self._runs(jobs)  # a job whose process died may have no run
+                failed = Trial(proposal, None)
+                is_whole = len(runs) == len(jobs)
+                self.trials.append(trial_of(proposal, runs, self.search.metric) if is_whole else failed)
             proposals = self.search.propose(self.model, self.trials)
             if not proposals:
                 break
@@ -164,12 +166,6 @@ class JobSearch:
         planned = iter(plan([draft for of_proposal in drafts for draft in of_proposal]))
         for proposal, of_proposal in zip(proposals, drafts, strict=True):
             self.proposed.append((proposal, [next(planned) for _ in of_proposal]))
-
-    def _trial(self, proposal: Proposal, jobs: Sequence[Job]) -> Trial:
-        runs = self._runs(jobs)
-        if len(runs) < len(jobs):
-            return Trial(proposal, None)  # a job whose process died may have no run
-        return trial_of(proposal, runs, self.search.metric)
 
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial, without runs of other jobs in their folders."""
@@ -242,9 +238,8 @@ class Searches:
             if jobs:
                 continue
             self.open.remove(search)
-            choice: ChosenSettings | LtrbenchError
             try:
-                choice = search.choice()
+                choice: ChosenSettings | LtrbenchError = search.choice()
             except ResultError as error:
                 choice = error
             ended |= dict.fromkeys((job.number for job in search.jobs), choice)
@@ -380,11 +375,10 @@ def chosen(trials: Sequence[Trial], reason: str = "") -> Trial:
     complete = [trial for trial in trials if trial.is_complete]
     if not complete:
         num_failed = sum(trial.value is None for trial in trials)
+        first = f" The first failure: {reason.rstrip('.')}." if reason else ""
         raise ResultError(
-            f"the search has no trial to choose: {num_failed} of {len(trials)} trials failed, and no other "
-            "was trained on all folds with all trees."
-            + (f" The first failure: {reason.rstrip('.')}." if reason else "")
-            + " Repeat the command after the repair; finished trials are kept."
+            f"no trial was trained on all folds with all trees; {num_failed} of {len(trials)} trials failed."
+            f"{first} Repeat the command after the repair; finished trials are kept."
         )
     return max(complete, key=lambda trial: (trial.value, -trial.proposal.number))
 
@@ -429,14 +423,10 @@ def _on_validation(runs_of_trials: Sequence[Sequence[Run]], metric: str) -> Pair
 
 
 def _row(trial: Trial, interval: Interval | None) -> TrialRow:
-    state = PRUNED if trial.is_pruned else PARTIAL
-    if trial.is_complete:
-        state = COMPLETE
-    elif trial.value is None:
-        state = UNSUCCESSFUL
+    state = COMPLETE if trial.is_complete else PRUNED if trial.is_pruned else PARTIAL
     return TrialRow(
         trial=trial.proposal.number,
-        state=state,
+        state=UNSUCCESSFUL if trial.value is None else state,
         value=nan if trial.value is None else trial.value,
         iterations=trial.iterations,
         seconds=trial.seconds,

@@ -91,10 +91,10 @@ class NoTracking(Tracker):
     """Writes only the run folders, and imports no tracking library."""
 
     def open(self, sweep: str | None, identity: str = "") -> None:
-        del sweep, identity
+        """Does nothing."""
 
     def log(self, run: Run) -> None:
-        del run
+        """Does nothing."""
 
     def close(self, status: str) -> None:
-        del status
+        """Does nothing."""

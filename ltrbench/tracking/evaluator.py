@@ -106,8 +106,7 @@ class RankerEvaluator(ModelEvaluator):
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
         ]
-        tag = RunTag("convention", evaluation.convention.name)
-        client.log_batch(run_id, metrics=points, tags=[tag])
+        client.log_batch(run_id, points, tags=[RunTag("convention", evaluation.convention.name)])
         record = {
             "convention": evaluation.convention.describe(),
             "documents": judged.num_documents,
@@ -160,8 +159,8 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
     """Returns scores (D,) from the model, or from the column that MLflow has removed as the predictions."""
     if getattr(getattr(model, "_model_impl", None), "is_listwise", False):
         raise DataError(
-            "the model scores all documents of a query together, but mlflow.models.evaluate passes all "
-            "queries at once. Write scores of predict_lists into a column, and set predictions='COLUMN'."
+            "the model scores the documents of a query together, but MLflow passes all queries at once. "
+            "Write scores of predict_lists into a column, and set predictions='COLUMN'."
         )
     given = dataset.predictions_data if model is None else model.predict(features)
     if model is not None and isinstance(given, pd.DataFrame) and output is not None:
@@ -169,8 +168,8 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
     scores = np.asarray(given)
     if scores.size != len(features):
         raise DataError(
-            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; pass a "
-            "model that returns one score per document, or name their column with predictions='COLUMN'."
+            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; return "
+            "one score per document, or name their column with predictions='COLUMN'."
         )
     scores = scores.reshape(-1)
     if scores.dtype.kind not in "iuf":  # other dtypes are kept, because scores may tie in them

@@ -194,8 +194,7 @@ class MLflowTracker(Tracker):
             experiment = client.get_experiment_by_name(self.experiment)
         if experiment is None or experiment.lifecycle_stage != "active":
             raise TrackingError(
-                f"the MLflow experiment of {self.where} was deleted or cannot be created; choose another one "
-                "with tracking.experiment=NAME."
+                f"{self.where} was deleted or cannot be created; choose another tracking.experiment=NAME."
             )
         self._experiment_tags = dict(experiment.tags)
         return str(experiment.experiment_id)
@@ -222,13 +221,10 @@ class MLflowTracker(Tracker):
             self._describe_parent(client, run)
             same = self._copies(f"tags.run_digest = '{identity['run_digest']}'")
             kept = next(filter(_is_complete, same), None)
-            if kept is None:
-                run_id = self._store(run, identity)
-            else:
-                run_id = kept.info.run_id
-                if self._parent and not _parent_of(kept):
-                    # The run was logged without its sweep.
-                    client.set_tag(run_id, MLFLOW_PARENT_RUN_ID, self._parent)
+            run_id = self._store(run, identity) if kept is None else kept.info.run_id
+            if kept is not None and self._parent and not _parent_of(kept):
+                # The run was logged without its sweep.
+                client.set_tag(run_id, MLFLOW_PARENT_RUN_ID, self._parent)
             # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
             replaced = [
                 copy for copy in same if _parent_of(copy) in ("", self._parent) and not _is_complete(copy)
@@ -349,9 +345,8 @@ class MLflowTracker(Tracker):
             logged = self._find_logged(run)
             if logged is None or not _models_of(logged):
                 raise TrackingError(
-                    f"{run.path} has no MLflow model in {self.where} to register as '{name}': it was not "
-                    "tracked there, tracking.models is false, or its class is not part of ltrbench. Store it "
-                    f"with python -m ltrbench sync {run.path}, or run it again in a new folder."
+                    f"{run.path} has no MLflow model in {self.where} to register as '{name}'. Store it with "
+                    f"python -m ltrbench sync {run.path}, with tracking.models=true and a class of ltrbench."
                 )
             with contextlib.suppress(MlflowException):
                 # If the name exists already, the model becomes its next version.
@@ -701,16 +696,14 @@ def run_params(result: RunResult) -> list[Param]:
         settings["search"] = {
             name: value for name, value in result.search.items() if name not in ("default", "space")
         }
-    flat = dict(_flatten(settings))
     # The model repeats the shared parameters: `params.num_leaves` is shown as `model.num_leaves`.
-    repeated = {f"params.{name[6:]}": name for name in flat if name.startswith("model.")}
-    overrides = settings_of_overrides(result.overrides or ())
-    given = {repeated.get(name, name) for name in overrides}
-    shown = {name: value for name, value in flat.items() if name in given}
-    shown |= {name: value for name, value in flat.items() if name in given or value not in (None, [], {})}
+    names = [name for name, _ in _flatten(settings)]
+    repeated = {f"params.{name[6:]}": name for name in names if name.startswith("model.")}
+    given = {repeated.get(name, name) for name in settings_of_overrides(result.overrides or ())}
+    flat = [item for item in _flatten(settings) if item[0] not in repeated and not _TEXTS.match(item[0])]
+    shown = {name: value for name, value in flat if name in given}
     return _params(
-        _names(result)
-        | {name: value for name, value in shown.items() if name not in repeated and not _TEXTS.match(name)}
+        _names(result) | shown | {name: value for name, value in flat if value not in (None, [], {})}
     )
 
 

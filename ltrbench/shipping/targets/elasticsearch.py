@@ -208,8 +208,54 @@ class ElasticsearchTarget(Target):
         return Arithmetic("<", missing=missing), read_xgboost_dump(definition, indices)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
-        record = json.loads(export.files["upload.json"])["model"]["model"]
-        return plugin_requests(model, self, record, rows)
+        """Returns the requests that create an index, a feature set and a model, and score the rows."""
+        uploaded = json.loads(export.files["upload.json"])["model"]["model"]
+        rows, infinite = rows.finite()
+        reason = f"a negative score, which {self.engine_name} does not allow"
+        rows, negative = rows.without(rows.scores < 0, reason)
+        # Features with a negative value in a row, in their order.
+        columns = np.array(rows.columns, dtype=np.int64)
+        signed = columns[(rows.features[:, columns] < 0).any(axis=0)].tolist()
+        name, index, server = (
+            f"{model.name}_check",
+            f"ltrbench-check-{model.name.lower()}",
+            f"${self.address}",
+        )
+        features = f"_ltr/_featureset/{name}_set"
+        definition = uploaded["definition"]
+        if uploaded["type"] == "model/ranklib":
+            # It knows features by their numbers, which the additional ones change.
+            definition = _RANKLIB_FEATURE.sub(
+                lambda match: f"<feature> {int(match.group(1)) + 2 * len(signed)} </feature>", definition
+            )
+        feature_set = {"featureset": {"name": f"{name}_set", "features": _features(model, signed)}}
+        upload = {"model": {"name": name, "model": {"type": uploaded["type"], "definition": definition}}}
+        scored = {
+            "filter": [{"ids": {"values": list(rows.ids)}}],
+            "must": [{"sltr": {"model": name, "params": {}}}],
+        }
+        search = {"size": len(rows.ids), "_source": False, "query": {"bool": scored}}
+        return CheckRequests(
+            files={
+                "check_index.json": json_file(_index(model.num_features, signed)),
+                "check_documents.ndjson": _documents(rows, signed),
+                "check_featureset.json": json_file(feature_set),
+                "check_upload.json": json_file(upload),
+                "check_search.json": json_file(search),
+            },
+            commands=(
+                curl("PUT", f"{server}/{index}", "@check_index.json"),
+                curl("POST", f"{server}/{index}/_bulk?refresh=true", "@check_documents.ndjson", "x-ndjson"),
+                curl("PUT", f"{server}/{features}", "@check_featureset.json"),
+                curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
+                f"{curl('POST', f'{server}/{index}/_search', '@check_search.json')} > answers.json",
+            ),
+            cleanup=[
+                f'curl -X DELETE "{server}/{path}"' for path in (f"_ltr/_model/{name}", features, index)
+            ],
+            notes=_notes(model, self.engine_name, uploaded, signed),
+            left_out=infinite | negative,
+        )
 
     def _form(self, model: ShippedModel) -> str:
         return form_for(model, self.form, of_linear="linear", of_trees="xgboost")
@@ -348,56 +394,6 @@ def with_absent_as_zero(trees: Ensemble) -> Ensemble:
 
 _PARTS: Final = ("_positive", "_negative")
 _RANKLIB_FEATURE = re.compile(r"<feature> ([0-9]+) </feature>")
-
-
-def plugin_requests(
-    model: ShippedModel, target: ElasticsearchTarget, uploaded: Mapping[str, str], rows: CheckRows
-) -> CheckRequests:
-    """Returns the requests that create an index, a feature set and a model, and score the rows.
-
-    Args:
-        uploaded: type and definition of the model as it was exported.
-    """
-    rows, infinite = rows.finite()
-    reason = f"a negative score, which {target.engine_name} does not allow"
-    rows, negative = rows.without(rows.scores < 0, reason)
-    # Features with a negative value in a row, in their order.
-    columns = np.array(rows.columns, dtype=np.int64)
-    signed = columns[(rows.features[:, columns] < 0).any(axis=0)].tolist()
-    name, index, server = f"{model.name}_check", f"ltrbench-check-{model.name.lower()}", f"${target.address}"
-    features = f"_ltr/_featureset/{name}_set"
-    definition = uploaded["definition"]
-    if uploaded["type"] == "model/ranklib":
-        # It knows features by their numbers, which the additional ones change.
-        definition = _RANKLIB_FEATURE.sub(
-            lambda match: f"<feature> {int(match.group(1)) + 2 * len(signed)} </feature>", definition
-        )
-    feature_set = {"featureset": {"name": f"{name}_set", "features": _features(model, signed)}}
-    upload = {"model": {"name": name, "model": {"type": uploaded["type"], "definition": definition}}}
-    scored = {
-        "filter": [{"ids": {"values": list(rows.ids)}}],
-        "must": [{"sltr": {"model": name, "params": {}}}],
-    }
-    search = {"size": len(rows.ids), "_source": False, "query": {"bool": scored}}
-    return CheckRequests(
-        files={
-            "check_index.json": json_file(_index(model.num_features, signed)),
-            "check_documents.ndjson": _documents(rows, signed),
-            "check_featureset.json": json_file(feature_set),
-            "check_upload.json": json_file(upload),
-            "check_search.json": json_file(search),
-        },
-        commands=(
-            curl("PUT", f"{server}/{index}", "@check_index.json"),
-            curl("POST", f"{server}/{index}/_bulk?refresh=true", "@check_documents.ndjson", "x-ndjson"),
-            curl("PUT", f"{server}/{features}", "@check_featureset.json"),
-            curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
-            f"{curl('POST', f'{server}/{index}/_search', '@check_search.json')} > answers.json",
-        ),
-        cleanup=[f'curl -X DELETE "{server}/{path}"' for path in (f"_ltr/_model/{name}", features, index)],
-        notes=_notes(model, target.engine_name, uploaded, signed),
-        left_out=infinite | negative,
-    )
 
 
 def _field(feature: int, part: str = "") -> str:

@@ -80,7 +80,10 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
     Raises:
         ConfigError: Zeros count as missing values, and the expanded splits would be too many.
     """
-    replaced = _features_with_zeros_missing(ensemble)
+    # The features on which there are splits, in all of which zeros count as missing.
+    splits = list(splits_of(ensemble))
+    replaced = {split.feature for split in splits if split.zero_missing}
+    replaced -= {split.feature for split in splits if not split.zero_missing}
     if replaced:
         ensemble = with_splits(
             ensemble,
@@ -202,14 +205,6 @@ def write_network(network: Network, feature_names: Sequence[str], name: str) -> 
     scores = forward(nodes, network.layers, Steps(network.arrays), features)
     nodes.nodes.append(helper.make_node("Identity", [scores.name], [OUTPUT]))
     return _content(nodes.nodes, nodes.constants, feature_names, name, "float32")
-
-
-def _features_with_zeros_missing(ensemble: Ensemble) -> set[int]:
-    """Returns the features on which there are splits, in all of which zeros count as missing."""
-    features_of: dict[bool, set[int]] = {True: set(), False: set()}
-    for split in splits_of(ensemble):
-        features_of[split.zero_missing].add(split.feature)
-    return features_of[True] - features_of[False]
 
 
 def _zeros_to_nan(
