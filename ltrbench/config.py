@@ -88,12 +88,20 @@ def register_schema() -> None:
 
 
 def composed(*overrides: str) -> DictConfig:
-    """Returns the configuration of a command line, composed by Hydra."""
+    """Returns the configuration of a command line, composed by Hydra.
+
+    Raises:
+        ConfigError: There is no such key or YAML.
+    """
     from hydra import compose, initialize_config_dir
+    from hydra.errors import HydraException
 
     register_schema()
-    with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        return compose("config", list(overrides))
+    try:
+        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
+            return compose("config", list(overrides))
+    except HydraException as error:
+        raise ConfigError(composition_message(error)) from error
 
 
 def composition_message(error: BaseException) -> str:

@@ -22,9 +22,10 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ from ltrbench.compare.decision import HOLDS, Condition, condition_of
 from ltrbench.compare.derived import LoadSplits, check_fingerprints, derived_run, has_valid, write_derived
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
-from ltrbench.compare.views import Bullets, Chapter, Figures, Section, drawn
+from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows
 from ltrbench.errors import ConfigError, DataError, ResultError
@@ -130,27 +131,14 @@ class Frontier:
     notes: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Training:
-    """Which variants are trained.
-
-    Attributes:
-        unfitted: Returns an unfitted ranker with the settings of a run; None: no variant is trained again.
-        students: Name of a model -> its unfitted ranker, given the number of trees of the best row or None,
-            to be fitted to the scores of the best row.
-    """
-
-    unfitted: Callable[[Run], Ranker] | None = None
-    students: Mapping[str, Callable[[int | None], Ranker]] = field(default_factory=dict)
-
-
 def frontier(
     runs: Sequence[Run],
     settings: Settings,
     folder: Path,
     load_splits: LoadSplits,
     overrides: Sequence[str],
-    training: Training = Training(),
+    refit: Callable[[Run], Ranker] | None = None,
+    distil: Mapping[str, Callable[[int | None], Ranker]] = MappingProxyType({}),
 ) -> tuple[Frontier, list[Run]]:
     """Makes variants of the best row, measures the costs of all rows, and chooses the cheapest by the guards.
 
@@ -159,6 +147,9 @@ def frontier(
             practical equivalence.
         folder: Folder of the variants.
         overrides: Words of the command.
+        refit: Returns an unfitted ranker with the settings of a run; None: no variant is trained again.
+        distil: Name of a model -> its unfitted ranker, given the number of trees of the best row or None, to
+            be fitted to the scores of the best row.
 
     Returns:
         The rows with their costs, and the runs of the variants.
@@ -177,7 +168,16 @@ def frontier(
     made: list[Run] = []
     for number, run in enumerate(trained[best]):
         splits = load_splits(run)
-        for what, variants in _kinds(run, splits, training):
+        check_fingerprints(run, splits)
+        if refit or distil:
+            splits = _as_trained(run, splits)
+        teacher = load(run.path).ranker
+        kinds = {"fewer trees": _fewer_trees(teacher)}
+        if refit:
+            kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)
+        for words, student in distil.items():
+            kinds[words] = _distilled(teacher, words, student(run.result.num_trees), splits)
+        for what, variants in kinds.items():
             try:
                 for variant in variants:
                     path = folder / re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}") / str(number)
@@ -274,37 +274,19 @@ class _Variant(NamedTuple):
     fitted: Ranker | None = None
 
 
-def _kinds(run: Run, splits: Splits, training: Training) -> Iterator[tuple[str, Iterator[_Variant]]]:
-    """Yields the name of each kind of variants, and its variants.
-
-    Raises:
-        DataError: The data have changed since the run.
-    """
-    teacher, unfitted = load(run.path).ranker, training.unfitted
-    if unfitted or training.students:
-        splits = _as_trained(run, splits)
-    check_fingerprints(run, splits)
-    yield "fewer trees", _fewer_trees(teacher)
-    if unfitted:
-        yield "fewer features", _fewer_features(teacher, partial(unfitted, run), splits)
-        yield "fewer leaves", _fewer_leaves(partial(unfitted, run), splits)
-    for words, student in training.students.items():
-        yield words, _distilled(teacher, words, student, splits)
-
-
 def _as_trained(run: Run, splits: Splits) -> Splits:
-    """Returns the splits with the resample of the run as the training set.
+    """Returns the splits of a run, with its resample as the training set.
 
     Raises:
         DataError: The training set has changed since the run.
     """
-    train = splits.train
     if drawn := run.result.data.get("resample"):
         names = TrainingResample.__dataclass_fields__
-        train = TrainingResample(**{name: drawn[name] for name in names}).of(train)
-    if train.fingerprint != run.result.data["train"]["fingerprint"]:
+        resample = TrainingResample(**{name: drawn[name] for name in names})
+        splits = replace(splits, train=resample.of(splits.train))
+    if splits.train.fingerprint != run.result.data["train"]["fingerprint"]:
         raise DataError(f"the training set of {run.path} has changed since the run. Restore its files.")
-    return replace(splits, train=train)
+    return splits.in_memory()
 
 
 def _fewer_trees(teacher: Ranker) -> Iterator[_Variant]:
@@ -314,50 +296,32 @@ def _fewer_trees(teacher: Ranker) -> Iterator[_Variant]:
         yield _Variant(f"{TREES}={share}%", "the first trees of {}, not trained again", fewer, teacher)
 
 
-def _fewer_features(teacher: Ranker, unfitted: Callable[[], Ranker], splits: Splits) -> Iterator[_Variant]:
-    # Importances of the trees, which come from train; those in the run folder may come from test.
-    teacher.trees()
-    of_model = teacher.importance()
+def _refitted(teacher: Ranker, unfitted: Callable[[], Any], splits: Splits) -> Iterator[_Variant]:
+    teacher.trees()  # trees never split a constant feature; other models are refused here
+    ranker, of_model = unfitted(), teacher.importance()
     kind = GAIN if GAIN in of_model else SPLIT
+    # By importances from train; those in the run folder may be from test.
     order = by_size(kind, of_model[kind])
     for share in _SHARES_OF_FEATURES:
         left = order[math.ceil(len(order) * share / 100) :]
-        # Trees never split a constant feature.
         train, valid = (without_features(data, left) for name, data in splits if name != "test")
-        ranker = unfitted().fit(train, valid)
         origin = f"the settings of {{}}, trained on {len(order) - len(left)} of {len(order)} features"
-        yield _Variant(f"{FEATURES}={share}%", origin, ranker)
-
-
-def _fewer_leaves(unfitted: Callable[[], Ranker], splits: Splits) -> Iterator[_Variant]:
-    ranker: Any = unfitted()
-    num_leaves = getattr(ranker, "num_leaves", None)
-    if num_leaves is None:
+        yield _Variant(f"{FEATURES}={share}%", origin, replace(ranker).fit(train, valid))
+    if getattr(ranker, "num_leaves", None) is None:
         raise ConfigError(f"{type(ranker).__name__} has no maximum number of leaves (num_leaves).")
-    for fewer in (num_leaves // 2, num_leaves // 4):
+    for fewer in (ranker.num_leaves // 2, ranker.num_leaves // 4):
         if fewer >= 2:
-            fitted = _fitted(replace(ranker, num_leaves=fewer), splits)
+            fitted = replace(ranker, num_leaves=fewer).fit(splits.train, splits.valid)
             yield _Variant(f"{LEAVES}={fewer}", f"the settings of {{}} with num_leaves={fewer}", fitted)
 
 
-def _distilled(
-    teacher: Ranker, words: str, student: Callable[[int | None], Ranker], splits: Splits
-) -> Iterator[_Variant]:
+def _distilled(teacher: Ranker, words: str, student: Ranker, splits: Splits) -> Iterator[_Variant]:
     """Yields a ranker whose labels on train are the scores of another one, from 0, in standard deviations;
     early stopping is by the labels of validation."""
-    num_trees = None
-    with contextlib.suppress(ConfigError):  # it has none
-        num_trees = len(teacher.trees().trees)
     scores = teacher.predict_lists(splits.train.features, splits.train.query_start).astype(np.float64)
-    labels = (scores - scores.min()) / (scores.std() or 1.0)
-    learned = replace(splits, train=splits.train.with_fields(labels=labels))
+    train = splits.train.with_fields(labels=(scores - scores.min()) / (scores.std() or 1.0))
     origin = "{}, whose scores on train it was fitted to"
-    yield _Variant(f"{DISTIL}={words}", origin, _fitted(student(num_trees), learned))
-
-
-def _fitted(ranker: Ranker, splits: Splits) -> Ranker:
-    given = splits if ranker.reads_blocks else splits.in_memory(ranker.reads_sparse)
-    return ranker.fit(given.train, given.valid)
+    yield _Variant(f"{DISTIL}={words}", origin, student.fit(train, splits.valid))
 
 
 def _written(
@@ -435,9 +399,7 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
     is_cheap = all(costs[guard.metric] <= guard.limit for guard in guards if guard.metric in COSTS)
     holds = is_cheap and all(each.state == HOLDS for each in conditions) and row.model not in YARDSTICKS
     paths, quality = [str(run.path) for run in runs], row.metrics[comparison.metric] or 0.0
-    used = None
-    with contextlib.suppress(ConfigError):  # it has no trees
-        used = len(used_features(model.ranker.trees()))
+    used = None if row.trees is None else len(used_features(model.ranker.trees()))
     return Price(row.label, paths, row.trees, used, quality, times, costs, conditions, holds)
 
 
@@ -475,9 +437,8 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
         for name, cost in _AXES.items()
         for figure in drawn(partial(_draw, done, name, cost), f"Against the {cost.name}", f"{name}.png")
     ]
-    section = Section(
-        "costs", "Costs", _ABOUT, [Figures(figures), Table.of(head, rows, ".4g"), Bullets(done.notes)]
-    )
+    notes = map(Prose, done.notes)
+    section = Section("costs", "Costs", _ABOUT, [Figures(figures), Table.of(head, rows, ".4g"), *notes])
     return Chapter("frontier", title, [section], [done.sentence])
 
 
@@ -504,4 +465,4 @@ def _draw(done: Frontier, name: str, cost: Cost, page: Page) -> Drawing | None:
         else:
             others.append((each.costs[name], each.quality))
     series, costs = zip(*named, strict=True)
-    return metric_against_cost(series, costs, cost, done.metric, page, split="validation", others=others)
+    return metric_against_cost(series, costs, cost, f"{done.metric} on validation", page, others)

@@ -308,15 +308,13 @@ def metric_against_cost(
     cost: Cost,
     metric: str,
     page: Page = PAPER,
-    *,
-    split: str = "test",
     others: Sequence[Point] = (),
 ) -> Figure | None:
     """Draws one point per series; returns None if no series has both a cost and a value.
 
     Args:
-        split: split of the metric.
-        others: further points, drawn without a name.
+        metric: name of the values, such as "ndcg@10 on test".
+        others: further points, without a name.
     """
     known = [
         (item, max(cost.least, spent), item.value)
@@ -326,7 +324,7 @@ def metric_against_cost(
     if not known:
         return None
     drawn, points = [item for item, *_ in known], [(spent, value) for _, spent, value in known]
-    title = f"{data_of(drawn)}: {metric} on {split} against {cost.name}"
+    title = f"{data_of(drawn)}: {metric} against {cost.name}"
     figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
     axes.margins(0.12)
     for (spent, value), style in zip(points, styles_of(drawn), strict=True):
@@ -341,7 +339,7 @@ def metric_against_cost(
         label += " (log scale)"
     if lowest == cost.least:
         label += f", at least {cost.least:g}"
-    name_axes(axes, label, f"{metric} on {split}")
+    name_axes(axes, label, metric)
     if len(points) > 1:
         right = axes.get_xlim()[1]
         costs_of_front, values = zip(*pareto_front(points), strict=True)

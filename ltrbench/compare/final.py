@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from ltrbench.compare.cells import settings_of_model
 from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation, only
 from ltrbench.errors import ResultError, require_choice
-from ltrbench.runs.record import Run
+from ltrbench.runs.record import Run, read_run
 from ltrbench.tables import format_number
 
 _MOST_FOLDERS = 3
@@ -58,13 +58,21 @@ def final_fit(
 
     Raises:
         ConfigError: No row has this name.
-        ResultError: There are several data sets, no validation set to choose by, or the model was imported.
+        ResultError: There are several data sets, no validation set to choose by, or the model was imported or
+            is a variant of `ltrbench.frontier` with other than fewer trees.
     """
     comparison = only(comparisons)
     metric, (run, row, reason) = comparison.metric, _choice(comparison, model)
+    alike = [other for other in row.runs if settings_of_model(other) == settings_of_model(run)]
+    if variant := run.result.variant:
+        run = read_run(Path(variant["run"]))
+        if not variant["change"].startswith("trees="):
+            raise ResultError(
+                f"final does not train the leaves, features or labels of {row.label}. Train a run with these "
+                "settings, such as params.num_leaves=15, or name another row with --model."
+            )
     if not run.result.ranker:
         raise ResultError(f"{row.label} was imported or fused, not trained; name a model with --model.")
-    alike = [other for other in row.runs if settings_of_model(other) == settings_of_model(run)]
     trees = [other.result.best_iteration for other in alike if other.result.best_iteration is not None]
     num_train = fmean(other.result.data["train"]["queries"] for other in alike)
     scale = 1.0 if count_queries is None else count_queries(run) / num_train

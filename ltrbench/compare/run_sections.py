@@ -94,7 +94,8 @@ def costs_section(shown: Shown) -> Section | None:
     comparison, rows = shown.comparison, [shown.comparison.row(item.label) for item in shown.series]
     figures = []
     for cost, of_row in _COSTS.items():
-        draw = partial(metric_against_cost, shown.series, [*map(of_row, rows)], cost, comparison.metric)
+        label = f"{comparison.metric} on test"
+        draw = partial(metric_against_cost, shown.series, [*map(of_row, rows)], cost, label)
         figures += drawn(draw, f"Against the {cost.name}", "time_against_ndcg.png" * (cost is FIT))
     if not figures:
         return None

@@ -83,7 +83,7 @@ def pictures(given_series: Sequence[Series], seconds: float | None = 1.0) -> dic
         "curves.png": curves_by_iteration(given_series, "ndcg@5"),
         "ndcg.png": ndcg_by_cutoff(given_series),
         "importances.png": importance_bars(given_series),
-        "costs.png": metric_against_cost(given_series, [seconds] * len(given_series), FIT, "ndcg@5"),
+        "costs.png": metric_against_cost(given_series, [seconds] * len(given_series), FIT, "ndcg@5 on test"),
     }
 
 

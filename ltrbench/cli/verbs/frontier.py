@@ -6,6 +6,7 @@ import json
 import math
 import os
 import shlex
+import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,6 @@ from ltrbench.cli.console import (
     echo,
     echo_json,
     terminal_width,
-    wrapped,
     write_output,
 )
 from ltrbench.cli.session import mirror_beside
@@ -83,8 +83,8 @@ def frontier_verb(
     """
     from ltrbench.compare import Guard, Settings
     from ltrbench.compare.report import as_page
-    from ltrbench.compare.views import joined, section_text
-    from ltrbench.frontier import Training, as_chapter, frontier
+    from ltrbench.compare.views import Prose, as_text, joined, section_text
+    from ltrbench.frontier import as_chapter, frontier
     from ltrbench.plots import PAPER, write_figures
 
     # Not in the folder, whose comparisons would have the variants as rows, and wider intervals.
@@ -94,22 +94,18 @@ def frontier_verb(
         raise ConfigError(f"{variants} already has runs; name another folder with --output, or delete it.")
     runs = find_runs([folder])
     settings = Settings(metric=metric, guards=tuple(map(Guard.parse, guards)))
-    given = [("--metric", metric), ("--output", output), *(("--guard", each) for each in guards)]
-    given += [("--distil", each) for each in distil]
-    words = [str(word) for option, value in given if value is not None for word in (option, value)]
-    overrides = ["frontier", str(folder), *words, *["--refit"] * refit]
-    training = Training(unfitted if refit else None, {each: partial(_student, each) for each in distil})
-    for student in training.students.values():
+    students = {words: partial(_student, words) for words in distil}
+    for student in students.values():
         student(None)  # refuses a wrong setting before anything is trained
-    done, made = frontier(runs, settings, variants, load_splits, overrides, training)
+    words = ["frontier", *sys.argv[2:]]
+    done, made = frontier(runs, settings, variants, load_splits, words, unfitted if refit else None, students)
     chapter, width = as_chapter(done, str(folder)), terminal_width()
     if as_object:
         echo_json(asdict(done))
     else:
-        notes = "\n".join(wrapped(f"- {note}", "  ") for note in done.notes)
         texts = [section_text(section, width) for section in chapter.sections]
-        echo(joined([wrapped(done.sentence), *texts, notes]))
-    figures = [figure for section in chapter.sections for figure in section.figures]
+        echo(joined([as_text(Prose(done.sentence), width), *texts]))
+    figures = chapter.sections[0].figures
     write_figures(variants, {figure.file: figure.draw(PAPER) for figure in figures})
     write_output(as_page([], [chapter], f"{folder}: frontier"), variants / "frontier.html")
     write_output(f"{json.dumps(asdict(done), indent=2, allow_nan=False)}\n", variants / "frontier.json")
@@ -117,8 +113,8 @@ def frontier_verb(
 
 
 def _student(words: str, num_trees: int | None) -> Ranker:
-    """Returns the unfitted ranker of `--distil`, which learns labels by their squared error, up to a constant
-    of the query.
+    """Returns the unfitted ranker of `--distil`, which learns by the squared error up to a constant of the
+    query; CatBoost and coordinate ascent by their own loss.
 
     Args:
         words: A model, and settings as in a command that trains.
@@ -127,22 +123,13 @@ def _student(words: str, num_trees: int | None) -> Ranker:
     Raises:
         ConfigError: There is no such model or setting.
     """
-    from hydra.errors import HydraException
-
-    from ltrbench.config import build_experiment, composed, composition_message
+    from ltrbench.config import build_experiment, composed
 
     name, *settings = shlex.split(words)
-    try:
-        model = composed(f"model={name}").model
-        loss = []
-        if "loss" in model:  # CatBoost
-            loss = ["model.loss=QueryRMSE", "params.truncation=null"]
-        elif "objective" in model and model.get("method") != "coordinate_ascent":
-            loss = ["model/objective=query_rmse"]
-        trees = [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
-        given = [f"model={name}", *loss, *trees, *settings]
-        choices = {"model": name, "data": "synthetic", "params": "matched"}
-        choices |= dict(each.split("=", 1) for each in given if "/" in each)
-        return build_experiment(composed(*given), choices, tuple(given), None).ranker
-    except HydraException as error:
-        raise ConfigError(f"--distil {words!r}: {composition_message(error)}") from None
+    model = composed(f"model={name}").model
+    takes_loss = "objective" in model and model.get("method") != "coordinate_ascent"
+    objective = "query_rmse" if takes_loss else "none"
+    trees = [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
+    given = [f"model={name}", f"model/objective={objective}", *trees, *settings]
+    choices = {"model": name, "data": "synthetic", "params": "matched", "model/objective": objective}
+    return build_experiment(composed(*given), choices, tuple(given), None).ranker

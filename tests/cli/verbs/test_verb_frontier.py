@@ -92,6 +92,10 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
     np.testing.assert_allclose(scores, ensemble_scores(first, features), rtol=1e-5, atol=1e-6)
     assert np.array_equal(load(variant).predict(features), scores)
     run("ship", str(variant), "--to", "c", "--output", "shipped", folder=tmp_path)
+    words = ["sweep", "sweep-frontier", "--model", read_run(variant).result.model, "--output", "final"]
+    run("final", *words, folder=tmp_path)
+    final = load("final").ranker
+    assert (len(final.trees().trees), type(final)) == (len(first.trees), type(load("sweep").ranker))
 
 
 @pytest.mark.slow
@@ -130,6 +134,8 @@ def test_trained_variants_are_fits_to_train_alone(tmp_path: Path, monkeypatch: p
     variant("catboost")
     words = ["ship", "sweep-frontier/native_features=25_/0", "--to", "c", "--output", "shipped", "--anyway"]
     run(*words, folder=tmp_path)
+    refused = run("final", "sweep-frontier", "--model", "native leaves=7", folder=tmp_path, check=2)
+    assert all(part in refused.stderr for part in ("native leaves=7", "params.num_leaves", "--model"))
 
 
 @pytest.mark.parametrize(
