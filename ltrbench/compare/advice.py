@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ltrbench.compare.cells import (
     ON_CLAIMS,
@@ -20,7 +20,7 @@ from ltrbench.compare.cells import (
     resample_of,
     tuned_once,
 )
-from ltrbench.compare.comparison import Pair, against
+from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
 from ltrbench.compare.decision import Recommendation, decide
 from ltrbench.compare.fairness import (
     best_on_validation,
@@ -35,9 +35,6 @@ from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import BETTER, SCOPES, WORSE
 from ltrbench.statistics.claims import EQUIVALENT, MODELS, UNDECIDED
 from ltrbench.tables import listed
-
-if TYPE_CHECKING:
-    from ltrbench.compare.comparison import Comparison, ModelRow
 
 _BONFERRONI = ", Bonferroni-corrected"
 _METHODS = {

@@ -425,11 +425,6 @@ def cell_of(run: Run) -> DataCell:
     return DataCell(str(data["name"]), data.get("fold"), whole_train, valid, test, run.result.repeat)
 
 
-def test_cell_of(run: Run) -> DataCell:
-    """Returns the cell by its test set alone, so that runs with different training sets can be paired."""
-    return cell_of(run).of_test
-
-
 def describe_cells(cells: Sequence[DataCell]) -> str:
     """Returns the folds of the cells as text, such as "folds 1, 3", or "the test set".
 
@@ -747,12 +742,6 @@ class PairedQueries:
         """The sample with each query once, however many cells it is in."""
         return clustered(self.sample, self.query_keys)
 
-    @cached_property
-    def first_of_distinct(self) -> NDArray[np.intp]:
-        """Index of the first value in `sample` of each query of `distinct`."""
-        firsts: NDArray[np.intp] = np.sort(np.unique(self.query_keys, return_index=True)[1])
-        return firsts
-
     def distinct_trainings(self, row: int) -> Trainings:
         """Returns the trainings of a row in the only cell, on the queries of `distinct`."""
         (trainings,) = self.trainings[row]
@@ -818,7 +807,7 @@ def evaluate_rows(
     Args:
         claimed: Metrics that carry claims.
         others: Further metrics; those that the convention does not define on these data are left out.
-        cell_of_run: `cell_of`, or `test_cell_of`.
+        cell_of_run: Cell of a run; without its training set, runs with different ones can be paired.
 
     Raises:
         UndefinedMetricError: The convention does not define a metric that carries claims.

@@ -6,15 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import PairedQueries
-from ltrbench.compare.comparison import Pair, against
-from ltrbench.compare.groups import CHOSEN, InSlice, across, interactions
+from ltrbench.compare.comparison import Comparison, Pair, against
+from ltrbench.compare.groups import CHOSEN, SMALLEST_GROUP, InSlice, across, interactions
 from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
 from ltrbench.compare.planning import Power
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
@@ -22,7 +21,7 @@ from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric
 from ltrbench.plots import critical_difference_diagram, sorted_differences
 from ltrbench.statistics import SCOPES, TESTS
-from ltrbench.statistics.claims import SMALLEST_GROUP, DataSetTest, risks
+from ltrbench.statistics.claims import DataSetTest, risks
 from ltrbench.tables import (
     CHANGED,
     COUNT,
@@ -41,9 +40,6 @@ from ltrbench.tables import (
     share,
     significant,
 )
-
-if TYPE_CHECKING:
-    from ltrbench.compare.comparison import Comparison
 
 
 def leaderboard_section(shown: Shown) -> Section:
@@ -383,9 +379,10 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     won = [number for number in best.tolist() if differences[number] > 0]
     convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
+    firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
 
     def row(number: int) -> TableRow:
-        first = queries.first_of_distinct[number]
+        first = firsts[number]
         cell, query = queries.cell_of_query[first], queries.query_in_cell[first]
         judgments, fold = queries.judgments[cell], queries.cells[cell].fold
         values = [float(queries.distinct.values[queries.labels.index(a), number]) for a in (winner, loser)]

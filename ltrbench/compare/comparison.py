@@ -23,6 +23,7 @@ from ltrbench.compare.cells import (
     ON_CLAIMS,
     ON_CONVENTIONS,
     ON_DATA,
+    DataCell,
     EvaluatedRow,
     GroupedRuns,
     Note,
@@ -41,7 +42,6 @@ from ltrbench.compare.cells import (
     newest_runs,
     pair_queries,
     replicate_of,
-    test_cell_of,
 )
 from ltrbench.compare.derived import default_metric, reported_metrics, unknown_metrics
 from ltrbench.compare.fairness import (
@@ -596,7 +596,10 @@ def _compare_on(
     claimed = [name for name in settings.claimed_metrics if name is not None]
     evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
     others = [name for name in dict.fromkeys(reported) if name not in evaluated]
-    cell_of_run = test_cell_of if settings.allow_mismatch else cell_of
+
+    def cell_of_run(run: Run) -> DataCell:
+        return cell_of(run).of_test if settings.allow_mismatch else cell_of(run)
+
     rows = evaluate_rows(table.rows, [*evaluated], others, settings.convention, cell_of_run)
     counted, paired_rows, missing = arrange(rows, settings.selected)
     paired = {name: pair_in_group(paired_rows, name, settings) for name in claimed}

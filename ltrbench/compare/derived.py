@@ -597,24 +597,21 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         matched = file.match(of_like.judgments, of_like.file_rows, name)
         scored[split] = replace(of_like, scores=matched.scores)
         notes += [f"{path}: {note}" for note in matched.notes]
-    return derived_run(
-        system.file(like, "test"),
-        like,
-        scored,
-        model=system.name,
-        params=IMPORTED,
-        notes=[
-            "Its scores were imported; it was not trained or timed here. It is not known which data trained "
-            "it: queries of this test set among them would make its metrics too high.",
-            *notes,
-        ],
-        overrides=_command(system, system.pattern, like, folder),
+    note = (
+        "Its scores were imported; it was not trained or timed here. It is not known which data trained it: "
+        "queries of this test set among them would make its metrics too high."
     )
+    return _imported(system, like, folder, scored, [note, *notes])
 
 
-def _command(system: Import, file: str, like: Run, folder: Path) -> list[str]:
-    way = [] if system.features is None else ["--features", system.features]
-    return ["import", system.name, file, "--like", str(like.path), "--output", str(folder), *way]
+def _imported(
+    system: Import, like: Run, folder: Path, scored: Mapping[str, ScoredSplit], notes: list[str], **about: Any
+) -> Run:
+    """Returns `derived_run` of a system, with the command that writes it into a folder."""
+    words = ["import", system.name, system.pattern, "--like", str(like.path), "--output", str(folder)]
+    words += [] if system.features is None else ["--features", system.features]
+    about |= {"model": system.name, "params": IMPORTED, "notes": notes, "overrides": words}
+    return derived_run(system.file(like, "test"), like, scored, **about)
 
 
 def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[Run, ImportedRanker]:
@@ -635,29 +632,21 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
         for name, split in splits
         if name != "train"
     }
-    run = derived_run(
-        file.path,
-        like,
-        scored,
-        model=system.name,
-        params=IMPORTED,
-        notes=[
-            f"Its model ({file.library}, {num_trees} trees) was imported from {file.path}; it was not "
-            "trained or timed here.",
-            matched.sentence,
-            "It may have been trained on queries of this test set, which would make its metrics too high; "
-            "compare it on queries that are newer than its training data.",
-        ],
-        overrides=_command(system, str(file.path), like, folder),
-        model_settings={
-            "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",
-            "library": file.library,
-            "file": str(file.path),
-            "digest": model_digest(file.content),
-            "features": matched.way,
-        },
-        num_trees=num_trees,
-    )
+    notes = [
+        f"Its model ({file.library}, {num_trees} trees) was imported from {file.path}; it was not trained or "
+        "timed here.",
+        matched.sentence,
+        "It may have been trained on queries of this test set, which would make its metrics too high; "
+        "compare it on queries that are newer than its training data.",
+    ]
+    settings = {
+        "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",
+        "library": file.library,
+        "file": str(file.path),
+        "digest": model_digest(file.content),
+        "features": matched.way,
+    }
+    run = _imported(system, like, folder, scored, notes, model_settings=settings, num_trees=num_trees)
     return run, ranker
 
 

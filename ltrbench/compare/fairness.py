@@ -419,25 +419,22 @@ class SearchTotals:
         )
 
 
-def distinct_searches(runs: Iterable[Run]) -> list[Mapping[str, Any]]:
-    """Returns the records of the searches that chose the settings of runs, each once.
+def searched_runs(row: EvaluatedRow) -> list[Run]:
+    """Returns one run for each search that chose the settings of a row.
 
     Folds can share a search, and several training seeds as well.
     """
-    tuned = [run for run in runs if run.result.search]
-    return [run.result.search for run in first_by(tuned, identity_of_search).values()]
 
+    def search(run: Run) -> tuple[object, ...]:
+        chosen_for = cell_of(run) if is_per_fold(run) else cell_of(run).data
+        return chosen_for, replicate_of(run).resample, run.result.search.get("seed")
 
-def identity_of_search(run: Run) -> tuple[object, ...]:
-    """Returns what identifies the search of a run among the runs of a row."""
-    search, cell = run.result.search, cell_of(run)
-    chosen_for = cell if is_per_fold(run) else cell.data
-    return chosen_for, replicate_of(run).resample, search.get("seed")
+    return [*first_by([run for run in row.runs if run.result.search], search).values()]
 
 
 def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     """Returns the searches of a row; None if it was not tuned."""
-    searches = distinct_searches(row.runs)
+    searches = [run.result.search for run in searched_runs(row)]
     if not searches:
         return None
     first, trials = searches[0], [search.get("trials", 0) for search in searches]

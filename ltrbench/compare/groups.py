@@ -37,7 +37,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, r
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.runs.record import Run
 from ltrbench.statistics import Interval, PairedSample
-from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, Group, equal_means, friedman, holm
+from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, friedman, holm, welch_anova
 from ltrbench.statistics.paired import system_intervals, unknown_spread
 from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
 
@@ -343,6 +343,9 @@ def _slice(
 
 
 CHOSEN = "the baseline was chosen by the same numbers"
+SMALLEST_GROUP = 20
+"""Minimum number of queries of a slice in the test. The variance estimates of smaller groups are often far
+too small, and the test then rejects too often."""
 
 
 def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Interaction]:
@@ -350,20 +353,43 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
 
     p-values are adjusted over all returned tests, so that one call must get all slices of a table.
     """
-    groups: dict[tuple[str, str], list[Group]] = {}
+    groups: dict[tuple[str, str], list[tuple[Slice, InSlice]]] = {}
     for item in sliced:
         for row in item.rows:
             if row.difference is not None:
-                group = Group(item.name, row.difference, row.standard_error, item.num_queries)
-                groups.setdefault((item.attribute, row.label), []).append(group)
+                groups.setdefault((item.attribute, row.label), []).append((item, row))
     if comparison.settings.baseline == BEST:
         return [Interaction(*key, 0, None, None, CHOSEN) for key in groups]
-    tests = [equal_means(of_row) for of_row in groups.values()]
-    adjusted = holm([test.p_value for test in tests])
+    tests = [_equal_means(of_row) for of_row in groups.values()]
+    adjusted = holm([p_value for _, p_value, _ in tests])
     return [
-        Interaction(*key, test.num_groups, test.p_value, p_adjusted, test.note)
-        for key, test, p_adjusted in zip(groups, tests, adjusted, strict=True)
+        Interaction(*key, number, p_value, p_adjusted, note)
+        for key, (number, p_value, note), p_adjusted in zip(groups, tests, adjusted, strict=True)
     ]
+
+
+def _equal_means(of_row: Sequence[tuple[Slice, InSlice]]) -> tuple[int, float | None, str]:
+    """Returns the number of slices in Welch's test, its p-value, and a note on the slices left out."""
+    reasons = {item.name: _why_left_out(item, row) for item, row in of_row}
+    tested = [
+        (row.difference, row.standard_error, item.num_queries)
+        for item, row in of_row
+        if not reasons[item.name]
+    ]
+    left_out = ", ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    note = f"left out: {left_out}" if left_out else ""
+    if len(tested) < 2:
+        return len(tested), None, "; ".join(filter(None, ["fewer than two groups to test", note]))
+    return len(tested), welch_anova(*np.array(tested, dtype=np.float64).T), note
+
+
+def _why_left_out(item: Slice, row: InSlice) -> str:
+    """Returns the reason why a slice is not tested; empty if it is."""
+    if item.num_queries < SMALLEST_GROUP:
+        return "1 query" if item.num_queries == 1 else f"{item.num_queries} queries"
+    if row.standard_error is None:
+        return "standard error not available"
+    return "" if row.standard_error > 0 else "no variance"
 
 
 # ---- Tests over several data sets, at least five; folds of one data set do not count.

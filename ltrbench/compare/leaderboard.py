@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.advice import family_of, recommend, verdict
 from ltrbench.compare.cells import EvaluatedRun
+from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.groups import across, interactions
 from ltrbench.compare.planning import next_step
@@ -37,8 +38,6 @@ from ltrbench.tables import (
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 
 MAIN_COLUMNS = 8
 """Number of columns of the table on a terminal, the first ones of `_columns`."""

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
 from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, cell_of, describe_cells, flatten
+from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
@@ -64,9 +65,6 @@ from ltrbench.tables import (
     significant,
     size,
 )
-
-if TYPE_CHECKING:
-    from ltrbench.compare.comparison import ModelRow
 
 # ---- Section "Quality and cost": times, size and memory, with Pareto fronts.
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ltrbench.compare.cells import cell_of, first_by, flatten, grouped, is_per_fold
+from ltrbench.compare.cells import cell_of, flatten, grouped, is_per_fold
 from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
-from ltrbench.compare.fairness import identity_of_search
+from ltrbench.compare.fairness import searched_runs
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
@@ -170,10 +170,9 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 
 
 def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
-    searched_runs = first_by((run for run in row.runs if run.result.search), identity_of_search).values()
     searches = tuple(
         SearchedRun(cell_of(run).words if is_per_fold(run) else "", run.result.search, tuple(run.trials()))
-        for run in searched_runs
+        for run in searched_runs(row)
     )
     metric = str(searches[0].record["metric"])
     # The values of a search are under the default convention, and a difference needs one convention.

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ltrbench.compare.cells import Note
-from ltrbench.compare.comparison import Pair
+from ltrbench.compare.comparison import Comparison, ModelRow, Pair
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
@@ -23,8 +23,6 @@ from ltrbench.untrusted import in_markdown, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
-
-    from ltrbench.compare.comparison import Comparison, ModelRow
 
 PAGE = Page(width=5.0, titled=False)
 """Figure width in inches at which 8-point text is readable on a phone."""
@@ -124,10 +122,6 @@ class Section:
     lead: str
     parts: Sequence[View]
     terms: Sequence[str] = ()
-
-    @property
-    def figures(self) -> list[Figure]:
-        return [figure for view in self.parts if isinstance(view, Figures) for figure in view.figures]
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,11 @@ import importlib
 import click
 
 MODULE_OF = {
-    **dict.fromkeys(("aa", "compare", "ensemble", "published", "reproduce"), "comparisons"),
+    **dict.fromkeys(("aa", "compare", "ensemble", "leaderboard", "published", "reproduce"), "comparisons"),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     "final": "final",
     "frontier": "frontier",
     "monitor": "monitor",
-    "leaderboard": "leaderboard",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
     **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),

@@ -1,4 +1,4 @@
-"""Verbs on comparisons: `aa`, `compare`, `ensemble`, `published`, `reproduce`."""
+"""Verbs on comparisons: `aa`, `compare`, `ensemble`, `leaderboard`, `published`, `reproduce`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ltrbench.cli.console import (
     terminal_width,
     wrapped,
 )
-from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
+from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION, sources_in_yaml
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import preset, with_settings
@@ -33,7 +33,6 @@ from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
 from ltrbench.tables import Table, TableRow, columns_of
 
 if TYPE_CHECKING:
-    from ltrbench.compare import Settings
     from ltrbench.compare.groups import AgainstItself
 
 
@@ -224,6 +223,8 @@ def compare_verb(
     """
     from ltrbench.compare import Guard, Settings, read_attributes, slices
     from ltrbench.compare.decision import latency_of_row
+    from ltrbench.compare.derived import Fusing, default_metric
+    from ltrbench.compare.derived import fuse as fuse_runs
     from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
@@ -238,7 +239,10 @@ def compare_verb(
     )
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
-    runs += _fused(runs, compare_settings, _names(fuse), _names(fuse_of), rrf_k)
+    if fuse and any(run.result.is_compared for run in runs):
+        metric = compare_settings.claimed_metrics[0] or default_metric(runs)
+        of, convention = tuple(_names(fuse_of)), compare_settings.convention
+        runs += fuse_runs(runs, Fusing(tuple(_names(fuse)), of, rrf_k, metric, convention))
     comparisons = compare_sweeps(runs, compare_settings, declared=looks)
     comparisons = [replace(item, slices=slices(item, _names(sliced), given)) for item in comparisons]
     if as_object:
@@ -274,19 +278,6 @@ def _is_import(source: str) -> bool:
     # Hydra names the folders of a sweep by their overrides, such as multirun/model=native.
     name, equals, _ = source.partition("=")
     return bool(equals) and "/" not in name and not Path(source).is_dir()
-
-
-def _fused(
-    runs: Sequence[Run], settings: Settings, methods: Sequence[str], of: Sequence[str], rrf_k: float
-) -> list[Run]:
-    from ltrbench.compare.derived import Fusing, default_metric, fuse
-
-    finished = [run for run in runs if run.result.is_compared]
-    if not methods or not finished:
-        return []
-    metric = settings.claimed_metrics[0] or default_metric(finished)
-    fusing = Fusing(tuple(methods), tuple(of), rrf_k, metric, settings.convention)
-    return fuse(finished, fusing)
 
 
 def _names(text: str) -> list[str]:
@@ -416,3 +407,59 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
         echo(f"- {difference}")
     echo("Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} values differ.")
     return RUN_FAILED if reproduction.differences else OK
+
+
+# ---- The verb `leaderboard`: score files of any system on the published data sets.
+
+_DATA_OPTION = click.option("--data", required=True, metavar="DATA", help="Data set: a YAML of conf/data.")
+_OUTPUT_OPTION = click.option(
+    "--output", type=PATH, default=Path("results/leaderboard"), help="Folder; default: results/leaderboard."
+)
+
+
+@click.group("leaderboard")
+def leaderboard_verb() -> None:
+    """Compares score files of any system on published data sets."""
+
+
+@leaderboard_verb.command("add")
+@click.argument("scores")
+@_DATA_OPTION
+@click.option("--name", required=True, help="Name of the entry; of runs in a folder, the model.")
+@click.option("--division", type=click.Choice(["closed", "open"]), default="open", help="Default: open.")
+@click.option("--code", default="", metavar="ADDRESS", help="Address of the code.")
+@click.option("--settings", default="", metavar="TEXT", help="Settings, and how they were chosen.")
+@_OUTPUT_OPTION
+def add_verb(scores: str, data: str, name: str, output: Path, **declared: str) -> None:
+    """Checks SCORES and adds them as an entry.
+
+    SCORES is one score file for each fold, with {fold} in its name, in a format of the verb import; or a
+    folder with finished runs of the model NAME. Scores that lack a fold or a document, are constant, rank
+    worse than at random or with the labels, or repeat another entry are refused. Division closed: features
+    and splits as published, settings chosen on validation only, and code given.
+
+    \b
+        python -m ltrbench leaderboard add 'scores/fold{fold}.txt' --data mq2008 --name mine
+    """
+    from ltrbench.compare.derived import Import
+    from ltrbench.compare.entries import add_entry
+
+    sources = list(sources_in_yaml(data, None, None))
+    table, remarks = add_entry(Import(name, scores), sources, output, **declared)
+    echo("\n".join([table, *(wrapped(remark) for remark in remarks)]))
+
+
+@leaderboard_verb.command("table")
+@_DATA_OPTION
+@_OUTPUT_OPTION
+def table_verb(data: str, output: Path) -> None:
+    """Writes the table of all entries again.
+
+    For example after a merge of entries, which are all evaluated again.
+
+    \b
+        python -m ltrbench leaderboard table --data mq2008
+    """
+    from ltrbench.compare.entries import folds_of, write_table
+
+    echo(write_table(folds_of(list(sources_in_yaml(data, None, None))), output / data))
