@@ -37,7 +37,7 @@ from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
 from ltrbench.compare.leaderboard import comparisons_as_json, in_full
 from ltrbench.compare.report import as_latex, as_page, chapters_of, render, terms_of, text_over_data_sets
-from ltrbench.compare.views import Figures, joined
+from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
@@ -72,9 +72,8 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
             (folder / name).write_text(text, encoding="utf-8")
         for comparison, chapter in zip(comparisons, chapters, strict=False):
             pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
-            views = [view for section in chapter.sections for view in section.parts]
-            figures = [figure for view in views if isinstance(view, Figures) for figure in view.figures]
-            write_figures(pictures, {item.file: item.draw(PAPER) for item in figures if item.file})
+            figures = [figure for section in chapter.sections for figure in section.figures if figure.file]
+            write_figures(pictures, {figure.file: figure.draw(PAPER) for figure in figures})
         (folder / RECORD_FILE).write_text(_record(comparisons))
     except OSError as error:
         raise ResultError(

@@ -123,6 +123,10 @@ class Section:
     parts: Sequence[View]
     terms: Sequence[str] = ()
 
+    @property
+    def figures(self) -> list[Figure]:
+        return [figure for view in self.parts if isinstance(view, Figures) for figure in view.figures]
+
 
 @dataclass(frozen=True)
 class Chapter:
