@@ -104,6 +104,7 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_compare.py --output
 	$(BIN)/python tests/bench/bench_sweep.py
 	$(BIN)/python tests/bench/bench_predict.py
+	$(BIN)/python tests/bench/bench_networks.py
 	$(BIN)/python tests/bench/bench_serve.py
 	$(BIN)/python tests/bench/bench_scaling.py
 	$(BIN)/python tests/bench/bench_memory.py

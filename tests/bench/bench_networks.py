@@ -1,0 +1,49 @@
+"""Benchmark of networks: time of an epoch and of a score of the MLP 136-256-128-1.
+
+    python tests/bench/bench_networks.py [--documents 222000] [--epochs 3] [--threads 2] [--repeats 3]
+
+The limits of the project are 6 s for an epoch on two cores, and 3 microseconds for a score. Functions are
+compiled before. The time of an epoch is the difference of a fit of several epochs and a fit of one, so that
+the preparation of the data does not count.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+
+from bench_jobs import make_dataset, options
+
+from ltrbench.rankers.mlp import MlpRanker
+
+
+def seconds_and_cpu(call: Callable[[], object]) -> tuple[float, float]:
+    began, began_cpu = time.perf_counter(), time.process_time()
+    call()
+    return time.perf_counter() - began, time.process_time() - began_cpu
+
+
+def show(name: str, unit: str, taken: list[tuple[float, float]], factor: float) -> None:
+    wall, cpu = (factor * statistics.median(each) for each in zip(*taken, strict=True))
+    print(f"{name}: {wall:.2f} {unit}, of which {cpu:.2f} on processors", flush=True)
+
+
+def main() -> None:
+    arguments = options(__doc__, documents=222_000, epochs=3, threads=2, repeats=3)
+    train = make_dataset(arguments.documents, seed=0)
+    one, several = (
+        MlpRanker(num_epochs=number, num_threads=arguments.threads) for number in (1, 1 + arguments.epochs)
+    )
+    one.fit(train).predict(train.features)
+    of_epochs, of_scores = [], []
+    for _ in range(arguments.repeats):
+        of_one, of_several = (seconds_and_cpu(lambda each=each: each.fit(train)) for each in (one, several))
+        of_epochs.append((of_several[0] - of_one[0], of_several[1] - of_one[1]))
+        of_scores.append(seconds_and_cpu(lambda: one.predict(train.features)))
+    show("an epoch", "s", of_epochs, 1 / arguments.epochs)
+    show("a score", "us", of_scores, 1e6 / train.num_documents)
+
+
+if __name__ == "__main__":
+    main()
