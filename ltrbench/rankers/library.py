@@ -463,16 +463,11 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
         return None
     folder = Path(start)
     model = type(ranker).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
-    if model.feature_names != train.feature_names:
+    if (model.feature_names, model.categories) != (train.feature_names, train.categories):
         raise DataError(
-            f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) than the "
-            f"training set has ({train.num_features}). Continue with the features of that model, in the "
-            "same order."
-        )
-    if model.categories != train.categories:
-        raise DataError(
-            f"warm_start: {folder} was fitted on other categories than the training set has. Read the "
-            "table with the categories of that model, or fit without warm_start."
+            f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) or other "
+            f"categories than the training set has ({train.num_features} features). Continue with those of "
+            "that model, in the same order, or fit without warm_start."
         )
     return model
 

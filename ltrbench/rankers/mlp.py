@@ -306,21 +306,6 @@ class MlpRanker(Layers, Ranker):
     def network(self) -> Network:
         return check_fitted(self._network)
 
-    def arrays_for(self, other: MlpRanker) -> dict[str, NDArray[np.float32]]:
-        """Returns the arrays of the network, from which another fit starts.
-
-        Raises:
-            ConfigError: the other network has other layers.
-        """
-        own = vars(part(self, Layers)).items()
-        differing = [f"model.{name}={value}" for name, value in own if value != getattr(other, name)]
-        if differing:
-            raise ConfigError(
-                f"warm_start: the network in {other.warm_start} has other layers. Set "
-                f"{' '.join(differing)}, or fit without warm_start."
-            )
-        return dict(self.network().arrays)
-
     def save(self, folder: Path) -> None:
         content, arrays = io.BytesIO(), dict[str, Any](self.network().arrays)
         np.savez(content, feature_names=np.array(self.feature_names), **arrays)
@@ -345,7 +330,7 @@ class MlpRanker(Layers, Ranker):
         """Imports and compiles what does not depend on the data; the shapes of batches do."""
         features, objective = np.array([[0], [1]], dtype=np.float32), for_warm_up(self._objective())
         tiny = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
-        replace(self, objective=objective, num_epochs=1, warm_start=None, early_stopping=None).fit(tiny)
+        type(self)(objective=objective, num_epochs=1, num_layers=1, width=1).fit(tiny)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         only = "Network: only early stopping applies of the shared parameters, with its own patience."
@@ -384,7 +369,11 @@ class _Fit:
         arrays = initial_arrays(self._layers, train.num_features, self._rng)
         start = model_to_continue(ranker, train)
         if start is not None:
-            arrays = start.arrays_for(ranker)
+            layers, arrays = vars(start.network().layers).items(), dict(start.network().arrays)
+            if other := [f"model.{name}={value}" for name, value in layers if value != getattr(ranker, name)]:
+                reason = f"the network in {ranker.warm_start} has other layers"
+                remedy = f"Set {' '.join(other)}, or fit without warm_start"
+                raise ConfigError(f"warm_start: {reason}. {remedy}.")
         elif ranker.scaling == "standard":
             arrays["input.mean"], deviations = moments(self._features, ranker.input_transform)
             arrays["input.scale"] = np.where(deviations > 0, 1 / np.where(deviations > 0, deviations, 1), 0)
@@ -438,10 +427,11 @@ class _Fit:
         """Raises DivergenceError if an absolute value is not finite, or not below the limit."""
         largest = np.max([np.abs(each).max() for each in arrays])
         if not largest < limit:
-            rate = self._ranker.learning_rate
-            scaling = ", or model.scaling=standard" * (self._ranker.scaling == "none")
+            rate, scaling = self._ranker.learning_rate, " model.scaling=standard"
+            remedy = (
+                f"model.learning_rate={min(rate / 10, 1e-3):g}{scaling * (self._ranker.scaling == 'none')}"
+            )
             raise DivergenceError(
                 f"The training diverged at step {self._num_steps + 1}: with learning_rate={rate:g}, the "
-                f"largest score or parameter is {largest:.3g}. Set model.learning_rate={rate / 10:g}"
-                f"{scaling}."
+                f"largest score or parameter is {largest:.3g}. Set {remedy}."
             )

@@ -375,7 +375,9 @@ def _terms(scorer: Ensemble | Linear | Network, features: Features) -> tuple[int
     """Returns the number of terms with initial score and offset, and the (N,) sums of their magnitudes; of a
     network the number in all layers, and the magnitudes in the last one, to which rounding is relative."""
     if isinstance(scorer, Network):
-        return scorer.num_terms, np.nan_to_num(np.abs(scorer.terms(features)).sum(axis=1))
+        magnitudes = np.nan_to_num(np.abs(scorer.terms(features)).sum(axis=1))
+        # The rounding of earlier layers is not smaller where most of the last layer is 0.
+        return scorer.num_terms, np.maximum(magnitudes, np.median(magnitudes))
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
         finite = np.nan_to_num(features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
