@@ -12,6 +12,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 from bench_jobs import make_dataset, options
 
@@ -38,9 +39,9 @@ def main() -> None:
     one.fit(train).predict(train.features)
     of_epochs, of_scores = [], []
     for _ in range(arguments.repeats):
-        of_one, of_several = (seconds_and_cpu(lambda each=each: each.fit(train)) for each in (one, several))
+        of_one, of_several = (seconds_and_cpu(partial(ranker.fit, train)) for ranker in (one, several))
         of_epochs.append((of_several[0] - of_one[0], of_several[1] - of_one[1]))
-        of_scores.append(seconds_and_cpu(lambda: one.predict(train.features)))
+        of_scores.append(seconds_and_cpu(partial(one.predict, train.features)))
     show("an epoch", "s", of_epochs, 1 / arguments.epochs)
     show("a score", "us", of_scores, 1e6 / train.num_documents)
 
