@@ -66,8 +66,15 @@ _FOLD, _ALL_FOLDS, _SPLIT = "data.fold", "data.fold=all", "data.split_seed"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
-    # The name of an objective, in the place of its node, which some models do not have.
-    (re.compile(r"^(?=model\.objective=)"), "++"),
+    # Settings of lambdarank, which were beside model.objective in earlier versions.
+    (
+        re.compile(
+            r"^(?=model\.(objective|metric|gain|label_gain|relevance_threshold|highest_grade|sigma|sigmoid|"
+            r"normalize_(distance|query)|distance_offset|query_norm|hessian_factor|least_hessian|ties|"
+            r"pairs_per_document|float32_(scores|sums|norm))=)"
+        ),
+        "++",
+    ),
     # Hydra does not take null as the name of a YAML.
     (re.compile(r"^importance=null$"), "importance=none"),
 )

@@ -338,16 +338,18 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str
 @pytest.mark.parametrize(
     ("older", "now"),
     [
-        ("model.objective=ranknet", "model/objective=ranknet"),
+        ("model.metric=map model.sigma=2", "model.objective.metric=map model.objective.sigma=2"),
+        ("model.objective=ranknet model.ties=best", "model/objective=ranknet model.objective.ties=best"),
         ("model.objective=mart params.truncation=null", "model/objective=mart"),
         ("model/objective=none model.objective=xendcg model.truncation=null", "model/objective=xendcg"),
+        ("model=native_xgboost model.sigma=2", "model=native_xgboost model.objective.sigma=2"),
         (
             "model=native_best model.objective=ranknet",
             "model=native_best model/objective=ranknet model.objective.sigma=2.89",
         ),
     ],
 )
-def test_the_name_of_an_objective_chooses_its_yaml_and_older_settings_of_lambdarank_may_stand_beside_it(
+def test_settings_of_lambdarank_may_stand_beside_the_objective_as_in_earlier_versions(
     older: str, now: str
 ) -> None:
     one, other = (composed(*flags_and_overrides(words.split())[1])[0].ranker for words in (older, now))
