@@ -26,12 +26,12 @@ from ltrbench.native.growing import Grower, OpenLeaf, build_histogram, by_devian
 from ltrbench.native.histogram import quantise, task_of
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import PairLambdas, PairSettings, logistic, pair_lambdas
+from ltrbench.native.reference import Settings, best_split, histograms, round_to_units
 from ltrbench.native.splitting import (
     Split,
     SplitSettings,
     choose,
     newton_step,
-    reference_split,
     split_terms,
 )
 from ltrbench.native.team import ALONE
@@ -65,7 +65,7 @@ SETTINGS = BoostingSettings(
 )
 NAMED = (
     *(boost, evaluate, pair_lambdas, lambdas, bin_features, quantise, build_histogram),
-    *(reference_split, by_deviance, choose, newton_step, Grower, PairSettings),
+    *(best_split, by_deviance, choose, newton_step, Grower, PairSettings),
 )
 """Functions and classes that the text names."""
 WIDTH = 100  # columns
@@ -231,9 +231,10 @@ def cuts_of(walked: Walk, feature: int) -> list[Cut]:
 
 def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
     flat, lambdas_of_rows = np.ones(len(left)), -pairs.gradients
-    of_counts, of_hessians = (_only_split(pairs, left, each) for each in (flat, pairs.hessians))
+    of_counts, of_hessians = (_gain(pairs, left, each) for each in (flat, pairs.hessians))
     quantised = quantise(pairs.gradients, flat)
-    sides = [OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), of_counts) for side in (left, ~left)]
+    split = Split(of_counts, 0, 0, missing_left=False)
+    sides = [OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), split) for side in (left, ~left)]
     error_left, error_right = (-by_deviance(side, quantised, ALONE)[0] for side in sides)
     return Cut(
         threshold,
@@ -242,19 +243,22 @@ def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
         float(lambdas_of_rows[~left].mean()),
         error_left,
         error_right,
-        of_counts.gain,
-        of_hessians.gain,
+        of_counts,
+        of_hessians,
     )
 
 
-def _only_split(pairs: PairLambdas, left: DocumentMask, hessians: ValueOfDocument) -> Split:
-    """Returns the only split of a feature with two bins: bin 0 for the left side, bin 1 for the right
-    side."""
-    bins = np.where(left, 0, 1).astype(np.uint8)[None, :]
-    num_bins = np.array([3])  # the last bin is for missing values
-    split = reference_split(pairs.gradients, hessians, bins, num_bins, SETTINGS.splits)
+def _gain(pairs: PairLambdas, left: DocumentMask, hessians: ValueOfDocument) -> float:
+    """Returns the gain of the only split of a feature with two bins: bin 0 for the left side, bin 1 for the
+    right side."""
+    bins = np.where(left, 0, 1)[:, None]
+    rounded = round_to_units(pairs.gradients, 2**31), round_to_units(hessians, 2**32)
+    (whole_g, g_unit), (whole_h, h_unit) = rounded
+    # The last bin is for missing values.
+    sums = histograms(bins, np.stack([whole_g, whole_h, np.ones(len(left))]), num_bins=3)
+    split = best_split(sums, np.array([g_unit, h_unit]), Settings(min_docs_in_leaf=1))
     assert split is not None  # every split has a positive gain when the lambdas differ
-    return split
+    return split.gain
 
 
 def tutorial_cut(walked: Walk) -> Cut:

@@ -21,7 +21,7 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any, TypeVar, get_args, get_type_hints
 
 from ltrbench.errors import ConfigError, require, require_choice
@@ -211,12 +211,13 @@ def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
     """
     values = {
         name: float(value) if is_float else value
-        for name, is_float in _floats(kind).items()
+        for name, is_float in _floats(kind).items()  # type: ignore[arg-type]
         if name not in others and (value := getattr(source, name)) is not None
     }
     return kind(**values, **others)
 
 
+@cache
 def _floats(kind: type[Any]) -> dict[str, bool]:
     """Returns, for each field name, whether the field is declared as a float and not as an integer."""
     types = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -161,28 +161,6 @@ def choose_dropped(weights: Weights, settings: DartSettings, rng: np.random.Gene
 _NO_TREES = np.empty(0, dtype=np.int64)
 
 
-class Documents(NamedTuple):
-    """The documents of a data set.
-
-    Attributes:
-        features: (D, F).
-        binned: their bins, with thresholds from the training documents; None: scores come from the features.
-    """
-
-    features: AnyFeatures
-    binned: BinnedFeatures | None
-
-    def add_scores(self, forest: Forest, scores: Values) -> None:
-        """Adds the values of trees of this fit to the (D,) scores, in place."""
-        if self.binned is not None:
-            add_binned_scores(forest, self.binned, scores)
-        elif isinstance(self.features, SparseRows):
-            add_stored_scores(forest, self.features, scores)
-        else:
-            for start, block in row_blocks(self.features):
-                add_scores(forest, block, scores[start : start + len(block)])
-
-
 class BoostedTrees:
     """Trees, weights and scores of a fit.
 
@@ -190,20 +168,10 @@ class BoostedTrees:
         train: training documents.
         valid: validation documents, or None.
         start: initial trees, if the fit continues from a model.
-        may_drop: whether `drop` will be called.
-        in_float32: whether training scores, and the values added to them, are rounded to float32.
     """
 
-    def __init__(
-        self,
-        train: Documents,
-        valid: Documents | None = None,
-        start: Forest | None = None,
-        may_drop: bool = False,
-        in_float32: bool = False,
-    ) -> None:
-        self._train = _Scored(train, may_drop, in_float32)
-        self._valid = None if valid is None else _Scored(valid, may_drop)
+    def __init__(self, train: Documents, valid: Documents | None = None, start: Forest | None = None) -> None:
+        self._train, self._valid = train, valid
         self._trees: list[Tree] = []
         self._start_weights = np.empty(0) if start is None else start.weights
         self._rescalings: list[tuple[NDArray[np.int64], Rescaling]] = []
@@ -273,31 +241,49 @@ class BoostedTrees:
         self._rescalings.append((self._dropped, rescaling))
         self._dropped = _NO_TREES
 
-    def _all_scored(self) -> list[_Scored]:
+    def _all_scored(self) -> list[Documents]:
         return [self._train] if self._valid is None else [self._train, self._valid]
 
 
-class _Scored:
-    """The scores of a data set's documents and, if trees may be dropped, the leaves that they reach.
+@dataclass(eq=False)
+class Documents:
+    """The documents of a data set, their scores and, if trees may be dropped, the leaves that they reach.
 
     Attributes:
+        features: (D, F).
+        binned: their bins, with thresholds from the training documents; None: scores come from the features.
+        remembers_leaves: whether trees may be dropped.
+        in_float32: whether scores, and the values added to them, are rounded to float32.
         scores: (D,).
         leaves: for each tree, the (D,) leaf nodes of the documents; empty without DART.
     """
 
-    def __init__(self, documents: Documents, remembers_leaves: bool, in_float32: bool = False) -> None:
-        self.scores: Values = np.zeros(len(documents.features))
+    features: AnyFeatures
+    binned: BinnedFeatures | None
+    remembers_leaves: bool = False
+    in_float32: bool = False
+
+    def __post_init__(self) -> None:
+        self.scores: Values = np.zeros(len(self.features))
         self.leaves: list[NDArray[np.unsignedinteger]] = []
-        self._documents = documents
-        self._remembers_leaves = remembers_leaves
-        self._in_float32 = in_float32
+
+    def add_scores(self, forest: Forest, scores: Values) -> None:
+        """Adds the values of trees of this fit to the (D,) scores, in place."""
+        if self.binned is not None:
+            add_binned_scores(forest, self.binned, scores)
+        elif isinstance(self.features, SparseRows):
+            add_stored_scores(forest, self.features, scores)
+        else:
+            for start, block in row_blocks(self.features):
+                add_scores(forest, block, scores[start : start + len(block)])
 
     def add_start(self, trees: list[Tree], weights: Weights) -> None:
         """Adds trees of an earlier fit, whose thresholds are not those of the bins."""
         forests = [self._alone(tree, weight) for tree, weight in zip(trees, weights, strict=True)]
-        numbered = [_numbered(tree) for tree in trees] if self._remembers_leaves else []
+        numbered = [_numbered(tree) for tree in trees] if self.remembers_leaves else []
         self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][: len(numbered)]
-        for start, rows in _parts(self._documents.features):
+        sparse = isinstance(self.features, SparseRows)
+        for start, rows in [(0, self.features)] if sparse else row_blocks(self.features):
             part = slice(start, start + len(rows))
             block = Documents(rows, None)
             for forest in forests:
@@ -309,7 +295,7 @@ class _Scored:
                 leaves[part] = nodes
 
     def add(self, tree: Tree, weight: float) -> None:
-        self._documents.add_scores(self._alone(tree, weight), self.scores)
+        self.add_scores(self._alone(tree, weight), self.scores)
         self._round()
         self._remember(tree)
 
@@ -329,7 +315,7 @@ class _Scored:
 
     def _weighted(self, tree: Tree, weight: float) -> NDArray[np.float64]:
         """Returns the (N,) weighted leaf values of a tree."""
-        if self._in_float32:
+        if self.in_float32:
             return (np.float32(weight) * tree.value.astype(np.float32)).astype(np.float64)
         return weight * tree.value
 
@@ -338,22 +324,14 @@ class _Scored:
         return plant([tree._replace(value=self._weighted(tree, weight))], [1.0])
 
     def _round(self, part: slice = slice(None)) -> None:
-        if self._in_float32:
+        if self.in_float32:
             self.scores[part] = self.scores[part].astype(np.float32)
 
     def _remember(self, tree: Tree) -> None:
-        if self._remembers_leaves:
+        if self.remembers_leaves:
             nodes = np.zeros(len(self.scores))
-            self._documents.add_scores(_numbered(tree), nodes)
+            self.add_scores(_numbered(tree), nodes)
             self.leaves.append(nodes.astype(_leaf_dtype(tree)))
-
-
-def _parts(features: AnyFeatures) -> Iterator[tuple[int, AnyFeatures]]:
-    """Yields parts of the rows and their first row: blocks, or sparse rows as a whole."""
-    if isinstance(features, SparseRows):
-        yield 0, features
-    else:
-        yield from row_blocks(features)
 
 
 def _numbered(tree: Tree) -> Forest:
@@ -476,6 +454,7 @@ class Sample:
     features: NDArray[np.bool_]
 
 
+@dataclass(eq=False)
 class Sampler:
     """Draws a sample for each tree.
 
@@ -488,40 +467,36 @@ class Sampler:
         placement: where the queries are in the whole training set; None: they are all.
     """
 
-    def __init__(
-        self,
-        train: RankingDataset,
-        settings: SamplingSettings,
-        rng: np.random.Generator,
-        placement: Placement | None = None,
-    ) -> None:
-        self._train = train
-        self._settings = settings
-        self._rng = rng
-        self._placement = placement or Placement.alone(train.query_sizes)
+    train: RankingDataset
+    settings: SamplingSettings
+    rng: np.random.Generator
+    placement: InitVar[Placement | None] = None
+
+    def __post_init__(self, placement: Placement | None) -> None:
+        self._placement = placement or Placement.alone(self.train.query_sizes)
         self._queries: NDArray[np.int64] | None = None
         self._rows: Rows | None = None
         self._num_drawn = 0
 
     def draw(self) -> Sample:
-        if self._num_drawn % self._settings.resample_every == 0:
+        if self._num_drawn % self.settings.resample_every == 0:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
         queries = None if self._queries is None else self._placement.queries_here(self._queries)
         # A new array, because growing a tree reorders its rows.
         if self._rows is None:
-            rows = np.arange(self._train.num_documents, dtype=np.uint32)
+            rows = np.arange(self.train.num_documents, dtype=np.uint32)
         else:
             rows = self._placement.rows_here(self._rows).copy()
-        every_feature = np.ones(self._train.num_features, dtype=np.bool_)
-        return Sample(queries, rows, self._draw_from(every_feature, self._settings.features_per_tree))
+        every_feature = np.ones(self.train.num_features, dtype=np.bool_)
+        return Sample(queries, rows, self._draw_from(every_feature, self.settings.features_per_tree))
 
     def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns the (F,) mask of the features that one leaf may be split on, drawn from a tree's features.
 
         Breiman, 2001, "Random Forests".
         """
-        return self._draw_from(features, self._settings.features_per_split)
+        return self._draw_from(features, self.settings.features_per_split)
 
     def left_out(self) -> NDArray[np.int64] | None:
         """Returns the (n,) out-of-bag documents of the last draw, ascending; None if it took all documents.
@@ -542,12 +517,12 @@ class Sampler:
         """Returns the queries and the rows of the whole training set; None: all."""
         queries, rows = None, None
         count, num_documents = self._placement.num_queries, self._placement.num_documents
-        num_queries = sample_size(self._settings.queries_per_tree, count)
+        num_queries = sample_size(self.settings.queries_per_tree, count)
         if num_queries < count:
             queries = self._choose(count, num_queries)
             rows = np.flatnonzero(self._of_queries(queries)).astype(np.uint32)
             num_documents = len(rows)
-        num_rows = sample_size(self._settings.documents_per_tree, num_documents)
+        num_rows = sample_size(self.settings.documents_per_tree, num_documents)
         if num_rows < num_documents:
             indices = self._choose(num_documents, num_rows)
             rows = indices.astype(np.uint32) if rows is None else rows[indices]
@@ -573,7 +548,7 @@ class Sampler:
 
     def _choose(self, count: int, size: int) -> NDArray[np.int64]:
         """Returns `size` different numbers out of 0, ..., count - 1, ascending."""
-        return np.sort(self._rng.choice(count, size, replace=False))
+        return np.sort(self.rng.choice(count, size, replace=False))
 
 
 def sample_size(size: SampleSize, count: int) -> int:
@@ -708,9 +683,9 @@ def boost(
     num_unsampled = int(1.0 / settings.learning_rate)
     in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
     may_drop = settings.dart.drop_rate > 0
-    documents = Documents(features, _bins_of_values(binned))
-    valid = None if valid_features is None else _valid_documents(valid_features, binned)
-    ensemble = BoostedTrees(documents, valid, start, may_drop, in_float32)
+    documents = Documents(features, _bins_of_values(binned), may_drop, in_float32)
+    valid = None if valid_features is None else _valid_documents(valid_features, binned, may_drop)
+    ensemble = BoostedTrees(documents, valid, start)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
         ensemble.drop(dropped)
@@ -725,8 +700,11 @@ def boost(
         leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
         tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits, placement)
         ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.drop_normalize))
-        if on_iteration is not None and _ends(ensemble, sampler, on_iteration):
-            break
+        if on_iteration is not None:
+            of_valid = None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
+            scores = ensemble.train_scores.copy()
+            if on_iteration(ensemble.num_trees, scores, of_valid, sampler.left_out()):
+                break
     return ensemble
 
 
@@ -778,12 +756,12 @@ def _bins_of_values(binned: AnyBins) -> BinnedFeatures | None:
     return binned if isinstance(binned, BinnedFeatures) and not binned.categories.codes else None
 
 
-def _valid_documents(features: AnyFeatures, binned: AnyBins) -> Documents:
+def _valid_documents(features: AnyFeatures, binned: AnyBins, may_drop: bool) -> Documents:
     """Returns validation documents, with bins if they and the training documents are dense."""
     features, dense = _stored_or_same(features), _bins_of_values(binned)
     if isinstance(features, SparseRows) or dense is None:
-        return Documents(features, None)
-    return Documents(features, bin_alike(features, dense))
+        return Documents(features, None, may_drop)
+    return Documents(features, bin_alike(features, dense), may_drop)
 
 
 class _Task(NamedTuple):
@@ -809,11 +787,6 @@ def _one_sided(
     all_rows, all_factors = one_side_sample(sizes, *rates, rng)
     rows, factors = placement.rows_here(all_rows), all_factors[placement.rows]
     return _Task(rows, factors * task.gradients, factors * task.hessians, factors * task.weights)
-
-
-def _ends(ensemble: BoostedTrees, sampler: Sampler, on_iteration: WatchIteration) -> bool:
-    valid_scores = None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
-    return on_iteration(ensemble.num_trees, ensemble.train_scores.copy(), valid_scores, sampler.left_out())
 
 
 def _with_values(

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import SparseRows
-from ltrbench.native import NO_FEATURE, Tree, reference_leaf
+from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.bins import BinnedFeatures
 from ltrbench.shapes import Features, Values
 
@@ -156,15 +156,6 @@ def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64])
     return Forest(roots, nodes, np.array(weights, dtype=np.float64))
 
 
-def reference_scores(forest: Forest, features: Features) -> Values:
-    """Specification: routes each document through each tree. Returns the (D,) scores."""
-    scores = np.zeros(len(features))
-    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        for d, document in enumerate(features):
-            scores[d] += weight * tree.value[reference_leaf(tree, document)]
-    return scores
-
-
 def add_scores(forest: Forest, features: Features, scores: Values) -> None:
     """Adds the values of all trees to the (D,) scores, in place; features are (D, F) in C order."""
     # Always read-only, so that one compilation serves read-only and writable arrays.
@@ -237,14 +228,9 @@ def _pack(forest: Forest) -> PackedForest:
 @parallel_kernel
 def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        documents = slice(block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores)))
-        _one_block(forest, features[documents], scores[documents])
-
-
-@kernel
-def _one_block(forest: PackedForest, features: Features, scores: Values) -> None:
-    columns, missing = columns_of_block(forest.features, features)
-    add_trees(forest, columns, missing, scores)
+        first, end = block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores))
+        columns, missing = columns_of_block(forest.features, features[first:end])
+        add_trees(forest, columns, missing, scores[first:end])
 
 
 @kernel
@@ -300,7 +286,7 @@ def _in_no_category(
     return goes_right
 
 
-@inlined_kernel
+@kernel
 def columns_of_block(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the used features of a block, (C, 64), and for each the word of its missing values, (C,)."""
     columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
@@ -504,35 +490,18 @@ def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) ->
     _all_binned_blocks(forest.packed, bins, scores)
 
 
-def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
-    """Specification: returns the (D, F) values that stand for the bins; NaN for the bin of missing values."""
-    everyone = np.arange(binned.num_documents, dtype=np.uint32)
-    values = np.full((binned.num_documents, num_features), np.inf, dtype=np.float32)
-    for column, feature in enumerate(binned.feature_of_column):
-        bins = binned.bins_of(column, everyone)
-        of_bins = np.append(binned.thresholds[column], np.float32(np.nan))
-        of_bins[binned.num_bins[column] - 1] = np.nan
-        values[:, feature] = np.minimum(values[:, feature], of_bins[bins])
-    return values
-
-
 @parallel_kernel
 def _all_binned_blocks(forest: PackedForest, bins: BinValues, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        first = block * NUM_BITS
-        _one_binned_block(forest, bins, first, scores[first : first + NUM_BITS])
+        first, end = block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores))
+        columns, missing = _values(bins, bins.words[first:end])
+        add_trees(forest, columns, missing, scores[first:end])
 
 
 @kernel
-def _one_binned_block(forest: PackedForest, bins: BinValues, first: int, scores: Values) -> None:
-    columns, missing = _values(bins, first, len(scores))
-    add_trees(forest, columns, missing, scores)
-
-
-@inlined_kernel
-def _values(bins: BinValues, first: int, num_documents: int) -> tuple[Features, NDArray[np.uint64]]:
+def _values(bins: BinValues, words: NDArray[np.uint64]) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the values of a block's used features, (U, 64), and for each the word of its missing values."""
-    words, thresholds = bins.words[first : first + num_documents], bins.thresholds
+    thresholds = bins.thresholds
     columns = np.full((len(bins.first_column), NUM_BITS), np.inf, dtype=np.float32)
     missing = np.zeros(len(bins.first_column), dtype=np.uint64)
     for i in range(len(words)):

@@ -402,6 +402,7 @@ FeatureDraw = Callable[[NDArray[np.bool_]], NDArray[np.bool_]]
 """(F,) mask of the features that a tree may use -> (F,) mask of those that one leaf may be split on."""
 
 
+@dataclass(eq=False)
 class Grower:
     """Grows trees on one binned data set; reuses its working memory for every tree.
 
@@ -414,23 +415,18 @@ class Grower:
         team: the members of the fit, of which each has a part of the documents.
     """
 
-    def __init__(
-        self,
-        binned: AnyBins,
-        num_leaves: int,
-        settings: SplitSettings,
-        growth: str = "best_first",
-        signs: Signs | None = None,
-        team: Team = ALONE,
-    ) -> None:
-        self.binned = binned
-        self.num_leaves = num_leaves
-        self.settings = settings
-        self.growth = growth
-        self.team = team
-        self.is_constrained = signs is not None or settings.l1 > 0
+    binned: AnyBins
+    num_leaves: int
+    settings: SplitSettings
+    growth: str = "best_first"
+    signs: Signs | None = None
+    team: Team = ALONE
+
+    def __post_init__(self) -> None:
+        binned, num_leaves = self.binned, self.num_leaves
+        self.is_constrained = self.signs is not None or self.settings.l1 > 0
         no_signs = np.zeros(binned.num_columns, dtype=np.int8)
-        self.signs_of_columns = no_signs if signs is None else signs[binned.feature_of_column]
+        self.signs_of_columns = no_signs if self.signs is None else self.signs[binned.feature_of_column]
         self.bin_start = bin_starts(binned)
         num_cells = int(self.bin_start[-1])
         require_memory(

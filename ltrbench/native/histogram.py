@@ -97,15 +97,6 @@ def units_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = N
     return [units(*pair) for pair in zip(largest, counts, strict=True)]
 
 
-def reference_parts(values: Values, units: Units) -> SumParts:
-    """Specification: returns the (2,) parts of the sum."""
-    first, second, low_scale = units.scales
-    scaled = values * first * second
-    high = np.trunc(scaled)
-    low = np.rint((scaled - high) * low_scale)
-    return np.array([high.astype(np.int64).sum(), low.astype(np.int64).sum()])
-
-
 VALUES_SUMMED = 8192
 """Number of values per block of a sum."""
 
@@ -122,18 +113,11 @@ def sums_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = No
     return [float(each.value(part)) for each, part in zip(units, team.total(parts), strict=True)]
 
 
-def sum_by_group(
-    groups: NDArray[np.int64],
-    values: Values,
-    num_groups: int,
-    team: Team = ALONE,
-    count: int | None = None,
-) -> NDArray[np.float64]:
-    """Returns the (num_groups,) sums of the values of each group, for the (n,) groups of the values."""
-    (units,) = units_of([values], team, count)
-    parts = np.zeros((2, num_groups), dtype=np.int64)
-    _sum_groups(groups, values, units.scales, parts)
-    return units.value(team.total(parts))
+def grouped(groups: NDArray[np.int64], num_groups: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Returns the first arguments of `sums_by_leaf` for values in groups: the (n,) indices of the values by
+    group, and the (num_groups + 1,) start of each group, followed by n."""
+    rows = np.argsort(groups, kind="stable").astype(np.uint32)
+    return rows, np.searchsorted(groups[rows], np.arange(num_groups + 1))
 
 
 def sums_by_leaf(
@@ -164,14 +148,6 @@ def _divided(value: float, scales: Scales) -> tuple[np.int64, np.int64]:
     scaled = value * scales[0] * scales[1]
     high = np.int64(scaled)
     return high, np.int64(np.rint((scaled - np.float64(high)) * scales[2]))
-
-
-@kernel
-def _sum_groups(groups: NDArray[np.int64], values: Values, scales: Scales, parts: SumParts) -> None:
-    for i in range(len(values)):
-        high, low = _divided(values[i], scales)
-        parts[0, groups[i]] += high
-        parts[1, groups[i]] += low
 
 
 @parallel_kernel

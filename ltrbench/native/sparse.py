@@ -361,28 +361,16 @@ class Bundles(NamedTuple):
     num_lanes: int
 
 
+Tried = tuple[NDArray[np.int64], int, int]
+"""Columns in the order in which they are tried, and their smallest numbers of documents and of bytes."""
+
+
 def bundle(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> Bundles:
     """Divides columns among lanes and lists."""
     order, most = _candidates(stored.num_documents, others)
-    bundles = _bundle_greedily(columns, stored, others, order, most)
+    size, num_bytes = (int(numbers[order].min(initial=2**62)) for numbers in others)
+    bundles = _bundle_greedily(columns, stored, others, (order, size, num_bytes), most)
     return _without_small(bundles, stored.num_documents, others)
-
-
-def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
-    """Specification: the same for columns with the (C, D) mask of documents outside the default bin."""
-    num_columns, num_documents = is_other.shape
-    order, most = _candidates(num_documents, others)
-    lane, first_byte = np.full(num_columns, IN_LISTS), np.zeros(num_columns, dtype=np.int64)
-    bundles: list[list[int]] = []
-    for column in order.tolist():
-        for number, members in enumerate([*bundles, []][:most]):
-            num_bytes = int(others.num_bytes[members].sum())
-            fits = num_bytes + others.num_bytes[column] <= LANE_BYTES
-            if fits and not (is_other[members].any(axis=0) & is_other[column]).any():
-                bundles[number:] = [[*members, column], *bundles[number + 1 :]]
-                lane[column], first_byte[column] = number, 1 + num_bytes
-                break
-    return _without_small(Bundles(lane, first_byte, most), num_documents, others)
 
 
 def _candidates(num_documents: int, others: OtherBins) -> tuple[NDArray[np.int64], int]:
@@ -426,15 +414,15 @@ def bin_of(columns: SparseColumns, column: np.uint64, value: np.float32) -> np.u
 
 @kernel
 def _bundle_greedily(
-    columns: SparseColumns, stored: StoredColumns, others: OtherBins, order: NDArray[np.int64], most: int
+    columns: SparseColumns, stored: StoredColumns, others: OtherBins, tried: Tried, most: int
 ) -> Bundles:
-    """Tries the columns in this order, for at most `most` bundles; the documents of a bundle are a bitset."""
+    """Returns at most `most` bundles; the documents of a bundle are a bitset."""
+    order, fewest, least_bytes = tried
     bitsets = np.zeros((most, (stored.num_documents + 63) // 64), dtype=np.uint64)
     lane = np.full(len(columns.feature), IN_LISTS, dtype=np.int64)
     first_byte = np.zeros(len(columns.feature), dtype=np.int64)
     used, sizes = np.zeros((2, len(bitsets)), dtype=np.int64)
     documents, num_open = np.empty(stored.num_documents, dtype=np.int64), 0
-    fewest, least_bytes = _smallest(others, order)
     for k in range(len(order)):
         column = order[k]
         size, num_bytes, is_read = others.num_documents[column], others.num_bytes[column], False
@@ -456,17 +444,6 @@ def _bundle_greedily(
             num_open = max(num_open, number + 1)
             break
     return Bundles(lane, first_byte, most)
-
-
-@kernel
-def _smallest(others: OtherBins, order: NDArray[np.int64]) -> tuple[int, int]:
-    """Returns the smallest numbers of documents and of bytes of these columns."""
-    fewest, least_bytes = 0, 0
-    for k in range(len(order)):
-        size, num_bytes = others.num_documents[order[k]], others.num_bytes[order[k]]
-        fewest = size if k == 0 else min(fewest, size)
-        least_bytes = num_bytes if k == 0 else min(least_bytes, num_bytes)
-    return fewest, least_bytes
 
 
 @kernel
@@ -508,7 +485,7 @@ def _join(bitset: NDArray[np.uint64], documents: NDArray[np.int64]) -> None:
 # outside of it. With fewer than min_docs_in_leaf of them in the training set, no leaf can be split there,
 # and the column would only cost time: of 10^6 one-hot features, few have 20 documents.
 #
-# `reference_cells` is the specification of the result. Shapes: D documents, F features, C columns, W words.
+# Shapes: D documents, F features, C columns, W words.
 
 
 class _StoredRows(NamedTuple):
@@ -555,18 +532,6 @@ def bin_sparse(
     return _filled(sparse, columns, others, bundles)
 
 
-def reference_cells(bins: NDArray[np.uint8], columns: SparseColumns) -> list[list[int]]:
-    """Specification: returns each document's cells outside default bins, ascending, given the (C, D) bins."""
-    return [
-        [
-            int(columns.bin_start[c]) + int(of_document[c])
-            for c in range(len(of_document))
-            if of_document[c] != columns.default_bin[c]
-        ]
-        for of_document in bins.T
-    ]
-
-
 def _by_column(sparse: SparseRows) -> StoredColumns:
     by_column = sparse.to_scipy().tocsc()
     start = by_column.indptr.astype(np.int64)
@@ -601,7 +566,7 @@ def _filled(sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundl
     cells = np.empty(listed_before[-1], dtype=np.uint32)
     first_column = np.searchsorted(columns.feature, np.arange(sparse.num_features + 1))
     rows = _StoredRows(sparse.row_start, sparse.columns, sparse.values, first_column)
-    _count_listed(rows, columns, bundles, row_start)
+    _fill(rows, columns, bundles, row_start, words, None)
     np.cumsum(row_start, out=row_start)
     _fill(rows, columns, bundles, row_start, words, cells)
     layout = SparseLayout(
@@ -646,44 +611,24 @@ def _count_others_of(columns: SparseColumns, stored: StoredColumns, others: Othe
 
 
 @parallel_kernel
-def _count_listed(
-    rows: _StoredRows, columns: SparseColumns, bundles: Bundles, row_start: NDArray[np.int64]
-) -> None:
-    """Writes each document's number of listed cells to row_start[d + 1]."""
-    num_documents = len(row_start) - 1
-    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
-        first = block * DOCUMENTS_BINNED
-        for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
-            row_start[d + 1] = _count_of_document(rows, columns, bundles, d)
-
-
-@kernel
-def _count_of_document(rows: _StoredRows, columns: SparseColumns, bundles: Bundles, document: int) -> int:
-    count = 0
-    for i in range(rows.row_start[document], rows.row_start[document + 1]):
-        feature = np.uint64(rows.features[i])
-        for c in range(rows.first_column[feature], rows.first_column[feature + np.uint64(1)]):
-            if bundles.lane[c] == IN_LISTS:
-                value_bin = bin_of(columns, np.uint64(c), rows.values[i])
-                count += int(value_bin != np.uint64(columns.default_bin[c]))
-    return count
-
-
-@parallel_kernel
 def _fill(
     rows: _StoredRows,
     columns: SparseColumns,
     bundles: Bundles,
     row_start: NDArray[np.int64],
     words: NDArray[np.uint64],
-    cells: NDArray[np.uint32],
+    cells: NDArray[np.uint32] | None,
 ) -> None:
-    """Writes the words, which are zeros, and the lists of all documents."""
+    """Writes the words, which are zeros, and the lists of all documents; without cells, writes the number of
+    listed cells of each document d to row_start[d + 1]."""
     num_documents = len(words)
     for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
         first = block * DOCUMENTS_BINNED
         for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
-            _fill_document(rows, columns, bundles, d, words[d], cells[row_start[d] :])
+            if cells is None:
+                row_start[d + 1] = _fill_document(rows, columns, bundles, d, words[d], None)
+            else:
+                _fill_document(rows, columns, bundles, d, words[d], cells[row_start[d] :])
 
 
 @kernel
@@ -693,8 +638,9 @@ def _fill_document(
     bundles: Bundles,
     document: int,
     words: NDArray[np.uint64],
-    cells: NDArray[np.uint32],
-) -> None:
+    cells: NDArray[np.uint32] | None,
+) -> int:
+    """Returns the number of listed cells."""
     count = 0
     for i in range(rows.row_start[document], rows.row_start[document + 1]):
         feature = np.uint64(rows.features[i])
@@ -704,9 +650,11 @@ def _fill_document(
             if value_bin == default_bin:
                 continue
             if lane == IN_LISTS:
-                cells[count] = np.uint64(columns.bin_start[c]) + value_bin
+                if cells is not None:
+                    cells[count] = np.uint64(columns.bin_start[c]) + value_bin
                 count += 1
-            else:
+            elif cells is not None:
                 # The documents of a lane have one of its bins each, so that the byte is still 0.
                 byte = np.uint64(bundles.first_byte[c]) + value_bin - np.uint64(value_bin > default_bin)
                 words[lane // 8] |= byte << np.uint64(8 * (lane % 8))
+    return count

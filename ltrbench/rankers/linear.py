@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import ClassVar, NamedTuple, Self
 
@@ -28,7 +28,6 @@ from ltrbench.data.features import as_array
 from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError
 from ltrbench.metrics import DEFAULT, evaluate, parse_metric, preset
 from ltrbench.native.boosting import four_documents
-from ltrbench.native.coordinate_ascent import AscentSettings, coordinate_ascent
 from ltrbench.native.objectives.base import Objective, ObjectiveData, name_or_objective
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.squared_error import for_warm_up
@@ -43,7 +42,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, read_model, write_model
-from ltrbench.settings import check_effects, part, setting
+from ltrbench.settings import check_effects, setting
 from ltrbench.shapes import Features, Scores, Values
 from ltrbench.untrusted import load_npz
 
@@ -64,6 +63,7 @@ _BY_ASCENT = {"method": ("coordinate_ascent",)}
 
 Columns = NDArray[np.float64]  # (C, D)
 Flags = NDArray[np.bool_]  # (C,), whether a weight must not be negative
+Measure = Callable[[Scores], float]  # training metric of (D,) scores; NaN if no query counts
 
 
 class _Model(NamedTuple):
@@ -139,6 +139,87 @@ def _scaled(values: NDArray[np.float32], knots: NDArray[np.float64], scaling: st
     return np.interp(x, *knots) if scaling == "rank" else x
 
 
+# ---- Coordinate ascent: maximises a ranking metric by one weight at a time.
+#
+# Metzler and Croft, 2007, "Linear feature-based models for information retrieval", Information Retrieval 10,
+# as in RankLib's CoorAscent.java (codelibs/ranklib, commit 0cc17c81574469ef7d2d7df0e0e387038a55b969). A pass
+# begins with equal weights and visits all features in a random order. For a feature with the weight w it
+# tries
+#
+#     w + t,  w - t,  0        for t = d, 3 d, 7 d, ... (each step is `step_scale` times the one before)
+#
+# and keeps the value with the highest metric of the first of these three directions that increases the
+# metric. d is 0.001, or step_base |w| if |w| is below 0.002. Then the weights are divided by the sum of their
+# absolute values. Passes end when no weight but one improves the metric, or after a pass if the metric has
+# increased by less than `tolerance` since the beginning. Restarts differ in the order of the features; the
+# best is kept.
+#
+# The dialect `ranklib` repeats three errors of RankLib. For a small weight the second direction is the first
+# again, because the sign of d is lost. In the third direction RankLib computes the metric of the scores
+# before the weight became 0. If all directions fail, it then adds w x to the scores once more, so that the
+# metric is no longer that of the weights. RankLib chooses the restart by validation data if it has some.
+
+_FIRST_STEP = 0.001
+
+
+def ascended(columns: Columns, measure: Measure, settings: LinearRanker, is_nonnegative: Flags) -> Values:
+    """Returns the (C,) weights of the best restart."""
+    rng = np.random.default_rng(settings.seed)
+    restarts = (_ascend(columns, measure, settings, rng, is_nonnegative) for _ in range(settings.restarts))
+    return max(restarts, key=itemgetter(1))[0]
+
+
+def _ascend(
+    columns: Columns,
+    measure: Measure,
+    settings: LinearRanker,
+    rng: np.random.Generator,
+    is_nonnegative: Flags,
+) -> tuple[Values, float]:
+    """Returns the weights of one restart, and the training metric that it has computed for them."""
+    # In float32 as in RankLib.
+    weights = np.full(len(columns), np.float32(1) / np.float32(len(columns)), dtype=np.float64)
+    scores = np.einsum("cd,c->d", columns, weights)
+    start = best = measure(scores)
+    num_failed = 0
+    while num_failed < max(len(columns) - 1, 1):
+        for column in rng.permutation(len(columns)):
+            weight, x = float(weights[column]), columns[column]
+            lowest, others = (0.0 if is_nonnegative[column] else -np.inf), np.abs(weights).sum() - abs(weight)
+            num_failed += 1
+            for direction in _directions(weight, settings):
+                kept = None
+                for step, moved in direction:
+                    if weight + step < lowest or others + abs(weight + step) == 0:
+                        continue
+                    value = measure(scores + moved * x)
+                    if value > best:
+                        best, kept = value, (step, moved)
+                if kept is not None:
+                    weights[column] = weight + kept[0]
+                    size = np.abs(weights).sum()
+                    weights, scores, num_failed = weights / size, (scores + kept[1] * x) / size, 0
+                    break
+            else:
+                if settings.dialect == "ranklib":
+                    scores = scores + weight * x
+        if best - start < settings.tolerance:
+            break
+    return weights, best
+
+
+def _directions(weight: float, settings: LinearRanker) -> Iterator[Sequence[tuple[float, float]]]:
+    """Yields the changes of a weight in each direction, each with that of its factor in the scores."""
+    is_ranklib = settings.dialect == "ranklib"
+    for sign in (1, -1):
+        step = sign * _FIRST_STEP
+        if weight and abs(step) > 0.5 * abs(weight):
+            step = settings.step_base * abs(weight) * (1 if is_ranklib else sign)
+        steps = np.cumsum(step * float(settings.step_scale) ** np.arange(settings.iterations)).tolist()
+        yield list(zip(steps, steps, strict=True))
+    yield [(-weight, 0.0 if is_ranklib else -weight)]
+
+
 @dataclass(kw_only=True)
 class LinearRanker(Ranker):
     """Scores documents by a weighted sum of their features."""
@@ -210,8 +291,7 @@ class LinearRanker(Ranker):
         def measure(scores: Scores) -> float:
             return evaluate(train, scores, [self.metric], convention).means[self.metric]
 
-        order = partial(np.random.default_rng(self.seed).permutation, len(columns))
-        return coordinate_ascent(columns, measure, part(self, AscentSettings), order, is_nonnegative)
+        return ascended(columns, measure, self, is_nonnegative)
 
     def _by_gradient(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
         from scipy.optimize import minimize  # a second to import

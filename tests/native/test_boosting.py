@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.native.boosting import BoostingSettings, DartSettings, SamplingSettings, boost
 from ltrbench.native.forest import Forest, add_scores, plant
-from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
+from ltrbench.native.objectives.lambdas import prepare
+from ltrbench.native.objectives.pairs import NATIVE
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
@@ -85,16 +86,15 @@ def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSetti
 def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
     train = make_dataset(2)
     ensemble = boost(train, DART)
-    judgements = ndcg_data(train, 30)
+    objective, rng = prepare(train, NATIVE), np.random.default_rng(0)
     num_dropped = []
     for number in range(1, ensemble.num_trees):
         before, after = ensemble.first(number), ensemble.first(number + 1)
         # A tree was dropped if its weight changed.
         others = np.where(after.weights[:-1] == before.weights, before.weights, 0.0)
         num_dropped.append(np.count_nonzero(others == 0.0))
-        gradients, hessians = lambdas(
-            judgements, scores_of(replace(before, weights=others), train), LambdaSettings()
-        )
+        scores = scores_of(replace(before, weights=others), train)
+        gradients, hessians = objective(scores, None, rng)
         tree = after.trees()[-1]
         values = scores_of(plant([tree], [1.0]), train)
         for value in np.unique(values):
@@ -112,7 +112,8 @@ def test_a_leaf_takes_its_step_and_the_tree_the_learning_rate(split_criterion: s
     splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
     fields: Any = {"split_criterion": split_criterion, "leaf_value": leaf_value, "splits": splits}
     scores = scores_of(learn(data, replace(SMALL, num_trees=1, **fields)), data)
-    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    rng = np.random.default_rng(0)
+    gradients, hessians = prepare(data, NATIVE)(np.zeros(data.num_documents), None, rng)
     for score in np.unique(scores):
         here = scores == score
         weight = hessians[here].sum() if leaf_value == "newton" else here.sum()

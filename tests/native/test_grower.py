@@ -14,7 +14,8 @@ from ltrbench.native.bins import bin_features
 from ltrbench.native.boosting import Sampler, SamplingSettings
 from ltrbench.native.growing import FeatureDraw, Grower, GrownTree
 from ltrbench.native.histogram import quantise
-from ltrbench.native.objectives.lambdas import LambdaSettings, lambdas, ndcg_data
+from ltrbench.native.objectives.lambdas import prepare
+from ltrbench.native.objectives.pairs import NATIVE
 from ltrbench.native.splitting import SplitSettings
 
 LOOSE = SplitSettings(min_docs_in_leaf=1, cut_without_gain=True)
@@ -28,7 +29,8 @@ def grow(
     features_of_leaf: FeatureDraw | None = None,
 ) -> GrownTree:
     """Returns the first tree of LambdaMART."""
-    gradients, hessians = lambdas(ndcg_data(data, 30), np.zeros(data.num_documents), LambdaSettings())
+    rng = np.random.default_rng(0)
+    gradients, hessians = prepare(data, NATIVE)(np.zeros(data.num_documents), None, rng)
     binned = bin_features(data.features, 255, np.random.default_rng(0))
     grower = Grower(binned, num_leaves, settings or SplitSettings(min_docs_in_leaf=3))
     all_rows = np.arange(data.num_documents, dtype=np.uint32)

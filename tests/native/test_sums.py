@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ltrbench.native.histogram import (
-    reference_parts,
-    sum_by_group,
+    SumParts,
+    Units,
+    grouped,
     sums_by_leaf,
     sums_of,
     units,
@@ -53,15 +54,28 @@ def test_a_sum_is_as_close_to_the_exact_sum_as_its_bound_says(values: Values) ->
     assert abs(Fraction(sum_all(values)) - exact) <= allowed_error(values, exact, len(values))
 
 
+def reference_parts(values: Values, of_values: Units) -> SumParts:
+    """Specification: returns the (2,) parts of the sum."""
+    first, second, low_scale = of_values.scales
+    scaled = values * first * second
+    high = np.trunc(scaled)
+    low = np.rint((scaled - high) * low_scale)
+    return np.array([high.astype(np.int64).sum(), low.astype(np.int64).sum()])
+
+
 @given(values_of_any_size)
 @MAY_COMPILE
 def test_the_kernels_do_what_the_reference_says(values: Values) -> None:
-    (both,), zeros = units_of([values]), np.zeros(len(values), dtype=np.int64)
+    (both,) = units_of([values])
     parts = reference_parts(values, both)
-    assert sum_all(values) == sum_by_group(zeros, values, 1)[0] == both.value(parts)
+    assert sum_all(values) == both.value(parts)
     rows = np.arange(len(values), dtype=np.uint32)
     (of_leaf,) = sums_by_leaf(rows, np.array([0, len(values)]), [values])
     assert of_leaf[0] == both.value(parts)
+    groups = np.arange(len(values)) % 3
+    (of_groups,) = sums_by_leaf(*grouped(groups, 4), [values])
+    for group, total in enumerate(of_groups):
+        assert total == both.value(reference_parts(values[groups == group], both))
 
 
 @given(values_of_any_size, st.randoms(use_true_random=False))

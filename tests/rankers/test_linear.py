@@ -17,13 +17,11 @@ from ltrbench.config import build, composed
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate, preset
-from ltrbench.native.coordinate_ascent import AscentSettings, coordinate_ascent
 from ltrbench.native.objectives.hinge import Hinge
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import concerns_of
-from ltrbench.rankers.linear import LinearRanker
-from ltrbench.settings import part
+from ltrbench.rankers.linear import LinearRanker, ascended
 from ltrbench.shapes import Scores
 
 
@@ -89,9 +87,7 @@ def test_coordinate_ascent_never_ends_below_a_metric_that_it_has_seen(seed: int,
         return seen[-1]
 
     columns = np.ascontiguousarray(data.features.T, dtype=np.float64)
-    weights = coordinate_ascent(
-        columns, measure, part(by_ascent(), AscentSettings), lambda: np.arange(6), np.full(6, is_bounded)
-    )
+    weights = ascended(columns, measure, by_ascent(), np.full(6, is_bounded))
     best = max(seen)
     assert measure(weights @ columns) == pytest.approx(best, abs=1e-9)
     assert np.abs(weights).sum() == pytest.approx(1)

@@ -29,7 +29,6 @@ takes seconds to compile.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -37,7 +36,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.metrics.conventions import Gain, exponential_gain, logarithmic_discount
+from ltrbench.metrics.conventions import logarithmic_discount
 from ltrbench.native.objectives.base import Objective, PreparedObjective, Queries, prepare_objective
 from ltrbench.native.objectives.pairs import (
     FLOAT32_OFFSET,
@@ -47,148 +46,65 @@ from ltrbench.native.objectives.pairs import (
     PairData,
     PairSettings,
     Probability,
-    Swaps,
     lay_out,
     pairwise_lambdas,
     parse_layout,
 )
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import changed, part
-from ltrbench.shapes import Gradients, Hessians, QueryStart, Values
+from ltrbench.shapes import Gradients, Hessians, Values
 
 RankOrder = NDArray[np.uint32]  # (n,), or (D,) query by query: document indices within the query, best first
 
 
-class LambdaSettings(NamedTuple):
-    """Settings of the fast kernel.
-
-    Attributes:
-        sigma: slope of the sigmoid.
-        truncation: T; a pair counts if at least one of its documents is among the top T ranks.
-        normalize_distance: divide by the score difference, unless all scores of the query are equal.
-        normalize_query: scale the sum S of a query's lambdas to log2(1 + S).
-    """
-
-    sigma: float = 1.0
-    truncation: int = 30
-    normalize_distance: bool = True
-    normalize_query: bool = True
-
-
-class NdcgData(NamedTuple):
-    """Data for the lambdas that does not change between iterations.
-
-    Attributes:
-        query_start: (Q + 1,).
-        gains: (D,), G(l).
-        discounts: (documents of the longest query,), D(r).
-        inverse_max_dcg: (Q,), 1 / max_dcg, or 0 if no document of the query is relevant.
-        document_weights: (D,), factor of each document's gradient and hessian; a query weight is the weight
-            of each of its documents.
-    """
-
-    query_start: QueryStart
-    gains: Values
-    discounts: NDArray[np.float64]
-    inverse_max_dcg: NDArray[np.float64]
-    document_weights: NDArray[np.float64]
-
-
-def ndcg_data(dataset: RankingDataset, truncation: int, gain: Gain = exponential_gain) -> NdcgData:
-    """Computes the data that the lambdas of a data set need in every iteration."""
-    starts = dataset.query_start[:-1]
-    discounts = 1.0 / np.log2(np.arange(dataset.query_sizes.max()) + 2.0)
-    ranks = np.arange(dataset.num_documents) - starts[dataset.query_of_document]
-    best_gains = gain(dataset.labels_best_first)
-    max_dcg = np.add.reduceat(np.where(ranks < truncation, best_gains * discounts[ranks], 0.0), starts)
-    return NdcgData(
-        query_start=dataset.query_start.copy(),
-        gains=gain(dataset.labels).copy(),
-        discounts=discounts,
-        inverse_max_dcg=np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0),
-        document_weights=dataset.weight_of_document.copy(),
-    )
-
-
-def lambdas(
-    data: NdcgData,
-    scores: Values,
-    settings: LambdaSettings,
-    queries: NDArray[np.int64] | None = None,
-    order: RankOrder | None = None,
-) -> tuple[Gradients, Hessians]:
-    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries` if these are given.
-
-    Args:
-        data: result of `ndcg_data`.
-        scores: (D,).
-        settings: settings of the kernel.
-        queries: indices of the queries to compute; None: all.
-        order: result of `any_order`, updated in place to the order of these scores. Passing the order of the
-            previous iteration saves time and does not change the result.
-    """
-    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-    if queries is None:
-        queries = np.arange(len(data.inverse_max_dcg))
-    if order is None:
-        order = any_order(data)
-    _all_queries(data, scores, settings, queries, order, gradients, hessians)
-    return gradients, hessians
-
-
-def any_order(data: NdcgData) -> RankOrder:
+def any_order(data: PairData) -> RankOrder:
     """Returns the (D,) document indices within each query, starting at 0, in the order of rows."""
     sizes = np.diff(data.query_start)
     return (np.arange(sizes.sum()) - np.repeat(data.query_start[:-1], sizes)).astype(np.uint32)
 
 
 @parallel_kernel
-def _all_queries(
-    data: NdcgData,
-    scores: Values,
-    settings: LambdaSettings,
-    queries: NDArray[np.int64],
-    order: RankOrder,
-    gradients: Gradients,
-    hessians: Hessians,
-) -> None:
+def lambdas(
+    data: PairData, scores: Values, settings: Compiled, queries: NDArray[np.int64], order: RankOrder
+) -> tuple[Gradients, Hessians]:
+    """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
+
+    Args:
+        data: result of `pair_data`, in which values are gains, rank weights are discounts, and scales are 1 /
+            max_dcg.
+        scores: (D,).
+        settings: likewise.
+        queries: indices of the queries to compute.
+        order: result of `any_order`, updated in place to the order of these scores. Passing the order of the
+            previous iteration saves time and does not change the result.
+    """
+    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     for k in numba.prange(len(queries)):
-        q = queries[k]
-        if data.inverse_max_dcg[q] > 0.0:
-            first, end = data.query_start[q], data.query_start[q + 1]
-            _one_query(
-                scores[first:end],
-                data.gains[first:end],
-                data.discounts[: end - first],
-                data.inverse_max_dcg[q],
-                data.document_weights[first:end],
-                settings,
-                order[first:end],
-                gradients[first:end],
-                hessians[first:end],
-            )
+        if data.scales[queries[k]] > 0.0:
+            _one_query(data, queries[k], scores, settings, order, gradients, hessians)
+    return gradients, hessians
 
 
 @kernel
 def _one_query(
+    data: PairData,
+    q: int,
     scores: Values,
-    gains: Values,
-    discounts: Values,
-    inverse_max_dcg: float,
-    weights: Values,
-    settings: LambdaSettings,
-    order: RankOrder,
+    settings: Compiled,
+    orders: RankOrder,
     gradients: Gradients,
     hessians: Hessians,
 ) -> None:
     """Computes the pairs of one upper rank i at a time; local arrays are in the order of ranks."""
-    n, sigma = len(scores), settings.sigma
-    sort_by_score(scores, order)
-    s, gain = gather(scores, order), gather(gains, order)
+    first, after = data.query_start[q], data.query_start[q + 1]
+    n, sigma, order = after - first, settings.sigma, orders[first:after]
+    sort_by_score(scores[first:after], order)
+    s, gain = gather(scores[first:after], order), gather(data.document_values[first:after], order)
+    discounts = data.rank_weights
     memory = np.zeros((5, n))  # at once, which takes less time for short queries
     g, h, lambda_sums, push, curvature = memory[0], memory[1], memory[2], memory[3], memory[4]
     # The divisor of delta is offset + slope * distance: both cases without a branch.
-    distances_count = settings.normalize_distance and s[0] != s[n - 1]
+    distances_count = settings.distances_count and s[0] != s[n - 1]
     offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
     base, exp_s = 0, _exponentials(s, s[0], sigma)
     # Ranks from num_paired on have equal gains, usually 0: their pairs with each other are 0.
@@ -206,7 +122,7 @@ def _one_query(
         _pairs(
             (s[i], gain[i], discounts[i], 1.0 / exp_s[i]),
             (s[i + 1 : end], gain[i + 1 : end], discounts[i + 1 : end], exp_s[i + 1 : end]),
-            (sigma, sigma * inverse_max_dcg, offset, slope),
+            (sigma, sigma * data.scales[q], offset, slope),
             push[i + 1 : end],
             curvature[i + 1 : end],
         )
@@ -216,11 +132,11 @@ def _one_query(
         g[i] -= _sum(push[i + 1 : end])
         h[i] += _sum(curvature[i + 1 : end])
     total = 2.0 * _sum(lambda_sums)
-    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
+    scale = np.log2(1.0 + total) / total if settings.log2_norm and total > 0.0 else 1.0
     for i in range(n):
-        factor = weights[order[i]] * scale
-        gradients[order[i]] = g[i] * factor
-        hessians[order[i]] = h[i] * factor
+        row = first + order[i]
+        factor = data.document_weights[row] * scale
+        gradients[row], hessians[row] = g[i] * factor, h[i] * factor
 
 
 @kernel
@@ -385,8 +301,6 @@ def prepare(
     """
     if isinstance(settings, Objective):
         return prepare_objective(settings, train, placement)
-    check_settings(settings)
-    check_labels(train, settings)
     return _fast_pairs(train, settings) if fast_kernel_computes(settings) else _all_pairs(train, settings)
 
 
@@ -407,20 +321,20 @@ def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
 def fast_kernel_computes(settings: PairSettings) -> bool:
     """Returns whether the kernel of this file supports these settings; that of `pairs.py` supports all.
 
-    The kernel supports any gain and any value of the fields of `LambdaSettings`. All other settings must have
-    their defaults.
+    The kernel supports any gain and any value of some settings. All others must have their defaults.
     """
-    is_free = {*LambdaSettings._fields, "convention"}.issuperset(changed(settings, PairSettings))
-    return is_free and settings.convention.discount is logarithmic_discount
+    free = {"sigma", "truncation", "normalize_distance", "normalize_query", "convention"}
+    is_supported = free.issuperset(changed(settings, PairSettings))
+    return is_supported and settings.convention.discount is logarithmic_discount
 
 
 def _fast_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObjective:
-    fast = part(settings, LambdaSettings, truncation=_depth(train, settings))
-    data = ndcg_data(train, fast.truncation, settings.convention.of("ndcg").gain)
+    data, compiled = pair_data(train, settings)
     order = any_order(data)
 
     def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
-        return lambdas(data, scores, fast, queries, order)
+        numbers = np.arange(train.num_queries) if queries is None else queries
+        return lambdas(data, scores, compiled, numbers, order)
 
     return objective
 
@@ -443,6 +357,21 @@ and (D,) hessians."""
 
 def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
     """Returns the kernel of `pairs.py` for a data set; raises the same errors as `prepare`."""
+    data, compiled = pair_data(train, settings)
+    dtype = np.float32 if settings.float32_scores else np.float64
+
+    def pairs(
+        scores: Values, queries: Queries, draws: NDArray[np.float64], correction: PairCorrection | None
+    ) -> tuple[Gradients, Hessians]:
+        rounded = scores.astype(dtype).astype(np.float64)
+        numbers = np.arange(train.num_queries) if queries is None else queries
+        return pairwise_lambdas(data, rounded, draws, compiled, numbers, correction)
+
+    return pairs
+
+
+def pair_data(train: RankingDataset, settings: PairSettings) -> tuple[PairData, Compiled]:
+    """Returns the data and the settings for both kernels; raises the same errors as `prepare`."""
     swaps = lay_out(train, settings)
     data = PairData(
         query_start=train.query_start.copy(),
@@ -452,40 +381,17 @@ def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
         scales=swaps.scales,
         document_weights=train.weight_of_document.copy(),
     )
-    compiled = _compiled(train, settings, swaps)
-    dtype = np.float32 if settings.float32_scores else np.float64
-
-    def pairs(
-        scores: Values, queries: Queries, draws: NDArray[np.float64], correction: PairCorrection | None
-    ) -> tuple[Gradients, Hessians]:
-        rounded = scores.astype(dtype).astype(np.float64)
-        return pairwise_lambdas(data, rounded, draws, compiled, _numbers(train, queries), correction)
-
-    return pairs
-
-
-def _compiled(train: RankingDataset, settings: PairSettings, swaps: Swaps) -> Compiled:
-    """Returns the settings for the kernel: fields of the same name, and fields derived from others."""
     by_pairs = settings.normalize_query and settings.query_norm == "pairs"
-    return part(
+    compiled = part(
         settings,
         Compiled,
         change=int(swaps.change),
         # Swaps of two documents below the last rank with a weight do not change the metric.
-        truncation=min(_depth(train, settings), int(np.count_nonzero(swaps.rank_weights))),
+        truncation=min(settings.truncation or train.num_documents, int(np.count_nonzero(swaps.rank_weights))),
         probability=int(Probability[settings.sigmoid.upper()]),
         distances_count=settings.normalize_distance,
         log2_norm=settings.normalize_query and not by_pairs,
         factor=1.0 / (settings.pairs_per_document or 1) if by_pairs else 1.0,
         low_labels_first=ORDERS_OF_TIES[settings.ties],
     )
-
-
-def _depth(train: RankingDataset, settings: PairSettings) -> int:
-    """Returns T, or the length of the longest query without truncation."""
-    longest = int(train.query_sizes.max())
-    return longest if settings.truncation is None else settings.truncation
-
-
-def _numbers(train: RankingDataset, queries: Queries) -> NDArray[np.int64]:
-    return np.arange(train.num_queries) if queries is None else queries
+    return data, compiled

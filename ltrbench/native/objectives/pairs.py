@@ -696,13 +696,14 @@ class PairCorrection(NamedTuple):
     cost_sign: float
 
 
+@parallel_kernel
 def pairwise_lambdas(
     data: PairData,
     scores: Values,
     draws: NDArray[np.float64],
     settings: Compiled,
     queries: NDArray[np.int64],
-    correction: PairCorrection | None = None,
+    correction: PairCorrection | None,
 ) -> tuple[Values, Values]:
     """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
 
@@ -715,56 +716,16 @@ def pairwise_lambdas(
         correction: correction of position bias; None: pairs are not corrected.
     """
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
-    _all_queries(data, scores, draws, settings, queries, correction, gradients, hessians)
-    return gradients, hessians
-
-
-@parallel_kernel
-def _all_queries(
-    data: PairData,
-    scores: Values,
-    draws: NDArray[np.float64],
-    settings: Compiled,
-    queries: NDArray[np.int64],
-    correction: PairCorrection | None,
-    gradients: Values,
-    hessians: Values,
-) -> None:
     for k in numba.prange(len(queries)):
-        q = queries[k]
-        if data.scales[q] > 0.0:
-            first, end = data.query_start[q], data.query_start[q + 1]
-            _one_query(
-                (data.labels[first:end], data.document_values[first:end], data.document_weights[first:end]),
-                data.rank_weights[: end - first],
-                data.scales[q],
-                scores[first:end],
-                draws[first:end],
-                settings,
-                _correction_of_query(correction, first, end),
-                gradients[first:end],
-                hessians[first:end],
-            )
-
-
-@kernel
-def _correction_of_query(correction: PairCorrection | None, first: int, end: int) -> PairCorrection | None:
-    if correction is None:
-        return None
-    return PairCorrection(
-        correction.t_plus[first:end],
-        correction.t_minus[first:end],
-        correction.cost_plus[first:end],
-        correction.cost_minus[first:end],
-        correction.cost_sign,
-    )
+        if data.scales[queries[k]] > 0.0:
+            _one_query(data, queries[k], scores, draws, settings, correction, gradients, hessians)
+    return gradients, hessians
 
 
 @kernel
 def _one_query(
-    documents: tuple[Labels, Values, Values],
-    rank_weights: Values,
-    scale: float,
+    data: PairData,
+    q: int,
     scores: Values,
     draws: NDArray[np.float64],
     settings: Compiled,
@@ -772,19 +733,20 @@ def _one_query(
     gradients: Values,
     hessians: Values,
 ) -> None:
-    labels, document_values, weights = documents
-    n = len(labels)
-    order = _order(scores, labels, settings.low_labels_first)
-    s, label, v = scores[order], labels[order], document_values[order]
-    above, running = _running_sums(settings.change, v, rank_weights)
-    start, end, partners = _partners(order, labels, draws, settings.truncation)
+    first, after = data.query_start[q], data.query_start[q + 1]
+    labels, n = data.labels[first:after], after - first
+    order = _order(scores[first:after], labels, settings.low_labels_first)
+    rows, w = first + order, data.rank_weights[:n]
+    s, label, v = scores[rows], data.labels[rows], data.document_values[rows]
+    above, running = _running_sums(settings.change, v, w)
+    start, end, partners = _partners(order, labels, draws[first:after], settings.truncation)
     g, h, total, delta = np.zeros(n), np.zeros(n), 0.0, np.empty(len(partners))
     for i in range(len(start)):
         below = partners[start[i] : end[i]]
-        _changes(settings.change, i, below, v, rank_weights, above, running, delta)
+        _changes(settings.change, i, below, v, w, above, running, delta)
         # The order of additions affects the last bits: rank by rank, or pair by pair with a correction.
-        so_far = 0.0 if correction is None else total
-        added = _add_pairs(i, below, delta, scale, s, label, order, settings, correction, so_far, g, h)
+        so_far, scale = 0.0 if correction is None else total, data.scales[q]
+        added = _add_pairs(i, below, delta, scale, s, label, rows, settings, correction, so_far, g, h)
         total = total + added if correction is None else added
     factor = settings.factor
     if settings.log2_norm and total > 0.0:
@@ -792,9 +754,9 @@ def _one_query(
     if settings.float32_norm:
         factor = np.float64(np.float32(factor))
     for i in range(n):
-        row = order[i]
-        gradients[row] = _scaled(g[i], factor, weights[row], settings, correction)
-        hessians[row] = _scaled(h[i], factor, weights[row], settings, correction)
+        row = rows[i]
+        gradients[row] = _scaled(g[i], factor, data.document_weights[row], settings, correction)
+        hessians[row] = _scaled(h[i], factor, data.document_weights[row], settings, correction)
 
 
 @kernel
@@ -941,7 +903,7 @@ def _add_pairs(
     scale: float,
     s: Values,
     label: Labels,
-    order: Ranks,
+    rows: Ranks,
     settings: Compiled,
     correction: PairCorrection | None,
     total: float,
@@ -966,7 +928,7 @@ def _add_pairs(
             curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
             bend = curvature * weight
             if correction is not None:
-                divisor = _divisor(correction, order[hi], order[lo], sigma * difference, weight)
+                divisor = _divisor(correction, rows[hi], rows[lo], sigma * difference, weight)
                 push /= divisor
                 bend /= divisor
             total += np.float64(np.float32(push)) if settings.float32_norm else push
@@ -984,9 +946,8 @@ def _divisor(correction: PairCorrection, hi: int, lo: int, x: float, weight: flo
     """Returns the divisor of a pair's lambda, and adds the pair's cost to its two documents.
 
     Args:
-        correction: correction of the query.
-        hi: document with the higher label.
-        lo: the other document.
+        hi: row of the document with the higher label.
+        lo: row of the other document.
         x: sigma times the score difference.
         weight: delta of the pair.
     """

@@ -42,13 +42,13 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.metrics.conventions import logarithmic_discount
-from ltrbench.native.histogram import sum_by_group
+from ltrbench.native.histogram import grouped, sums_by_leaf
 from ltrbench.native.objectives.base import PreparedObjective, Queries
 from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare_pairs
-from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings, logistic, pair_lambdas
+from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
-from ltrbench.shapes import Gradients, Hessians, Labels, Values
+from ltrbench.shapes import Gradients, Hessians, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
 
@@ -110,26 +110,23 @@ class AdditiveBias:
         positions = self._placement.team.joined(np.unique(train.positions))
         self.positions = np.unique(np.concatenate(positions))
         self._index = np.searchsorted(self.positions, train.positions)
+        self._by_position = grouped(self._index, len(self.positions))
         self.biases = [np.zeros(len(self.positions))]
 
     def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
         gradients, hessians = self._objective(scores + self.biases[-1][self._index], queries, rng)
-        self._step(gradients, hessians, self._index if queries is None else self._indices_of(queries))
+        shown = self._index
+        if queries is not None:
+            shown = shown[np.isin(self._query_of_document, queries)]
+        self._step(gradients, hessians, shown)
         return gradients, hessians
 
     def _step(self, gradients: Gradients, hessians: Hessians, indices: NDArray[np.int64]) -> None:
-        num_positions = len(self.positions)
         team, count = self._placement.team, self._placement.num_documents
-        g, h = (
-            sum_by_group(self._index, values, num_positions, team, count) for values in (gradients, hessians)
-        )
-        penalty = self._l2 * team.total(np.bincount(indices, minlength=num_positions))
+        g, h = sums_by_leaf(*self._by_position, [gradients, hessians], team, count)
+        penalty = self._l2 * team.total(np.bincount(indices, minlength=len(self.positions)))
         step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
         self.biases.append(self.biases[-1] + self._learning_rate * step)
-
-    def _indices_of(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the position indices of the documents of these queries."""
-        return self._index[np.isin(self._query_of_document, queries)]
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
@@ -188,6 +185,7 @@ class UnbiasedPairs:
         self._pairs = prepare_pairs(train, exact)
         self._score_dtype = np.float32 if settings.float32_scores else np.float64
         self._index = np.minimum(train.positions, depth)
+        self._by_position = grouped(self._index, depth + 1)
         self._cost_sign = 1.0 if mirrored else -1.0
         self._exponent = 1.0 / (1.0 + norm)
         self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
@@ -206,9 +204,8 @@ class UnbiasedPairs:
         return lambdas
 
     def _learned(self, t: Values, costs: Values) -> Values:
-        by_position = sum_by_group(
-            self._index, costs, len(t) + 1, self._placement.team, self._placement.num_documents
-        )[:-1]
+        team, count = self._placement.team, self._placement.num_documents
+        by_position = sums_by_leaf(*self._by_position, [costs], team, count)[0][:-1]
         if by_position[0] < LEAST_RATIO:
             return t
         learned: Values = (by_position / by_position[0]) ** self._exponent
@@ -243,41 +240,3 @@ def correctable(settings: ObjectiveSettings) -> PairSettings:
         "documents in the order of rows; set metric=ndcg, ties=row_order and pairs_per_document=null, or "
         "position_bias=additive, which corrects any objective."
     )
-
-
-def reference_unbiased(
-    labels: Labels,
-    scores: Values,
-    positions: NDArray[np.int64],
-    propensities: Propensities,
-    settings: PairSettings,
-    mirrored: bool,
-) -> tuple[Gradients, Hessians, Values, Values]:
-    """Specification for one query of weight 1.
-
-    Returns:
-        Four (n,) arrays: gradients, hessians, and per document the sums of L / t_minus and of L / t_plus.
-    """
-    pairs = pair_lambdas(labels, scores, replace(settings, normalize_query=False))
-    t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
-    index = np.minimum(positions, len(t_plus) - 1)
-    t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
-    has_both = ~np.isnan(t_hi * t_lo)
-    is_hi = labels[:, None] > labels[None, :]
-    ratio = np.where(has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0)
-    ratio = np.where(is_hi, ratio, ratio.T)
-
-    difference = scores[:, None] - scores[None, :]
-    p = logistic(difference, settings.sigma)
-    push = np.where(is_hi, -pairs.lambda_matrix, 0.0)
-    sign = 1.0 if mirrored else -1.0
-    cost = np.logaddexp(0.0, sign * settings.sigma * difference) * push / (settings.sigma * p)
-    cost_plus = np.divide(cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO))
-    cost_minus = np.divide(cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO))
-
-    total = 2.0 * (push / ratio).sum()
-    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
-    gradients, hessians = (
-        (matrix / ratio).sum(axis=1) for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
-    )
-    return scale * gradients, scale * hessians, cost_plus.sum(axis=1), cost_minus.sum(axis=0)
