@@ -8,14 +8,12 @@ file has changed from which the kernel's file imports other kernels, because the
 from __future__ import annotations
 
 import os
-import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Literal, TypeVar, cast
 
 import numba
@@ -76,7 +74,7 @@ def _compile(function: Function, *, parallel: bool, inline: Literal["never", "al
         compiled = decorate(function)
     except RuntimeError:
         # Neither the package's folder nor the user's cache is writable, as in a read-only container.
-        config.CACHE_DIR = str(_temporary_cache())
+        config.CACHE_DIR = tempfile.mkdtemp(prefix="ltrbench-numba-")
         compiled = decorate(function)
     _stamp_with_imported(compiled)
     return cast(Function, compiled)
@@ -105,17 +103,6 @@ def _stamp_with_imported(compiled: Any) -> None:
 
 def _cache_file(compiled: Any) -> Any:
     return compiled._cache._cache_file
-
-
-def _temporary_cache() -> Path:
-    """Returns a private folder in the system's temporary folder; private, because cached code is executed."""
-    shared = Path(tempfile.gettempdir()) / f"ltrbench-numba-{os.getuid()}"
-    shared.mkdir(mode=0o700, exist_ok=True)
-    status = shared.lstat()
-    is_private = stat.S_ISDIR(status.st_mode) and status.st_mode & 0o077 == 0
-    if is_private and status.st_uid == os.getuid():
-        return shared
-    return Path(tempfile.mkdtemp(prefix="ltrbench-numba-"))
 
 
 class _FirstCompilation(event.Listener):

@@ -217,16 +217,14 @@ def rebuilt(
     """Returns a tree with other splits or leaf values.
 
     Args:
-        changed: returns the new split for a split whose subtrees are already changed.
+        changed: returns the new split for a split; it may exchange the children.
         value_of: returns the new value of a leaf.
     """
-    done: dict[int, Node] = {}
-    for node in reversed(nodes_of(root)):  # children come before their parent
-        if isinstance(node, Leaf):
-            done[id(node)] = Leaf(value_of(node.value))
-        else:
-            done[id(node)] = changed(replace(node, left=done[id(node.left)], right=done[id(node.right)]))
-    return done[id(root)]
+
+    def read(node: Node) -> Node:
+        return Leaf(value_of(node.value)) if isinstance(node, Leaf) else changed(node)
+
+    return tree_of(root, read)
 
 
 def with_splits(ensemble: Ensemble, changed: Callable[[InnerNode], InnerNode]) -> Ensemble:

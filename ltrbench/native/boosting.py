@@ -728,27 +728,20 @@ def _binned(
             "features for categories. Set data.sparse=false, or list no categorical features."
         )
     if not placement.is_alone:
-        _require_dense_bins(features, rule)
+        if isinstance(features, SparseRows):
+            num_sampled = min(len(features), rule.sample_size or 0)
+            require_memory(
+                f"the dense bins of {len(features)} documents with {features.num_features} sparse features",
+                (len(features) + 4 * num_sampled) * features.num_features,
+                "A fit of several members stores a byte per document and feature even if most values are 0. "
+                "Use more members or fewer features, or fit in one process.",
+            )
         return bin_features(features, settings.max_bins, rng, rule, placement, categorical)
     if not isinstance(features, SparseRows) or not takes_less_memory(features):
         return bin_features(features, settings.max_bins, rng, rule, categorical=categorical)
     # Estimated counts may exceed the true number of documents, so that every column may be split.
     min_docs = 1 if settings.splits.counts_by_hessian else max(1, settings.splits.min_docs_in_leaf)
     return bin_sparse(features, settings.max_bins, rng, rule, min_docs)
-
-
-def _require_dense_bins(features: AnyFeatures, rule: ThresholdRule) -> None:
-    """Raises DataError if the dense bins of sparse features, and their sampled values, do not fit into
-    memory."""
-    if isinstance(features, SparseRows):
-        num_documents, num_features = features.shape
-        num_sampled = min(num_documents, rule.sample_size or 0)
-        require_memory(
-            f"the dense bins of {num_documents} documents with {num_features} sparse features",
-            (num_documents + 4 * num_sampled) * num_features,
-            "A fit of several members stores a byte per document and feature even if most values are 0. Use "
-            "more members or fewer features, or fit in one process.",
-        )
 
 
 def _bins_of_values(binned: AnyBins) -> BinnedFeatures | None:

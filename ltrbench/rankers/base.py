@@ -43,9 +43,9 @@ from ltrbench.untrusted import read_json, type_error
 # stops when `should_stop` returns True. A backend never evaluates itself, so all backends stop by the same
 # rule.
 #
-# In a fit by several members each member has the scores of its shard only. `CurveRecorder` and
-# `MemberMonitor` join the values of the queries of all members, so that every member decides alike, by the
-# values that one process would have.
+# In a fit by several members each member has the scores of its shard only. `CurveRecorder` and `Monitor` join
+# the values of the queries of all members, so that every member decides alike, by the values that one process
+# would have. Every member calls `should_stop` in every iteration, because the members exchange values in it.
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,6 +113,8 @@ class Monitor:
         rule: early-stopping rule; None: never stop.
         valid: validation set; without it the rule does not apply and every tree is kept.
         on_iteration: called with the scores of each iteration, for example for the learning curve.
+        team: the members of the fit.
+        queries: (Q,), numbers of the queries of `valid` in the whole validation set; None: they are all.
         best_iteration: number of trees with the best value of the rule's metric; 0 if no rule applies.
         best_value: value of the metric at `best_iteration`.
         is_pruned: whether the fit ended below the rule's minimum.
@@ -122,6 +124,8 @@ class Monitor:
     rule: EarlyStopping | None
     valid: RankingDataset | None
     on_iteration: OnIteration | None = None
+    team: Team = ALONE
+    queries: NDArray[np.int64] | None = None
     best_iteration: int = 0
     best_value: float = float("-inf")
     is_pruned: bool = False
@@ -164,17 +168,16 @@ class Monitor:
         if self.rule is None or self.valid is None or valid_scores is None:
             return False
         metric, convention = self.rule.metric, preset(self.rule.convention)
-        value = self._mean(evaluate(self.valid, valid_scores, [metric], convention=convention), metric)
+        evaluation = evaluate(self.valid, valid_scores, [metric], convention=convention)
+        value = evaluation.means[metric]
+        if self.queries is not None:
+            value = joined_means(self.team, self.queries, evaluation, [metric])[metric]
         if value > self.best_value:
             self.best_iteration, self.best_value = iteration, value
         self.is_pruned = any(
             iteration == number and self.best_value < value for number, value in self.rule.minimum
         )
         return self.is_pruned or iteration - self.best_iteration >= self.rule.patience
-
-    def _mean(self, evaluation: Evaluation, metric: str) -> float:
-        """Returns the mean of a metric of the validation set."""
-        return evaluation.means[metric]
 
 
 FitCurve = tuple[list[int], dict[str, list[float]]]
@@ -238,40 +241,6 @@ class CurveRecorder:
             evaluations = [evaluate(judgments, of[left_out], self.names) for of in (before, after)]
         old, new = (joined_means(self._team, queries, each, self.names) for each in evaluations)
         return {name: new[name] - old[name] for name in self.names}
-
-
-class MemberMonitor(Monitor):
-    """The monitor of one member of a fit: every member records the same curve and decides alike.
-
-    Every member calls `should_stop` in every iteration, because the members exchange values in it.
-
-    Args:
-        team: the members.
-        train: training queries of this member.
-        valid: validation queries of this member; None: no member has any.
-        metrics: metrics of the learning curve; empty: no curve is recorded.
-    """
-
-    def __init__(
-        self,
-        rule: EarlyStopping | None,
-        team: Team,
-        train: QueryShard,
-        valid: QueryShard | None,
-        metrics: Sequence[str],
-    ) -> None:
-        self._team, self._valid_shard = team, valid
-        self._recorder = CurveRecorder(train, valid, metrics, team)
-        super().__init__(rule, None if valid is None else valid.dataset, self._recorder if metrics else None)
-
-    @property
-    def curve(self) -> FitCurve:
-        """The learning curve of the whole training and validation set."""
-        return self._recorder.curve
-
-    def _mean(self, evaluation: Evaluation, metric: str) -> float:
-        assert self._valid_shard is not None  # a rule applies only with a validation set
-        return joined_means(self._team, self._valid_shard.queries, evaluation, [metric])[metric]
 
 
 def joined_means(
@@ -839,7 +808,7 @@ def fit_on_members(
 
     Args:
         fit: called as fit(ranker, team, train, valid, monitor, *more) on each worker, with a copy of the
-            ranker, the two shards that the worker holds, and its `MemberMonitor`.
+            ranker, the two shards that the worker holds, and its `Monitor`.
     """
     threads = threads_of_workers(workers, ranker.num_threads)
     arguments = [
@@ -860,9 +829,11 @@ def _fit_member(
 ) -> tuple[FittedT, FitCurve] | None:
     train, *others = map(held, keys)
     valid = others[0] if others else None
-    monitor = MemberMonitor(ranker.early_stopping, team, train, valid, metrics)
+    recorder = CurveRecorder(train, valid, metrics, team)
+    of_valid, queries = (None, None) if valid is None else (valid.dataset, valid.queries)
+    monitor = Monitor(ranker.early_stopping, of_valid, recorder if metrics else None, team, queries)
     fitted = fit(ranker, team, train, valid, monitor, *more)
-    return (fitted, monitor.curve) if team.rank == 0 else None
+    return (fitted, recorder.curve) if team.rank == 0 else None
 
 
 def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:

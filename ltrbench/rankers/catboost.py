@@ -277,9 +277,11 @@ class CatBoostRanker(LibraryRanker):
         return self._pool(train)
 
     def _pool(self, data: RankingDataset) -> cb.Pool:
-        features, categorical = self._sparse_form(data.features), data.categorical_features
+        features, categorical = self._whole_form(data.features), data.categorical_features
+        if features is None or features is data.features:
+            features = _with_categories(as_array(data.features), categorical)
         return cb.Pool(
-            _with_categories(as_array(data.features), categorical) if features is None else features,
+            features,
             cat_features=list(categorical),
             label=data.labels,
             group_id=data.query_of_document,
@@ -290,9 +292,10 @@ class CatBoostRanker(LibraryRanker):
     def _num_features(self, model: cb.CatBoost) -> int:
         return len(model.feature_names_)
 
-    def _sparse_form(self, features: AnyFeatures) -> Any | None:
-        sparse = super()._sparse_form(features)
-        return None if sparse is None else sparse.copy()  # CatBoost refuses read-only arrays
+    def _whole_form(self, features: AnyFeatures) -> Any | None:
+        whole = super()._whole_form(features)
+        # CatBoost refuses read-only sparse arrays.
+        return whole.copy() if whole is not None and whole is not features else whole
 
     def _scores(self, model: cb.CatBoost, features: Any) -> NDArray[np.float64]:
         features = _with_categories(features, model.get_cat_feature_indices())

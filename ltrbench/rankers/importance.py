@@ -461,10 +461,8 @@ def in_common(several: Sequence[Importances]) -> list[Importances]:
     any of them lists. Otherwise they are returned unchanged."""
     if not all(each.is_part for each in several):
         return list(several)
-    index: dict[str, int] = {}
-    for each in several:
-        for name in each.feature_names:
-            index.setdefault(name, len(index))
+    names = dict.fromkeys(name for each in several for name in each.feature_names)
+    index = {name: number for number, name in enumerate(names)}
     return [_filled(each, index) for each in several]
 
 

@@ -47,7 +47,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.estimator import takes_tables
-from ltrbench.settings import In, check_effects, in_library
+from ltrbench.settings import In, check_effects, in_library, samples
 from ltrbench.shapes import Features, Labels, Scores
 from ltrbench.untrusted import read_bytes, type_error, types_of
 
@@ -107,9 +107,9 @@ class LibraryRanker(BoostingRanker):
     def _scores(self, model: Any, features: Features) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of (D, F) features, D > 0."""
 
-    def _sparse_form(self, features: AnyFeatures) -> Any | None:
-        """Returns sparse features in a form that `_scores` accepts; None: they are passed as dense blocks."""
-        return csr_with_absent(features, self.absent_value)
+    def _whole_form(self, features: AnyFeatures) -> Any | None:
+        """Returns features in a form that `_scores` accepts; None: they are passed as dense blocks."""
+        return array_or_csr(features, self.absent_value)
 
     @abstractmethod
     def _shap_values(self, model: Any, features: Features) -> NDArray[np.float64] | None:
@@ -164,6 +164,12 @@ class LibraryRanker(BoostingRanker):
             return None
         compute, rng = prepare_objective(self._own_objective, train), np.random.default_rng(self.seed)
         return lambda scores, _: compute(scores.astype(np.float64), None, rng)
+
+    def _draws(self, without_seed: Collection[str]) -> bool:
+        """Returns whether samples, the objective, or parameters of `extra` that are not among `without_seed`,
+        may draw random numbers."""
+        draws = self._own_objective is not None and self._own_objective.draws
+        return draws or samples(self) or not self.extra.keys() <= set(without_seed)
 
     def check_distributed(self) -> None:
         if self._own_objective is not None:
@@ -285,11 +291,9 @@ class LibraryRanker(BoostingRanker):
         features = check_blocks(features, self._num_features(model))
         if not len(features):
             return np.empty(0, dtype=self.score_dtype)
-        if not isinstance(features, FeatureMatrix):
-            return self._scores(model, features)
-        sparse = self._sparse_form(features)
-        if sparse is not None:
-            return self._scores(model, sparse)
+        whole = self._whole_form(features)
+        if whole is not None:
+            return self._scores(model, whole)
         scores = np.empty(len(features), dtype=self.score_dtype)
         for start, block in row_blocks(features):
             scores[start : start + len(block)] = self._scores(model, block)
@@ -404,8 +408,10 @@ def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
     return tuple(name for name in SHARED_FIELDS if getattr(ranker, name) is None)
 
 
-def csr_with_absent(features: AnyFeatures, absent: float) -> Any | None:
-    """Returns sparse features with this absent value as SciPy's CSR; None for other features."""
+def array_or_csr(features: AnyFeatures, absent: float) -> Any | None:
+    """Returns an array as it is, and sparse rows with this absent value as SciPy's CSR; else None."""
+    if not isinstance(features, FeatureMatrix):
+        return features
     sparse = csr_of(features)
     if sparse is None or not np.array_equal(sparse.absent, absent, equal_nan=True):
         return None

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array, row_blocks, rows_of_block
+from ltrbench.data.features import AnyFeatures, as_array, row_blocks, rows_of_block
 from ltrbench.distributed import PlacedShards, held
 from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
 from ltrbench.models.trees import Ensemble
@@ -54,12 +54,7 @@ from ltrbench.rankers.base import (
     threads_of_workers,
     unused_positions,
 )
-from ltrbench.rankers.library import (
-    Boosted,
-    LibraryRanker,
-    csr_with_absent,
-    weights_of_documents,
-)
+from ltrbench.rankers.library import Boosted, LibraryRanker, array_or_csr, weights_of_documents
 from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Scores
 
@@ -71,24 +66,10 @@ MOST_DOCUMENTS_BINNED = 200_000
 """Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
 
 
-def make_lightgbm_dataset(features: AnyFeatures, params: dict[str, Any], **content: Any) -> lgb.Dataset:
-    """Returns a constructed data set of LightGBM.
-
-    Args:
-        content: labels, sizes of the queries and the like, under LightGBM's names.
-    """
-    if params.get("linear_tree"):
-        features = as_array(features)  # LightGBM would crash
-    if not isinstance(features, FeatureMatrix):
-        return _Data(features, params=params, **content).construct()
-    sparse = csr_with_absent(features, 0.0)
-    return _Data(BlockSequence(features) if sparse is None else sparse, params=params, **content).construct()
-
-
 class BlockSequence(lgb.Sequence):
     """Rows of a FeatureMatrix, which LightGBM reads in batches."""
 
-    def __init__(self, features: FeatureMatrix) -> None:
+    def __init__(self, features: AnyFeatures) -> None:
         self.features = features
         self.batch_size = rows_of_block(features.shape[1])
 
@@ -120,7 +101,7 @@ class _Data(lgb.Dataset):
 
 
 def sampled_columns(
-    features: FeatureMatrix, rows: NDArray[np.int32]
+    features: AnyFeatures, rows: NDArray[np.int32]
 ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
     """Returns the values of some rows by columns, without zeros, and their positions in `rows`.
 
@@ -208,8 +189,8 @@ def _part(key: str, name: str) -> Any:
     """Returns an argument of `DaskLGBMRanker.fit`, made from the shard that this worker holds."""
     data = held(key).dataset
     if name == "X":
-        sparse = csr_with_absent(data.features, 0.0)
-        return as_array(data.features) if sparse is None else sparse
+        rows = array_or_csr(data.features, 0.0)
+        return as_array(data.features) if rows is None else rows
     return {"y": data.labels, "group": data.query_sizes, "sample_weight": weights_of_documents(data)}[name]
 
 
@@ -309,10 +290,7 @@ class LightGBMRanker(LibraryRanker):
                 "sampled. Set bagging_freq=1 for a new sample in every iteration."
             )
         if self.extra:
-            self._check_extra()
-
-    def _check_extra(self) -> None:
-        self._refuse_unknown(_parameter_names())
+            self._refuse_unknown(_parameter_names())
         if self.extra.get("boosting") == "dart" and self.early_stopping is not None:
             raise ConfigError(
                 "extra.boosting is dart, which rescales earlier trees, so early stopping cannot return to an "
@@ -381,8 +359,11 @@ class LightGBMRanker(LibraryRanker):
 
     def _dataset(self, data: RankingDataset, reference: lgb.Dataset | None = None) -> lgb.Dataset:
         learns_bias = self.lambdarank_position_bias_regularization is not None
-        return make_lightgbm_dataset(
-            data.features,
+        # With blocks, LightGBM would crash.
+        features = as_array(data.features) if self.extra.get("linear_tree") else data.features
+        rows = array_or_csr(features, 0.0)
+        dataset = _Data(
+            BlockSequence(features) if rows is None else rows,
             label=data.labels,
             group=data.query_sizes,
             weight=weights_of_documents(data),
@@ -391,6 +372,7 @@ class LightGBMRanker(LibraryRanker):
             reference=reference,
             params=self._parameters_of(data),
         )
+        return dataset.construct()
 
     def _parameters_of(self, data: RankingDataset) -> dict[str, Any]:
         return {**self.library_parameters(), **self._monotone_signs(data)}
@@ -434,14 +416,8 @@ class LightGBMRanker(LibraryRanker):
         return Ensemble(tuple(tree_of_lightgbm(tree, weight) for tree in trees), threshold_dtype="float64")
 
     def seed_matters(self, num_documents: int) -> bool:
-        return (
-            samples(self)
-            or self.objective == "rank_xendcg"
-            or (self._own_objective is not None and self._own_objective.draws)
-            or not self.deterministic
-            or num_documents > MOST_DOCUMENTS_BINNED
-            or not self.extra.keys() <= _WITHOUT_SEED
-        )
+        draws = self._draws(_WITHOUT_SEED) or self.objective == "rank_xendcg"
+        return draws or not self.deterministic or num_documents > MOST_DOCUMENTS_BINNED
 
     def _departure_from_defaults(self) -> str:
         return ", but deterministic is true" if self.deterministic else ""

@@ -46,11 +46,7 @@ from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_
 from ltrbench.native.objectives.base import Objective, name_or_objective, yamls
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
-from ltrbench.native.objectives.lambdas import (
-    ObjectiveSettings,
-    check_labels,
-    prepare,
-)
+from ltrbench.native.objectives.lambdas import ObjectiveSettings, check_labels, prepare
 from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
@@ -69,7 +65,6 @@ from ltrbench.rankers.base import (
     FitCurve,
     FitsTogether,
     FitSummary,
-    MemberMonitor,
     Monitor,
     OnIteration,
     Severity,
@@ -191,19 +186,6 @@ def pairs_of(ranker: NativeSettings) -> PairSettings:
     return pairs
 
 
-def draws_at_random(ranker: NativeSettings, num_documents: int) -> bool:
-    """Returns whether the engine draws random numbers that may change the scores; all cases are listed."""
-    bins_of, objective = BINNINGS[ranker.binning].sample_size, ranker.objective
-    return (
-        (bins_of is not None and num_documents > bins_of)
-        or any(size != 1 for size in sizes_of_samples(ranker))
-        or ranker.goss_top_rate is not None
-        or ranker.drop_rate > 0
-        or isinstance(objective, CrossEntropy)
-        or objective.draws
-    )
-
-
 def sizes_of_samples(ranker: NativeSettings) -> tuple[int | float | str, ...]:
     """Returns the sizes of the four samples; 1 means no sampling."""
     return (
@@ -235,7 +217,13 @@ def flat_settings(settings: Any) -> dict[str, Any]:
 
 def check_settings_of(ranker: NativeSettings) -> None:
     """Raises ConfigError on the first setting that is out of range, has no effect, or contradicts another."""
-    _check_objective(ranker)
+    check_effects(ranker, {"position_bias": ranker.position_bias})
+    pairs_or_objective(ranker)
+    if ranker.truncation is not None and not isinstance(ranker.objective, RankNet):
+        raise ConfigError(
+            f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
+            "truncation=null, or objective to lambdarank or ranknet."
+        )
     _check_trees(ranker)
     _check_goss(ranker)
     if ranker.position_bias == "propensity":
@@ -245,16 +233,6 @@ def check_settings_of(ranker: NativeSettings) -> None:
             f"extra.{next(iter(ranker.extra))} has no effect, because every parameter of native is a field. "
             "conf/model/native.yaml lists them."
         )
-
-
-def _check_objective(ranker: NativeSettings) -> None:
-    check_effects(ranker, {"position_bias": ranker.position_bias})
-    if ranker.truncation is not None and not isinstance(ranker.objective, RankNet):
-        raise ConfigError(
-            f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
-            "truncation=null, or objective to lambdarank or ranknet."
-        )
-    pairs_or_objective(ranker)
 
 
 def _check_trees(ranker: NativeSettings) -> None:
@@ -345,7 +323,7 @@ _Fitted = tuple[Forest, Factors, FitSummary | None]
 
 
 def _fit_member(
-    ranker: NativeRanker, team: Team, train: QueryShard, valid: QueryShard | None, monitor: MemberMonitor
+    ranker: NativeRanker, team: Team, train: QueryShard, valid: QueryShard | None, monitor: Monitor
 ) -> _Fitted:
     """Fits on a worker; every member has the same model."""
     placement = Placement.among(team, train.queries, train.dataset.query_sizes)
@@ -607,7 +585,15 @@ class NativeRanker(NativeSettings):
             compile_growth("depth_wise")
 
     def seed_matters(self, num_documents: int) -> bool:
-        return draws_at_random(self, num_documents)
+        bins_of = BINNINGS[self.binning].sample_size
+        return (
+            (bins_of is not None and num_documents > bins_of)
+            or any(size != 1 for size in sizes_of_samples(self))
+            or self.goss_top_rate is not None
+            or self.drop_rate > 0
+            or isinstance(self.objective, CrossEntropy)
+            or self.objective.draws
+        )
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in departures(self):

@@ -81,15 +81,6 @@ class Estimator(Protocol):
     def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...  # noqa: N803  # scikit-learn's name
 
 
-def check_regressor(estimator: Any, name: str) -> None:
-    """Raises ConfigError if the object is not a regressor."""
-    if isinstance(estimator, type) or not isinstance(estimator, BaseEstimator) or not is_regressor(estimator):
-        raise ConfigError(
-            f"{name}.estimator() returns {estimator!r}; it must return a scikit-learn regressor, such as "
-            "RandomForestRegressor(), or a pipeline that ends with one."
-        )
-
-
 def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> Estimator:
     """Fits a regressor to the labels, with document weights if the data have weights.
 
@@ -193,7 +184,12 @@ class SklearnRanker(Ranker):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._model: Estimator | None = None
-        check_regressor(self.estimator(), type(self).__name__)
+        given = self.estimator()
+        if isinstance(given, type) or not isinstance(given, BaseEstimator) or not is_regressor(given):
+            raise ConfigError(
+                f"{type(self).__name__}.estimator() returns {given!r}; it must return a scikit-learn "
+                "regressor, such as RandomForestRegressor(), or a pipeline that ends with one."
+            )
 
     @abstractmethod
     def estimator(self) -> Any:

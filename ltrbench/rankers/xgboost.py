@@ -37,7 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, FeatureMatrix, is_sparse, row_blocks
+from ltrbench.data.features import AnyFeatures, is_sparse, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble
@@ -49,7 +49,6 @@ from ltrbench.rankers.base import (
     FitCurve,
     FitsTogether,
     FitSummary,
-    MemberMonitor,
     Monitor,
     Severity,
     check_fitted,
@@ -59,7 +58,7 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     LibraryRanker,
-    csr_with_absent,
+    array_or_csr,
     given,
     unset_fields,
     written_names,
@@ -140,9 +139,7 @@ def training_matrix(
     content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
     settings = {"nthread": num_threads, **given({"max_bin": max_bins})}
     types = _types_of_features(train)
-    sparse = csr_with_absent(features, np.nan)
-    if sparse is not None or not isinstance(features, FeatureMatrix):
-        rows = features if sparse is None else sparse
+    if (rows := array_or_csr(features, np.nan)) is not None:
         return xgb.QuantileDMatrix(rows, **content, **settings, feature_types=types)
     cache_prefix = None if folder is None else str(folder / "bins")
     batches = Batches(features, _sketch_weights(train), cache_prefix, types)
@@ -156,13 +153,12 @@ def training_matrix(
 def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | None]:
     """Provides a temporary folder for the bins of features that are read by blocks; None if the bins and the
     quantile sketches, from which XGBoost chooses them, fit into memory."""
-    is_read_by_blocks = isinstance(features, FeatureMatrix) and csr_with_absent(features, np.nan) is None
     num_bins = max_bins or _DEFAULT_BINS
     bins = features.size * (4 + (1 if num_bins <= 256 else 2))
     sketches = min(
         features.shape[1] * num_bins * _SKETCH_BYTES_OF_BIN, features.size * _SKETCH_BYTES_OF_VALUE
     )
-    if not is_read_by_blocks or bins + sketches <= _SHARE_OF_BINS * available_bytes():
+    if array_or_csr(features, np.nan) is not None or bins + sketches <= _SHARE_OF_BINS * available_bytes():
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
@@ -190,7 +186,7 @@ class RunningScores:
     They have the bits of a prediction by all trees, because XGBoost adds trees one after the other.
     """
 
-    def __init__(self, features: FeatureMatrix) -> None:
+    def __init__(self, features: AnyFeatures) -> None:
         self._features = features
         self._scores = np.zeros(len(features), dtype=np.float32)
         self._num_trees = 0
@@ -373,12 +369,10 @@ class XGBoostRanker(LibraryRanker):
         return xgb.DMatrix(train.features, **content, nthread=self._threads, feature_types=types)
 
     def _valid_matrix(self, valid: RankingDataset) -> _Matrix:
-        features, types = valid.features, _types_of_features(valid)
-        sparse = csr_with_absent(features, np.nan)
-        if sparse is None and isinstance(features, FeatureMatrix):
-            return RunningScores(features)  # a matrix would hold twice the bytes of the values
-        rows = features if sparse is None else sparse
-        return xgb.DMatrix(rows, nthread=self._threads, feature_types=types)
+        rows = array_or_csr(valid.features, np.nan)
+        if rows is None:
+            return RunningScores(valid.features)  # a matrix would hold twice the bytes of the values
+        return xgb.DMatrix(rows, nthread=self._threads, feature_types=_types_of_features(valid))
 
     def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
         # Neither a slice nor a saved model keeps the number of threads.
@@ -430,11 +424,10 @@ class XGBoostRanker(LibraryRanker):
 
     def seed_matters(self, num_documents: int) -> bool:
         # mean draws pairs; other versions of XGBoost may use the seed for it.
-        draws = samples(self) or self.lambdarank_pair_method == "mean"
-        draws = draws or (self._own_objective is not None and self._own_objective.draws)
-        return draws or not self.extra.keys() <= _WITHOUT_SEED
+        return self._draws(_WITHOUT_SEED) or self.lambdarank_pair_method == "mean"
 
     def _departures(self) -> dict[str, bool]:
+        name = f"rank:{self.objective}" if self._own_objective is None else self.objective
         return {
             "min_docs_in_leaf is not applied: XGBoost has no minimum number of documents per leaf.": True,
             "Bin edges differ from other backends: XGBoost bins features by its quantile sketch.": True,
@@ -442,11 +435,8 @@ class XGBoostRanker(LibraryRanker):
             "Scores are float32, so more documents have equal scores than with float64.": True,
             "Samples differ from other backends: XGBoost samples documents and features by its own "
             "algorithm.": samples(self),
-            f"The objective is {self._objective_name()}, not LambdaMART on NDCG.": self.objective != "ndcg",
+            f"The objective is {name}, not LambdaMART on NDCG.": self.objective != "ndcg",
         }
-
-    def _objective_name(self) -> str:
-        return f"rank:{self.objective}" if self._own_objective is None else str(self.objective)
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._refused_grades(train.labels)
@@ -526,7 +516,7 @@ def _fit_member(
     _: Team,
     train: QueryShard,
     valid: QueryShard | None,
-    monitor: MemberMonitor,
+    monitor: Monitor,
     weight_scale: float,
 ) -> tuple[bytes, FitSummary]:
     """Fits on a worker, inside a collective; every member has the same model.
@@ -541,7 +531,7 @@ def _fit_member(
 
 def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:
     """Yields a caution about sparse features that XGBoost needs with all their zeros."""
-    if is_sparse(features) and csr_with_absent(features, np.nan) is None:
+    if is_sparse(features) and array_or_csr(features, np.nan) is None:
         num_documents, num_features = features.shape
         yield Finding(
             Severity.CAUTION,
