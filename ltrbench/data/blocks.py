@@ -126,7 +126,7 @@ def _open(path: Path) -> BufferedReader:
         return path.open("rb")
     except OSError as error:
         raise DataError(
-            f"{path}: the file cannot be opened ({error.strerror}; current folder {Path.cwd()}); check it."
+            f"{path}: it cannot be read ({error.strerror}; current folder {Path.cwd()}); check the path."
         ) from None
 
 

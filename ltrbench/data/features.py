@@ -262,11 +262,8 @@ def as_array(features: AnyFeatures) -> Features:
     if not isinstance(features, FeatureMatrix):
         return features
     num_documents, num_features = features.shape
-    require_memory(
-        f"the features of {num_documents} documents with {num_features} features as one array",
-        features.nbytes,
-        MEMORY_REMEDY,
-    )
+    what = f"{num_features} features of {num_documents} documents as one array"
+    require_memory(what, features.nbytes, MEMORY_REMEDY)
     array = np.empty(features.shape, dtype=features.dtype)
     for start, block in row_blocks(features):
         array[start : start + len(block)] = block

@@ -229,14 +229,8 @@ def trec_run_lines(judgments: Judgments, scores: Scores, names: NDArray[np.str_]
     order = np.lexsort((-number_of_name, -scores.astype(np.float64), judgments.query_of_document))
     # The text of a Python float restores the same bits, also if the score is a float32.
     texts = [repr(score) for score in scores[order].tolist()]
-    locations = zip(
-        judgments.query_of_document[order].tolist(),
-        names[order].tolist(),
-        judgments.ranks_of_rows,
-        texts,
-        strict=True,
-    )
-    for query, document, rank, text in locations:
+    queries, ranks = judgments.query_of_document[order].tolist(), judgments.ranks_of_rows
+    for query, document, rank, text in zip(queries, names[order].tolist(), ranks, texts, strict=True):
         yield f"{words[query]} Q0 {document} {rank + 1} {text} {tag}\n"
 
 
@@ -255,10 +249,8 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
             f"labels[{row}] is {judgments.labels[row]:g}; map the labels to whole numbers, as qrels need."
         )
     words = _words(judgments.query_ids.tolist())
-    labels = judgments.labels.astype(np.int64).tolist()
-    for query, document, label in zip(
-        judgments.query_of_document.tolist(), names.tolist(), labels, strict=True
-    ):
+    queries, labels = judgments.query_of_document.tolist(), judgments.labels.astype(np.int64).tolist()
+    for query, document, label in zip(queries, names.tolist(), labels, strict=True):
         yield f"{words[query]} 0 {document} {label}\n"
 
 

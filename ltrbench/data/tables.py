@@ -130,11 +130,8 @@ class _Rows:
 
     def ids(self, column: str) -> list[str]:
         cells = self.cells(column).tolist()
-        self.check(
-            column,
-            [is_id(cell) for cell in cells],
-            "an id is a string or a number: write the column as text, add the id, or remove the row",
-        )
+        are_ids = [is_id(cell) for cell in cells]
+        self.check(column, are_ids, "an id is a string or a number: write it as text, or remove the row")
         return list(map(str, cells))
 
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
@@ -620,11 +617,8 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):
             features[:, number] = values
-        rows.check(
-            column,
-            ~np.isinf(features[:, number]),
-            "features must be finite in float32. Rescale the feature, and leave missing values empty",
-        )
+        is_finite = ~np.isinf(features[:, number])
+        rows.check(column, is_finite, "features must be finite in float32. Rescale the feature")
     return features, categories
 
 
@@ -713,16 +707,10 @@ def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     column = rows.roles["group_by"]
     # pandas writes 7.0 for the group 7 if the column once had missing values.
     groups = rows.cells(column).astype(object).map(str).str.strip().str.removesuffix(".0")
-    rows.check(
-        column,
-        ~groups.str.lower().isin(MISSING),
-        "every query needs a group. A query without near-duplicates is a group, such as its id",
-    )
-    rows.check(
-        column,
-        groups == groups.groupby(np.array(queries)).transform("first"),
-        "an earlier row of the query has another group: give all rows of a query the same group",
-    )
+    has_group = ~groups.str.lower().isin(MISSING)
+    rows.check(column, has_group, "every query needs a group: without near-duplicates, a group of its own")
+    is_first = groups == groups.groupby(np.array(queries)).transform("first")
+    rows.check(column, is_first, "an earlier row has another group: give all rows of a query the same group")
     return dict(zip(queries, groups, strict=True))
 
 

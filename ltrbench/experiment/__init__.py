@@ -16,6 +16,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -365,14 +366,11 @@ def _measure(
     result = replace(result, finished=now())
     per_query = None if experiment.final else evaluations["test"].per_query
     parts = (scored, per_query, curve, of_features, test, experiment.trials)
+    check = partial(
+        check_saved, ranker, features=test.features, scores=test_scores, query_start=test.query_start
+    )
     try:
-        return write_run(
-            folder,
-            result,
-            ranker,
-            *parts,
-            check_model=lambda path: check_saved(ranker, path, test.features, test_scores, test.query_start),
-        )
+        return write_run(folder, result, ranker, *parts, check_model=check)
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
         write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)

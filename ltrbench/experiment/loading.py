@@ -20,7 +20,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -125,11 +125,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Path):
         return str(value)
     if is_dataclass(value):
-        # Also what a subclass without the decorator adds.
-        return [
-            str(type(value)),
-            {item.name: getattr(value, item.name) for item in fields(value)} | vars(value),
-        ]
+        return [str(type(value)), vars(value)]
     raise TypeError(f"{type(value).__name__} is not compared")
 
 

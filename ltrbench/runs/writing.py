@@ -304,17 +304,12 @@ def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...
 def _check_free(folder: Path, is_torn: bool, options: str) -> None:
     """Raises ResultError if a folder contains files of a run that neither failed nor was torn."""
     taken = [name for name in RUN_FILES if (folder / name).exists()]
-    has_failed = RESULT_FILE in taken and MODEL_FOLDER not in taken and _has_failed(folder)
-    if taken and not has_failed and not is_torn:
-        raise ResultError(f"{folder} already contains {', '.join(taken)}. Delete them, or set {options}")
-
-
-def _has_failed(folder: Path) -> bool:
-    """Returns whether the run in a folder failed; False for an unreadable run, which may have finished."""
-    try:
-        return read_run(folder).result.status == FAILED
-    except ResultError:
-        return False
+    if not taken or is_torn:
+        return
+    with contextlib.suppress(ResultError):  # an unreadable run may have finished
+        if MODEL_FOLDER not in taken and read_run(folder).result.status == FAILED:
+            return
+    raise ResultError(f"{folder} already contains {', '.join(taken)}. Delete them, or set {options}")
 
 
 def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
