@@ -121,6 +121,8 @@ def composition_message(error: BaseException) -> str:
         if "_target_" in known and not target.startswith("ltrbench."):
             # Also if _target_ has no value yet; the YAML need not list the fields of the class.
             lacking = f" To set a field of a class of yours, write +{match[1]}=VALUE."
+        if isinstance(node, DictConfig) and name in [*(node.get("objective") or "")]:
+            lacking = f" It is a setting of the objective: {parent}.objective.{name}."
         hint = f" To add a parameter of the library, write +{match[1]}=VALUE." if ".extra" in parent else ""
         return (
             f"there is no key {match[1]}{did_you_mean(missing[1] if missing else name, known)}{lacking}{hint}"

@@ -588,7 +588,6 @@ class SelfComparison:
     """Counts of claims between two halves of the replicates of one model.
 
     Attributes:
-        num_replicates: R.
         num_halvings: number of halvings compared.
         num_distinct: number of distinct halvings.
         num_intervals: number of halvings with an interval that excludes 0.
@@ -598,7 +597,6 @@ class SelfComparison:
             the halves, excludes 0: the claims if the variation of training were ignored.
     """
 
-    num_replicates: int
     num_halvings: int
     num_distinct: int
     num_intervals: int
@@ -631,7 +629,6 @@ def against_itself(
         by_queries += excludes(student_intervals(of_means)[0])
     claims = [claim_of(interval, rope) for interval in judged]
     return SelfComparison(
-        num_replicates=len(values),
         num_halvings=len(judged),
         num_distinct=num_distinct_halvings(len(values)),
         num_intervals=sum(map(excludes, judged)),
