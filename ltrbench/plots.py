@@ -47,6 +47,8 @@ class Series:
         runs: runs of the row: folds and seeds.
         value: the metric of the comparison on test; None if not available.
         ndcg: NDCG@1, NDCG@2, ... on test; empty if not available.
+        best: best value on validation after 1, 2, ... trials of its search; NaN before one is complete.
+        test: (number of trials, value on test of the chosen settings); None if not available.
     """
 
     label: str
@@ -54,6 +56,8 @@ class Series:
     runs: tuple[Run, ...]
     value: float | None = None
     ndcg: Sequence[float] = ()
+    best: Sequence[float] = ()
+    test: tuple[float, float] | None = None
 
 
 def data_of(series: Sequence[Series]) -> str:
@@ -571,38 +575,23 @@ _TEST: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "markeredg
 _MOST_MARKS = 8  # on a line
 
 
-@dataclass(frozen=True, eq=False)
-class BudgetCurve:
-    """A row with a search.
-
-    Attributes:
-        best: best value on validation after 1, 2, ... trials; NaN before the first complete trial.
-        test: (number of trials, value on test of the chosen settings); None if not available.
-    """
-
-    series: Series
-    best: Sequence[float]
-    test: tuple[float, float] | None
-
-
 def best_by_trials(
-    drawn: Sequence[BudgetCurve], metric: str, is_expected: bool, page: Page = PAPER
+    series: Sequence[Series], metric: str, is_expected: bool, page: Page = PAPER
 ) -> Figure | None:
     """Draws one line per row, and its value on test in a panel beside it; None if no row has a line.
 
     Args:
         is_expected: whether the values are expected over the order of the trials, for the label of the axis.
     """
-    shown = [item for item in drawn if any(map(math.isfinite, item.best))]
-    if not shown:
+    series = [item for item in series if any(map(math.isfinite, item.best))]
+    if not series:
         return None
-    series = [item.series for item in shown]
     best = "expected best" if is_expected else "best"
     title = f"{data_of(series)}: {best} {metric} on validation by number of trials, and {metric} on test"
     # A common axis would flatten the lines, because validation and test have different queries.
     grid = {"ncols": 2, "width_ratios": (3, 1)}
     figure, (left, right) = titled_panels(title, keys_of(series), page.height(HEIGHT), page, **grid)
-    for item, style in zip(shown, styles_of(series), strict=True):
+    for item, style in zip(series, styles_of(series), strict=True):
         marks = {"markersize": 4.5, "markevery": max(1, len(item.best) // _MOST_MARKS), **style.points}
         left.plot(range(1, len(item.best) + 1), item.best, linewidth=1.4, linestyle=style.line, **marks)
         if item.test is not None:
@@ -610,7 +599,7 @@ def best_by_trials(
     name_axes(left, "number of trials", f"{best} {metric} on validation")
     name_axes(right, "trials", f"{metric} of the chosen settings on test")
     left.locator_params(axis="x", integer=True)
-    budgets = sorted({item.test[0] for item in shown if item.test is not None})
+    budgets = sorted({item.test[0] for item in series if item.test is not None})
     right.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
     right.margins(x=0.3)
     _give_one_scale((left, right))

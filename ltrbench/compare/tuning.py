@@ -18,7 +18,7 @@ from ltrbench.compare.cells import cell_of, flatten, grouped, is_per_fold
 from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
 from ltrbench.compare.fairness import searched_runs
 from ltrbench.metrics import DEFAULT
-from ltrbench.plots import PAPER, BudgetCurve, Page, Series, best_by_trials
+from ltrbench.plots import PAPER, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
 
@@ -236,10 +236,10 @@ def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | N
     if len(metrics) != 1:
         return None
     curves = [
-        BudgetCurve(
+        replace(
             series_of_search(item),
-            item.best_by_trials,
-            None if item.test_value is None else (item.trials, item.test_value),
+            best=item.best_by_trials,
+            test=None if item.test_value is None else (item.trials, item.test_value),
         )
         for item in searched
     ]

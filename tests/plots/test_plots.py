@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from matplotlib.lines import Line2D
 
 from ltrbench.plots import (
     FIT,
-    BudgetCurve,
     Series,
     best_by_trials,
     critical_difference_diagram,
@@ -169,7 +169,7 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(tmp_
 
 def test_a_line_has_the_best_values_and_a_mark_beside_it_the_value_on_test() -> None:
     curves = [
-        BudgetCurve(item, best, test)
+        replace(item, best=best, test=test)
         for item, best, test in zip(
             named("native", "lightgbm"), ([0.4, 0.45, 0.5], [0.4, 0.42]), ((3, 0.45), (2, 0.46)), strict=True
         )
