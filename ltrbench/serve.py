@@ -152,8 +152,8 @@ async def _refused(_: Request, error: Exception) -> Response:
 async def _not_routed(_: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = f"{error.detail}: the routes are POST /rank, GET /health and GET /model"
-    headers = dict(error.headers) if error.headers else None
-    return _response(orjson.dumps({"error": message, "place": ""}), error.status_code, headers)
+    body = orjson.dumps({"error": message, "place": ""})
+    return _response(body, error.status_code, dict(error.headers or {}))
 
 
 async def _disconnected(_: Request, __: Exception) -> Response:

@@ -25,7 +25,6 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 try:
@@ -278,6 +277,8 @@ class Member:
 
 Outcome = tuple[Any, BaseException | None]
 """Result of a member's function, and the exception that it raised."""
+_TeamOf = tuple[int, Mapping[str, Any], float]
+"""Number of members, contact and timeout of a team."""
 
 
 class Workers:
@@ -302,8 +303,8 @@ class Workers:
         except TimeoutError:
             count = len(present_workers(client))
             raise ConfigError(
-                f"distributed.workers is {settings.workers}, but {name} has {count} after {settings.wait:g} "
-                f"s. Start more with `dask worker {client.scheduler.address}`, set fewer "
+                f"distributed.workers is {settings.workers}, but {name} has {count} workers after "
+                f"{settings.wait:g} s. Start more with `dask worker {client.scheduler.address}`, set fewer "
                 "distributed.workers, or more seconds of distributed.wait."
             ) from None
         threads = present_workers(client)
@@ -340,39 +341,35 @@ class Workers:
         Raises:
             MemberError: A member failed or ended. All others have been stopped.
         """
-        return self._results(function, arguments, in_team=False, contact={})
+        return self._results(function, arguments, None)
 
     def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Like `run`, for functions that exchange values: the first argument of each is a `CollectiveTeam`.
 
         The collective of XGBoost is open in the thread of the function, so its training is distributed too.
         """
-        if len(self.members) == 1:
-            return self._results(function, arguments, in_team=True, contact={})
+        size, timeout = len(self.members), self._settings.timeout
+        if size == 1:
+            return self._results(function, arguments, (size, {}, timeout))
         # The address of this machine on the way to the scheduler, which workers can reach too.
         host, _, _ = self.client.scheduler.address.rpartition("://")[2].rpartition(":")
         tracker = RabitTracker(
-            n_workers=len(self.members),
+            n_workers=size,
             host_ip="127.0.0.1" if self._settings.scheduler is None else get_ip(host.strip("[]")),
             sortby="task",
             timeout=max(int(self._settings.wait), 1),
         )
         tracker.start()
         try:
-            return self._results(function, arguments, in_team=True, contact=tracker.worker_args())
+            return self._results(function, arguments, (size, tracker.worker_args(), timeout))
         finally:
             # It complains if members left before it was done.
             with contextlib.suppress(XGBoostError):
                 tracker.free()
 
     def _results(
-        self,
-        function: Callable[..., Any],
-        arguments: Sequence[tuple[Any, ...]],
-        in_team: bool,
-        contact: Mapping[str, Any],
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], team: _TeamOf | None
     ) -> list[Any]:
-        team = (len(self.members), contact, self._settings.timeout) if in_team else None
         arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
         tasks: list[Any] = []
         outcomes: dict[int, Outcome] = {}
@@ -391,7 +388,7 @@ class Workers:
                         pure=False,
                     )
                     tasks.append(task)
-                    task.add_done_callback(partial(_put, arrived, member.rank))
+                    task.add_done_callback(lambda _, rank=member.rank: arrived.put(rank))
                 self._wait(tasks, arrived, outcomes)
         finally:
             running = [task for rank, task in enumerate(tasks) if rank not in outcomes]
@@ -416,7 +413,11 @@ class Workers:
         while len(outcomes) < len(tasks) and (end is None or time.monotonic() < end):
             with contextlib.suppress(queue.Empty):
                 rank = arrived.get(timeout=_LOOK_SECONDS)
-                outcomes[rank] = _outcome(tasks[rank])
+                try:
+                    outcomes[rank] = tasks[rank].result(timeout=STOP_SECONDS)
+                # Dask's own errors: the worker ended before its outcome arrived, or it cannot be pickled.
+                except Exception as error:
+                    outcomes[rank] = None, error
             try:
                 present = present_workers(self.client)
             except (OSError, TimeoutError):
@@ -471,20 +472,6 @@ class _LostError(Exception):
     """The process of a member ended, or lost its connection."""
 
 
-def _put(arrived: queue.SimpleQueue[int], rank: int, task: Any) -> None:
-    arrived.put(rank)
-
-
-def _outcome(task: Any) -> Outcome:
-    """Returns the outcome of a task that is done."""
-    try:
-        outcome: Outcome = task.result(timeout=STOP_SECONDS)
-    # Dask's own errors: the worker ended before its outcome arrived, or the outcome cannot be pickled.
-    except Exception as error:
-        return None, error
-    return outcome
-
-
 def _introduce(is_child: bool) -> tuple[str, int, dict[str, str]]:
     """Runs in the event loop of a worker. Returns its host, process and versions.
 
@@ -496,12 +483,12 @@ def _introduce(is_child: bool) -> tuple[str, int, dict[str, str]]:
     return socket.gethostname(), os.getpid(), versions(LIBRARIES)
 
 
-def _take_part(call: bytes, rank: int, team: tuple[int, Mapping[str, Any], float] | None) -> Outcome:
+def _take_part(call: bytes, rank: int, team: _TeamOf | None) -> Outcome:
     """The task of a member. It returns an exception, because Dask would print one that it raised.
 
     Args:
         call: the pickled function and its arguments.
-        team: number of members, contact and timeout of a team; None: the function gets no `CollectiveTeam`.
+        team: None: the function gets no `CollectiveTeam`.
     """
     try:
         function, arguments = pickle.loads(call)

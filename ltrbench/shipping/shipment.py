@@ -302,13 +302,10 @@ def ship(
     files: dict[str, bytes] = {}
     if certificate.status != REFUSED:
         rows, requests = checked_rows(model, target, export, engine, ranker.predict, data.dataset)
-        files = {
-            **export.files,
-            UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
-            README_FILE: ("\n\n".join(readme(model, target, export, certificate, requests)) + "\n").encode(),
-            CHECK_FILE: json_bytes(finite_json(rows)),
-            **(requests.files if requests else {}),
-        }
+        text = "\n\n".join(readme(model, target, export, certificate, requests))
+        files = {**export.files, UPLOAD_FILE: f"{export.request.rstrip()}\n".encode()}
+        files |= {README_FILE: f"{text}\n".encode(), CHECK_FILE: json_bytes(finite_json(rows))}
+        files |= requests.files if requests else {}
         if model.categories:
             files[COLUMNS_FILE] = (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()
     saved = run.path / MODEL_FOLDER
@@ -497,13 +494,10 @@ def check_answers(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, floa
     )
 
 
-def _columns_of(
-    rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Returns the (n,) expected scores, answered scores, and largest differences by rounding."""
+def _columns_of(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]) -> NDArray[np.float64]:
+    """Returns the (3, n) expected scores, answered scores, and largest differences by rounding."""
     table = [(row["score"], answered[row["id"]], row["rounding"]) for row in rows]
-    scores, answers, bounds = np.array(table, dtype=np.float64).reshape(-1, 3).T
-    return scores, answers, bounds
+    return np.array(table, dtype=np.float64).reshape(-1, 3).T
 
 
 def _changed_orders(

@@ -162,7 +162,6 @@ class MLflowTracker(Tracker):
 
     def __post_init__(self) -> None:
         self.num_stored = 0
-        self._opened: MlflowClient | None = None
         self._experiment_id = ""
         self._sweep: Path | None = None
         self._parent = ""
@@ -170,7 +169,7 @@ class MLflowTracker(Tracker):
         self._experiment_tags: dict[str, str] = {}
 
     def open(self, sweep: str | None, identity: str = "") -> None:
-        self._opened, self._parent, self._is_described = None, "", sweep is None
+        self._parent, self._is_described = "", sweep is None
         self._sweep = None if sweep is None else Path(sweep).resolve()
         with reaching(self.uri, _OTHER_STORE):
             address, artifacts = self.uri, None
@@ -183,7 +182,7 @@ class MLflowTracker(Tracker):
             self._experiment_id = self._find_or_create_experiment(client, artifacts)
             if sweep is not None:
                 self._parent = self._open_parent(client, sweep, re.sub(r"[^\w.-]", "_", identity))
-        self._opened = client
+        self._client = client
 
     def _find_or_create_experiment(self, client: MlflowClient, artifacts: str | None) -> str:
         experiment = client.get_experiment_by_name(self.experiment)
@@ -379,11 +378,6 @@ class MLflowTracker(Tracker):
     @property
     def where(self) -> str:
         return f"{without_password(self.uri)}, experiment '{self.experiment}'"
-
-    @property
-    def _client(self) -> MlflowClient:
-        assert self._opened is not None, "call open first"
-        return self._opened
 
     @contextlib.contextmanager
     def _reaching(self) -> Iterator[MlflowClient]:

@@ -301,11 +301,8 @@ def _compiled(compiler: str, folder: Path, content: bytes, name: str) -> Callabl
             f"{compiler} cannot compile {_FILE}, which the certificate needs: {reason}\n"
             "Repair the compiler, or remove it from PATH to ship the model without a verification."
         )
-    function = ctypes.CDLL(str(folder / "model.so")).ltrbench_score_all
-    function.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-    function.restype = None
-    typed: Callable[..., None] = function
-    return typed
+    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    return prototype(("ltrbench_score_all", ctypes.CDLL(str(folder / "model.so"))))
 
 
 _BATCH = """\

@@ -90,7 +90,18 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
             lambda split: replace(split, zero_missing=split.zero_missing and split.feature not in replaced),
         )
     ensemble = without_zero_missing(ensemble)
-    before, constants = _zeros_to_nan(np.isin(np.arange(len(feature_names)), list(replaced)))
+    constants: dict[str, NDArray[Any]] = {"axes": np.array([1])}
+    before: list[onnx.NodeProto] = []
+    if replaced:
+        constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
+        constants["nan"] = np.array(np.nan, dtype=np.float32)
+        constants["zeros_missing"] = np.isin(np.arange(len(feature_names)), list(replaced))
+        before = [
+            helper.make_node("Abs", [INPUT], ["size"]),
+            helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
+            helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
+            helper.make_node("Where", ["is_missing", "nan", INPUT], ["known"]),
+        ]
     nodes = [
         *before,
         helper.make_node("Cast", [before[-1].output[0] if before else INPUT], ["values"], to=_TYPES[form]),
@@ -207,25 +218,6 @@ def write_network(network: Network, feature_names: Sequence[str], name: str) -> 
     return _content(nodes.nodes, nodes.constants, feature_names, name, "float32")
 
 
-def _zeros_to_nan(
-    zeros_missing: NDArray[np.bool_],
-) -> tuple[list[onnx.NodeProto], dict[str, NDArray[Any]]]:
-    """Returns the nodes that replace zeros by NaN in the features (F,), and all constants of the graph."""
-    constants: dict[str, NDArray[Any]] = {"axes": np.array([1])}
-    if not zeros_missing.any():
-        return [], constants
-    constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
-    constants["nan"] = np.array(np.nan, dtype=np.float32)
-    constants["zeros_missing"] = zeros_missing
-    nodes = [
-        helper.make_node("Abs", [INPUT], ["size"]),
-        helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
-        helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
-        helper.make_node("Where", ["is_missing", "nan", INPUT], ["known"]),
-    ]
-    return nodes, constants
-
-
 def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
     """Returns the operator; its inner nodes and its leaves are numbered over all trees."""
     columns: dict[str, list[NDArray[Any]]] = defaultdict(list)
@@ -301,16 +293,16 @@ class OnnxTarget(Target):
             return Export({_FILE: content}, _REQUEST, notes=(*notes, *[listwise] * model.is_listwise))
         ensemble = model.trees(self.name)
         form = ensemble.score_dtype if self.form == "auto" else self.form
+        rounding = f"The model sums in {ensemble.score_dtype}, so the scores differ by rounding."
         notes = [
             "The operator TreeEnsemble of ai.onnx.ml opset 5 needs onnxruntime 1.21 or newer.",
             f'The input "{INPUT}" is float32, with NaN for missing values; the output "{OUTPUT}" is {form}.',
             "With one thread onnxruntime sums the trees in order. With more threads the last bits of a score "
             "depend on the number of threads and on the size of the batch.",
+            *[rounding] * (form != ensemble.score_dtype),
         ]
-        if form != ensemble.score_dtype:
-            notes.append(f"The model sums in {ensemble.score_dtype}, so the scores differ by rounding.")
         content = write_onnx(ensemble, model.feature_names, model.name, form)
-        return Export(files={_FILE: content}, request=_REQUEST, notes=tuple(notes))
+        return Export({_FILE: content}, _REQUEST, notes=tuple(notes))
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         options = onnxruntime.SessionOptions()

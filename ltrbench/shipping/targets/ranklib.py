@@ -37,24 +37,6 @@ from ltrbench.untrusted import MOST_JSON_BYTES, read_bytes, read_json
 _SCORE = "java -jar RankLib.jar -load model.xml -rank {} -score {} -missingZero"
 
 
-def ranklib_requests(rows: CheckRows) -> CheckRequests:
-    """Returns the rows as LETOR text, and the command that scores them."""
-    lines, left_out = [], {}
-    for identity, values in rows.values():
-        if not values:
-            left_out[identity] = "no value, and a line of RankLib needs one"
-            continue
-        numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
-        pairs = " ".join(f"{index + 1}:{number}" for index, number in zip(values, numbers, strict=True))
-        lines.append(f"0 qid:{identity} {pairs}\n")
-    return CheckRequests(
-        files={"check_rows.txt": "".join(lines).encode()},
-        commands=(_SCORE.format("check_rows.txt", "answers.txt"),),
-        left_out=left_out,
-        answers="answers.txt",
-    )
-
-
 def ranklib_answers(text: str) -> dict[str, float]:
     """Returns qid -> score of the lines that RankLib writes with -score.
 
@@ -108,7 +90,21 @@ class RankLibTarget(Target):
         )
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
-        return ranklib_requests(rows)
+        """Returns the rows as LETOR text, and the command that scores them."""
+        lines, left_out = [], {}
+        for identity, values in rows.values():
+            if not values:
+                left_out[identity] = "no value, and a line of RankLib needs one"
+                continue
+            numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
+            pairs = " ".join(f"{index + 1}:{number}" for index, number in zip(values, numbers, strict=True))
+            lines.append(f"0 qid:{identity} {pairs}\n")
+        return CheckRequests(
+            files={"check_rows.txt": "".join(lines).encode()},
+            commands=(_SCORE.format("check_rows.txt", "answers.txt"),),
+            left_out=left_out,
+            answers="answers.txt",
+        )
 
     def read_answers(self, path: Path) -> Any:
         """Returns qid -> score of the file that -score writes, or the content of a JSON file."""

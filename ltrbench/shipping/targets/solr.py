@@ -263,66 +263,6 @@ ID_PREFIX: Final = "ltrbench-check-"
 _FIELDS, _TYPE = "ltrbench_check_", "ltrbench_check_float"
 
 
-def solr_requests(model: ShippedModel, content: bytes, rows: CheckRows, collection: str) -> CheckRequests:
-    """Returns the requests that add fields, documents, features and a model, and score the rows.
-
-    Args:
-        content: the exported model.json.
-    """
-    rows, left_out = rows.finite()
-    name, record, server = f"{model.name}_check", json.loads(content), f"$SOLR/solr/{collection}"
-    used = {feature["name"]: model.indices[feature["name"]] for feature in record["features"]}
-    default = {} if record["params"].get("isNullSameAsZero", True) else {"defaultValue": "NaN"}
-    schema = {
-        "add-field-type": {"name": _TYPE, "class": "solr.FloatPointField", "docValues": True},
-        "add-dynamic-field": {"name": f"{_FIELDS}*", "type": _TYPE, "indexed": False, "stored": True},
-    }
-    features = [
-        {
-            "name": feature,
-            "class": "org.apache.solr.ltr.feature.FieldValueFeature",
-            "params": {"field": _field(index), **default},
-            "store": name,
-        }
-        for feature, index in used.items()
-    ]
-    delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
-    added = {"delete-dynamic-field": {"name": f"{_FIELDS}*"}, "delete-field-type": {"name": _TYPE}}
-    return CheckRequests(
-        files={
-            "check_schema.json": json_file(schema),
-            "check_documents.json": json_file(_documents(rows, used)),
-            "check_features.json": json_file(features),
-            "check_model.json": json_file({**record, "name": name, "store": name}),
-        },
-        commands=(
-            curl("POST", f"{server}/schema", "@check_schema.json"),
-            curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
-            curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
-            curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
-            f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
-            f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
-            f"--data-urlencode 'rq={{!ltr model={name} reRankDocs={len(rows.ids)}}}' "
-            f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={len(rows.ids)}' "
-            "--data-urlencode 'wt=json' > answers.json",
-        ),
-        cleanup=(
-            curl("POST", f"{server}/update?commit=true", f"'{json.dumps(delete)}'"),
-            f'curl -X DELETE "{server}/schema/model-store/{name}"',
-            f'curl -X DELETE "{server}/schema/feature-store/{name}"',
-            curl("POST", f"{server}/schema", f"'{json.dumps(added)}'"),
-        ),
-        notes=(
-            "Use a collection for tests with the same configuration. Until the last commands remove them, "
-            f"the rows are documents of the collection, with ids that begin with {ID_PREFIX}. It needs a "
-            "managed schema and the unique key id.",
-            f"The model {name} has the trees or weights of {model.name}, but features that read fields of "
-            "the documents. The commands check the model and the engine, not the queries of your features.",
-        ),
-        left_out=left_out,
-    )
-
-
 def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]:
     written = set(used.values())
     return [
@@ -436,7 +376,61 @@ class SolrTarget(Target):
         return arithmetic.engine(scorer, "Apache Solr")
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
-        return solr_requests(model, export.files["model.json"], rows, self.collection)
+        """Returns the requests that add fields, documents, features and a model, and score the rows."""
+        rows, left_out = rows.finite()
+        name, server = f"{model.name}_check", f"$SOLR/solr/{self.collection}"
+        record, indices = json.loads(export.files["model.json"]), model.indices
+        used = {feature["name"]: indices[feature["name"]] for feature in record["features"]}
+        default = {} if record["params"].get("isNullSameAsZero", True) else {"defaultValue": "NaN"}
+        schema = {
+            "add-field-type": {"name": _TYPE, "class": "solr.FloatPointField", "docValues": True},
+            "add-dynamic-field": {"name": f"{_FIELDS}*", "type": _TYPE, "indexed": False, "stored": True},
+        }
+        features = [
+            {
+                "name": feature,
+                "class": "org.apache.solr.ltr.feature.FieldValueFeature",
+                "params": {"field": _field(index), **default},
+                "store": name,
+            }
+            for feature, index in used.items()
+        ]
+        delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
+        added = {"delete-dynamic-field": {"name": f"{_FIELDS}*"}, "delete-field-type": {"name": _TYPE}}
+        return CheckRequests(
+            files={
+                "check_schema.json": json_file(schema),
+                "check_documents.json": json_file(_documents(rows, used)),
+                "check_features.json": json_file(features),
+                "check_model.json": json_file({**record, "name": name, "store": name}),
+            },
+            commands=(
+                curl("POST", f"{server}/schema", "@check_schema.json"),
+                curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
+                curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
+                curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
+                f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
+                f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
+                f"--data-urlencode 'rq={{!ltr model={name} reRankDocs={len(rows.ids)}}}' "
+                f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={len(rows.ids)}' "
+                "--data-urlencode 'wt=json' > answers.json",
+            ),
+            cleanup=(
+                curl("POST", f"{server}/update?commit=true", f"'{json.dumps(delete)}'"),
+                f'curl -X DELETE "{server}/schema/model-store/{name}"',
+                f'curl -X DELETE "{server}/schema/feature-store/{name}"',
+                curl("POST", f"{server}/schema", f"'{json.dumps(added)}'"),
+            ),
+            notes=(
+                "Use a collection for tests with the same configuration. Until the last commands remove "
+                f"them, the rows are documents of the collection, with ids that begin with {ID_PREFIX}. It "
+                "needs a managed schema and the unique key id.",
+                f"The model {name} has the trees or weights of {model.name}, but features that read fields "
+                "of the documents. The commands check the model and the engine, not the queries of your "
+                "features.",
+            ),
+            left_out=left_out,
+        )
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         scores = super().answered_scores(answers)

@@ -83,50 +83,6 @@ _SERVICES = f"""\
 _APPLICATION = "check_application"
 
 
-def vespa_requests(rows: CheckRows, name: str, files: Mapping[str, bytes]) -> CheckRequests:
-    """Returns the application, its documents, and the commands that deploy it and score the rows.
-
-    Args:
-        name: name of the rank profile.
-        files: the export of the model whose features are `attribute_of` their indices.
-    """
-    rows, left_out = rows.finite()
-    models = {file: content for file, content in files.items() if file == f"{name}.json"}
-    documents = [
-        {
-            "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
-            "fields": {_field(index): value for index, value in values.items()},
-        }
-        for identity, values in rows.values()
-    ]
-    return CheckRequests(
-        files={
-            "check_services.xml": _SERVICES.encode(),
-            "check_schema.sd": _schema(rows, files[f"{name}.profile"].decode()).encode(),
-            **models,
-            "check_documents.jsonl": "".join(f"{json.dumps(each)}\n" for each in documents).encode(),
-        },
-        commands=(
-            f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
-            f"cp check_services.xml {_APPLICATION}/services.xml",
-            f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
-            *(f"cp {file} {_APPLICATION}/models/" for file in models),
-            f"vespa deploy --wait 300 {_APPLICATION}",
-            "vespa feed check_documents.jsonl",
-            f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={name}' "
-            f"'hits={len(rows.ids)}' > answers.json",
-        ),
-        cleanup=(f"rm -r {_APPLICATION}",),
-        notes=(
-            "vespa is the command-line client of Vespa. Use an instance for tests, such as a container of "
-            "vespaengine/vespa: the application that is deployed replaces the one that is there.",
-            f"The rank profile {name} has the model, but its features read attributes of the documents. The "
-            "commands check the model and the engine, not the expressions of your features.",
-        ),
-        left_out=left_out,
-    )
-
-
 def attribute_of(index: int) -> str:
     """Returns the rank feature that reads a feature of a row.
 
@@ -319,11 +275,47 @@ class VespaTarget(Target):
         return WAYS[way].engine(trees, f"Vespa ({way})", leaf_dtype=dtype, is_in_order=False)
 
     def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+        """Returns the application, its documents, and the commands that deploy it and score the rows."""
         attributes = tuple(attribute_of(index) for index in range(model.num_features))
         copied = ShippedModel(f"{model.name}_check", attributes, model.scorer)
         # A second phase would score 100 documents only.
         files = replace(self, phase="first").export(copied).files
-        return vespa_requests(rows, identifier(copied.name), files)
+        name = identifier(copied.name)
+        rows, left_out = rows.finite()
+        models = {file: content for file, content in files.items() if file == f"{name}.json"}
+        documents = [
+            {
+                "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
+                "fields": {_field(index): value for index, value in values.items()},
+            }
+            for identity, values in rows.values()
+        ]
+        return CheckRequests(
+            files={
+                "check_services.xml": _SERVICES.encode(),
+                "check_schema.sd": _schema(rows, files[f"{name}.profile"].decode()).encode(),
+                **models,
+                "check_documents.jsonl": "".join(f"{json.dumps(each)}\n" for each in documents).encode(),
+            },
+            commands=(
+                f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
+                f"cp check_services.xml {_APPLICATION}/services.xml",
+                f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
+                *(f"cp {file} {_APPLICATION}/models/" for file in models),
+                f"vespa deploy --wait 300 {_APPLICATION}",
+                "vespa feed check_documents.jsonl",
+                f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={name}' "
+                f"'hits={len(rows.ids)}' > answers.json",
+            ),
+            cleanup=(f"rm -r {_APPLICATION}",),
+            notes=(
+                "vespa is the command-line client of Vespa. Use an instance for tests, such as a container "
+                "of vespaengine/vespa: the application that is deployed replaces the one that is there.",
+                f"The rank profile {name} has the model, but its features read attributes of the documents. "
+                "The commands check the model and the engine, not the expressions of your features.",
+            ),
+            left_out=left_out,
+        )
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         # The id of a row is the user-specified part of a document id.
