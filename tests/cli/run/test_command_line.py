@@ -166,7 +166,7 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_pa
         (["model/objective=lisnet"], ("'lisnet'", "'listnet'", "of approx_ndcg")),
         (["--model", "native"], ("--model", "params.num_trees=100")),
         (["model=lightgbm", "model.queries_per_tree=0.5"], ("model.queries_per_tree", "LightGBMRanker")),
-        (["model.sigma=2"], ("model.sigma", "model.objective.sigma")),
+        (["model/objective=lambdaloss", "model.mu=2"], ("model.mu", "model.objective.mu")),
         (["params.num_leaves=1"], ("num_leaves is 1", "at least 2")),
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
         (["data=letor"], ("data.train", "data.train=VALUE")),
