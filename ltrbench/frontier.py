@@ -256,10 +256,6 @@ def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
 
 # ---- Variants of a run.
 
-TREES, FEATURES, LEAVES, DISTIL = "trees", "features", "leaves", "distil"
-_SHARES_OF_FEATURES = (50, 25, 10)
-"""In per cent of all features."""
-
 
 class _Variant(NamedTuple):
     """A ranker, its name after the label of the row, and where it comes from in words.
@@ -281,9 +277,8 @@ def _as_trained(run: Run, splits: Splits) -> Splits:
         DataError: The training set has changed since the run.
     """
     if drawn := run.result.data.get("resample"):
-        names = TrainingResample.__dataclass_fields__
-        resample = TrainingResample(**{name: drawn[name] for name in names})
-        splits = replace(splits, train=resample.of(splits.train))
+        settings = {name: drawn[name] for name in TrainingResample.__dataclass_fields__}
+        splits = replace(splits, train=TrainingResample(**settings).of(splits.train))
     if splits.train.fingerprint != run.result.data["train"]["fingerprint"]:
         raise DataError(f"the training set of {run.path} has changed since the run. Restore its files.")
     return splits.in_memory()
@@ -293,7 +288,7 @@ def _fewer_trees(teacher: Ranker) -> Iterator[_Variant]:
     num_trees = len(teacher.trees().trees)
     for share in range(10, 100, 10):
         fewer = _first_trees(teacher, math.ceil(num_trees * share / 100))
-        yield _Variant(f"{TREES}={share}%", "the first trees of {}, not trained again", fewer, teacher)
+        yield _Variant(f"trees={share}%", "the first trees of {}, not trained again", fewer, teacher)
 
 
 def _refitted(teacher: Ranker, unfitted: Callable[[], Any], splits: Splits) -> Iterator[_Variant]:
@@ -302,17 +297,17 @@ def _refitted(teacher: Ranker, unfitted: Callable[[], Any], splits: Splits) -> I
     kind = GAIN if GAIN in of_model else SPLIT
     # By importances from train; those in the run folder may be from test.
     order = by_size(kind, of_model[kind])
-    for share in _SHARES_OF_FEATURES:
+    for share in (50, 25, 10):
         left = order[math.ceil(len(order) * share / 100) :]
         train, valid = (without_features(data, left) for name, data in splits if name != "test")
         origin = f"the settings of {{}}, trained on {len(order) - len(left)} of {len(order)} features"
-        yield _Variant(f"{FEATURES}={share}%", origin, replace(ranker).fit(train, valid))
+        yield _Variant(f"features={share}%", origin, replace(ranker).fit(train, valid))
     if getattr(ranker, "num_leaves", None) is None:
         raise ConfigError(f"{type(ranker).__name__} has no maximum number of leaves (num_leaves).")
     for fewer in (ranker.num_leaves // 2, ranker.num_leaves // 4):
         if fewer >= 2:
             fitted = replace(ranker, num_leaves=fewer).fit(splits.train, splits.valid)
-            yield _Variant(f"{LEAVES}={fewer}", f"the settings of {{}} with num_leaves={fewer}", fitted)
+            yield _Variant(f"leaves={fewer}", f"the settings of {{}} with num_leaves={fewer}", fitted)
 
 
 def _distilled(teacher: Ranker, words: str, student: Ranker, splits: Splits) -> Iterator[_Variant]:
@@ -321,7 +316,7 @@ def _distilled(teacher: Ranker, words: str, student: Ranker, splits: Splits) -> 
     scores = teacher.predict_lists(splits.train.features, splits.train.query_start).astype(np.float64)
     train = splits.train.with_fields(labels=(scores - scores.min()) / (scores.std() or 1.0))
     origin = "{}, whose scores on train it was fitted to"
-    yield _Variant(f"{DISTIL}={words}", origin, student.fit(train, splits.valid))
+    yield _Variant(f"distil={words}", origin, student.fit(train, splits.valid))
 
 
 def _written(
@@ -448,21 +443,16 @@ _AXES = {
 }
 _ABOUT = (
     "Medians of the time to score a list on one thread. The dashed line is the Pareto front: no other model "
-    "is both cheaper and better on validation. Points without a name are variants behind a front."
+    "is both cheaper and better on validation. Points without a name are variants behind it."
 )
 
 
 def _draw(done: Frontier, name: str, cost: Cost, page: Page) -> Drawing | None:
-    """Draws the quality against a cost; the trained rows and those on a front have names."""
-    named, others = [], []
+    """Draws the quality against a cost; the trained rows and those on the front have names."""
+    series = []
     for each in done.prices:
-        run, is_on_front = (
-            read_run(Path(each.runs[0])),
-            any(each.row in rows for rows in done.fronts.values()),
-        )
-        if is_on_front or not run.result.variant:
-            named.append((Series(each.row, each.row, (run,), each.quality), each.costs[name]))
-        else:
-            others.append((each.costs[name], each.quality))
-    series, costs = zip(*named, strict=True)
-    return metric_against_cost(series, costs, cost, f"{done.metric} on validation", page, others)
+        run = read_run(Path(each.runs[0]))
+        label = "" if run.result.variant and each.row not in done.fronts[name] else each.row
+        series.append(Series(label, each.row, (run,), each.quality))
+    costs = [each.costs[name] for each in done.prices]
+    return metric_against_cost(series, costs, cost, f"{done.metric} on validation", page)

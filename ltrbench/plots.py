@@ -307,18 +307,14 @@ FIT = Cost("fit time", "fit time including evaluation, seconds", 0.01)
 
 
 def metric_against_cost(
-    series: Sequence[Series],
-    costs: Sequence[float | None],
-    cost: Cost,
-    metric: str,
-    page: Page = PAPER,
-    others: Sequence[Point] = (),
+    series: Sequence[Series], costs: Sequence[float | None], cost: Cost, metric: str, page: Page = PAPER
 ) -> Figure | None:
     """Draws one point per series; returns None if no series has both a cost and a value.
 
+    A series with an empty label is a small gray point that the legend leaves out.
+
     Args:
         metric: name of the values, such as "ndcg@10 on test".
-        others: further points, without a name.
     """
     known = [
         (item, max(cost.least, spent), item.value)
@@ -327,15 +323,16 @@ def metric_against_cost(
     ]
     if not known:
         return None
+    known.sort(key=lambda each: not each[0].label)  # points without a name use no style of the others
     drawn, points = [item for item, *_ in known], [(spent, value) for _, spent, value in known]
     title = f"{data_of(drawn)}: {metric} against {cost.name}"
-    figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
+    keys = keys_of([item for item in drawn if item.label])
+    figure, (axes,) = titled_panels(title, keys, page.height(HEIGHT), page)
     axes.margins(0.12)
-    for (spent, value), style in zip(points, styles_of(drawn), strict=True):
-        axes.plot(spent, value, linestyle="none", markersize=8, **style.points)
-    for point in others:
-        axes.plot(*point, linestyle="none", markersize=4, marker="o", color="#777777", zorder=1)
-    points += others
+    for item, point, style in zip(drawn, points, styles_of(drawn), strict=True):
+        look: dict[str, Any] = {"color": "#777777", "markersize": 4, "marker": "o", "zorder": 1}
+        look = {"markersize": 8, **style.points} if item.label else look
+        axes.plot(*point, linestyle="none", **look)
     lowest, highest = min(points)[0], max(points)[0]
     label = cost.axis
     if highest > 10 * lowest:
@@ -347,7 +344,7 @@ def metric_against_cost(
     if len(points) > 1:
         right = axes.get_xlim()[1]
         costs_of_front, values = zip(*pareto_front(points), strict=True)
-        look: dict[str, Any] = {"color": "#777777", "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1}
+        look = {"color": "#777777", "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1}
         axes.step([*costs_of_front, right], [*values, values[-1]], where="post", label="Pareto front", **look)
         axes.set_xlim(right=right)
         axes.legend(loc="best", fontsize=SMALL, frameon=False)

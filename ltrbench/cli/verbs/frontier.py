@@ -105,8 +105,7 @@ def frontier_verb(
     else:
         texts = [section_text(section, width) for section in chapter.sections]
         echo(joined([as_text(Prose(done.sentence), width), *texts]))
-    figures = chapter.sections[0].figures
-    write_figures(variants, {figure.file: figure.draw(PAPER) for figure in figures})
+    write_figures(variants, {each.file: each.draw(PAPER) for each in chapter.sections[0].figures})
     write_output(as_page([], [chapter], f"{folder}: frontier"), variants / "frontier.html")
     write_output(f"{json.dumps(asdict(done), indent=2, allow_nan=False)}\n", variants / "frontier.json")
     mirror_beside(runs, made)
