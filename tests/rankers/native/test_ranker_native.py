@@ -81,7 +81,7 @@ def test_every_setting_changes_the_model(
         ({"pairs_per_document": 2, "truncation": 5}, ("pairs_per_document is 2", "truncation is 5")),
         ({"query_norm": "pairs"}, ("query_norm", "pairs", "pairs_per_document", "query_norm=log2")),
         ({"label_gain": [0.0, 1.0], "gain": "linear"}, ("label_gain is [0.0, 1.0]", "gain=linear")),
-        ({"label_gain": [0.0, 2.0, 1.0]}, ("gain", "grade", "2.0, 1.0")),
+        ({"label_gain": [0.0, 2.0, 1.0]}, ("gain", "decrease", "2.0, 1.0")),
         ({"documents_per_tree": 1.5}, ("documents_per_tree is 1.5", "above 0", "up to 1", "from 2")),
         ({"monotone": {"age": 2}}, ("monotone.age", 2, "1, -1")),
         ({"monotone": {"age": 1}, "split_criterion": "least_squares"}, ("monotone", "leaf_value=mean")),
