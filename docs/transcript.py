@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.pages import ROOT, environment_of_commands
+from docs.pages import ROOT, environment_of_commands, titled_files, write_files
 
 WIDTH = 118  # columns, as wide as a code block of the site
 
@@ -54,6 +54,7 @@ def retaken(page: str) -> str:
     """Returns the page with the output that its commands print now."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "data").symlink_to(data_folder())
+        write_files(titled_files(page), Path(folder))
         return _BLOCK.sub(lambda block: _with_output(block, Path(folder)), page)
 
 
