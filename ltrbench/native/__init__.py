@@ -23,11 +23,10 @@ Objectives and the growth of trees do not import each other. Other files:
     attribution    TreeSHAP
     team           the members of a fit, among which the queries are divided
 
-A file with a compiled loop contains, in this order, the formula, the public function and the loop. A test
-compares the loop with a plain NumPy reference, in the same file or beside the test. Stored results have the
-same bits on any number of threads: threads only compute independent outputs. Sums over the documents of
-several queries are sums of integers, so that they do not depend on the order of queries; sums over a query
-have a fixed order.
+A file with a compiled loop contains, in this order, the formula, the plain NumPy reference, the public
+function and the loop. A test compares reference and loop. Stored results have the same bits on any number of
+threads: threads only compute independent outputs. Sums over the documents of several queries are sums of
+integers, so that they do not depend on the order of queries; sums over a query have a fixed order.
 """
 
 from typing import NamedTuple
@@ -65,3 +64,19 @@ class Tree(NamedTuple):
     value: NDArray[np.float64]
     num_documents: NDArray[np.int64]
     left_categories: NDArray[np.float32]
+
+
+def reference_leaf(tree: Tree, document: NDArray[np.float32]) -> int:
+    """Returns the leaf that a document, (F,), reaches."""
+    node = 0
+    while tree.feature[node] != NO_FEATURE:
+        is_left = goes_left(tree, node, document[tree.feature[node]])
+        node = int(tree.left[node] if is_left else tree.right[node])
+    return node
+
+
+def goes_left(tree: Tree, node: int, x: np.float32) -> bool:
+    """Returns whether the value of the feature that a node splits on goes left."""
+    if np.isnan(tree.threshold[node]):
+        return bool((tree.left_categories[node] == x).any())
+    return bool(tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node])

@@ -30,7 +30,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, combinations
+from math import factorial
 from typing import NamedTuple
 
 import numba
@@ -38,12 +39,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
-from ltrbench.native import NO_FEATURE, Tree
+from ltrbench.native import NO_FEATURE, Tree, goes_left
 from ltrbench.native.forest import Forest
 from ltrbench.shapes import Features, Values
 
 Contributions = NDArray[np.float64]
 """(D, F + 1), one column per feature, then the expected score; the sum of a row is the document's score."""
+
+
+def reference_contributions(forest: Forest, features: Features) -> Contributions:
+    """Specification: the sum over all subsets of features; exponential in their number."""
+    num_documents, num_features = features.shape
+    contributions = np.zeros((num_documents, num_features + 1))
+    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
+        contributions[:, -1] += weight * _expected(tree, features[0], frozenset(), 0)
+        for d, document in enumerate(features):
+            for j in range(num_features):
+                contributions[d, j] += weight * _shapley_value(tree, document, j)
+    return contributions
+
+
+def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
+    num_features, total = len(document), 0.0
+    others = [feature for feature in range(num_features) if feature != j]
+    for size in range(num_features):
+        share = factorial(size) * factorial(num_features - size - 1) / factorial(num_features)
+        for subset in map(frozenset, combinations(others, size)):
+            with_j = _expected(tree, document, subset | {j}, 0)
+            total += share * (with_j - _expected(tree, document, subset, 0))
+    return total
+
+
+def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int) -> float:
+    """Returns v(known) of the subtree at a node: Algorithm 1."""
+    feature, left, right = int(tree.feature[node]), int(tree.left[node]), int(tree.right[node])
+    if feature == NO_FEATURE:
+        return float(tree.value[node])
+    if feature in known:
+        is_left = goes_left(tree, node, document[feature])
+        return _expected(tree, document, known, left if is_left else right)
+    shares = tree.num_documents[[left, right]] / tree.num_documents[node]
+    of_left, of_right = (_expected(tree, document, known, below) for below in (left, right))
+    return float(shares[0] * of_left + shares[1] * of_right)
 
 
 def tree_shap(forest: Forest, features: Features) -> Contributions:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
 from ltrbench.data.features import SparseRows
-from ltrbench.native import NO_FEATURE, Tree
+from ltrbench.native import NO_FEATURE, Tree, reference_leaf
 from ltrbench.native.bins import BinnedFeatures
 from ltrbench.shapes import Features, Values
 
@@ -154,6 +154,15 @@ def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64])
     shift = np.repeat(roots[:-1], sizes).astype(np.int32)
     nodes = nodes._replace(left=nodes.left + shift, right=nodes.right + shift)
     return Forest(roots, nodes, np.array(weights, dtype=np.float64))
+
+
+def reference_scores(forest: Forest, features: Features) -> Values:
+    """Specification: routes each document through each tree. Returns the (D,) scores."""
+    scores = np.zeros(len(features))
+    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
+        for d, document in enumerate(features):
+            scores[d] += weight * tree.value[reference_leaf(tree, document)]
+    return scores
 
 
 def add_scores(forest: Forest, features: Features, scores: Values) -> None:
@@ -488,6 +497,18 @@ def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) ->
         missing_bins=(binned.num_bins - 1).astype(np.uint64),
     )
     _all_binned_blocks(forest.packed, bins, scores)
+
+
+def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
+    """Specification: returns the (D, F) values that stand for the bins; NaN for the bin of missing values."""
+    everyone = np.arange(binned.num_documents, dtype=np.uint32)
+    values = np.full((binned.num_documents, num_features), np.inf, dtype=np.float32)
+    for column, feature in enumerate(binned.feature_of_column):
+        bins = binned.bins_of(column, everyone)
+        of_bins = np.append(binned.thresholds[column], np.float32(np.nan))
+        of_bins[binned.num_bins[column] - 1] = np.nan
+        values[:, feature] = np.minimum(values[:, feature], of_bins[bins])
+    return values
 
 
 @parallel_kernel

@@ -101,6 +101,15 @@ VALUES_SUMMED = 8192
 """Number of values per block of a sum."""
 
 
+def reference_parts(values: Values, units: Units) -> SumParts:
+    """Specification: returns the (2,) parts of the sum."""
+    first, second, low_scale = units.scales
+    scaled = values * first * second
+    high = np.trunc(scaled)
+    low = np.rint((scaled - high) * low_scale)
+    return np.array([high.astype(np.int64).sum(), low.astype(np.int64).sum()])
+
+
 def sums_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = None) -> list[float]:
     """Returns the sum over the values of all members in each array; arguments as in `units_of`."""
     units = units_of(arrays, team, count)

@@ -373,6 +373,23 @@ def bundle(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> 
     return _without_small(bundles, stored.num_documents, others)
 
 
+def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
+    """Specification: the same for columns with the (C, D) mask of documents outside the default bin."""
+    num_columns, num_documents = is_other.shape
+    order, most = _candidates(num_documents, others)
+    lane, first_byte = np.full(num_columns, IN_LISTS), np.zeros(num_columns, dtype=np.int64)
+    bundles: list[list[int]] = []
+    for column in order.tolist():
+        for number, members in enumerate([*bundles, []][:most]):
+            num_bytes = int(others.num_bytes[members].sum())
+            fits = num_bytes + others.num_bytes[column] <= LANE_BYTES
+            if fits and not (is_other[members].any(axis=0) & is_other[column]).any():
+                bundles[number:] = [[*members, column], *bundles[number + 1 :]]
+                lane[column], first_byte[column] = number, 1 + num_bytes
+                break
+    return _without_small(Bundles(lane, first_byte, most), num_documents, others)
+
+
 def _candidates(num_documents: int, others: OtherBins) -> tuple[NDArray[np.int64], int]:
     """Returns the columns to try, in order, and the maximum number of bundles."""
     most_documents = others.num_documents * (LANE_BYTES // np.maximum(others.num_bytes, 1))
@@ -530,6 +547,18 @@ def bin_sparse(
     bundles = bundle(columns, stored, others)
     del stored
     return _filled(sparse, columns, others, bundles)
+
+
+def reference_cells(bins: NDArray[np.uint8], columns: SparseColumns) -> list[list[int]]:
+    """Specification: returns each document's cells outside default bins, ascending, given the (C, D) bins."""
+    return [
+        [
+            int(columns.bin_start[c]) + int(of_document[c])
+            for c in range(len(of_document))
+            if of_document[c] != columns.default_bin[c]
+        ]
+        for of_document in bins.T
+    ]
 
 
 def _by_column(sparse: SparseRows) -> StoredColumns:

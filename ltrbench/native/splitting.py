@@ -36,8 +36,8 @@ In identifiers, a `cut` is a candidate split, and a `Split` is the result of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numba
@@ -220,6 +220,80 @@ def newton_step(
     step = np.divide(-shrunk, hessians + settings.l2 + more_l2, out=np.zeros_like(shrunk), where=has_step)
     clipped: NDArray[np.float64] = np.clip(step, -settings.largest_step, settings.largest_step)
     return np.clip(clipped, *bounds)
+
+
+def score(
+    gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
+) -> NDArray[np.float64]:
+    """Returns the scores of leaves with these sums of gradients and hessians and these steps."""
+    shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
+    scores: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
+    return scores
+
+
+def reference_split(
+    gradients: Gradients,
+    hessians: Hessians,
+    bins: NDArray[np.uint8],
+    num_bins: NDArray[np.int64],
+    settings: SplitSettings,
+    signs: NDArray[np.int8] | None = None,
+    bounds: Bounds = UNBOUNDED,
+) -> Split | None:
+    """Specification: tries every split of a leaf.
+
+    Args:
+        gradients: (n,), of the leaf's documents.
+        hessians: (n,), of the leaf's documents.
+        bins: (C, n).
+        num_bins: (C,).
+        settings: requirements of a split.
+        signs: (C,), monotone constraints; None: no constraint.
+        bounds: bounds of the step with constraints.
+    """
+    best = None
+    if settings.cut_without_gain and gradients.min() == gradients.max():
+        return None  # no split has a gain, and RankLib tries none
+    whole = np.array([gradients.sum()]), np.array([hessians.sum()])
+    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)[0]
+    for c, b, missing_left in _all_cuts(num_bins):
+        missing = bins[c] == num_bins[c] - 1
+        left = np.where(missing, missing_left, bins[c] <= b)
+        counts = _reference_counts(hessians, bins[c], num_bins[c], settings)
+        num_left = counts[: b + 1].sum() + missing_left * counts[-1]
+        if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
+            continue
+        g, h = (np.array([values[left].sum(), values[~left].sum()]) for values in (gradients, hessians))
+        steps = newton_step(g, h, settings, bounds)
+        if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
+            continue
+        gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
+        is_higher_equal = best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
+        if gain > (best.gain if best else settings.gain_to_exceed) or (
+            is_higher_equal and settings.highest_of_equals
+        ):
+            best = Split(gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1]))
+    return best
+
+
+def _reference_counts(
+    hessians: Hessians, bins: NDArray[np.uint8], num_bins: int, settings: SplitSettings
+) -> NDArray[np.int64]:
+    """Returns the (bins,) number of documents in each bin of a column; estimates with counts_by_hessian."""
+    counts: NDArray[np.int64] = np.bincount(bins, minlength=num_bins)
+    if not settings.counts_by_hessian:
+        return counts
+    shares = np.bincount(bins, hessians, minlength=num_bins) / hessians.sum()
+    counts = np.floor(shares * len(bins) + 0.5).astype(np.int64)
+    counts[0] = len(bins) - counts[1:].sum()
+    return counts
+
+
+def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
+    for c in range(len(num_bins)):
+        for b in range(num_bins[c] - 1):
+            yield c, b, False
+            yield c, b, True
 
 
 def may_be_cut(
@@ -821,6 +895,46 @@ def _constrained_step(
 CategoryCut = tuple[int, int]
 """Index of the last category that goes left in the order of step 2, and side: 0: from the front; 1: from the
 back. Histogram and settings determine the order, so that the set need not be stored for candidates."""
+
+
+def reference_category_cut(
+    sums: NDArray[np.float64], num_documents: int, settings: SplitSettings
+) -> tuple[float, NDArray[np.int64]]:
+    """Specification: returns the highest gain of a split of a categorical column and the bins that go left;
+    -inf if no split is allowed.
+
+    Args:
+        sums: (2, bins), sums of gradients and of hessians.
+        num_documents: number of documents of the leaf; those of each bin are estimated.
+        settings: requirements of a split.
+    """
+    counts = np.floor(sums[1] * (num_documents / sums[1].sum()) + 0.5).astype(np.int64)
+    bins = np.arange(1, sums.shape[1])
+    group, l2 = settings.min_data_per_group, settings.l2 + settings.cat_l2
+    if sums.shape[1] <= settings.max_cat_to_onehot:
+        candidates, group, l2 = [bins[i : i + 1] for i in range(len(bins))], 0, settings.l2
+    else:
+        bins = bins[counts[1:] >= settings.cat_smooth]
+        bins = bins[np.argsort(sums[0, bins] / (sums[1, bins] + settings.cat_smooth), kind="stable")]
+        most = min(settings.max_cat_threshold, (len(bins) + 1) // 2)
+        candidates = [order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)]
+    total, smoothed = sums.sum(axis=1), replace(settings, l2=l2)
+    whole = total[:1], total[1:]
+    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)
+    best, best_bins, tried = -np.inf, bins[:0], bins[:0]
+    for left in candidates:
+        tried = tried[:0] if len(left) == 1 else tried
+        new, others = counts[left].sum() - counts[tried].sum(), num_documents - counts[left].sum()
+        sides = np.column_stack([sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)])
+        is_allowed = min(counts[left].sum(), others) >= settings.min_docs_in_leaf
+        if not is_allowed or sides[1].min() < settings.least_hessian or min(new, others) < group:
+            continue
+        tried = left
+        scores_of_sides = score(sides[0], sides[1], newton_step(sides[0], sides[1], smoothed), smoothed)
+        gain = float(scores_of_sides.sum() - score_of_leaf[0])
+        if gain > best:
+            best, best_bins = gain, left
+    return best, best_bins
 
 
 @kernel

@@ -13,16 +13,14 @@ from engine_cases import COMPILED, MAY_COMPILE, dataset
 from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
-from numpy.typing import NDArray
-from test_forest import reference_scores, scores_of
-from test_splitting import score
+from test_forest import scores_of
 
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.errors import DataError
 from ltrbench.native.boosting import BoostingSettings, SamplingSettings, boost
-from ltrbench.native.forest import first_flaw
+from ltrbench.native.forest import first_flaw, reference_scores
 from ltrbench.native.histogram import Quantised
 from ltrbench.native.splitting import (
     UNBOUNDED,
@@ -31,7 +29,7 @@ from ltrbench.native.splitting import (
     bins_on_left,
     constraints_of,
     leaf_to_search,
-    newton_step,
+    reference_category_cut,
     split_terms,
 )
 from ltrbench.rankers.base import check_fitted
@@ -95,46 +93,6 @@ def test_the_first_tree_is_lightgbms(seed: int, fields: dict[str, Any]) -> None:
         np.testing.assert_allclose(scores, np.asarray(tree.predict(features)), rtol=1e-5, atol=1e-6)
         leaves = np.asarray(tree.predict(features, pred_leaf=True)).ravel()
         assert len(set(zip(scores, leaves, strict=True))) == len(set(leaves))
-
-
-def reference_category_cut(
-    sums: NDArray[np.float64], num_documents: int, settings: SplitSettings
-) -> tuple[float, NDArray[np.int64]]:
-    """Specification: returns the highest gain of a split of a categorical column and the bins that go left;
-    -inf if no split is allowed.
-
-    Args:
-        sums: (2, bins), sums of gradients and of hessians.
-        num_documents: number of documents of the leaf; those of each bin are estimated.
-        settings: requirements of a split.
-    """
-    counts = np.floor(sums[1] * (num_documents / sums[1].sum()) + 0.5).astype(np.int64)
-    bins = np.arange(1, sums.shape[1])
-    group, l2 = settings.min_data_per_group, settings.l2 + settings.cat_l2
-    if sums.shape[1] <= settings.max_cat_to_onehot:
-        candidates, group, l2 = [bins[i : i + 1] for i in range(len(bins))], 0, settings.l2
-    else:
-        bins = bins[counts[1:] >= settings.cat_smooth]
-        bins = bins[np.argsort(sums[0, bins] / (sums[1, bins] + settings.cat_smooth), kind="stable")]
-        most = min(settings.max_cat_threshold, (len(bins) + 1) // 2)
-        candidates = [order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)]
-    total, smoothed = sums.sum(axis=1), replace(settings, l2=l2)
-    whole = total[:1], total[1:]
-    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)
-    best, best_bins, tried = -np.inf, bins[:0], bins[:0]
-    for left in candidates:
-        tried = tried[:0] if len(left) == 1 else tried
-        new, others = counts[left].sum() - counts[tried].sum(), num_documents - counts[left].sum()
-        sides = np.column_stack([sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)])
-        is_allowed = min(counts[left].sum(), others) >= settings.min_docs_in_leaf
-        if not is_allowed or sides[1].min() < settings.least_hessian or min(new, others) < group:
-            continue
-        tried = left
-        scores_of_sides = score(sides[0], sides[1], newton_step(sides[0], sides[1], smoothed), smoothed)
-        gain = float(scores_of_sides.sum() - score_of_leaf[0])
-        if gain > best:
-            best, best_bins = gain, left
-    return best, best_bins
 
 
 any_settings = st.builds(

@@ -13,8 +13,9 @@ from ltrbench.native.forest import (
     add_binned_scores,
     add_scores,
     plant,
+    reference_scores,
+    reference_values,
 )
-from ltrbench.shapes import Features, Values
 
 
 def random_tree(rng: np.random.Generator, num_leaves: int, num_features: int) -> Tree:
@@ -64,43 +65,6 @@ def scores_of(forest: Forest, features: NDArray[np.float32]) -> NDArray[np.float
     scores = np.zeros(len(features))
     add_scores(forest, features, scores)
     return scores
-
-
-def goes_left(tree: Tree, node: int, x: np.float32) -> bool:
-    """Returns whether the value of the feature that a node splits on goes left."""
-    if np.isnan(tree.threshold[node]):
-        return bool((tree.left_categories[node] == x).any())
-    return bool(tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node])
-
-
-def reference_leaf(tree: Tree, document: NDArray[np.float32]) -> int:
-    """Returns the leaf that a document, (F,), reaches."""
-    node = 0
-    while tree.feature[node] != NO_FEATURE:
-        is_left = goes_left(tree, node, document[tree.feature[node]])
-        node = int(tree.left[node] if is_left else tree.right[node])
-    return node
-
-
-def reference_scores(forest: Forest, features: Features) -> Values:
-    """Specification: routes each document through each tree. Returns the (D,) scores."""
-    scores = np.zeros(len(features))
-    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        for d, document in enumerate(features):
-            scores[d] += weight * tree.value[reference_leaf(tree, document)]
-    return scores
-
-
-def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
-    """Specification: returns the (D, F) values that stand for the bins; NaN for the bin of missing values."""
-    everyone = np.arange(binned.num_documents, dtype=np.uint32)
-    values = np.full((binned.num_documents, num_features), np.inf, dtype=np.float32)
-    for column, feature in enumerate(binned.feature_of_column):
-        bins = binned.bins_of(column, everyone)
-        of_bins = np.append(binned.thresholds[column], np.float32(np.nan))
-        of_bins[binned.num_bins[column] - 1] = np.nan
-        values[:, feature] = np.minimum(values[:, feature], of_bins[bins])
-    return values
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 140))

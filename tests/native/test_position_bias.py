@@ -12,17 +12,17 @@ import xgboost as xgb
 from engine_cases import MAY_COMPILE, dialect
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.native.objectives.lambdas import prepare
-from ltrbench.native.objectives.pairs import LEAST_RATIO, PairSettings, logistic, pair_lambdas
+from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.objectives.position_bias import (
     AdditiveBias,
     Propensities,
     UnbiasedPairs,
+    reference_unbiased,
 )
-from ltrbench.shapes import Gradients, Hessians, Labels, Scores, Values
+from ltrbench.shapes import Scores
 
 NUM_QUERIES, SIZE = 200, 12
 
@@ -136,44 +136,6 @@ def test_propensities_are_those_that_xgboost_learns() -> None:
     # XGBoost's cost is not the paper's: propensities differ as soon as scores differ.
     assert np.abs(papers.propensities[1].t_plus - ours.propensities[1].t_plus).max() < 1e-12
     assert np.abs(papers.propensities[2].t_plus - ours.propensities[2].t_plus).max() > 1e-3
-
-
-def reference_unbiased(
-    labels: Labels,
-    scores: Values,
-    positions: NDArray[np.int64],
-    propensities: Propensities,
-    pairs_of: PairSettings,
-    mirrored: bool,
-) -> tuple[Gradients, Hessians, Values, Values]:
-    """Specification for one query of weight 1.
-
-    Returns:
-        Four (n,) arrays: gradients, hessians, and per document the sums of L / t_minus and of L / t_plus.
-    """
-    pairs = pair_lambdas(labels, scores, replace(pairs_of, normalize_query=False))
-    t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
-    index = np.minimum(positions, len(t_plus) - 1)
-    t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
-    has_both = ~np.isnan(t_hi * t_lo)
-    is_hi = labels[:, None] > labels[None, :]
-    ratio = np.where(has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0)
-    ratio = np.where(is_hi, ratio, ratio.T)
-
-    difference = scores[:, None] - scores[None, :]
-    p = logistic(difference, pairs_of.sigma)
-    push = np.where(is_hi, -pairs.lambda_matrix, 0.0)
-    sign = 1.0 if mirrored else -1.0
-    cost = np.logaddexp(0.0, sign * pairs_of.sigma * difference) * push / (pairs_of.sigma * p)
-    cost_plus = np.divide(cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO))
-    cost_minus = np.divide(cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO))
-
-    total = 2.0 * (push / ratio).sum()
-    scale = np.log2(1.0 + total) / total if pairs_of.normalize_query and total > 0.0 else 1.0
-    gradients, hessians = (
-        (matrix / ratio).sum(axis=1) for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
-    )
-    return scale * gradients, scale * hessians, cost_plus.sum(axis=1), cost_minus.sum(axis=0)
 
 
 @settings(MAY_COMPILE, max_examples=min(MAY_COMPILE.max_examples, 25))

@@ -19,14 +19,13 @@ from ltrbench.native.boosting import BINNINGS
 from ltrbench.native.sparse import (
     DOCUMENTS_PER_LISTED,
     LANE_BYTES,
-    Bundles,
     OtherBins,
     SparseColumns,
     StoredColumns,
-    _candidates,
-    _without_small,
     bin_sparse,
     bundle,
+    reference_bundle,
+    reference_cells,
 )
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Features
@@ -106,35 +105,6 @@ def test_columns_thresholds_and_bins_are_those_of_an_array(
     kept = assert_columns_of_an_array(sparse, dense, features, absent, min_docs)
     if len(kept):
         assert_lanes_and_lists_of_the_reference(sparse, reference_bins(features, dense)[kept])
-
-
-def reference_cells(bins: NDArray[np.uint8], columns: SparseColumns) -> list[list[int]]:
-    """Specification: returns each document's cells outside default bins, ascending, given the (C, D) bins."""
-    return [
-        [
-            int(columns.bin_start[c]) + int(of_document[c])
-            for c in range(len(of_document))
-            if of_document[c] != columns.default_bin[c]
-        ]
-        for of_document in bins.T
-    ]
-
-
-def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
-    """Specification: the same for columns with the (C, D) mask of documents outside the default bin."""
-    num_columns, num_documents = is_other.shape
-    order, most = _candidates(num_documents, others)
-    lane, first_byte = np.full(num_columns, IN_LISTS), np.zeros(num_columns, dtype=np.int64)
-    bundles: list[list[int]] = []
-    for column in order.tolist():
-        for number, members in enumerate([*bundles, []][:most]):
-            num_bytes = int(others.num_bytes[members].sum())
-            fits = num_bytes + others.num_bytes[column] <= LANE_BYTES
-            if fits and not (is_other[members].any(axis=0) & is_other[column]).any():
-                bundles[number:] = [[*members, column], *bundles[number + 1 :]]
-                lane[column], first_byte[column] = number, 1 + num_bytes
-                break
-    return _without_small(Bundles(lane, first_byte, most), num_documents, others)
 
 
 def assert_lanes_and_lists_of_the_reference(sparse: SparseBins, bins: NDArray[np.uint8]) -> None:

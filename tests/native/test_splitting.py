@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -27,12 +26,11 @@ from ltrbench.native.splitting import (
     find_splits,
     leaf_to_search,
     may_be_cut,
-    newton_step,
+    reference_split,
     search,
     split_terms,
 )
 from ltrbench.native.team import ALONE
-from ltrbench.shapes import Gradients, Hessians
 
 
 class Leaf(NamedTuple):
@@ -64,80 +62,6 @@ class Leaf(NamedTuple):
         hessians = (packed & 0xFFFFFFFF).astype(np.float64) * self.quantised.hessian_unit
         bins = self.bins[:, self.rows]
         return reference_split(gradients, hessians, bins, self.binned.num_bins, settings, signs, bounds)
-
-
-def score(
-    gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
-) -> NDArray[np.float64]:
-    """Returns the scores of leaves with these sums of gradients and hessians and these steps."""
-    shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
-    scores: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
-    return scores
-
-
-def reference_split(
-    gradients: Gradients,
-    hessians: Hessians,
-    bins: NDArray[np.uint8],
-    num_bins: NDArray[np.int64],
-    settings: SplitSettings,
-    signs: NDArray[np.int8] | None = None,
-    bounds: Bounds = UNBOUNDED,
-) -> Split | None:
-    """Specification: tries every split of a leaf.
-
-    Args:
-        gradients: (n,), of the leaf's documents.
-        hessians: (n,), of the leaf's documents.
-        bins: (C, n).
-        num_bins: (C,).
-        settings: requirements of a split.
-        signs: (C,), monotone constraints; None: no constraint.
-        bounds: bounds of the step with constraints.
-    """
-    best = None
-    if settings.cut_without_gain and gradients.min() == gradients.max():
-        return None  # no split has a gain, and RankLib tries none
-    whole = np.array([gradients.sum()]), np.array([hessians.sum()])
-    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)[0]
-    for c, b, missing_left in _all_cuts(num_bins):
-        missing = bins[c] == num_bins[c] - 1
-        left = np.where(missing, missing_left, bins[c] <= b)
-        counts = _reference_counts(hessians, bins[c], num_bins[c], settings)
-        num_left = counts[: b + 1].sum() + missing_left * counts[-1]
-        if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
-            continue
-        g, h = (np.array([values[left].sum(), values[~left].sum()]) for values in (gradients, hessians))
-        steps = newton_step(g, h, settings, bounds)
-        if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
-            continue
-        gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
-        is_higher_equal = best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
-        if gain > (best.gain if best else settings.gain_to_exceed) or (
-            is_higher_equal and settings.highest_of_equals
-        ):
-            best = Split(gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1]))
-    return best
-
-
-def _reference_counts(
-    hessians: Hessians, bins: NDArray[np.uint8], num_bins: int, settings: SplitSettings
-) -> NDArray[np.int64]:
-    """Returns the (bins,) number of documents in each bin of a column; estimates with counts_by_hessian."""
-    counts: NDArray[np.int64] = np.bincount(bins, minlength=num_bins)
-    if not settings.counts_by_hessian:
-        return counts
-    shares = np.bincount(bins, hessians, minlength=num_bins) / hessians.sum()
-    counts = np.floor(shares * len(bins) + 0.5).astype(np.int64)
-    counts[0] = len(bins) - counts[1:].sum()
-    return counts
-
-
-def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
-    for c in range(len(num_bins)):
-        for b in range(num_bins[c] - 1):
-            yield c, b, False
-            yield c, b, True
 
 
 def make_leaf(

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ltrbench.native.histogram import (
-    SumParts,
-    Units,
     grouped,
+    reference_parts,
     sums_by_leaf,
     sums_of,
     units,
@@ -52,15 +51,6 @@ def allowed_error(values: Values, exact: Fraction, count: int) -> Fraction:
 def test_a_sum_is_as_close_to_the_exact_sum_as_its_bound_says(values: Values) -> None:
     exact = exact_sum(values)
     assert abs(Fraction(sum_all(values)) - exact) <= allowed_error(values, exact, len(values))
-
-
-def reference_parts(values: Values, of_values: Units) -> SumParts:
-    """Specification: returns the (2,) parts of the sum."""
-    first, second, low_scale = of_values.scales
-    scaled = values * first * second
-    high = np.trunc(scaled)
-    low = np.rint((scaled - high) * low_scale)
-    return np.array([high.astype(np.int64).sum(), low.astype(np.int64).sum()])
 
 
 @given(values_of_any_size)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-from math import factorial
 from typing import Any
 
 import lightgbm as lgb
@@ -12,15 +10,13 @@ import pytest
 from engine_cases import COMPILED, MAY_COMPILE, make_dataset
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from test_forest import goes_left, random_tree, steps
+from test_forest import random_tree, steps
 
 from ltrbench.models.lightgbm_files import LightGBMTree, missing_sides, parse_lightgbm_text
 from ltrbench.models.trees import float32_thresholds
 from ltrbench.native import NO_FEATURE, Tree
-from ltrbench.native.attribution import Contributions, tree_shap
+from ltrbench.native.attribution import reference_contributions, tree_shap
 from ltrbench.native.forest import Forest, plant
-from ltrbench.shapes import Features
 
 
 def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tuple[Forest, Any]:
@@ -30,42 +26,6 @@ def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tup
     features = steps(rng, (num_documents, num_features))
     features[rng.random(features.shape) < 0.2] = np.nan
     return plant(trees, rng.normal(size=2)), features
-
-
-def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int) -> float:
-    """Returns v(known) of the subtree at a node: Algorithm 1."""
-    feature, left, right = int(tree.feature[node]), int(tree.left[node]), int(tree.right[node])
-    if feature == NO_FEATURE:
-        return float(tree.value[node])
-    if feature in known:
-        is_left = goes_left(tree, node, document[feature])
-        return _expected(tree, document, known, left if is_left else right)
-    shares = tree.num_documents[[left, right]] / tree.num_documents[node]
-    of_left, of_right = (_expected(tree, document, known, below) for below in (left, right))
-    return float(shares[0] * of_left + shares[1] * of_right)
-
-
-def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
-    num_features, total = len(document), 0.0
-    others = [feature for feature in range(num_features) if feature != j]
-    for size in range(num_features):
-        share = factorial(size) * factorial(num_features - size - 1) / factorial(num_features)
-        for subset in map(frozenset, combinations(others, size)):
-            with_j = _expected(tree, document, subset | {j}, 0)
-            total += share * (with_j - _expected(tree, document, subset, 0))
-    return total
-
-
-def reference_contributions(forest: Forest, features: Features) -> Contributions:
-    """Specification: the sum over all subsets of features; exponential in their number."""
-    num_documents, num_features = features.shape
-    contributions = np.zeros((num_documents, num_features + 1))
-    for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        contributions[:, -1] += weight * _expected(tree, features[0], frozenset(), 0)
-        for d, document in enumerate(features):
-            for j in range(num_features):
-                contributions[d, j] += weight * _shapley_value(tree, document, j)
-    return contributions
 
 
 @given(st.integers(0, 2**32 - 1))

@@ -45,10 +45,10 @@ from ltrbench.metrics.conventions import logarithmic_discount
 from ltrbench.native.histogram import grouped, sums_by_leaf
 from ltrbench.native.objectives.base import PreparedObjective, Queries
 from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare_pairs
-from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings
+from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings, logistic, pair_lambdas
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
-from ltrbench.shapes import Gradients, Hessians, Values
+from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
 Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
 
@@ -240,3 +240,41 @@ def correctable(settings: ObjectiveSettings) -> PairSettings:
         "documents in the order of rows; set metric=ndcg, ties=row_order and pairs_per_document=null, or "
         "position_bias=additive, which corrects any objective."
     )
+
+
+def reference_unbiased(
+    labels: Labels,
+    scores: Values,
+    positions: NDArray[np.int64],
+    propensities: Propensities,
+    settings: PairSettings,
+    mirrored: bool,
+) -> tuple[Gradients, Hessians, Values, Values]:
+    """Specification for one query of weight 1.
+
+    Returns:
+        Four (n,) arrays: gradients, hessians, and per document the sums of L / t_minus and of L / t_plus.
+    """
+    pairs = pair_lambdas(labels, scores, replace(settings, normalize_query=False))
+    t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
+    index = np.minimum(positions, len(t_plus) - 1)
+    t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
+    has_both = ~np.isnan(t_hi * t_lo)
+    is_hi = labels[:, None] > labels[None, :]
+    ratio = np.where(has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0)
+    ratio = np.where(is_hi, ratio, ratio.T)
+
+    difference = scores[:, None] - scores[None, :]
+    p = logistic(difference, settings.sigma)
+    push = np.where(is_hi, -pairs.lambda_matrix, 0.0)
+    sign = 1.0 if mirrored else -1.0
+    cost = np.logaddexp(0.0, sign * settings.sigma * difference) * push / (settings.sigma * p)
+    cost_plus = np.divide(cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO))
+    cost_minus = np.divide(cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO))
+
+    total = 2.0 * (push / ratio).sum()
+    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
+    gradients, hessians = (
+        (matrix / ratio).sum(axis=1) for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
+    )
+    return scale * gradients, scale * hessians, cost_plus.sum(axis=1), cost_minus.sum(axis=0)
