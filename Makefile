@@ -115,8 +115,8 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
-# Studies that are not reproduced: choices of settings, studies that are not sweeps, and losses, which takes over an hour.
-CHOICES = native_best_choice halving ablation losses
+# Studies that are not reproduced: choices of settings, studies that are not sweeps, and two that take hours.
+CHOICES = native_best_choice halving ablation losses families
 # Published protocols on large data sets, many hours each; not reproduced.
 PROTOCOLS = $(BASELINES:%=ltr_baseline_%) lightgbm_docs
 BASELINES = mslr_web30k mslr_web10k yahoo_set1 istella_s istella
@@ -128,6 +128,7 @@ FOLDERS_tuned = MQ2007 MQ2008
 FOLDERS_native_best = MQ2007 MQ2008
 FOLDERS_native_best_choice = MQ2007 MQ2008 lightgbm-example
 FOLDERS_losses = MQ2007 MQ2008
+FOLDERS_families = MQ2007 MQ2008
 FOLDERS_halving = MQ2007 MQ2008
 FOLDERS_ablation = MQ2007 MQ2008
 FOLDERS_ltr_baseline_mslr_web30k = MSLR-WEB30K
@@ -188,6 +189,13 @@ study-losses: dev
 	$(RUN) experiment=losses_synthetic hydra.sweep.dir=build/results/losses
 	rm -rf results/losses
 	$(RUN) compare build/results/losses --output results/losses
+
+study-families: dev
+	rm -rf build/results/families
+	$(RUN) experiment=families hydra.sweep.dir=build/results/families executor=processes num_threads=1
+	$(RUN) ensemble build/results/families
+	rm -rf results/families
+	$(RUN) compare build/results/families --output results/families
 
 study-%: dev
 	rm -rf build/results/$*

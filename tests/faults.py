@@ -65,8 +65,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
 TABLE = r"""
 [metrics]
 precision divides by the larger of k and the number of documents
-- num_ranks = np.minimum(sizes, k)
-+ num_ranks = np.maximum(sizes, k)
+- return np.minimum(sizes, k) if is_short
++ return np.maximum(sizes, k) if is_short
 ERR divides by 2^l_max - 1
 - stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
 + stop = np.expm1(ranking.labels * np.log(2.0)) / (2.0**convention.highest_grade - 1.0)
@@ -166,11 +166,11 @@ the two cases of a lambda are swapped
 - push[j] = delta * (e if delta > 0.0 else 1.0)
 + push[j] = delta * (e if delta < 0.0 else 1.0)
 the ideal DCG has one document too many
-- np.where(ranks < truncation, best_gains
-+ np.where(ranks <= truncation, best_gains
+- depth = truncation if k is None else k
++ depth = (truncation or 30) + 1 if k is None else k + 1
 the draws of XE-NDCG are added instead of subtracted
-- phi = grades - draws
-+ phi = grades + draws
+- np.exp2(data.labels) - rng.random(
++ np.exp2(data.labels) + rng.random(
 a value equal to a threshold is in the next bin
 - np.uint64(values[d] > thresholds[
 + np.uint64(values[d] >= thresholds[
@@ -180,7 +180,7 @@ trees are one level too deep
 - nodes.depth[node] < limits.max_depth
 + nodes.depth[node] <= limits.max_depth
 leaf values are not regularised
-- np.divide(-shrunk, hessians + settings.l2, out=
+- np.divide(-shrunk, hessians + settings.l2 + more_l2, out=
 + np.divide(-shrunk, hessians, out=
 DART rescales the dropped trees by k + 1
 - return Rescaling(learning_rate / divisor, num_dropped / divisor)
@@ -191,8 +191,8 @@ GOSS amplifies the gradients of the sample too much
 
 [output]
 the probabilities of worse and better are swapped
-- difference, test.p_value, bayes.left, bayes.within, bayes.right]
-+ difference, test.p_value, bayes.right, bayes.within, bayes.left]
+- probabilities = (bayes.left, bayes.within, bayes.right)
++ probabilities = (bayes.right, bayes.within, bayes.left)
 the lower end of the difference is the upper end
 - "difference_low": None if between is None else between.low
 + "difference_low": None if between is None else between.high
@@ -208,8 +208,8 @@ a model uses a feature without splits
 - return row.values[SPLIT] > 0
 + return row.values[SPLIT] >= 0
 the least important feature is first
-- np.argsort(-np.mean(values, axis=0), kind="stable")
-+ np.argsort(np.mean(values, axis=0), kind="stable")
+- np.argsort(-np.abs(values) if kind in OF_LINEAR else -values, kind="stable")
++ np.argsort(np.abs(values) if kind in OF_LINEAR else values, kind="stable")
 as many replicates as are needed are refused
 - if len(keys) < FEWEST_TO_HALVE:
 + if len(keys) <= FEWEST_TO_HALVE:
