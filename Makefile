@@ -193,6 +193,7 @@ study-losses: dev
 study-families: dev
 	rm -rf build/results/families
 	$(RUN) experiment=families hydra.sweep.dir=build/results/families executor=processes num_threads=1
+	$(RUN) resume build/results/families --timing
 	$(RUN) ensemble build/results/families
 	rm -rf results/families
 	$(RUN) compare build/results/families --output results/families

@@ -168,8 +168,8 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
     scores = np.asarray(given)
     if scores.size != len(features):
         raise DataError(
-            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; return "
-            "one score per document, or name their column with predictions='COLUMN'."
+            f"the scores have shape {np.shape(given)}, but the data has {len(features)} documents; the "
+            "model returns one score per document, or name their column with predictions='COLUMN'."
         )
     scores = scores.reshape(-1)
     if scores.dtype.kind not in "iuf":  # other dtypes are kept, because scores may tie in them
