@@ -230,9 +230,9 @@ rerun-%: dev
 	  LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$$experiment; done
 	$(RUN) reproduce results/$* build/reproduce/$*
 
-screenshot: dev ## write the screenshots and the tutorial's output anew; needs Chromium and data/lightgbm-example
+screenshot: dev ## write the screenshots and the output of two tutorials anew; needs Chromium and data/lightgbm-example
 	$(BIN)/python tests/browser.py docs/images
-	$(BIN)/python -m docs.transcript docs/tutorial.md
+	$(BIN)/python -m docs.transcript docs/tutorial.md docs/tasks/shop.md
 
 ui: setup ## open the MLflow UI on the runs, at http://127.0.0.1:5000
 	$(RUN) ui
