@@ -757,6 +757,7 @@ def _checked_features(given: object) -> Features:
         if infinite:
             row, column = infinite[0]
             raise DataError(
-                f"features[{start + row}, {column}] is {block[row, column]} in float32, which is not finite."
+                f"features[{start + row}, {column}] is {block[row, column]} in float32, which is not finite. "
+                "Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
             )
     return features

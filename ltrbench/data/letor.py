@@ -263,7 +263,9 @@ def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[
             raise DataError(f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}")
         index = _parse_index(index_text, where, form)
         if indices and index <= indices[-1]:
-            raise DataError(f"{where}: feature index {index} follows {indices[-1]}; indices must ascend.")
+            raise DataError(
+                f"{where}: feature index {index} follows {indices[-1]}; sort: indices must ascend."
+            )
         indices.append(index)
         values.append(_parse_value(value_text, index, where, form))
     return indices, values
@@ -777,7 +779,9 @@ def _check_companions(read: _Read, companions: Companions) -> None:
     for ending, values in companions.items():
         for path, of_file, num_documents in zip(read.paths, values, sizes, strict=True):
             if in_lines.get(ending):
-                raise DataError(f"{path}: the lines and {companion(path, ending)} both have these values.")
+                raise DataError(
+                    f"{path}: the lines and {companion(path, ending)} both have them. Remove one."
+                )
             number = int(of_file.sum()) if ending == ".query" else len(of_file)
             if number != num_documents:
                 raise DataError(

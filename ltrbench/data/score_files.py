@@ -188,7 +188,10 @@ def read_qrels(path: str | Path) -> Judgments:
         if (query, document) in judged:
             raise DataError(f"{location}: document {document!r} is twice in query {query!r}. Keep one line.")
         if not label.isdecimal():
-            raise DataError(f"{location}: the label is {label!r}; write 0 or more, or remove the lines.")
+            raise DataError(
+                f"{location}: the label is {label!r}; write 0 or more (0: not relevant), or "
+                "remove the lines if they are not judged."
+            )
         judged.add((query, document))
         queries.append(query)
         documents.append(document)

@@ -56,7 +56,8 @@ class Splits:
         for name, split in self:
             if split.num_features != self.train.num_features:
                 raise DataError(
-                    f"{name} has {split.num_features} features; train has {self.train.num_features}."
+                    f"{name} has {split.num_features} features, but train has {self.train.num_features}; "
+                    "all splits must have the same."
                 )
         _check_no_leak(self)
         weights = self.train.query_weights

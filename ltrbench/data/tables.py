@@ -164,7 +164,9 @@ class _Rows:
                 categories.sort(key=lambda text: (len(text) if are_numbers else 0, text))
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
         if num_unseen := ((codes < 0) & texts.notna())[numbers].sum():
-            log.warning(f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training")
+            log.warning(
+                f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training: missing"
+            )
         return np.where(codes < 0, np.nan, codes)[numbers], tuple(categories)
 
     def kept(self, column: str) -> NDArray[Any]:
@@ -618,7 +620,9 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
         with np.errstate(over="ignore", invalid="ignore"):
             features[:, number] = values
         is_finite = ~np.isinf(features[:, number])
-        rows.check(column, is_finite, "features must be finite in float32. Rescale the feature")
+        rows.check(
+            column, is_finite, "features must be finite in float32. Rescale it, or leave the cell empty"
+        )
     return features, categories
 
 

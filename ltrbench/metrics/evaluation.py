@@ -303,14 +303,16 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
     for reason, is_undefined in reasons.items():
         if is_undefined:
             raise UndefinedMetricError(
-                f"the convention {name} does not define {metric} here: it {reason}. Choose another."
+                f"the convention {name} does not define {metric} here: it {reason}. Choose another metric "
+                "or convention."
             )
     largest, is_binary = convention.largest_label, metric in convention.binary_metrics
     accepted = 1.0 if is_binary else math.inf if largest is None else largest
     if _largest_label(judgments) > accepted or (is_binary and not judgments.has_whole_labels):
         labels = "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
         raise UndefinedMetricError(
-            f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}: choose another."
+            f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}. Map the "
+            "labels to smaller grades, or choose another convention."
         )
     if of_metric.has_gain:
         _check_gains(judgments, convention.gain)
@@ -337,7 +339,9 @@ def _check_gains(judgments: Judgments, gain: Gain) -> None:
         raise DataError(f"{_named_label(judgments)}; the table of gains ends at label {num_gains - 1}.")
     with np.errstate(over="ignore"):
         if not np.isfinite(gain(np.array([highest]))).all():
-            raise DataError(f"{_named_label(judgments)}, with an infinite gain; map the labels to grades.")
+            raise DataError(
+                f"{_named_label(judgments)}, with an infinite gain; map the labels to small grades."
+            )
 
 
 def _largest_label(judgments: Judgments) -> float:
