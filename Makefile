@@ -179,14 +179,23 @@ study-ltr_baseline_%: dev
 	rm -rf results/ltr_baseline_$*
 	$(RUN) compare build/results/ltr_baseline_$* --output results/ltr_baseline_$*
 
-# Two rows have settings that the others do not have.
+# Rows whose settings the others do not have are trained by commands of their own.
+LOSSES = $(RUN) experiment=losses hydra.sweep.dir=build/results/losses executor=processes num_threads=1
+LOSSES_SYNTHETIC = $(RUN) experiment=losses_synthetic hydra.sweep.dir=build/results/losses executor=processes num_threads=1
 study-losses: dev
 	rm -rf build/results/losses
-	$(RUN) experiment=losses hydra.sweep.dir=build/results/losses
-	$(RUN) experiment=losses hydra.sweep.dir=build/results/losses model/objective=approx_ndcg model.objective.temperature=0.1
-	$(RUN) experiment=losses hydra.sweep.dir=build/results/losses model/objective=lambdaloss \
-	  model.objective.variant=allrank model.objective.weighting=ndcg2++
-	$(RUN) experiment=losses_synthetic hydra.sweep.dir=build/results/losses
+	$(LOSSES)
+	$(LOSSES) model/objective=approx_ndcg model.objective.temperature=0.1
+	$(LOSSES) model/objective=lambdaloss model.objective.variant=allrank model.objective.weighting=ndcg1,ndcg2++
+	$(LOSSES) model/objective=lambdaloss model.objective.variant=rax model.objective.weighting=dcg2
+	$(LOSSES) model/objective=yetirank model.objective.mode=DCG,NDCG,MRR,MAP
+	$(LOSSES) model=catboost model/objective=none model.loss=LambdaMart
+	$(LOSSES) model=catboost model/objective=none params.truncation=null \
+	  model.loss=YetiRank,QueryRMSE,QuerySoftMax,PairLogit,StochasticRank
+	$(LOSSES_SYNTHETIC)
+	$(LOSSES_SYNTHETIC) model=catboost model/objective=none model.loss=LambdaMart
+	$(LOSSES_SYNTHETIC) model=catboost model/objective=none params.truncation=null model.loss=YetiRank
+	$(RUN) resume build/results/losses --timing
 	rm -rf results/losses
 	$(RUN) compare build/results/losses --output results/losses
 

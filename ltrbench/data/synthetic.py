@@ -2,7 +2,7 @@
 
 Latent variables of a query and its documents:
 
-    size        number of documents: lognormal, median 65, clipped to 5..500
+    size        number of documents: lognormal, median 65 if not set, clipped to 5..500
     intent      n navigational (one known site), r recency (fresh pages); in [0, 1]
     level       b, general level of relevance; a few queries have no relevant documents
     document    t topical match, a authority, f freshness, standard normal; s spam, 1 for one page in eight
@@ -38,7 +38,7 @@ from ltrbench.shapes import Values
 Columns = dict[str, NDArray[Any]]  # feature name -> (D,) values
 
 GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
-MEDIAN_SIZE, SIZE_SPREAD = 65, 0.75  # lognormal with a mean of 85; MSLR-WEB30K has 120
+SIZE_SPREAD = 0.75  # lognormal: the mean is 1.3 times the median, 85 by default; MSLR-WEB30K has 120
 SMALLEST_QUERY, LARGEST_QUERY = 5, 500
 JUDGMENT_NOISE = 1.0  # relevance has a spread of about 2: boosting improves for some 50 to 200 trees
 FEATURE_DECIMALS = 4  # as in data files; further decimals may differ between processors, as exp and log do
@@ -50,10 +50,12 @@ class Synthetic(SplitSource):
 
     Args:
         num_queries: number of queries before the split.
+        median_documents: median number of documents of a query.
         seed: random seed; the same seed gives the same data.
     """
 
     num_queries: int = 500
+    median_documents: int = 65
     seed: int = 0
     valid_share: float = 0.25
 
@@ -63,17 +65,17 @@ class Synthetic(SplitSource):
         Raises:
             DataError: `num_queries` is too small for a split, or a share is not between 0 and 1.
         """
-        return self.complete(make_synthetic(self.num_queries, self.seed))
+        return self.complete(make_synthetic(self.num_queries, self.seed, self.median_documents))
 
 
-def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
+def make_synthetic(num_queries: int = 500, seed: int = 0, median_documents: int = 65) -> RankingDataset:
     """Returns synthetic web-search data; the same seed gives the same data.
 
     Returns:
-        About 85 * num_queries documents with 40 named features and grades 0 to 4.
+        About 1.3 * median_documents * num_queries documents with 40 named features and grades 0 to 4.
 
     Raises:
-        ConfigError: `num_queries` or `seed` is out of range.
+        ConfigError: `num_queries`, `seed` or `median_documents` is out of range.
 
     >>> data = make_synthetic(num_queries=20, seed=1)
     >>> data.num_queries, data.num_features, data.feature_names[:3]
@@ -83,8 +85,9 @@ def make_synthetic(num_queries: int = 500, seed: int = 0) -> RankingDataset:
     """
     require("data.num_queries", num_queries, at_least=1)
     require("data.seed", seed, at_least=0)
+    require("data.median_documents", median_documents, at_least=1)
     rng = np.random.default_rng(seed)
-    sizes = np.exp(rng.normal(np.log(MEDIAN_SIZE), SIZE_SPREAD, num_queries))
+    sizes = np.exp(rng.normal(np.log(median_documents), SIZE_SPREAD, num_queries))
     whole_sizes = np.clip(sizes.astype(np.int64), SMALLEST_QUERY, LARGEST_QUERY)
     num_documents = int(whole_sizes.sum())
     query = _draw_queries(rng, whole_sizes)
