@@ -669,9 +669,37 @@ def sorted_differences(
     return figure
 
 
-# ---- The critical-difference diagram: average ranks over data sets, with the result of the Nemenyi test.
+# ---- Differences to the baseline, one row per model.
 
 _ROW = 0.24  # inches
+Ends = tuple[float, float, float]
+"""(lower end of the interval, difference, upper end)."""
+
+
+def differences_by_row(
+    series: Sequence[Series], ends: Sequence[Ends], title: str, page: Page = PAPER
+) -> Figure:
+    """Draws the difference of each row to the baseline and its interval, from the top.
+
+    Args:
+        ends: one per row; those of the baseline are 0.
+    """
+    figure, (axes,) = titled_panels(title, [], 0.6 + _ROW * (len(series) + 2), page)
+    for number, (item, (low, middle, high)) in enumerate(zip(series, ends, strict=True)):
+        colour = colour_of(item.model)
+        axes.plot([low, high], [number, number], color=colour, linewidth=1.6)
+        axes.plot(middle, number, color=colour, marker="o", markersize=4.5)
+    names = [f"{short_name(item.label, LONGEST_LABEL)}  {item.value:.4f}" for item in series]
+    axes.set_yticks(range(len(names)))
+    axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.axvline(0, color="black", linewidth=0.6)
+    name_axes(axes, "difference")
+    return figure
+
+
+# ---- The critical-difference diagram: average ranks over data sets, with the result of the Nemenyi test.
+
 _LONGEST_MODEL = 30  # characters
 _BAR = 0.5  # rows between the bars of groups
 

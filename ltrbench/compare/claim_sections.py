@@ -19,7 +19,7 @@ from ltrbench.compare.planning import Power
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric
-from ltrbench.plots import critical_difference_diagram, sorted_differences
+from ltrbench.plots import Ends, critical_difference_diagram, differences_by_row, sorted_differences
 from ltrbench.statistics import SCOPES, TESTS
 from ltrbench.statistics.claims import DataSetTest, risks
 from ltrbench.tables import (
@@ -50,7 +50,29 @@ def leaderboard_section(shown: Shown) -> Section:
         *("model", "metric", "difference", "baseline", "claim", "minimum detectable difference"),
         *("better, tied, worse", "effect size", "yardstick"),
     )
-    return Section("leaderboard", "Leaderboard", "", [table], terms)
+    return Section("leaderboard", "Leaderboard", "", [table, *_differences_by_row(shown)], terms)
+
+
+def _differences_by_row(shown: Shown) -> list[View]:
+    """Returns the picture of the differences to the baseline; empty without intervals."""
+    comparison, series = shown.comparison, {item.label: item for item in shown.series}
+    ends: dict[str, Ends] = {}
+    for row in shown.rows:
+        pair = row.to_baseline
+        if row.label == comparison.baseline:
+            ends[row.label] = (0.0, 0.0, 0.0)
+        elif pair is not None and pair.interval is not None and pair.difference is not None:
+            ends[row.label] = (pair.interval.low, pair.difference, pair.interval.high)
+    shared = [label for label in ends if label in series]
+    if shared in ([], [comparison.baseline]):
+        return []
+    of_rows = [series[label] for label in shared], [ends[label] for label in shared]
+    title = (
+        f"{comparison.data}: {comparison.metric} minus that of {comparison.baseline}, with simultaneous "
+        f"{comparison.settings.confidence} intervals"
+    )
+    figure = partial(differences_by_row, *of_rows, title)
+    return [Figures(drawn(figure, "Differences to the baseline", "differences.png"))]
 
 
 # ---- Section "Pairwise claims": a matrix of all pairs, and the tests of the family.

@@ -10,6 +10,7 @@
     importances.csv          importances of every kind for each model, one row per feature
     importances.md           most important features, rank correlations, features that single models ignore
     report.html              the whole comparison as one page without references to other files
+    differences.png          the difference of each row to the baseline, with its simultaneous interval
     learning_curves.png      the validation metric by iteration, with the iteration each run kept; train above
     ndcg_at_k.png            NDCG@k on test against k
     importances.png          feature importances per model: permutation, drop-column, SHAP, share of gain

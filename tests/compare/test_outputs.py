@@ -26,7 +26,7 @@ from ltrbench.compare.leaderboard import comparisons_as_json, in_full
 from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
 from ltrbench.compare.report import terms_of
 from ltrbench.compare.run_sections import published_section
-from ltrbench.compare.views import Shown
+from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.runs import Run
@@ -77,8 +77,10 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
     in_frame = comparison.to_frame().to_dict("records")
     text = render(comparison, most_columns=None).splitlines()
-    (table,) = leaderboard_section(Shown(comparison)).parts
+    table, picture = leaderboard_section(Shown(comparison)).parts
     assert isinstance(table, Table)
+    assert isinstance(picture, Figures)
+    in_picture = [tuple(line.get_xdata()) for line in picture.figures[0].drawing.axes[0].lines]
     in_report = {cells[0].text: [cell.text for cell in cells] for cells in table.cells()}
     for row, of_csv, of_json, of_frame in zip(comparison.rows, in_csv, in_json, in_frame, strict=True):
         line = next(line for line in text if line.startswith(f"| {row.label} "))
@@ -98,6 +100,8 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         assert of_json["difference_interval"] == ends
         assert of_frame["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
         assert of_csv["claim"] == of_json["claim"] == pair.claim
+        assert tuple(ends) in in_picture
+        assert (pair.difference,) in in_picture
         assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} ")
         wins, losses = pair.statistics.wins, pair.statistics.losses
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
