@@ -1,8 +1,9 @@
 """Compilation: decorators that compile loops with numba, and notification of compilation.
 
-`kernel` compiles a function on its first call and caches the machine code on disk, so that each machine
-compiles only once. numba recompiles a kernel if its file has changed. This module also recompiles it if a
-file has changed from which the kernel's file imports other kernels, because they may be inlined.
+`kernel` compiles a function on its first call. Machine code of ltrbench is cached on disk, so that each
+machine compiles only once. numba recompiles a kernel if its file has changed. This module also recompiles it
+if a file has changed from which the kernel's file imports other kernels, because they may be inlined. Kernels
+of other modules, and those that call them, are compiled in each process: they may use code of any kind.
 """
 
 from __future__ import annotations
@@ -59,11 +60,14 @@ def inlined_kernel(function: Function) -> Function:
 def _compile(function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never") -> Function:
     if config.DISABLE_JIT:  # for debugging; unlike compiled code, NumPy scalars would issue warnings
         return np.errstate(all="ignore")(function)
+    scope = function.__globals__  # type: ignore[attr-defined]
+    kernels = [value for value in scope.values() if isinstance(value, Dispatcher)]
+    is_ours = all(str(one.__module__).startswith("ltrbench.") for one in (function, *kernels))
     # Without fastmath sums are not reordered: results have the same bits for every vector width. With
     # NumPy's error model a division by zero returns inf or NaN, as in the reference, and loops can be
     # vectorised.
     decorate = numba.njit(
-        cache=True,
+        cache=is_ours,
         nogil=True,
         fastmath=False,
         error_model="numpy",
@@ -76,7 +80,8 @@ def _compile(function: Function, *, parallel: bool, inline: Literal["never", "al
         # Neither the package's folder nor the user's cache is writable, as in a read-only container.
         config.CACHE_DIR = tempfile.mkdtemp(prefix="ltrbench-numba-")
         compiled = decorate(function)
-    _stamp_with_imported(compiled)
+    if is_ours:
+        _stamp_with_imported(compiled, kernels)
     return cast(Function, compiled)
 
 
@@ -85,14 +90,13 @@ def is_cached(function: Callable[..., object]) -> bool:
     return not isinstance(function, Dispatcher) or bool(_cache_file(function)._load_index())
 
 
-def _stamp_with_imported(compiled: Any) -> None:
-    """Appends the stamps of all kernels that a kernel's file imports to the kernel's stamp.
+def _stamp_with_imported(compiled: Any, kernels: list[Any]) -> None:
+    """Appends the stamps of the kernels that a kernel's file imports to the kernel's stamp.
 
     Their stamps in turn contain those of the kernels that they import. The cache only loads machine code that
     was stored with the same stamp.
     """
     module = compiled.__module__
-    kernels = [value for value in compiled.py_func.__globals__.values() if isinstance(value, Dispatcher)]
     imported = [_cache_file(other)._source_stamp for other in kernels if other.__module__ != module]
     cache_file = _cache_file(compiled)
     cache_file._source_stamp = (cache_file._source_stamp, *imported)
@@ -113,7 +117,7 @@ class _FirstCompilation(event.Listener):
     def on_start(self, event: event.Event) -> None:
         if self.began is None:
             self.began = time.monotonic()
-            self.announce("compiling numerical code, once on this machine")
+            self.announce("compiling numerical code, once on this machine (plugins: in each process)")
 
     def on_end(self, event: event.Event) -> None:
         pass

@@ -19,6 +19,9 @@ def twice(x: float) -> float:
     return x + x
 
 
+twice.__module__ = "ltrbench.test"  # machine code of other modules is not cached
+
+
 @compiled
 def test_compilation_is_announced_once_and_only_if_it_happens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -37,14 +40,23 @@ def test_compilation_is_announced_once_and_only_if_it_happens(
 
 @pytest.mark.slow
 @compiled
-def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("package", "imported", "call", "decorator"),
+    [
+        ("ltrbench.", "from ltrbench.middle import g", "g", "ltrbench.compilation.kernel"),
+        ("", "import middle", "middle.g", "numba.njit"),
+    ],
+)
+def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(
+    tmp_path: Path, package: str, imported: str, call: str, decorator: str
+) -> None:
     (tmp_path / "middle.py").write_text(
-        "from inner import f\nfrom ltrbench.compilation import kernel\n\n"
-        "@kernel\ndef g(x):\n    return f(x) + 1.0\n"
+        f"from {package}inner import f\nimport ltrbench, numba\n\n"
+        f"@{decorator}\ndef g(x):\n    return f(x) + 1.0\n"
     )
     (tmp_path / "outer.py").write_text(
-        "import inner\nfrom ltrbench.compilation import kernel\nfrom middle import g\n\n"
-        "@kernel\ndef h(s):\n    return 2.0 * g(s.x)\n\nprint(h(inner.settings))\n"
+        f"import {package}inner as inner\nfrom ltrbench.compilation import kernel\n{imported}\n\n"
+        f"@kernel\ndef h(s):\n    return 2.0 * {call}(s.x)\n\nprint(h(inner.settings))\n"
     )
     for factor in (1.0, 3.0):
         # The class of an argument has another name in the second round.
@@ -53,6 +65,7 @@ def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(tm
             f"class Settings{factor:g}(NamedTuple):\n    x: float\n\nsettings = Settings{factor:g}(5.0)\n\n"
             f"@kernel\ndef f(x):\n    return {factor} * x\n"
         )
+        code = f"import ltrbench; ltrbench.__path__.append({str(tmp_path)!r}); import {package}outer"
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-        said = subprocess.check_output([sys.executable, "-m", "outer"], env=environment, text=True)
+        said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
         assert float(said) == 2.0 * (factor * 5.0 + 1.0)
