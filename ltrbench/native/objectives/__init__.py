@@ -3,8 +3,8 @@
 In reading order:
 
     base           the form of an objective: one dataclass in one file, here or outside the package
-    query_kernels  the loop over queries, and random numbers, for objectives in this form
-    query_*        objectives in this form
+    query_kernels  the loop over queries, random numbers and gains, for objectives in this form
+    query_rmse, query_softmax  losses of CatBoost
     yetirank       YetiRank and YetiLoss, with their specification
     stochastic_rank  smoothed DCG and NDCG
     lambdaloss     LambdaLoss, by three formulas

@@ -28,9 +28,9 @@ import numpy as np
 from ltrbench.compilation import kernel
 from ltrbench.errors import ConfigError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdaloss import FAR, check_gains, discount, exponentials
+from ltrbench.native.objectives.lambdaloss import FAR, discount, exponentials
 from ltrbench.native.objectives.pairs import logistic
-from ltrbench.native.objectives.query_kernels import for_each_query, gains_and_discounts
+from ltrbench.native.objectives.query_kernels import check_gains, for_each_query, gains_and_discounts
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 

@@ -26,11 +26,8 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compilation import kernel
-from ltrbench.data import Judgments
-from ltrbench.metrics import DEFAULT
-from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.query_kernels import for_each_query
+from ltrbench.native.objectives.query_kernels import check_gains, for_each_query
 from ltrbench.native.team import DocumentDraws
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
@@ -46,18 +43,17 @@ class CrossEntropy(Objective):
     source = "Bruch, 2021; LightGBM's rank_xendcg"
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
-        # Its phi are NDCG's gains, apart from the random draw.
-        check_defined("ndcg", None, DEFAULT, Judgments(labels=labels, query_start=query_start))
+        check_gains(labels, query_start)  # its phi are NDCG's gains, apart from the random draw
 
     def data_of_iteration(self, data: ObjectiveData, rng: DocumentDraws) -> ObjectiveData:
         return data._replace(labels=np.exp2(data.labels) - rng.random(len(data.labels)))
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        return _cross_entropy(scores, data, seed, ())
+        return _xendcg(scores, data, seed, ())
 
 
 @for_each_query
-def _cross_entropy(
+def _xendcg(
     s: Values, phi: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
     """Sums add one value after another, so that they have the same bits on every machine."""

@@ -37,14 +37,11 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compilation import kernel
-from ltrbench.data import Judgments
 from ltrbench.errors import require_choice
-from ltrbench.metrics import DEFAULT
-from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
-from ltrbench.native.objectives.query_kernels import for_each_query, gains_and_discounts
+from ltrbench.native.objectives.query_kernels import check_gains, for_each_query, gains_and_discounts
 from ltrbench.settings import check_effects, setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Scores, Values
 
@@ -137,11 +134,6 @@ class LambdaLoss(Objective):
         kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)  # 0: changes of DCG
         numbers = (self.sigma, c, kind, num_upper, self.weighting != "dcg2", cutoff)
         return (*numbers, of_u * u, of_v * at_rank, of_lower)
-
-
-def check_gains(labels: Labels, query_start: QueryStart) -> None:
-    """Raises DataError if a label has no gain 2^label - 1 or an infinite one."""
-    check_defined("ndcg", None, DEFAULT, Judgments(labels=labels, query_start=query_start))
 
 
 def discount(ranks: Any) -> Values:

@@ -43,7 +43,7 @@ class ListNet(Objective):
     source = "listnet: Cao et al., 2007 (ICML), allRank; softmax_loss: RAX, TF-Ranking"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        return _cross_entropy(scores, data, seed, (self.targets == "softmax",))
+        return _listnet(scores, data, seed, (self.targets == "softmax",))
 
     def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
         targets = softmax(labels) if self.targets == "softmax" else labels
@@ -59,7 +59,7 @@ def softmax(values: Values) -> Values:
 
 
 @for_each_query
-def _cross_entropy(
+def _listnet(
     s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
 ) -> None:
     y = weights * (softmax(labels) if settings[0] else labels)

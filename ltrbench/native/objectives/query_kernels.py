@@ -1,4 +1,4 @@
-"""Kernels that new objectives share: the loop over queries, and random numbers.
+"""What objectives of queries share: the loop over queries, random numbers, and gains.
 
 An objective that is one function of a query decorates this function with `for_each_query`:
 
@@ -11,7 +11,7 @@ An objective that is one function of a query decorates this function with `for_e
 
 `centred(scores, data, seed, settings)` then returns the gradients and hessians of all queries, which are
 computed in parallel. All arrays are (n,), the documents of one query; `gradients` and `hessians` are 0 at the
-beginning. `settings` is a tuple of numbers.
+beginning. `settings` is a number, or a tuple of numbers and arrays.
 """
 
 from __future__ import annotations
@@ -25,10 +25,13 @@ import numba
 import numpy as np
 
 from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.data import Judgments
 from ltrbench.errors import ConfigError
+from ltrbench.metrics import DEFAULT
+from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
-from ltrbench.shapes import Gradients, Hessians, Values
+from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 
 def for_each_query(one_query: Callable[..., None]) -> Callable[..., tuple[Gradients, Hessians]]:
@@ -77,6 +80,11 @@ def draw_normal(seed: int, query: int, index: int) -> float:
     radius = np.sqrt(-2.0 * np.log(draw(seed, query, 2 * index)))
     normal: float = radius * np.cos(2.0 * np.pi * draw(seed, query, 2 * index + 1))
     return normal
+
+
+def check_gains(labels: Labels, query_start: QueryStart) -> None:
+    """Raises DataError if a label has no gain 2^label - 1 or an infinite one."""
+    check_defined("ndcg", None, DEFAULT, Judgments(labels=labels, query_start=query_start))
 
 
 @kernel

@@ -13,9 +13,13 @@ import numpy as np
 
 from ltrbench.compilation import kernel
 from ltrbench.native.objectives.base import Objective, ObjectiveData
-from ltrbench.native.objectives.lambdaloss import check_gains
 from ltrbench.native.objectives.lambdas import gather, order_of
-from ltrbench.native.objectives.query_kernels import draw_normal, for_each_query, gains_and_discounts
+from ltrbench.native.objectives.query_kernels import (
+    check_gains,
+    draw_normal,
+    for_each_query,
+    gains_and_discounts,
+)
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
