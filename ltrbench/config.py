@@ -131,7 +131,7 @@ def composition_message(error: BaseException) -> str:
     if match := re.search(r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text):
         # Names with an underscore are parts of others.
         options = [option for option in match[3].split() if not option.startswith("_")]
-        meant, dot = did_you_mean(match[2].lower(), options), ""
+        meant, dot = did_you_mean(match[2], options), ""
         if meant == "." and match[1] == "model/objective":
             dot = f", or, with a dot, model.objective={match[2]}"
         return f"{match[1]} is '{match[2]}'{meant} It must be one of {', '.join(options)}{dot}."

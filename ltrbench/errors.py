@@ -63,17 +63,20 @@ def debugging() -> bool:
 def did_you_mean(word: str, choices: Iterable[str]) -> str:
     """Returns the end of a sentence: `; did you mean 'x'?` with the choice closest to `word`, or a full stop.
 
+    Upper and lower case count as equal.
+
     >>> did_you_mean("num_leavs", ["num_leaves", "num_trees"])
     "; did you mean 'num_leaves'?"
-    >>> did_you_mean("ndgc", ["ndcv", "ndcg"])
-    "; did you mean 'ndcg'?"
+    >>> did_you_mean("ndgc", ["NDCV", "NDCG"])
+    "; did you mean 'NDCG'?"
     >>> did_you_mean("zzz", ["num_leaves"])
     '.'
     """
-    close = difflib.get_close_matches(word, list(choices))
+    word, spelt = word.lower(), {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word, spelt)
     # Transposed letters are more likely than another word of equal distance.
     close.sort(key=lambda choice: sorted(choice) != sorted(word))
-    return f"; did you mean '{close[0]}'?" if close else "."
+    return f"; did you mean '{spelt[close[0]]}'?" if close else "."
 
 
 def require(

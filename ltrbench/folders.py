@@ -115,10 +115,19 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
         target_class = getattr(import_user_module(module_name), class_name)
     except Exception as error:
         raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}.") from error
-    is_kind = isinstance(target_class, type) and issubclass(target_class, kind)
-    if not is_kind or not dataclasses.is_dataclass(target_class) or inspect.isabstract(target_class):
+    reason = ""
+    if not (isinstance(target_class, type) and issubclass(target_class, kind)):
+        reason = "is not derived from it"
+    elif inspect.isabstract(target_class):
+        reason = f"does not define {', '.join(sorted(target_class.__abstractmethods__))}"
+    elif "__dataclass_fields__" not in vars(target_class):
+        types = map(str, inspect.get_annotations(target_class).values())
+        if not dataclasses.is_dataclass(target_class) or any("ClassVar" not in name for name in types):
+            reason = "has no @dataclass(kw_only=True) above the class"
+    if reason:
         raise ConfigError(
-            f"{key}._target_ is '{target}', which is not a complete dataclass derived from {kind.__name__}."
+            f"{key}._target_ is '{target}', which must be a dataclass derived from {kind.__name__}, but "
+            f"{reason}."
         )
     return cast(type[Any], target_class)
 

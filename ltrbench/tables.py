@@ -489,7 +489,7 @@ def find_term(text: str) -> str:
     terms = {anchor(term): term for term in glossary()}
     wanted = anchor(text.strip())
     if wanted not in terms:
-        closest = did_you_mean(text.lower(), glossary())
+        closest = did_you_mean(text, glossary())
         raise ConfigError(
             f"the glossary has no term '{text}'{closest} `python -m ltrbench glossary` lists all terms."
         )

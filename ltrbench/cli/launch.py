@@ -231,7 +231,7 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     ([], ['replicates.number=5'])
 
     Raises:
-        ConfigError: A flag is unknown or lacks its value.
+        ConfigError: A flag is unknown or lacks its value, or the name of an objective replaces its settings.
     """
     parser = get_args_parser()
 
@@ -245,6 +245,10 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     flags = [argument for argument in arguments if argument not in parsed.overrides]
     # `--help settings` is the only page of Hydra.
     overrides = [word for word in parsed.overrides if not (parsed.help and word == "settings")]
+    names = [word for word in overrides if re.match(r"\+*model\.objective=", word)]
+    if names and (lost := [word for word in overrides if re.match(r"\+*model\.objective\.", word)]):
+        chosen = names[0].replace("model.", "model/").lstrip("+")
+        raise ConfigError(f"{lost[0]} has no effect with {names[0]}; write {chosen}, with a slash.")
     return flags, _whole_forms(overrides)
 
 

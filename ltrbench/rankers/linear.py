@@ -266,7 +266,7 @@ class LinearRanker(Ranker):
             raise ConfigError(
                 f"objective is {self.objective}, which has no loss that L-BFGS could minimise. Choose one "
                 "with a loss, such as model.objective=softmax_loss or hinge, or maximise a metric by "
-                "model.method=coordinate_ascent."
+                "model.method=coordinate_ascent. A class of your own must define loss_of_query."
             )
         self._model: _Model | None = None
 

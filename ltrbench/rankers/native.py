@@ -161,8 +161,8 @@ def with_objective(settings: Mapping[str, Any]) -> dict[str, Any]:
     without = {n: v for n, v in flat.items() if n not in taken and v != _OF_PAIRS[n]}
     if without:
         raise ConfigError(
-            f"{assignments(without)}: without effect with objective={objective}, because they are settings "
-            "of lambdarank or ranknet. Leave them out."
+            f"{assignments(without)}: without effect with objective={objective}. Leave out settings of "
+            "lambdarank, or set objective=lambdarank."
         )
     is_name = isinstance(objective, str) and recorded.get("_target_", "???") != "???"
     return {**rest, "objective": {**recorded, **taken}} if taken or is_name else rest
@@ -220,9 +220,11 @@ def check_settings_of(ranker: NativeSettings) -> None:
     check_effects(ranker, {"position_bias": ranker.position_bias})
     pairs_or_objective(ranker)
     if ranker.truncation is not None and not isinstance(ranker.objective, RankNet):
+        own = [name for name in ("truncation", "top") if hasattr(ranker.objective, name)]
+        remedy = f"objective.{own[0]}={ranker.truncation}" if own else "objective to lambdarank or ranknet"
         raise ConfigError(
             f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
-            "truncation=null, or objective to lambdarank or ranknet."
+            f"truncation=null, or {remedy}."
         )
     _check_trees(ranker)
     _check_goss(ranker)

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from messages import naming
 from numpy.typing import NDArray
 
+from docs.pages import ROOT, titled_files
 from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
@@ -247,6 +248,11 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
         np.testing.assert_allclose(scores, every[0][2], rtol=0, atol=1e-5)
 
 
+@for_each_query
+def _unknown_name(s: Any, labels: Any, w: Any, seed: int, query: int, margin: Any, g: Any, h: Any) -> None:
+    g[0] = slak  # type: ignore[name-defined]  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("computed", "named"),
     [
@@ -254,7 +260,13 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
         (lambda n: (np.zeros(n), np.full(n, -1.0)), ("hessian -1", "row 0", "not negative")),
         (lambda n: (np.zeros(n - 1), np.ones(n)), ("(19,)", "shape (20,)", "Correct")),
         (lambda n: np.zeros(n), ("ndarray", "two arrays")),
+        (lambda n: (np.full(n, "a"), np.ones(n)), ("<U1 (20,)", "numbers", "Correct")),
         (lambda n: [n][1], ("gradients", "test_objectives.py:", "IndexError", "Correct")),
+        pytest.param(
+            lambda n: _unknown_name(np.zeros(n), ObjectiveData.of(query([1.0] * n)), 0, 0),
+            ("gradients", "test_objectives.py:", "'slak'", "Correct"),
+            marks=COMPILED,
+        ),
     ],
 )
 def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
@@ -288,6 +300,17 @@ def test_an_objective_that_changes_its_arrays_does_not_change_the_training_set()
     np.testing.assert_array_equal(actual, expected)
 
 
+def test_the_example_of_the_documentation_is_hinge_with_a_margin_of_1() -> None:
+    example: dict[str, Any] = {"__name__": __name__}
+    exec(titled_files((ROOT / "docs/tasks/adding-an-objective.md").read_text())["my_loss.py"], example)
+    one, other = example["SquaredHinge"](), Hinge()
+    data, scores = made_up(other, 5)
+    fixed = ObjectiveData.of(data)
+    np.testing.assert_array_equal(one.gradients(scores, fixed, 0), other.gradients(scores, fixed, 0))
+    assert one.is_loss
+    assert one.loss(scores, fixed, 0) == other.loss(scores, fixed, 0)
+
+
 def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
     def raising(*arguments: Any) -> None:
         raise ValueError
@@ -310,11 +333,20 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
         ("model/objective=listnet params.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
         ("model/objective=listnet model.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
         ("model.objective=LambdaLoss", ("LambdaLoss", "xendcg", "model/objective=NAME", "lambdaloss")),
+        (
+            "model.objective=yetirank model.objective.mode=NDCG",
+            ("mode=NDCG", "model/objective=yetirank"),
+        ),
+        ("model.objective.sigma=3 model.objective=ranknet", ("objective.sigma=3", "model/objective=ranknet")),
+        ("model/objective=yetirank model.objective.mode=ndcg", ("mode is 'ndcg'", "'NDCG'")),
+        ("model.objective=ranknet model.metric=map", ("metric=map", "ranknet", "objective=lambdarank")),
+        ("model/objective=lambdaloss model.truncation=9", ("truncation is 9", "objective.truncation=9")),
+        ("model/objective=listnet model.position_bias=propensity", ("objective=lambdarank", "ListNet")),
     ],
 )
 def test_a_chosen_objective_that_would_not_be_trained_is_refused(words: str, named: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError, match=naming(*named)):
-        composed(*words.split())
+        composed(*flags_and_overrides(words.split())[1])
 
 
 @pytest.mark.parametrize("library", ["native", "lightgbm", "xgboost"])

@@ -178,7 +178,7 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
     data = made(6)
     varied = replace(data, document_weights=np.linspace(1, 2, data.num_documents))
     for fields, named in (
-        ({"objective": "lambdarank"}, ("LambdaRank", "softmax_loss", "coordinate_ascent")),
+        ({"objective": "lambdarank"}, ("LambdaRank", "softmax_loss", "coordinate_ascent", "loss_of_query")),
         ({"method": "coordinate_ascent", "l2": 3.0}, ("l2 is 3.0", "method", "gradient")),
         ({"metric": "ndgc@10", "method": "coordinate_ascent"}, ("ndgc@10", "ndcg")),
     ):

@@ -44,7 +44,6 @@ class ApproxNDCG(Objective):
     steps of trees are proportional to it: it changes scores, and rankings only relative to l2 and
     min_sum_hessian."""
 
-    is_loss = True
     source = "Qin, Liu and Li, 2010; Bruch et al., 2019 (SIGIR); TF-Ranking, RAX, allRank"
 
     def __post_init__(self) -> None:

@@ -86,10 +86,10 @@ class Objective(ABC):
     """
 
     is_loss: ClassVar[bool]
-    """Whether the gradients are the derivative of `loss`; otherwise they are lambdas."""
+    """Whether the class defines `loss` or `loss_of_query`; otherwise the gradients are lambdas."""
     has_pairs: ClassVar[bool] = False
     """Whether `truncation`, a parameter of rankers, limits the pairs of the objective."""
-    source: ClassVar[str]
+    source: ClassVar[str] = ""
     """Publication or code that defines the objective."""
 
     @property
@@ -99,7 +99,8 @@ class Objective(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for name in ("__post_init__", "check", "gradients"):
+        cls.is_loss = (cls.loss, cls.loss_of_query) != (Objective.loss, Objective.loss_of_query)
+        for name in ("__post_init__", "check", "gradients", "loss", "loss_of_query"):
             if isinstance(method := vars(cls).get(name), FunctionType) and not is_ours(cls):
                 setattr(cls, name, _with_place_of_errors(method, cls))
 
@@ -124,7 +125,7 @@ class Objective(ABC):
         """
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
-        """Returns the loss of all queries, if there is one; only tests need it."""
+        """Returns the loss of all queries, which model=linear minimises; other rankers do not need it."""
         total = 0.0
         for first, end, query in zip(data.query_start[:-1], data.query_start[1:], data.queries, strict=True):
             rows = slice(first, end)
@@ -160,7 +161,8 @@ def _with_place_of_errors(method: FunctionType, kind: type[Objective]) -> Callab
             place = f"{file}:{[number, *(frame.lineno for frame in frames if frame.filename == file)][-1]}"
             # Errors of numba are several paragraphs, with colours, and name the line of the compiled code.
             text = re.sub(r"\x1b\[[\d;]*m|Failed in nopython mode .*\n", "", str(error)).strip()
-            if compiled := re.search(r'File "(.+)", line (\d+):', text):
+            # For an unknown name numba knows only the line in query_kernels.py.
+            if compiled := re.search(r'File "((?!.*query_kernels).+)", line (\d+):', text):
                 place = f"{compiled[1]}:{compiled[2]}"
             raise ConfigError(
                 f"{kind.__name__}.{method.__name__} failed at {place}: {type(error).__name__}: "
@@ -205,13 +207,15 @@ def _checked(
 ) -> NDArray[np.float64]:
     """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
     kind = type(objective)
-    shapes = [np.shape(part) for part in computed] if isinstance(computed, tuple) else type(computed)
-    if shapes != [(len(rows),)] * 2:
+    arrays = [np.asarray(part) for part in computed] if isinstance(computed, tuple) else []
+    if [(array.shape, array.dtype.kind in "biuf") for array in arrays] != [((len(rows),), True)] * 2:
+        returned = " and ".join(f"{array.dtype} {array.shape}" for array in arrays) or type(computed)
         raise ConfigError(
-            f"{kind.__name__}.gradients returned {shapes}, but must return two arrays, gradients and "
-            f"hessians, of the shape ({len(rows)},), one value per document. Correct {kind.__module__}."
+            f"{kind.__name__}.gradients returned {returned}, but must return two arrays of numbers, "
+            f"gradients and hessians, of the shape ({len(rows)},), one value per document. Correct "
+            f"{kind.__module__}."
         )
-    both = np.asarray(computed, dtype=np.float64)
+    both = np.array(arrays, dtype=np.float64)
     is_wrong = ~(np.isfinite(both) & (both >= [[-np.inf], [0.0]]))
     for part, place in np.argwhere(is_wrong)[:1]:
         row, value = int(rows[place]), f"{('gradient', 'hessian')[part]} {both[part, place]}"
@@ -236,7 +240,6 @@ class UnknownObjective(Objective):
     recorded: dict[str, Any]
     """As `record_of` returns it."""
 
-    is_loss = False
     source = "a saved model"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
@@ -291,7 +294,7 @@ def name_or_objective(*names: str) -> Check:
         every = [*names, *(name for name in yamls() if name not in ("none", "custom", *names))]
         if value not in every:
             raise ConfigError(
-                f"{setting} is '{value}'{did_you_mean(str(value).lower(), every)} It must be "
+                f"{setting} is '{value}'{did_you_mean(str(value), every)} It must be "
                 f"{', '.join(every)}, or an Objective, whose settings belong to model/objective=NAME."
             )
         return objective_of_record(yamls()[str(value)])

@@ -37,9 +37,8 @@ EPSILON = 1e-15
 
 @dataclass(kw_only=True)
 class CrossEntropy(Objective):
-    """xendcg: cross entropy against randomised gains."""
+    """xendcg: cross entropy against randomised gains; no loss, because of the terms of second order."""
 
-    is_loss = False  # because of the term of second order
     source = "Bruch, 2021; LightGBM's rank_xendcg"
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:

@@ -24,7 +24,6 @@ class Hinge(Objective):
     13, whose slack is not squared. The square has a continuous gradient.
     """
 
-    is_loss = True
     source = "Joachims, 2002 (KDD); squared as in Chapelle and Keerthi, 2010 (Information Retrieval 13)"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:

@@ -73,7 +73,6 @@ class LambdaLoss(Objective):
     truncation: int | None = setting(None, at_least=1)
     """Number of top ranks (topn, allRank's k), by the rule of the variant; null: all ranks."""
 
-    is_loss = True
     source = "Wang et al., 2018 (CIKM); TF-Ranking, RAX, allRank"
 
     def __post_init__(self) -> None:

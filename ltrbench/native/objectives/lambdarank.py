@@ -19,9 +19,11 @@ from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 @dataclass(kw_only=True)
 class RankNet(PairOptions, Objective):
-    """ranknet: all pairs have the same weight, so that the bottom of a list counts as much as the top."""
+    """ranknet: all pairs have the same weight, so that the bottom of a list counts as much as the top.
 
-    is_loss = False  # because of normalize_distance and normalize_query
+    normalize_distance and normalize_query make it lambdas instead of a loss.
+    """
+
     has_pairs = True
     source = "Burges et al., 2005; XGBoost's rank:pairwise"
 

@@ -31,7 +31,6 @@ from ltrbench.shapes import Gradients, Hessians, Labels, Values
 class ListMLE(Objective):
     """ListMLE: negative log likelihood of the order by labels; the module has the formulas."""
 
-    is_loss = True
     source = "Xia et al., 2008 (ICML); allRank, TF-Ranking"
     draws = True
 

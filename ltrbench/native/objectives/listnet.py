@@ -39,7 +39,6 @@ class ListNet(Objective):
     targets: str = setting("softmax", choices=("softmax", "labels"))
     """Targets: softmax: softmax of the labels (ListNet), or labels: the labels themselves (softmax loss)."""
 
-    is_loss = True
     source = "listnet: Cao et al., 2007 (ICML), allRank; softmax_loss: RAX, TF-Ranking"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:

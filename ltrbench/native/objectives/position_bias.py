@@ -231,14 +231,16 @@ BiasCorrection = AdditiveBias | UnbiasedPairs
 
 def correctable(settings: ObjectiveSettings) -> PairSettings:
     """Returns the settings; raises ConfigError if `UnbiasedPairs` does not support them."""
-    if isinstance(settings, PairSettings):
+    chosen = "ranknet" if isinstance(settings, PairSettings) else settings
+    remedy = f"set objective=lambdarank instead of {chosen}"
+    if isinstance(settings, PairSettings) and settings.metric is not None:
+        remedy = "set metric=ndcg, ties=row_order and pairs_per_document=null"
         ranks_alike = settings.ties == "row_order" and settings.convention.discount is logarithmic_discount
         if settings.metric == "ndcg" and settings.pairs_per_document is None and ranks_alike:
             return settings
     raise ConfigError(
         "position_bias=propensity corrects lambdarank on ndcg alone, without sampling of pairs and with tied "
-        "documents in the order of rows; set metric=ndcg, ties=row_order and pairs_per_document=null, or "
-        "position_bias=additive, which corrects any objective."
+        f"documents in the order of rows; {remedy}, or position_bias=additive, which corrects any objective."
     )
 
 

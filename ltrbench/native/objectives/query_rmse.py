@@ -19,7 +19,6 @@ class QueryRMSE(Objective):
     h_i   = w_i                      CatBoost's; the second derivative is w_i (1 - w_i / sum w)
     """
 
-    is_loss = True
     source = "CatBoost, TQueryRmseError in error_functions.h"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:

@@ -30,7 +30,6 @@ class QuerySoftMax(Objective):
     softmax_lambda: float = setting(0.01, at_least=0)
     """Regularisation, added to hessians (CatBoost's lambda). It keeps steps small where p is near 0 or 1."""
 
-    is_loss = True
     source = "CatBoost, TQuerySoftMaxError::CalcDersForSingleQuery in error_functions.cpp"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:

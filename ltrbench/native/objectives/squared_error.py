@@ -19,7 +19,6 @@ class SquaredError(Objective):
     Friedman, 2001, "Greedy Function Approximation: A Gradient Boosting Machine", section 4.1.
     """
 
-    is_loss = True
     source = "Friedman, 2001; RankLib's MART"
 
     def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:

@@ -61,7 +61,6 @@ class StochasticRank(Objective):
     """Conditional mean of a score: exact, or catboost, which is biased unless sigma is 1."""
 
     draws = True
-    is_loss = False
     source = "CatBoost, TStochasticRankError in error_functions.cpp"
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:

@@ -66,7 +66,6 @@ class YetiRank(Objective):
     dcg_type: str = setting("Base", choices=("Base", "Exp"), only_with={"mode": MODES[1:3]})
     """Gain of a label in DCG: Base, the label itself, or Exp, 2^label - 1."""
 
-    is_loss = False
     source = "CatBoost, GenerateYetiRankPairsForQuery in yetirank_helpers.cpp"
 
     @property

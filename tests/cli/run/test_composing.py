@@ -22,6 +22,7 @@ from ltrbench.config import build_tracker, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir, find_class
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.random import RandomRanker
 
 
 @pytest.fixture
@@ -132,13 +133,21 @@ def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[s
     check_keys(without_hydra(config), hydra)
 
 
+class Undecorated(RandomRanker):
+    margin: float = 1.0
+
+
 def test_a_class_outside_the_environment_is_named() -> None:
     with pytest.raises(ConfigError, match=naming("'no_such_module.Ranker'", "module named 'no_such_module'")):
         find_class("no_such_module.Ranker", Ranker, "model")
     with pytest.raises(ConfigError, match=naming("ltrbench.rankers.random", "'Randm'")):
         find_class("ltrbench.rankers.random.Randm", Ranker, "model")
-    for target in ("ltrbench.rankers.base.BoostingRanker", "ltrbench.data.RankingDataset"):
-        with pytest.raises(ConfigError, match=naming("model._target_", f"'{target}'", "dataclass", "Ranker")):
+    for target, lacks in (
+        ("ltrbench.rankers.base.BoostingRanker", "define fit"),
+        ("ltrbench.data.RankingDataset", "derived"),
+        (f"{__name__}.Undecorated", "@dataclass(kw_only=True)"),
+    ):
+        with pytest.raises(ConfigError, match=naming("model._target_", f"'{target}'", lacks, "Ranker")):
             find_class(target, Ranker, "model")
 
 
