@@ -60,7 +60,7 @@ def inlined_kernel(function: Function) -> Function:
 def _compile(function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never") -> Function:
     if config.DISABLE_JIT:  # for debugging; unlike compiled code, NumPy scalars would issue warnings
         return np.errstate(all="ignore")(function)
-    scope = function.__globals__  # type: ignore[attr-defined]
+    scope = function.__globals__
     kernels = [value for value in scope.values() if isinstance(value, Dispatcher)]
     is_ours = all(str(one.__module__).startswith("ltrbench.") for one in (function, *kernels))
     # Without fastmath sums are not reordered: results have the same bits for every vector width. With

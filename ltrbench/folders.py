@@ -118,8 +118,8 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     reason = ""
     if not (isinstance(target_class, type) and issubclass(target_class, kind)):
         reason = "is not derived from it"
-    elif inspect.isabstract(target_class):
-        reason = f"does not define {', '.join(sorted(target_class.__abstractmethods__))}"
+    elif abstract := sorted(getattr(target_class, "__abstractmethods__", ())):
+        reason = f"does not define {', '.join(abstract)}"
     elif "__dataclass_fields__" not in vars(target_class):
         types = map(str, inspect.get_annotations(target_class).values())
         if not dataclasses.is_dataclass(target_class) or any("ClassVar" not in name for name in types):
