@@ -13,6 +13,7 @@ from docs.macros.yamls import config_files
 from docs.settings import field_docstrings
 from ltrbench.folders import find_class
 from ltrbench.native.objectives.base import Objective
+from ltrbench.native.objectives.lambdarank import RankNet
 from ltrbench.rankers import BoostingRanker
 
 
@@ -72,9 +73,11 @@ def objectives() -> str:
     for item in config_files():
         if item.group == "model/objective" and str(item.target).startswith("ltrbench."):
             kind = find_class(str(item.target), Objective, item.name)
-            rows.append(
-                [code(item.name), "yes" if kind.is_loss else "no", kind.source, " ".join(item.intro.split())]
-            )
+            defined = {kind.loss, kind.loss_of_query} - {Objective.loss, Objective.loss_of_query}
+            is_loss = "yes" if defined and kind.is_loss else "no"
+            if kind.is_loss is RankNet.is_loss:
+                is_loss = "without `normalize_`"
+            rows.append([code(item.name), is_loss, kind.source, " ".join(item.intro.split())])
     return table(["`model/objective`", "loss", "source", "what it is, and when to use it"], rows)
 
 

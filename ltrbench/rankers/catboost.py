@@ -3,8 +3,8 @@
 CatBoost's LambdaMart has LightGBM's gradients and hessians: on one binary feature, which has only one
 possible split, it grows the native engine's trees. The choice of splits differs: CatBoost uses no hessians
 for it, and has no minimum per leaf; its min_data_in_leaf only prevents a smaller leaf from being split again.
-YetiRank, CatBoost's default, and the other ranking losses are other losses. QueryCrossEntropy is not among
-them: CatBoost trains it on a GPU only.
+YetiRank, CatBoost's default, and the other ranking losses are other losses; docs/concepts/objectives.md names
+those that are left out.
 
 Many settings are refused because of the signs of LambdaMart's derivatives (error_functions.cpp, and observed
 with CatBoost 1.2.10). Both derivatives have the opposite sign of every other loss, which cancels only in a
@@ -72,8 +72,10 @@ _OF_STOCHASTIC = {"loss": (STOCHASTIC,)}
 _OF_METRIC = {"loss": (LAMBDAMART, STOCHASTIC)}
 _OF_YETIRANK = {"loss": (YETIRANK, "YetiRankPairwise")}
 _OF_BOTH = {"loss": (*_OF_YETIRANK["loss"], STOCHASTIC)}
+_OF_DCG = {"mode": _GAINS, "metric": _GAINS}
 _OF_METHOD = {"loss": ("QueryRMSE", SOFTMAX, "PairLogit")}
 _NOT_OF_PAIRS = {"loss": _NOT_PAIRWISE}
+_ABOVE_0 = "a value above 0"
 """What the settings of a loss depend on."""
 _DEFAULTS = {loss: {"mode": "Classic", "noise": "Gumbel"} for loss in _OF_YETIRANK["loss"]}
 _DEFAULTS |= {loss: {"metric": "NDCG"} for loss in _OF_METRIC["loss"]}
@@ -109,7 +111,9 @@ class CatBoostRanker(LibraryRanker):
     of its pairs."""
     exponential_gain: bool = setting(True, only_with=_OF_LAMBDAMART | {"metric": _GAINS})
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
-    permutations: int | None = setting(None, at_least=1, only_with=_OF_YETIRANK)
+    permutations: int | None = setting(
+        None, at_least=1, only_with=_OF_YETIRANK | {"noise": ("Gumbel", "Gauss")}
+    )
     """YetiRank: number of random orders drawn per query and iteration; None: 10."""
     decay: float | None = setting(
         None, at_least=0, at_most=1, only_with=_OF_YETIRANK | {"mode": ("Classic",)}
@@ -117,7 +121,7 @@ class CatBoostRanker(LibraryRanker):
     """YetiRank: factor of the weight of a pair per rank; None: 0.85."""
     mode: str | None = setting(None, choices=_MODES, only_with=_OF_YETIRANK)
     """YetiRank: weight of a pair: Classic, or change of DCG, NDCG, MRR, ERR or MAP; None: Classic. ERR takes
-    labels as probabilities."""
+    labels as probabilities; in MRR and MAP, labels above 0 are relevant."""
     noise: str | None = setting(None, choices=("Gumbel", "Gauss", "No"), only_with=_OF_YETIRANK)
     """YetiRank: noise of the scores in a random order: Gumbel, Gauss or No; None: Gumbel. In CatBoost's
     code, Gumbel is logistic noise."""
@@ -131,22 +135,29 @@ class CatBoostRanker(LibraryRanker):
         None, at_least=1, only_with=_OF_BOTH | {"mode": _MODES[1:], "metric": ("NDCG", "DCG", "ERR")}
     )
     """YetiRank, StochasticRank: cutoff of the metric; None: no cutoff. LambdaMart has truncation instead."""
-    dcg_type: str | None = setting(
-        None, choices=("Base", "Exp"), only_with=_OF_BOTH | {"mode": _GAINS, "metric": _GAINS}
-    )
+    dcg_type: str | None = setting(None, choices=("Base", "Exp"), only_with={**_OF_BOTH, **_OF_DCG})
     """YetiRank, StochasticRank: gain in DCG: Base, the label, or Exp, 2^label - 1; None: Base."""
+    dcg_denominator: str | None = setting(
+        None,
+        choices=("LogPosition", "Position"),
+        only_with={"loss": (*_OF_BOTH["loss"], LAMBDAMART), **_OF_DCG},
+    )
+    """Divisor of a gain in DCG: LogPosition, log2(1 + rank), or Position, the rank; None: LogPosition.
+    CatBoost's documentation says that Position is the default, but its code takes LogPosition [observed,
+    1.2.10]. CatBoost's name is `denominator` for LambdaMart and StochasticRank."""
     num_estimations: int | None = setting(None, at_least=1, only_with=_OF_STOCHASTIC)
     """StochasticRank: number of random orders per query and iteration; None: 1."""
     mu: float | None = setting(None, at_least=0, only_with=_OF_STOCHASTIC)
     """StochasticRank: reduces the score of a document by sigma mu label, so that ties are resolved against
     the model; None: 0."""
-    nu: float | None = setting(None, above=0, only_with=_OF_STOCHASTIC)
+    nu: float | None = setting(None, above=0, only_with=_OF_STOCHASTIC | {"lambda_reg": (_ABOVE_0,)})
     """StochasticRank: constant added to the norm of the scores in lambda_reg's projection; None: 0.01."""
     lambda_reg: float | None = setting(
         None, at_least=0, only_with={"loss": (STOCHASTIC, SOFTMAX), "leaf_estimation_method": ("Newton",)}
     )
     """StochasticRank: share of the gradient along the scores that is removed; QuerySoftMax: added to
-    hessians; None: 1, or 0.01 for QuerySoftMax, where it applies to leaf_estimation_method=Newton."""
+    hessians; None: 1, or 0.01 for QuerySoftMax, where it applies to leaf_estimation_method=Newton. CatBoost's
+    name is `lambda`; native's are `lambda_reg` of stochastic_rank and `softmax_lambda` of query_softmax."""
     beta: float | None = setting(None, above=0, only_with={"loss": (SOFTMAX,)})
     """QuerySoftMax: factor of the scores; None: 1."""
     max_pairs: int | None = setting(None, at_least=1, only_with={"loss": ("PairLogit", "PairLogitPairwise")})
@@ -200,6 +211,8 @@ class CatBoostRanker(LibraryRanker):
             "remove it"
         ),
         "boosting_type": "ordered boosting shuffles the queries and their scores; remove it",
+        "denominator": "set the field dcg_denominator instead",
+        "lambda": "set the field lambda_reg instead",
         "allow_const_label": "equal labels are always allowed; remove it",
     }
 
@@ -221,7 +234,8 @@ class CatBoostRanker(LibraryRanker):
     def _chosen(self) -> dict[str, Any]:
         policy = "Lossguide" if self._loss in _NOT_PAIRWISE else "SymmetricTree"
         implied = {"grow_policy": policy} if self.num_leaves and self.grow_policy is None else {}
-        return {**_DEFAULTS.get(self._loss, {}), **super()._chosen(), **implied, "loss": self._loss}
+        chosen = {**_DEFAULTS.get(self._loss, {}), **super()._chosen(), **implied}
+        return {**chosen, "lambda_reg": "0" if self.lambda_reg == 0 else _ABOVE_0, "loss": self._loss}
 
     @property
     def _matched(self) -> bool:
@@ -415,9 +429,12 @@ class CatBoostRanker(LibraryRanker):
         if self._loss == LAMBDAMART:
             gain = "Exp" if self.exponential_gain else "Base"
             options = {"metric": self.metric or "NDCG", "type": gain, "sigma": self.sigma}
-            return given({**options, "norm": str(self.norm).lower(), "top": self.truncation})
+            options |= {"norm": str(self.norm).lower(), "top": self.truncation}
+            return given({**options, "denominator": self.dcg_denominator})
         is_stochastic = self._loss == STOCHASTIC
-        names = {"lambda_reg": "lambda", "dcg_type": "type" if is_stochastic else "dcg_type"}
+        names = {"lambda_reg": "lambda"}
+        if is_stochastic:
+            names |= {"dcg_type": "type", "dcg_denominator": "denominator"}
         options = {
             names.get(item.name, item.name): getattr(self, item.name)
             for item in fields(self)

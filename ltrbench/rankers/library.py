@@ -212,6 +212,8 @@ class LibraryRanker(BoostingRanker):
     def _refuse_unknown(self, known: Collection[str]) -> None:
         """Raises ConfigError if `extra` contains a name that the library would silently ignore."""
         for name in self.extra:
+            if name not in known and hasattr(self, name):
+                raise ConfigError(f"extra.{name} cannot be set: set the field {name} instead.")
             if name not in known:
                 raise ConfigError(
                     f"extra.{name} has no effect in {self.library}{did_you_mean(name, known)} Use the main "

@@ -29,6 +29,8 @@ from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetric
 from ltrbench.metrics import DEFAULT, evaluate, parse_metric, preset
 from ltrbench.native.boosting import four_documents
 from ltrbench.native.objectives.base import Objective, ObjectiveData, name_or_objective
+from ltrbench.native.objectives.lambdarank import RankNet
+from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.rankers.base import (
@@ -265,7 +267,8 @@ class LinearRanker(Ranker):
         if not _loss(self.objective).is_loss:
             raise ConfigError(
                 f"objective is {self.objective}, which has no loss that L-BFGS could minimise. Choose one "
-                "with a loss, such as model.objective=softmax_loss or hinge, or maximise a metric by "
+                "with a loss, such as model.objective=softmax_loss or hinge, or ranknet with "
+                "normalize_distance=false and normalize_query=false, or maximise a metric by "
                 "model.method=coordinate_ascent. A class of your own must define loss_of_query."
             )
         self._model: _Model | None = None
@@ -297,12 +300,18 @@ class LinearRanker(Ranker):
         from scipy.optimize import minimize  # a second to import
 
         objective, data = _loss(self.objective), ObjectiveData.of(train)
+        pairs = None
+        if isinstance(objective, RankNet):  # all of them, as in its loss
+            pairs = prepare(train, objective.pairs(train.num_documents))
 
         # einsum instead of BLAS, whose sums depend on the number of threads.
         def loss_and_gradient(weights: Values) -> tuple[float, Values]:
             scores = np.einsum("cd,c->d", columns, weights)
             loss = objective.loss(scores, data, self.seed)
-            gradients, _ = objective.gradients(scores, data, self.seed)
+            if pairs is not None:
+                gradients, _ = pairs(scores, None, np.random.default_rng(self.seed))
+            else:
+                gradients, _ = objective.gradients(scores, data, self.seed)
             if not np.isfinite(loss + gradients.sum()):
                 raise DataError(
                     f"the loss {objective} is {loss} at weights of up to {np.abs(weights).max():.3g}. Set "
@@ -364,11 +373,14 @@ class LinearRanker(Ranker):
                 _loss(self.objective).check(train.labels, train.query_start)
             except (DataError, UndefinedMetricError) as error:
                 yield Finding(Severity.REFUSED, str(error))
-        elif train.document_weights is not None or (self.dialect == "ranklib" and has_weights):
+        has_one_weight = self.method != "gradient" or _loss(self.objective).has_pairs
+        varies = has_one_weight and train.document_weights is not None
+        if varies or (self.dialect == "ranklib" and has_weights):
             yield Finding(
                 Severity.REFUSED,
-                "the training set has weights that the metric ignores: they vary within a query, or dialect "
-                "is ranklib. Set model.method=gradient, or read the data without weights.",
+                "the training set has weights that the metric or ranknet ignores: they vary within a query, "
+                "or dialect is ranklib. Set model.objective=softmax_loss and model.method=gradient, or read "
+                "the data without weights.",
             )
         features, names = as_array(train.features), train.feature_names
         missing = np.isnan(features).mean(axis=0)

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from messages import naming
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from ltrbench.errors import LtrbenchError
 from ltrbench.native.objectives.approx_ndcg import ApproxNDCG
@@ -51,6 +52,18 @@ def test_losses_are_those_of_the_tests_of_allrank() -> None:
     assert allrank("ndcg2++") == pytest.approx(1.1244146823, rel=2e-7)
     assert np.log(2.0) * allrank("ranknet") == pytest.approx(1.1962778568, rel=2e-7)
     assert loss(ApproxNDCG(temperature=1.0)) == pytest.approx(-0.8499219417, rel=2e-7)
+    # Its tests of ListMLE and ListNet have two documents.
+    of_listmle = ListMLE().loss(np.array([0.5, 0.3]), one_query([1, 0]), 0)
+    assert of_listmle == pytest.approx(0.5981389284, rel=1e-6)
+    of_listnet = -softmax([1.0, 0.0]) @ np.log(softmax([0.5, 0.2]))
+    assert ListNet().loss(np.array([0.5, 0.2]), one_query([1, 0]), 0) == pytest.approx(of_listnet)
+
+
+def test_pair_weights_are_those_of_the_test_of_tf_ranking() -> None:
+    # test_create_ndcg_lambda_weight in losses_test.py: the documents are on the ranks 1 and 2.
+    weights = LambdaLoss().pair_weights(np.array([2.0, 1.0]), np.array([1.0, 0.0]))
+    change, best = 2 * (1 / np.log(2) - 1 / np.log(3)), 3 / np.log(2) + 1 / np.log(3)
+    np.testing.assert_allclose(weights / 2, [[0, change / best], [0, 0]])
 
 
 def test_losses_and_gradients_are_those_of_rax() -> None:

@@ -10,7 +10,7 @@ import pytest
 from messages import naming
 from numpy.typing import NDArray
 
-from ltrbench.errors import DataError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.query_kernels import draw, draw_normal
 from ltrbench.native.objectives.stochastic_rank import StochasticRank
@@ -165,6 +165,11 @@ def test_the_mean_step_over_10_000_draws_agrees_with_catboost(loss: str, objecti
 def test_err_refuses_labels_that_are_no_probabilities() -> None:
     with pytest.raises(DataError, match=naming("labels[1] is 2.0", "from 0 to 1", "mode=NDCG")):
         YetiRank(mode="ERR").check(np.array([1.0, 2.0]), np.array([0, 2]))
+
+
+def test_nu_without_the_projection_is_refused() -> None:
+    with pytest.raises(ConfigError, match=naming("nu is 0.5", "lambda_reg=0", "nu=0.01")):
+        StochasticRank(lambda_reg=0.0, nu=0.5)
 
 
 @pytest.mark.parametrize("objective", [YetiRank(mode="DCG", dcg_type="Exp"), StochasticRank(dcg_type="Exp")])

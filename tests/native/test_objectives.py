@@ -29,9 +29,11 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.folders import conf_dir, find_class, settings_in
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_objective
+from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.hinge import Hinge
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
 from ltrbench.native.objectives.lambdarank import LambdaRank
+from ltrbench.native.objectives.listmle import ListMLE
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_kernels import for_each_query
 from ltrbench.native.objectives.query_rmse import QueryRMSE
@@ -62,6 +64,7 @@ OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"variant": "allrank", "weighting": "ndcg1", "truncation": 3},
     ],
     "query_softmax": [{"softmax_lambda": 0.0, "beta": 2.0}],
+    "ranknet": [{"normalize_distance": False, "normalize_query": False, "sigma": 2.0}],
     "stochastic_rank": [{"dialect": "catboost", "sigma": 0.5}],
     "yetirank": [{"mode": "NDCG", "noise": "Gauss"}, {"mode": "ERR", "num_neighbors": None}],
 }
@@ -211,7 +214,8 @@ def test_trees_rank_documents_that_they_have_not_seen(name: str, objective: Obje
 
 
 @pytest.mark.slow
-def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
+@pytest.mark.parametrize("base", [QuerySoftMax, CrossEntropy, ListMLE, YetiRank, LambdaLoss])
+def test_native_lightgbm_and_xgboost_see_the_same_gradients(base: Any) -> None:
     pytest.importorskip("lightgbm")
     pytest.importorskip("xgboost")
     from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -220,7 +224,7 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
     seen: list[NDArray[np.float64]] = []
 
     @dataclass(kw_only=True)
-    class Noisy(QuerySoftMax):
+    class Noisy(base):  # type: ignore[misc]
         draws = True
 
         def gradients(self, scores: Any, data: ObjectiveData, seed: int) -> Any:
@@ -237,7 +241,7 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients() -> None:
     every = []
     for kind in (NativeRanker, LightGBMRanker, XGBoostRanker):
         min_docs: dict[str, Any] = {} if kind is XGBoostRanker else {"min_docs_in_leaf": 1}
-        ranker = kind(objective=Noisy(beta=2.0), **shared, **min_docs)
+        ranker = kind(objective=Noisy(), **shared, **min_docs)
         seen.clear()
         scores = ranker.fit(data).predict(data.features)
         every.append((*seen, scores))
@@ -399,6 +403,9 @@ def test_settings_of_pairs_are_refused_with_another_objective(settings: dict[str
 # ---- CatBoost: its leaves, with Newton steps by our gradients, give its scores.
 
 
+YETIRANK = "YetiRank:noise=No;permutations=1"
+
+
 @pytest.mark.parametrize("query_weights", [[1.0, 1.0, 1.0], [1.0, 2.0, 0.5]])
 @pytest.mark.parametrize(
     ("loss", "objective"),
@@ -406,7 +413,19 @@ def test_settings_of_pairs_are_refused_with_another_objective(settings: dict[str
         ("QueryRMSE", QueryRMSE()),
         ("QuerySoftMax", QuerySoftMax()),
         ("QuerySoftMax:lambda=0.1;beta=2", QuerySoftMax(softmax_lambda=0.1, beta=2.0)),
-        *((f"YetiRank:noise=No;permutations=1;mode={m}", YetiRank(mode=m, noise="No")) for m in MODES),
+        *((f"{YETIRANK};mode={m}", YetiRank(mode=m, noise="No")) for m in MODES),
+        *(
+            (
+                f"{YETIRANK};mode={m};num_neighbors=-1;top=3",
+                YetiRank(mode=m, noise="No", num_neighbors=None, top=3),
+            )
+            for m in MODES[1:]
+        ),
+        *(
+            (f"{YETIRANK};mode={m};dcg_type=Exp", YetiRank(mode=m, noise="No", dcg_type="Exp"))
+            for m in ("DCG", "NDCG")
+        ),
+        (f"{YETIRANK};decay=0.5", YetiRank(noise="No", decay=0.5)),
     ],
 )
 def test_three_trees_agree_with_catboost(loss: str, objective: Objective, query_weights: list[float]) -> None:

@@ -148,13 +148,15 @@ EACH_ALONE: list[tuple[Kind, dict[str, Any], dict[str, Any]]] = [
     (CAT, YETIRANK, {"permutations": 2, "decay": 0.5, "l2": 5.0, "seed": 1, "noise": "No", "mode": "MAP"}),
     (CAT, YETIRANK | {"mode": "NDCG"}, {"num_neighbors": -1, "top": 2, "dcg_type": "Exp"}),
     (CAT, YETIRANK | {"noise": "Gauss"}, {"noise_power": 2.0}),
+    (CAT, YETIRANK | {"mode": "NDCG"}, {"dcg_denominator": "Position"}),
+    (CAT, LAMBDAMART, {"dcg_denominator": "Position"}),
     (CAT, LAMBDAMART | {"truncation": None}, {"metric": "MRR"}),
     (
         CAT,
         {"loss": "StochasticRank"},
         {"metric": "MRR", "sigma": 2.0, "top": 2, "num_estimations": 3, "mu": 0.5},
     ),
-    (CAT, {"loss": "StochasticRank"}, {"dcg_type": "Exp"}),
+    (CAT, {"loss": "StochasticRank"}, {"dcg_type": "Exp", "dcg_denominator": "Position"}),
     (CAT, {"loss": "StochasticRank"}, {"nu": 1.0, "lambda_reg": 0.5}),
     (CAT, {"loss": "QuerySoftMax"}, {"leaf_estimation_method": "Newton", "beta": 2.0}),
     (CAT, {"loss": "QuerySoftMax", "leaf_estimation_method": "Newton"}, {"lambda_reg": 0.5}),
@@ -170,6 +172,12 @@ def test_every_parameter_arrives(kind: Kind, usual: dict[str, Any], field: str, 
     data = graded(num_queries=30)
     varied = scores_of(kind, data, **{**usual, field: value})
     assert not np.array_equal(varied, scores_of(kind, data, **usual))
+
+
+def test_catboosts_default_denominator_is_logarithmic() -> None:
+    usual = YETIRANK | {"mode": "NDCG"}
+    given = scores_of(CAT, graded(), **usual, dcg_denominator="LogPosition")
+    np.testing.assert_array_equal(given, scores_of(CAT, graded(), **usual))
 
 
 @pytest.mark.parametrize("boosting", ["gbdt", "dart", "rf"])
@@ -302,6 +310,9 @@ REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
         {"loss": "StochasticRank", "metric": "MRR", "top": 3},
         ("top is 3", "metric=MRR", "metric to NDCG"),
     ),
+    (CAT, {"noise": "No", "permutations": 5}, ("permutations is 5", "noise=No", "permutations=null")),
+    (CAT, {"loss": "StochasticRank", "lambda_reg": 0.0, "nu": 0.5}, ("nu is 0.5", "lambda_reg=0", "nu=null")),
+    (CAT, {"extra": {"dcg_denominator": "Position"}}, ("extra.dcg_denominator", "field dcg_denominator")),
     (CAT, {"loss": "StochasticRank", "metric": "MAP"}, ("metric is MAP", "StochasticRank", "NDCG")),
     (
         CAT,

@@ -18,6 +18,8 @@ from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.native.objectives.hinge import Hinge
+from ltrbench.native.objectives.lambdaloss import LambdaLoss
+from ltrbench.native.objectives.lambdarank import RankNet
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import concerns_of
@@ -33,6 +35,9 @@ def made(seed: int, num_queries: int = 40) -> RankingDataset:
     labels = np.digitize(utility, [0.2, 0.7, 1.2]).astype(np.float64)
     start = np.concatenate([[0], np.cumsum(sizes)])
     return RankingDataset(features=features.astype(np.float32), labels=labels, query_start=start)
+
+
+UNNORMALIZED = RankNet(normalize_distance=False, normalize_query=False, sigma=2.0)
 
 
 def by_ascent(**given: Any) -> LinearRanker:
@@ -111,6 +116,17 @@ def test_the_gradient_method_gives_the_closed_form_of_ridge_regression() -> None
     assert (bounded.weights == 0).any()
 
 
+def test_ranknet_without_its_normalisation_is_fitted_to_all_pairs_of_long_lists() -> None:
+    short = made(2)
+    ends = short.query_start[[0, 20, 40]]
+    data = RankingDataset(features=short.features, labels=short.labels, query_start=ends)
+    allrank = LambdaLoss(variant="allrank", weighting="ranknet", sigma=2.0)  # divided by log(2)
+    expected = LinearRanker(objective=allrank, l2=3.0 / np.log(2.0)).fit(data).weights
+    np.testing.assert_allclose(
+        LinearRanker(objective=UNNORMALIZED, l2=3.0).fit(data).weights, expected, rtol=1e-3
+    )
+
+
 def with_missing(data: RankingDataset) -> RankingDataset:
     features = np.array(data.features)
     features[::3, 0] = np.nan
@@ -186,6 +202,7 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
             LinearRanker(**fields)
     for ranker, train, parts in (
         (by_ascent(), varied, ("weights", "method=gradient")),
+        (LinearRanker(objective=UNNORMALIZED), varied, ("weights", "objective=softmax_loss")),
         (LinearRanker(missing="refuse"), with_missing(data), (data.feature_names[0], "missing=impute")),
     ):
         with pytest.raises(DataError, match=naming(*parts)):

@@ -85,12 +85,17 @@ class Objective(ABC):
     `query_kernels.draw`, so that a model depends neither on threads nor on workers.
     """
 
-    is_loss: ClassVar[bool]
-    """Whether the class defines `loss` or `loss_of_query`; otherwise the gradients are lambdas."""
     has_pairs: ClassVar[bool] = False
     """Whether `truncation`, a parameter of rankers, limits the pairs of the objective."""
     source: ClassVar[str] = ""
     """Publication or code that defines the objective."""
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the gradients are the derivative of `loss`, as those of a class are that defines `loss` or
+        `loss_of_query`; otherwise they are lambdas."""
+        kind = type(self)
+        return (kind.loss, kind.loss_of_query) != (Objective.loss, Objective.loss_of_query)
 
     @property
     def draws(self) -> bool:
@@ -99,7 +104,6 @@ class Objective(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.is_loss = (cls.loss, cls.loss_of_query) != (Objective.loss, Objective.loss_of_query)
         for name in ("__post_init__", "check", "gradients", "loss", "loss_of_query"):
             if isinstance(method := vars(cls).get(name), FunctionType) and not is_ours(cls):
                 setattr(cls, name, _with_place_of_errors(method, cls))

@@ -21,11 +21,19 @@ from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 class RankNet(PairOptions, Objective):
     """ranknet: all pairs have the same weight, so that the bottom of a list counts as much as the top.
 
-    normalize_distance and normalize_query make it lambdas instead of a loss.
+    Without `normalize_distance`, `normalize_query`, drawn pairs and float32, and with a truncation beyond the
+    longest query, the gradients are the derivative of a loss, with the weight w of a query:
+
+        loss = sum of w log(1 + exp(-sigma (s_i - s_j)))     over i and j with label i > label j
     """
 
     has_pairs = True
     source = "Burges et al., 2005; XGBoost's rank:pairwise"
+
+    @property
+    def is_loss(self) -> bool:
+        is_rounded = self.sigmoid != "exact" or self.float32_scores or self.float32_sums
+        return not (self.normalize_distance or self.normalize_query or self.draws or is_rounded)
 
     @property
     def draws(self) -> bool:
@@ -51,11 +59,18 @@ class RankNet(PairOptions, Objective):
         )
         return prepare(train, self.pairs(None))(scores, None, np.random.default_rng(seed))
 
+    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+        if not self.is_loss:
+            return super().loss_of_query(scores, labels, weights, seed, query)
+        higher, lower = np.nonzero(labels[:, None] > labels)
+        return float(weights[higher] @ np.logaddexp(0.0, self.sigma * (scores[lower] - scores[higher])))
+
 
 @dataclass(kw_only=True)
 class LambdaRank(RankNet, MetricOptions):
     """lambdarank: the weight of a pair is the change of `metric` when its two documents are swapped."""
 
+    is_loss = False
     source = "Burges, 2010; LightGBM's lambdarank, XGBoost's rank:ndcg and rank:map"
 
     def __post_init__(self) -> None:

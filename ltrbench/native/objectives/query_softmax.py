@@ -28,7 +28,9 @@ class QuerySoftMax(Objective):
     beta: float = setting(1.0, above=0)
     """Factor of the scores in the softmax (CatBoost's beta). A larger value makes the softmax steeper."""
     softmax_lambda: float = setting(0.01, at_least=0)
-    """Regularisation, added to hessians (CatBoost's lambda). It keeps steps small where p is near 0 or 1."""
+    """Regularisation, added to hessians (CatBoost's lambda, `lambda_reg` in model=catboost). It keeps steps
+    small where p is near 0 or 1. With softmax_lambda=0 and beta=1, query_softmax is softmax_loss, unless
+    weights vary within a query."""
 
     source = "CatBoost, TQuerySoftMaxError::CalcDersForSingleQuery in error_functions.cpp"
 

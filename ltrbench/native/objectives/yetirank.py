@@ -50,7 +50,8 @@ class YetiRank(Objective):
     """
 
     mode: str = setting("Classic", choices=MODES)
-    """Weight of a pair: Classic (YetiRank), or DCG, NDCG, MRR, ERR or MAP (YetiLoss)."""
+    """Weight of a pair: Classic (YetiRank), or DCG, NDCG, MRR, ERR or MAP (YetiLoss). In MRR and MAP, labels
+    above 0 are relevant."""
     noise: str = setting("Gumbel", choices=NOISES)
     """Noise of the scores: Gumbel, which is logistic as in CatBoost, Gauss or No."""
     noise_power: float = setting(1.0, above=0, only_with={"noise": ("Gauss",)})
@@ -101,9 +102,13 @@ def _one_query(
     for permutation in range(permutations):
         first = permutation * n
         for i in range(n):
-            u = draw(seed, query, first + i)
-            logistic = np.log(u / (1.000001 - u))
-            noisy[i] = s[i] + (logistic if is_gumbel else power * draw_normal(seed, query, first + i))
+            noise = 0.0
+            if is_gumbel:
+                u = draw(seed, query, first + i)
+                noise = np.log(u / (1.000001 - u))
+            elif power > 0.0:
+                noise = power * draw_normal(seed, query, first + i)
+            noisy[i] = s[i] + noise
         _add_pairs(order_of(noisy), s, labels, dcg, pairs, (g, h))
     g *= weights / permutations
     h *= weights / permutations
