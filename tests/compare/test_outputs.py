@@ -80,7 +80,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     table, picture = leaderboard_section(Shown(comparison)).parts
     assert isinstance(table, Table)
     assert isinstance(picture, Figures)
-    in_picture = [tuple(line.get_xdata()) for line in picture.figures[0].drawing.axes[0].lines]
+    in_picture = [tuple(np.asarray(line.get_xdata())) for line in picture.figures[0].drawing.axes[0].lines]
     in_report = {cells[0].text: [cell.text for cell in cells] for cells in table.cells()}
     for row, of_csv, of_json, of_frame in zip(comparison.rows, in_csv, in_json, in_frame, strict=True):
         line = next(line for line in text if line.startswith(f"| {row.label} "))
