@@ -55,7 +55,7 @@ class RankNet(PairOptions, Objective):
             features=np.zeros((len(scores), 1), dtype=np.float32),
             labels=data.labels,
             query_start=data.query_start,
-            query_weights=data.weights[data.query_start[:-1]],
+            document_weights=data.weights,
         )
         return prepare(train, self.pairs(None))(scores, None, np.random.default_rng(seed))
 
