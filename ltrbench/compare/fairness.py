@@ -177,7 +177,8 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Note]:
     threads = _several(str(result.threads) for result in trained)
     differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
     yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
-    yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation after each iteration.")
+    if any(result.seconds.get("monitor") for result in trained):
+        yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation after each iteration.")
     described = parameters(trained)
     if described:
         yield Note(ON_BACKENDS, "matched parameters", described)
@@ -238,7 +239,7 @@ def _several(values: Iterable[str]) -> list[str]:
 
 def _about_settings(untuned: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
-    tried = Counter(row.model for row in untuned if _is_trained(row))
+    tried = Counter(row.model for row in untuned if _is_trained(row.runs[0].result))
     if len(set(tried.values())) > 1:
         counts = ", ".join(f"{model} {count}" for model, count in tried.items())
         sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
@@ -362,9 +363,9 @@ def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
         yield Note(ON_CLAIMS, "choice by validation", sentence, row.label)
 
 
-def _is_trained(row: EvaluatedRow) -> bool:
-    """Returns whether the runs of a row were trained here: derived runs have no times, or are ensembles."""
-    return bool(row.runs[0].result.seconds) and not row.runs[0].result.ensemble
+def _is_trained(result: RunResult) -> bool:
+    """Returns whether a run was trained here: derived runs have no times, or are ensembles."""
+    return bool(result.seconds) and not result.ensemble
 
 
 def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
@@ -376,8 +377,13 @@ def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
         differ = "The objectives of the runs differ: see the names of the rows, and what the searches chose."
         for sentence in dict.fromkeys(differ if text in differing else text for text in texts):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
-        # Only runs that were not trained here hold notes.
-        for sentence in dict.fromkeys(text for result in of_model for text in result.notes):
+        trained = [text for result in of_model if _is_trained(result) for text in result.notes]
+        # Values of the training set, such as the share of missing values, differ between folds and resamples.
+        for alike in grouped(trained, lambda text: tuple(text.split()[:4])).values():
+            differ = " Other runs have other values." * (len(set(alike)) > 1)
+            yield Note(ON_DATA, "notes of runs", alike[0] + differ, model)
+        derived = (text for result in of_model if not _is_trained(result) for text in result.notes)
+        for sentence in dict.fromkeys(derived):
             yield Note(ON_DATA, "imported and fused scores", sentence, model)
 
 
@@ -476,7 +482,7 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
             "advantage: repeat the searches with the same search.trials and search.space."
         )
     # Yardsticks have no parameters.
-    others = [row for row in rows if row.model not in models and _is_trained(row)]
+    others = [row for row in rows if row.model not in models and _is_trained(row.runs[0].result)]
     untuned = [row.model for row in others if row.runs[0].result.params != NO_PARAMETERS]
     if totals and untuned:
         example = next(iter(totals.values()))

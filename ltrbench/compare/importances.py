@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from operator import itemgetter
 
 import numpy as np
@@ -19,6 +19,8 @@ from ltrbench.rankers.importance import (
     ALL_KINDS,
     FALLS,
     GAIN,
+    HIGH,
+    LOW,
     MORE_KINDS,
     NAMES,
     OF_LINEAR,
@@ -31,7 +33,7 @@ from ltrbench.rankers.importance import (
     in_common,
 )
 from ltrbench.runs.record import FINISHED, Run, mean_importances
-from ltrbench.tables import Table, TableRow, format_number
+from ltrbench.tables import Table, TableRow, format_interval, format_number
 from ltrbench.untrusted import in_markdown
 
 _MOST_ROWS = 20
@@ -205,22 +207,31 @@ def importances_markdown(data: str, importances: ImportanceComparison) -> str:
     """Returns the most important features by the first kind, the correlations by each kind, and the notes."""
     labels = list(importances.rows)
     parts = [f"## {in_markdown(data)}"]
-    for kind in importances.kinds[:1]:
-        rows: list[TableRow] = [
-            [
-                importances.feature_names[feature],
-                *(_value(importances, label, kind, feature) for label in labels),
-            ]
-            for feature in importances.order[:_MOST_ROWS]
-        ]
-        table = Table.of(["feature", *labels], rows, partial(_written, kind))
-        parts.append(f"By {NAMES[kind]}:\n\n{table.markdown()}")
+    for kind in importances.kinds:
+        if kind != importances.kinds[0] and kind not in OF_LINEAR:
+            continue
+        having = [label for label in labels if kind in importances.rows[label].values]
+        rows: list[TableRow] = []
+        for feature in importances.order[:_MOST_ROWS]:
+            cells = (_cell(importances.rows[label].values, kind, feature) for label in having)
+            rows.append([importances.feature_names[feature], *cells])
+        over = ", with 95 % intervals over several trainings" if kind in OF_LINEAR else ""
+        parts.append(f"By {NAMES[kind]}{over}:\n\n{Table.of(['feature', *having], rows).markdown()}")
     for kind, matrix in importances.correlations.items():
         rows = [[label, *row] for label, row in zip(labels, matrix, strict=True)]
         table = Table.of(["model", *labels], rows, ".2f")
         parts.append(f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}")
     parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _cell(values: Mapping[str, NDArray[np.float64]], kind: str, feature: int) -> str:
+    """Returns an importance, with the interval of a coefficient."""
+    written = _written(kind, float(values[kind][feature]))
+    if kind in OF_LINEAR and kind + LOW in values:
+        interval = format_interval(values[kind + LOW][feature], values[kind + HIGH][feature], "+.4g")
+        return f"{written} {interval}"
+    return written
 
 
 def _written(kind: str, value: float) -> str:

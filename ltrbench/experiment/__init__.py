@@ -43,6 +43,7 @@ from ltrbench.rankers.base import (
     OF_EVERY_RANKER,
     SHARED,
     SavedModelError,
+    cautions_of,
     check_saved,
     departures_of,
     resolve_threads,
@@ -389,7 +390,12 @@ def _load_and_fit(
     if getattr(ranker, "early_stopping", None) is not None:
         _check_validation("early_stopping", "set early_stopping=null", splits)
     fitter.prepare(ranker, splits)
-    num_threads, notes = begun.threads, (*begun.notes, *_notes_on_start(experiment, splits))
+    # A search has hundreds of trials on the same data.
+    level, warning = (logging.DEBUG,) * 2 if experiment.is_trial else (logging.INFO, logging.WARNING)
+    on_start = (*cautions_of(ranker, splits.train), *_notes_on_start(experiment, splits))
+    for sentence in (*(f"training data: {text}" for text in label_warnings(splits.train)), *on_start):
+        log.log(warning, "%s: %s", experiment.model, sentence)
+    num_threads, notes = begun.threads, (*begun.notes, *on_start)
     by = f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
     if fitter.record:
         num_workers, num_threads = fitter.record["workers"], sum(fitter.record["threads"])
@@ -397,10 +403,6 @@ def _load_and_fit(
         if not experiment.is_repeatable:
             another = "which is not repeatable: another fit may give other scores."
             notes = (*notes, f"Fitted on {num_workers} workers, {another}")
-    for sentence in () if experiment.is_trial else label_warnings(splits.train):
-        log.warning("%s: training data: %s", experiment.model, sentence)
-    # A search has hundreds of trials on the same data.
-    level = logging.DEBUG if experiment.is_trial else logging.INFO
     sizes = f"{splits.train.num_documents:,} documents of {splits.train.num_queries:,} queries"
     on = f"{sizes} with {splits.train.num_features} features"
     if splits.num_in_gaps:
@@ -435,7 +437,7 @@ def _load_and_fit(
 
 
 def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
-    """Yields and logs a note if the model of `warm_start` may have seen queries of valid or test."""
+    """Yields a note if the model of `warm_start` may have seen queries of valid or test."""
     start = getattr(experiment.ranker, "warm_start", None)
     if start is None or experiment.final:
         return
@@ -445,12 +447,10 @@ def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
     except ResultError:
         data = {}
     if any(data.get(name, {}).get("fingerprint") != value for name, value in held_out.items()):
-        note = (
+        yield (
             f"The model in {start} (warm_start) may have learned from queries of this validation and test "
             "set. Give the folder of a run with the same data settings."
         )
-        log.warning("%s", note)
-        yield note
 
 
 def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, Any]]:

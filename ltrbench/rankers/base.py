@@ -295,7 +295,7 @@ class Severity(Enum):
     REFUSED = "refused"
     """`fit` raises DataError with the sentence."""
     CAUTION = "caution"
-    """`fit` accepts the data but does not handle them as a user expects."""
+    """`fit` accepts the data but does not handle them as a user expects; a run logs and records that."""
     UNMATCHED = "unmatched"
     """The ranker differs from the shared parameters; results record the sentence and tables print it."""
 
@@ -321,7 +321,12 @@ def refuse(ranker: Ranker, train: RankingDataset) -> None:
 def concerns_of(ranker: Ranker, train: RankingDataset) -> tuple[str, ...]:
     """Returns the refusals and cautions about a training set: refusals first, then cautions."""
     refused = (f"Refused: {sentence}" for sentence in _sentences(ranker, train, Severity.REFUSED))
-    return (*refused, *_sentences(ranker, train, Severity.CAUTION))
+    return (*refused, *cautions_of(ranker, train))
+
+
+def cautions_of(ranker: Ranker, train: RankingDataset) -> tuple[str, ...]:
+    """Returns the cautions about a training set."""
+    return tuple(_sentences(ranker, train, Severity.CAUTION))
 
 
 def departures_of(ranker: Ranker) -> tuple[str, ...]:

@@ -387,9 +387,9 @@ class LinearRanker(Ranker):
         if missing.any():
             yield Finding(
                 Severity.CAUTION if self.missing == "impute" else Severity.REFUSED,
-                f"{np.count_nonzero(missing)} features have missing values, most of them "
-                f"{names[missing.argmax()]} ({missing.max():.1%}); missing=impute scores them by the "
-                "training median and an indicator, missing=refuse refuses them.",
+                f"Features with missing values: {np.count_nonzero(missing)}, with most in "
+                f"{names[missing.argmax()]} ({missing.max():.1%}). model.missing=impute scores them by the "
+                "training median and an indicator, model.missing=refuse refuses them.",
             )
         deviations = np.nan_to_num(features).std(axis=0, dtype=np.float64)
         order = [feature for feature in np.argsort(deviations) if deviations[feature] > 0]

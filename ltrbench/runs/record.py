@@ -296,7 +296,8 @@ class RunResult:
             model without iterations.
         threads: number of threads of the ranker, on all workers together.
         unmatched: sentences on the differences between the backend and the shared parameters.
-        notes: sentences on the interpretation of the metrics, such as the source of imported scores.
+        notes: sentences on the interpretation of the metrics, such as the source of imported scores, and the
+            cautions of the ranker about its training set.
         overrides: the overrides of the command; None if the run was started from Python.
         sweep: name of the sweep that the run belongs to; None for a single run.
         swept: each setting that differs between the jobs of the sweep -> all of its values.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_line import run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 
 from ltrbench.config import build, composed
 from ltrbench.data import RankingDataset
+from ltrbench.data.letor import write_letor
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.native.objectives.hinge import Hinge
@@ -215,3 +218,18 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
     assert data.feature_names[1] in concern
     assert "model.scaling=standard" in concern
     assert not concerns_of(LinearRanker(), wild)
+
+
+@pytest.mark.slow
+def test_runs_of_a_sweep_show_cautions_about_their_data_and_intervals_of_coefficients(tmp_path: Path) -> None:
+    data = made(1)
+    write_letor(replace(data, features=data.features * np.float32([1, 1e5, 1, 1, 1, 1])), tmp_path / "a.txt")
+    given = ("data=letor", "data.train=a.txt", "cv=2", "tracking=none", "hydra.sweep.dir=sweep", "-m")
+    done = run("model=linear", "model.scaling=none", *given, folder=tmp_path)
+    caution = naming("scaling", "none", "e+04", "(2)", "model.scaling=standard")
+    shown = " ".join(run("show", "sweep/1", folder=tmp_path).stdout.split())
+    table = (tmp_path / "sweep/comparison/table.md").read_text()
+    assert all(re.search(caution, text) for text in (done.stderr, shown, table))
+    assert table.count("model.scaling=standard") == 1  # although the values differ between the folds
+    assert "interval over 2 trainings" in shown
+    assert re.search(r"\| 2 +\|.* \[.+, .+\]", (tmp_path / "sweep/comparison/importances.md").read_text())

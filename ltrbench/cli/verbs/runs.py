@@ -43,16 +43,18 @@ from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs.record import (
+    FINISHED,
     RESULT_FILE,
     TIMES,
     Run,
     class_and_folder_of_model,
     find_runs,
     find_runs_and_trials,
+    mean_importances,
     naming,
     read_run,
 )
-from ltrbench.tables import DASH, Table, assignments, columns_of, format_number
+from ltrbench.tables import DASH, Table, assignments, columns_of, format_interval, format_number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -462,7 +464,7 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
     importances = run.importances()
     if importances.kinds:
         yield f"The most important features by {importances.kinds[0].replace('_', ' ')}:"
-        yield _importances_table(importances).markdown(width)
+        yield _importances_table(run, importances).markdown(width)
     if "train" in result.data:
         yield _data_table(result).markdown(width)
     # A run of imported scores has no machine.
@@ -507,15 +509,28 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"
 
 
-def _importances_table(importances: Importances) -> Table:
-    """Returns the table of the most important features by the first kind."""
-    from ltrbench.rankers.importance import FALLS, OF_LINEAR, by_size
+def _importances_table(run: Run, importances: Importances) -> Table:
+    """Returns the most important features by the first kind; coefficients with their intervals over the
+    trainings of the sweep with the same settings."""
+    from ltrbench.compare.cells import group_runs
+    from ltrbench.rankers.importance import FALLS, HIGH, LOW, OF_LINEAR, by_size
 
     kinds, values = importances.kinds, importances.values
     order = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
     formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
     forms = {kind.replace("_", " "): formats.get(kind, ".1%") for kind in kinds}
     rows = [[importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)] for row in order]
+    if run.result.sweep is not None and any(kind in OF_LINEAR for kind in kinds):
+        runs = [each for each in find_runs([run.path.resolve().parent]) if each.result.status == FINISHED]
+        of_rows = (of_row for table in group_runs(runs) for of_row in table.rows.values())
+        same = next(row for row in of_rows if run.path.resolve() in [each.path for each in row])
+        means = mean_importances(same)
+        for kind in means.kinds if means.feature_names == importances.feature_names else ():
+            if kind in OF_LINEAR and kind + LOW in means.values:
+                forms[f"{kind}: 95 % interval over {len(same)} trainings"] = ""
+                low, high = means.values[kind + LOW], means.values[kind + HIGH]
+                for row, feature in zip(rows, order, strict=True):
+                    row.append(format_interval(low[feature], high[feature], "+.4g"))
     return Table(columns_of({"feature": None, **forms}), rows)
 
 
