@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from ltrbench.errors import ConfigError, require
+from ltrbench.errors import ConfigError, DataError, require
 
 try:
     import orjson
@@ -362,9 +362,14 @@ def url_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def warm_up(model: LoadedModel) -> None:
-    """Scores one document without any value, so that the first request does not wait for compilation."""
-    model.ranker.predict(np.full((1, len(model.feature_names)), np.nan, dtype=np.float32))
+def warm_up(model: LoadedModel, max_documents: int) -> None:
+    """Scores lists of zeros, so that no request waits for compilation: networks are compiled for the size of
+    a list, rounded up to a power of two."""
+    most = 0 if model.ranker.network() is None else (max_documents - 1).bit_length()
+    # The largest lists may not fit into the memory of attention, which their request then says.
+    with contextlib.suppress(DataError):
+        for size in (min(1 << power, max_documents) for power in range(most + 1)):
+            model.ranker.predict(np.zeros((size, len(model.feature_names)), dtype=np.float32))
 
 
 def run_service(app: Starlette, listener: socket.socket) -> None:

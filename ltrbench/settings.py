@@ -121,10 +121,11 @@ def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str 
     for item, other, values in without_effect(settings, chosen, library):
         value, default = getattr(settings, item.name), _default(item)
         if value != default:
+            initial = default if isinstance(default, str) else json.dumps(default)
             raise ConfigError(
                 f"{item.name} is {value}, but does not apply with {other}="
-                f"{getattr(settings, other) or chosen[other] or 'null'}; set "
-                f"{item.name}={json.dumps(default)}, or {other} to {' or '.join(values)}."
+                f"{getattr(settings, other) or chosen[other] or 'null'}; leave it out or set "
+                f"{item.name}={initial}, or {other} to {' or '.join(values)}."
             )
 
 

@@ -469,8 +469,10 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
     start = vars(ranker)["warm_start"]
     if start is None:
         return None
-    folder = Path(start)
-    model = type(ranker).load(folder if (folder / SETTINGS_FILE).exists() else folder / "model")
+    folder = Path(start) if (Path(start) / SETTINGS_FILE).exists() else Path(start) / "model"
+    if not (folder / SETTINGS_FILE).exists():
+        raise ResultError(f"warm_start: {start} has no model. {OF_A_FINISHED_RUN}.")
+    model = type(ranker).load(folder)
     if (model.feature_names, model.categories) != (train.feature_names, train.categories):
         raise DataError(
             f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) or other "

@@ -353,7 +353,8 @@ class LinearRanker(Ranker):
         if self.scaling in _BENT:
             raise ConfigError(
                 f"scaling is {self.scaling}, but formats of linear models weight the features themselves. "
-                "Train with model.scaling=standard or none, or use the verb serve."
+                "Use the verb serve; or train with model.scaling=standard or none, and use --to "
+                "elasticsearch, opensearch, solr or vespa."
             )
         return check_fitted(self._model).weights
 

@@ -200,7 +200,7 @@ def readme(
         yield "Values that the engine cannot treat as the model does:"
         yield "\n".join(f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items())
     yield f"Verified against: {target.verified_against}."
-    yield from _check(requests)
+    yield from _check(requests, model.is_listwise)
     names = ", ".join(f"`{visible(name).replace('`', '')}`" for name in model.feature_names[:_MOST_NAMES])
     rest = model.num_features - _MOST_NAMES
     yield f"## Features\n\n{names}{f' and {rest} more' if rest > 0 else ''}."
@@ -212,7 +212,7 @@ def readme(
         )
 
 
-def _check(requests: CheckRequests | None) -> Iterator[str]:
+def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:
     """Yields how rows with expected scores are scored, and how the answer is compared."""
     answers = "answers.json"
     if requests is not None and requests.files:
@@ -226,9 +226,11 @@ def _check(requests: CheckRequests | None) -> Iterator[str]:
         left_out = [f"Rows left out: {count}, which have {reason}." for reason, count in reasons.items()]
         yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
     else:
+        calls = "Rows with the same query are one call; a row without a query is a call of its own."
         yield (
             f"## Check\n\nScore the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object "
             'with the score of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`.'
+            f"{f' {calls}' * is_listwise}"
         )
     yield "This names each row without an answer or with another score; the exit code is 0 if there is none:"
     yield f"```\npython -m ltrbench ship . --check {answers}\n```"
@@ -241,10 +243,12 @@ def _verdict(certificate: Certificate) -> str:
     if comparison is None or certificate.engine is None:
         return "It was not verified: there is no evaluator of this engine in Python."
     how = "a simulator of " if certificate.engine.is_simulated else ""
+    tested = (
+        f", and {certificate.num_tested} of {certificate.num_splits} splits were tested at their thresholds"
+    )
     return (
         f"Checked with {how}{certificate.engine.name}: the rankings of {len(comparison.changed_queries)} of "
-        f"{comparison.queries} queries changed beyond ties, and {certificate.num_tested} of "
-        f"{certificate.num_splits} splits were tested at their thresholds."
+        f"{comparison.queries} queries changed beyond ties{tested * (certificate.num_splits > 0)}."
     )
 
 

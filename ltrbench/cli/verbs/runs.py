@@ -883,7 +883,7 @@ def serve_verb(
     refuse_part(finished, "served", anyway)
     model = loaded_model(finished, load_model(finished, ranker))
     with listen(host, port) as listener:
-        warm_up(model)
+        warm_up(model, max_documents)
         if not is_loopback(host):
             click.echo(
                 f"warning: {host} may be reached from other machines, and the service has no authentication "

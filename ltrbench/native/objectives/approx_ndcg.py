@@ -50,8 +50,9 @@ class ApproxNDCG(Objective):
         super().__post_init__()
         if self.temperature is None:
             raise ConfigError(
-                "The objective approx_ndcg needs a temperature, for which there is no common default; set "
-                "model.objective.temperature=0.1 as in TF-Ranking, or 1 as in RAX and allRank."
+                "The objective approx_ndcg needs a temperature, for which there is no common default: 0.1 "
+                "as in TF-Ranking, or 1 as in RAX and allRank. Set model/objective=approx_ndcg "
+                "model.objective.temperature=0.1; in Python, pass ApproxNDCG(temperature=0.1)."
             )
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
