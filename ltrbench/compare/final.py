@@ -23,6 +23,10 @@ from ltrbench.tables import format_number
 
 _MOST_FOLDERS = 3
 """Maximum number of folders in a command."""
+_OTHER_VARIANT = (
+    "final does not train the leaves, features or labels of {}. Train a run with these settings, such as "
+    "params.num_leaves=15"
+)
 
 
 class FinalFit(NamedTuple):
@@ -67,10 +71,7 @@ def final_fit(
     if variant := run.result.variant:
         run = read_run(Path(variant["run"]))
         if not variant["change"].startswith("trees="):
-            raise ResultError(
-                f"final does not train the leaves, features or labels of {row.label}. Train a run with these "
-                "settings, such as params.num_leaves=15, or name another row with --model."
-            )
+            raise ResultError(f"{_OTHER_VARIANT.format(row.label)}, or name another row with --model.")
     if not run.result.ranker:
         raise ResultError(f"{row.label} was imported or fused, not trained; name a model with --model.")
     trees = [other.result.best_iteration for other in alike if other.result.best_iteration is not None]
@@ -146,8 +147,11 @@ def refuse_part(run: Run, purpose: str, anyway: bool = False, otherwise: str = "
     """
     # An ensemble has no model at all, which is refused where a model is read.
     if run.result.part and not anyway and not run.result.ensemble:
+        command = final_command([run], run.result.model)
+        remedy = f"Train the chosen settings on all labelled queries with {command}"
+        if not run.result.variant.get("change", "trees=").startswith("trees="):
+            remedy = f"{_OTHER_VARIANT.format(run.result.model)}, and then use final"
         raise ResultError(
             f"{run.path} is not {purpose}: it was trained on {run.result.part}, without the other queries. "
-            "Train the chosen settings on all labelled queries with "
-            f"{final_command([run], run.result.model)}, or {otherwise}."
+            f"{remedy}, or {otherwise}."
         )

@@ -33,7 +33,7 @@ RARE_LEAF, RARE_DOCUMENTS = 0.001, 30
 
 READING = (
     "All intervals hold together with a probability of 95 %; they are computed over queries. A measure is "
-    "past a threshold if its whole interval is. then: the value in training, of a metric on test."
+    "past a threshold if its whole interval is. before: the value in training, of a metric on test."
 )
 ABOUT_MODEL = (
     f"rare: share of documents in leaves that at most {RARE_DOCUMENTS}, or {share(RARE_LEAF)}, of the "
@@ -204,7 +204,7 @@ def _table(measures: Sequence[Measure]) -> Table:
     names = list(dict.fromkeys(item.name for item in measures))
     rows: dict[str, dict[str, TableCell]] = {}
     for item in sorted(measures, key=lambda item: (item.name != "psi", -item.low, -item.value)):
-        earlier = "" if item.then is None else f" then {item.then:.3f}"
+        earlier = "" if item.then is None else f" before {item.then:.3f}"
         note = format_interval(item.low, item.high, ".3f") + earlier
         cell = TableCell(item.value, note=note, emphasis="worse" * item.is_past)
         rows.setdefault(item.feature, {})[item.name] = cell

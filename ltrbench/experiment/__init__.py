@@ -560,7 +560,7 @@ def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     values = [f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in names]
     scores = f"{split} {', '.join(values)}" if values else "trained on all labelled queries"
     kept, unit = result.best_iteration, result.unit_of_iterations
-    trees = "" if kept is None else f", {kept} {unit}"
+    trees = "" if kept is None else f", {kept} {unit.removesuffix('s') if kept == 1 else unit}"
     return f"{scores}{trees}, fit in {result.seconds['fit']:.2f} s"
 
 

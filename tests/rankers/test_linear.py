@@ -27,6 +27,8 @@ from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import concerns_of
 from ltrbench.rankers.linear import LinearRanker, ascended
+from ltrbench.runs import LoadedModel
+from ltrbench.serve import warm_up
 from ltrbench.shapes import Scores
 
 
@@ -211,6 +213,8 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
         with pytest.raises(DataError, match=naming(*parts)):
             ranker.fit(train)
     ranker = LinearRanker(missing="refuse").fit(data)
+    of_no_run: Any = None
+    warm_up(LoadedModel("linear", data.feature_names, ranker, of_no_run), 100)
     with pytest.raises(DataError, match=naming(data.feature_names[0], "model.missing=impute")):
         ranker.predict(with_missing(data).features)
     wild = replace(data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], dtype=np.float32))

@@ -27,7 +27,7 @@ from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import read_run
 from ltrbench.runs.record import FAILED
 from ltrbench.shipping.certificate import CERTIFIED, certify
-from ltrbench.shipping.shipment import checked_rows, shipped_model
+from ltrbench.shipping.shipment import checked_rows, readme, shipped_model
 from ltrbench.shipping.targets.onnx import OnnxTarget
 from ltrbench.shipping.targets.vespa import VespaTarget
 
@@ -134,6 +134,9 @@ def test_a_network_is_certified_in_onnx_and_refused_by_name_elsewhere(
     np.testing.assert_allclose(
         [row["score"] for row in of_query], ranker.predict(features), rtol=1e-4, atol=1e-6
     )
+    readme_text = "\n".join(readme(model, target, export, certificate, None))
+    assert ("row without a query" in readme_text) == (context == "attention")
+    assert "0 of 0" not in readme_text
     with pytest.raises(ConfigError, match=naming("vespa", "neural network", "--to onnx")):
         VespaTarget().export(model)
 

@@ -132,8 +132,10 @@ def test_trained_variants_are_fits_to_train_alone(tmp_path: Path, monkeypatch: p
     np.testing.assert_allclose(variant("linear").predict(train.features), linear.predict(train.features))
     assert variant("lightgbm").summary.num_trees == math.ceil(model.summary.num_trees / 4)
     variant("catboost")
-    words = ["ship", "sweep-frontier/native_features=25_/0", "--to", "c", "--output", "shipped", "--anyway"]
-    run(*words, folder=tmp_path)
+    words = ["ship", "sweep-frontier/native_features=25_/0", "--to", "c", "--output", "shipped"]
+    refused = run(*words, folder=tmp_path, check=2)
+    assert all(part in refused.stderr for part in ("final does not", "params.num_leaves", "--anyway"))
+    run(*words, "--anyway", folder=tmp_path)
     refused = run("final", "sweep-frontier", "--model", "native leaves=7", folder=tmp_path, check=2)
     assert all(part in refused.stderr for part in ("native leaves=7", "params.num_leaves", "--model"))
 

@@ -188,7 +188,7 @@ def test_only_a_native_model_of_the_same_features_can_be_continued(
     parts = ("num_trees is 5", "warm_start", "5 trees", "Set params.num_trees higher")
     with pytest.raises(ConfigError, match=naming(*parts)):
         small(num_trees=5, warm_start=str(tmp_path)).fit(data)
-    with pytest.raises(ResultError, match=naming(tmp_path / "absent", "model folder")):
+    with pytest.raises(ResultError, match=naming("warm_start", tmp_path / "absent", "model folder")):
         small(warm_start=str(tmp_path / "absent")).fit(data)
     peer = tmp_path / "peer"
     peer.mkdir()
