@@ -227,7 +227,9 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
 @pytest.mark.slow
 def test_runs_of_a_sweep_show_cautions_about_their_data_and_intervals_of_coefficients(tmp_path: Path) -> None:
     data = made(1)
-    write_letor(replace(data, features=data.features * np.float32([1, 1e5, 1, 1, 1, 1])), tmp_path / "a.txt")
+    write_letor(
+        replace(data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], np.float32)), tmp_path / "a.txt"
+    )
     given = ("data=letor", "data.train=a.txt", "cv=2", "tracking=none", "hydra.sweep.dir=sweep", "-m")
     done = run("model=linear", "model.scaling=none", *given, folder=tmp_path)
     caution = naming("scaling", "none", "e+04", "(2)", "model.scaling=standard")
