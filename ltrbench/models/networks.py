@@ -17,7 +17,7 @@ Neural Rankers still Outperformed by Gradient Boosted Decision Trees?", section 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -61,6 +61,11 @@ class Layers:
     latent_cross: bool = setting(False, only_with=_OF_ATTENTION)
     """Multiplies the hidden layer by 1 + context (DASALC) instead of replacing it by the context."""
 
+    @property
+    def widths(self) -> Iterator[int]:
+        """Widths of the hidden layers."""
+        return (max(self.width >> i, 1) for i in range(self.num_layers))
+
 
 class Steps:
     """The arrays of a forward pass, and what training does otherwise; this class predicts.
@@ -74,8 +79,15 @@ class Steps:
         self.arrays, self.mask = dict(arrays), mask
 
     def array(self, name: str, *shape: int, start: float | None = None) -> Any:
-        """Returns an array; training starts with `start`, or without it with random values."""
-        return self.arrays[name]
+        """Returns an array; training starts with `start`, or without it with random values.
+
+        Raises:
+            KeyError, ValueError: There is none of this name, or it has another shape.
+        """
+        array = self.arrays[name]
+        if array.shape != shape:
+            raise ValueError(f"{name} has the shape {array.shape}, not {shape}")
+        return array
 
     def noisy(self, x: Any) -> Any:
         """Returns inputs, in training with noise."""
@@ -137,8 +149,8 @@ def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
     limit = 10.0 if layers.scaling == "standard" else float(np.finfo(np.float32).max)
     x = (x - mean) * scale
     h = x = steps.noisy(xp.clip(xp.where(xp.isnan(x), 0.0, x), -limit, limit))
-    for i in range(layers.num_layers):
-        h = _dense(steps, f"hidden{i}", h, max(layers.width >> i, 1))
+    for i, width in enumerate(layers.widths):
+        h = _dense(steps, f"hidden{i}", h, width)
         h = steps.drop(xp.maximum(_normalised(xp, layers.norm, steps, f"hidden{i}", h), 0.0))
     if layers.context == "none":
         return h

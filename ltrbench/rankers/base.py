@@ -343,6 +343,27 @@ def unused_positions(train: RankingDataset, setting: str) -> Iterator[Finding]:
         )
 
 
+def moments(features: NDArray[Any], input_transform: str = "none") -> NDArray[np.float32]:
+    """Returns the (2, F) means and standard deviations of the finite values of features."""
+    columns = (column[np.isfinite(column)].astype(np.float64) for column in features.T)
+    if input_transform == "log1p":
+        columns = (np.sign(column) * np.log1p(np.abs(column)) for column in columns)
+    pairs = [(each.mean(), each.std() * (np.ptp(each) > 0)) if each.size else (0, 0) for each in columns]
+    return np.array(pairs, dtype=np.float32).T.copy()
+
+
+def uneven_scales(deviations: NDArray[np.float32], names: Sequence[str]) -> Iterator[Finding]:
+    """Yields a caution if a standard deviation is over 1,000 times another; deviations of 0 do not count."""
+    order = [feature for feature in np.argsort(deviations) if deviations[feature] > 0]
+    if order and deviations[order[-1]] > 1000 * deviations[order[0]]:
+        low, high = (f"{deviations[feature]:.3g} ({names[feature]})" for feature in (order[0], order[-1]))
+        yield Finding(
+            Severity.CAUTION,
+            f"scaling is none, but standard deviations range from {low} to {high}: few features decide, and "
+            "training may be slow or diverge. Set model.scaling=standard.",
+        )
+
+
 def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
     findings = [*ranker.findings(train)]
     if train is not None and train.categories and not ranker.reads_categories:
@@ -467,7 +488,7 @@ class Ranker(ABC, Estimator):
         """Returns (D,) scores of `score_dtype` for (D, F) features.
 
         Of a DataFrame, the features are found by their names, in any order. Other columns are ignored, but a
-        list-wise ranker takes the queries from a column qid or query_id.
+        list-wise ranker takes the queries from a column qid or query_id, which it needs.
 
         Begin with `features = check_features(features, F)`: it converts arrays of any numeric type to float32
         and refuses everything else.

@@ -177,18 +177,25 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
     def of_table(self: Any, features: Any) -> Any:
         if hasattr(features, "to_pandas"):  # a table of Polars or pyarrow
             features = features.to_pandas()
-        if self.is_listwise and (query := _query_column(features)) is not None:
-            # The scores of a row depend on the other rows of its query.
-            scores, rest = np.empty(len(features), self.score_dtype), features.drop(columns=query)
-            for rows in features.groupby(query, dropna=False, observed=True).indices.values():
-                scores[rows] = of_table(self, rest.iloc[rows])
-            return scores
-        if _is_frame(features) and self.feature_names:
-            frame, names = _by_name(features, self.feature_names), list(self.feature_names)
-            features = read_table_features(frame, features=names, categories=self.categories)
-        elif hasattr(features, "tocsr"):
+        if hasattr(features, "tocsr"):
             features = SparseRows.from_scipy(features)
-        return method(self, features)
+        if not (_is_frame(features) and self.feature_names):
+            return method(self, features)
+        frame, names = _by_name(features, self.feature_names), list(self.feature_names)
+        read = read_table_features(frame, features=names, categories=self.categories)
+        if not self.is_listwise:
+            return method(self, read)
+        # The scores of a row depend on the other rows of its query.
+        if (query := _query_column(features)) is None:
+            raise DataError(
+                "the DataFrame has no column qid or query_id, but a score depends on the other documents of "
+                "the query. Add the column; or pass the documents of one query as an array, in the order of "
+                "feature_names."
+            )
+        scores = np.empty(len(read), self.score_dtype)
+        for rows in features.groupby(query, dropna=False, observed=True).indices.values():
+            scores[rows] = method(self, read[rows])
+        return scores
 
     return of_table
 

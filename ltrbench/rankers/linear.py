@@ -39,8 +39,10 @@ from ltrbench.rankers.base import (
     Severity,
     check_features,
     check_fitted,
+    moments,
     refuse,
     resolve_threads,
+    uneven_scales,
 )
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, read_model, write_model
@@ -53,10 +55,8 @@ log = logging.getLogger("ltrbench")
 _FILE = "linear.npz"
 _NUM_KNOTS = 1000
 """Number of training values of a feature between which ranks are interpolated."""
-_BENT = ("rank", "log1p")
+_NONLINEAR = ("rank", "log1p")
 """Scalings that are not linear."""
-_WILD = 1e3
-"""Ratio of standard deviations from which features count as wildly different in scale."""
 
 _SOFTMAX = "softmax_loss"
 _BY_GRADIENT = {"method": ("gradient",)}
@@ -85,7 +85,7 @@ class _Model(NamedTuple):
     knots: NDArray[np.float64]
 
 
-class _Training:
+class _ScaledTraining:
     """The columns of a fit, and the model of their weights.
 
     Attributes:
@@ -276,7 +276,7 @@ class LinearRanker(Ranker):
     @takes_tables
     def fit(self, train: RankingDataset, *_: object, **__: object) -> Self:
         refuse(self, train)
-        training = _Training(as_array(train.features), self.scaling)
+        training = _ScaledTraining(as_array(train.features), self.scaling)
         weights = np.zeros(len(training.columns))
         # RankLib divides by the sum over all weights, those of constant features included.
         fitted = np.flatnonzero(~training.is_constant | (self.dialect == "ranklib"))
@@ -350,7 +350,7 @@ class LinearRanker(Ranker):
         Raises:
             ConfigError: The scaling is rank or log1p, so that scores are no weighted sum of the features.
         """
-        if self.scaling in _BENT:
+        if self.scaling in _NONLINEAR:
             raise ConfigError(
                 f"scaling is {self.scaling}, but formats of linear models weight the features themselves. "
                 "Use the verb serve; or train with model.scaling=standard or none, and use --to "
@@ -361,7 +361,7 @@ class LinearRanker(Ranker):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         model = check_fitted(self._model)
         coefficients = {"coefficient": model.coefficients}
-        return coefficients if self.scaling in _BENT else {**coefficients, "weight": model.weights}
+        return coefficients if self.scaling in _NONLINEAR else {**coefficients, "weight": model.weights}
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         unmatched = "A linear model; the shared parameters and early stopping do not apply."
@@ -392,15 +392,8 @@ class LinearRanker(Ranker):
                 f"{names[missing.argmax()]} ({missing.max():.1%}). model.missing=impute scores them by the "
                 "training median and an indicator, model.missing=refuse refuses them.",
             )
-        deviations = np.nan_to_num(features).std(axis=0, dtype=np.float64)
-        order = [feature for feature in np.argsort(deviations) if deviations[feature] > 0]
-        if self.scaling == "none" and order and deviations[order[-1]] > _WILD * deviations[order[0]]:
-            low, high = (f"{deviations[feature]:.3g} ({names[feature]})" for feature in (order[0], order[-1]))
-            yield Finding(
-                Severity.CAUTION,
-                f"scaling is none, but standard deviations range from {low} to {high}, so few features "
-                "decide. Set model.scaling=standard.",
-            )
+        if self.scaling == "none":
+            yield from uneven_scales(moments(features)[1], names)
 
     def seed_matters(self, num_documents: int) -> bool:
         return self.method == "coordinate_ascent" or _loss(self.objective).draws

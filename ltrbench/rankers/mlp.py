@@ -1,9 +1,9 @@
 """Neural networks trained by the objectives of native: `ltrbench.models.networks` behind the Ranker contract.
 
 The objective computes the gradient with respect to the scores in its own code; JAX takes it back to the
-parameters (vector-Jacobian product). Two functions are compiled for each shape of a batch: the forward pass
-and the update. A batch has whole queries. Without context its documents are one list, padded to a size of few
-values; with `context=attention` every query is a row of a table, padded to a power of two.
+parameters (vector-Jacobian product). The forward pass and this step are compiled for each shape of a batch.
+A batch is a table with a row of places for each of its queries, padded to a power of two; in prediction
+without context, rows are blocks of documents of any queries.
 
 A compiled function runs on one thread, so that the bits of a model do not depend on the number of threads
 [measured, MLP 136-256-128-1: a second thread saves a third of the time]. Prediction distributes batches over
@@ -48,8 +48,10 @@ from ltrbench.rankers.base import (
     Severity,
     check_features,
     check_fitted,
+    moments,
     refuse,
     resolve_threads,
+    uneven_scales,
 )
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, model_to_continue, read_model, write_model
@@ -72,7 +74,7 @@ _OPTIMIZERS: dict[str, Any] = {
 }
 
 
-class _Training(Steps):
+class _TrainingSteps(Steps):
     """A forward pass in training; `rates` are the dropout and the standard deviation of the noise, and `uses`
     whether they are above 0. Afterwards, `arrays` has the moments for prediction."""
 
@@ -114,7 +116,7 @@ def _forward(
 
     def scores(parameters: Any) -> Any:
         key = jax.random.fold_in(jax.random.key(seeds[0]), seeds[1])
-        steps = _Training(parameters | fixed, mask, key, rates, uses)
+        steps = _TrainingSteps(parameters | fixed, mask, key, rates, uses)
         return forward(jnp, layers, steps, features), {name: steps.arrays[name] for name in fixed}
 
     return jax.vjp(scores, parameters, has_aux=True)
@@ -157,8 +159,6 @@ def _table(
 
 
 MODEL_FILE = "model.npz"
-_SCALES_APART = 1000.0
-"""Ratio of the standard deviations of two features from which training is difficult."""
 
 
 @dataclass(kw_only=True)
@@ -166,7 +166,7 @@ class MlpRanker(Layers, Ranker):
     """A multi-layer perceptron, or with `context=attention` a network that sees all documents of a query."""
 
     objective: str | Objective = setting("lambdarank", refuse=name_or_objective("lambdarank", "ranknet"))
-    """lambdarank: pairs weighted by their change of NDCG; ranknet: equal weights. Or model/objective=NAME."""
+    """lambdarank: pairs weighted by their change of NDCG; ranknet: without. Or model/objective=NAME."""
     truncation: int | None = setting(None, at_least=1, only_with={"objective": ("lambdarank", "ranknet")})
     """lambdarank and ranknet: a pair counts if a document is among the first truncation ranks; None: 30."""
     dropout: float = setting(0.2, at_least=0, at_most=0.99)
@@ -178,15 +178,17 @@ class MlpRanker(Layers, Ranker):
     learning_rate: float = setting(1e-3, above=0)
     """Step size of the optimiser."""
     schedule: str = setting("constant", choices=("constant", "cosine"))
-    """Learning rate over the steps: constant, or cosine: falls to 0 at the end of num_epochs."""
+    """Learning rate over the steps: constant, or cosine: falls to 0 at the end of schedule_epochs."""
+    schedule_epochs: int | None = setting(None, at_least=1, only_with={"schedule": ("cosine",)})
+    """Number of epochs of the schedule; None: num_epochs. A fit that stops earlier keeps this length."""
     weight_decay: float = setting(1e-4, at_least=0, only_with={"optimizer": ("adamw",)})
     """Decay of all parameters by adamw."""
     num_epochs: int = setting(100, at_least=1)
     """Maximum number of passes over the training set, the iterations of early stopping."""
     queries_per_batch: int = setting(32, at_least=1)
-    """Number of queries per step."""
-    max_memory_mb: int = setting(2048, at_least=1, only_with={"context": ("attention",)})
-    """Maximum memory of the attention of a batch; a batch of long lists has fewer queries."""
+    """Maximum number of queries per step; those of a step are of similar size."""
+    max_memory_mb: int = setting(2048, at_least=1)
+    """Maximum memory of the layers and the attention of a batch; a batch of long lists has fewer queries."""
     warm_start: str | None = None
     """Saved network with the same layers, or its run folder, to start from; its feature scaling is kept."""
     early_stopping: EarlyStopping | None = None
@@ -213,6 +215,10 @@ class MlpRanker(Layers, Ranker):
         """Returns the objective in the form of the engine."""
         objective = self._objective()
         return objective.pairs(self.truncation) if isinstance(objective, RankNet) else objective
+
+    def with_iterations(self, number: int) -> Self:
+        length = (self.schedule_epochs or self.num_epochs) if self.schedule == "cosine" else None
+        return replace(super().with_iterations(number), schedule_epochs=length)
 
     @property
     def is_listwise(self) -> bool:
@@ -266,13 +272,14 @@ class MlpRanker(Layers, Ranker):
 
         with ThreadPoolExecutor(resolve_threads(self.num_threads)) as pool:
             queries, least = np.flatnonzero(np.diff(query_start)), 8 if self.is_listwise else _ROW
-            list(pool.map(score, self.batches(query_start, queries, _LISTS, least)))
+            list(pool.map(score, self.batches(query_start, queries, given.shape[1], _LISTS, least)))
         return scores
 
     def batches(
         self,
         query_start: QueryStart,
         queries: NDArray[np.int64],
+        num_features: int,
         most: int,
         least: int = 8,
         names: Any = None,
@@ -285,20 +292,23 @@ class MlpRanker(Layers, Ranker):
             names: (Q,), names of the queries of a fit, which needs all blocks at once; None: prediction.
 
         Raises:
-            DataError: the attention of a query does not fit into `max_memory_mb`.
+            DataError: a query does not fit into `max_memory_mb`.
         """
         sizes, blocks = np.diff(query_start)[queries], self.num_blocks * self.is_listwise
+        blocks, num_values = blocks if names is not None else min(blocks, 1), num_features + sum(self.widths)
         places = np.array([_num_places(size, least) for size in sizes])
         for size in np.unique(places).tolist():
             alike = queries[places == size]
-            # Logits, shares and dropout in float32.
-            memory = 12 * self.num_heads * (blocks if names is not None else min(blocks, 1)) * size**2 / 2**20
+            # Three float32 each: logits, shares and dropout of attention, or values, dropout and gradient of
+            # layers; the smaller of the two is left out.
+            memory = 12 * size * max(num_values, self.num_heads * blocks * size) / 2**20
             if memory > self.max_memory_mb:
                 name = "a query" if names is None else f"query {names[alike[0]]}"
                 raise DataError(
-                    f"The attention among the {np.diff(query_start)[alike[0]]} documents of {name} needs "
-                    f"{memory:,.0f} MB, but max_memory_mb is {self.max_memory_mb}. Set model.max_memory_mb "
-                    "higher, fewer heads or blocks, or context=none; or divide the query."
+                    f"The {np.diff(query_start)[alike[0]]} documents of {name} need {memory:,.0f} MB, but "
+                    f"max_memory_mb is {self.max_memory_mb}. Train with a higher model.max_memory_mb, "
+                    f"{'fewer heads or blocks, context=none' if blocks else 'a smaller width'}; or divide "
+                    "the query."
                 )
             step = int(min(most, 1 << (len(alike) - 1).bit_length(), self.max_memory_mb / (memory or 1e-9)))
             yield from ((np.sort(alike[i : i + step]), step, size) for i in range(0, len(alike), step))
@@ -316,13 +326,13 @@ class MlpRanker(Layers, Ranker):
         ranker, content = read_model(folder, cls, MODEL_FILE)
         arrays = load_npz(folder / MODEL_FILE, content, remedy=COPY_OR_FIT_AGAIN)
         ranker.feature_names = tuple(arrays.pop("feature_names", np.empty(0)).tolist())
-        layers = part(ranker, Layers)
-        expected = initial_arrays(layers, len(ranker.feature_names), np.random.default_rng(0))
-        forms = [{name: (each.shape, each.dtype) for name, each in of.items()} for of in (arrays, expected)]
-        if forms[0] != forms[1]:
-            raise ResultError(
-                f"{folder / MODEL_FILE} does not have the arrays of its settings. {COPY_OR_FIT_AGAIN}."
-            )
+        layers, document = part(ranker, Layers), np.zeros((1, len(ranker.feature_names)))
+        try:
+            with np.errstate(all="ignore"):
+                forward(np, layers, Steps(arrays), document)  # which compares the shapes
+        except (KeyError, TypeError, ValueError) as error:
+            reason = f"does not have the arrays of its settings ({error}). {COPY_OR_FIT_AGAIN}."
+            raise ResultError(f"{folder / MODEL_FILE} {reason}") from None
         ranker._network = Network(layers, arrays)
         return ranker
 
@@ -341,21 +351,8 @@ class MlpRanker(Layers, Ranker):
         if np.isnan(features).any():
             mean = "Missing values are replaced by the mean of the feature on the training data."
             yield Finding(Severity.CAUTION, mean)
-        deviations = moments(features)[1] if self.scaling == "none" else np.zeros(0)
-        used = deviations[deviations > 0]
-        if used.size and used.max() > _SCALES_APART * used.min():
-            apart = f"The standard deviations of features are {used.min():.3g} to {used.max():.3g}"
-            remedy = "so training may be slow or diverge. Set model.scaling=standard."
-            yield Finding(Severity.CAUTION, f"{apart}, {remedy}")
-
-
-def moments(features: NDArray[Any], input_transform: str = "none") -> NDArray[np.float32]:
-    """Returns the (2, F) means and standard deviations of the finite values of features."""
-    columns = (column[np.isfinite(column)].astype(np.float64) for column in features.T)
-    if input_transform == "log1p":
-        columns = (np.sign(column) * np.log1p(np.abs(column)) for column in columns)
-    pairs = [(each.mean(), each.std() * (np.ptp(each) > 0)) if each.size else (0, 0) for each in columns]
-    return np.array(pairs, dtype=np.float32).T.copy()
+        if train is not None and self.scaling == "none":
+            yield from uneven_scales(moments(features, self.input_transform)[1], train.feature_names)
 
 
 class _Fit:
@@ -386,7 +383,7 @@ class _Fit:
         train, ranker = self._train, self._ranker
         order = self._rng.permutation(train.num_queries)
         most, names = ranker.queries_per_batch, train.query_ids
-        batches = [*ranker.batches(train.query_start, order, most, names=names)]
+        batches = [*ranker.batches(train.query_start, order, train.num_features, most, names=names)]
         for number in self._rng.permutation(len(batches)):
             self._step(batches[number], len(batches))
         arrays = {name: np.asarray(each) for name, each in (self._parameters | self._fixed).items()}
@@ -414,7 +411,8 @@ class _Fit:
         gradients[mask] = self._compute(self._scores, queries, self._draws)[0][documents] * scale
         rate = ranker.learning_rate
         if ranker.schedule == "cosine":
-            rate *= (1 + np.cos(np.pi * self._num_steps / (steps_of_epoch * ranker.num_epochs))) / 2
+            num_steps = steps_of_epoch * (ranker.schedule_epochs or ranker.num_epochs)
+            rate *= (1 + np.cos(np.pi * min(self._num_steps, num_steps) / num_steps)) / 2
         known = {"learning_rate": rate, "weight_decay": ranker.weight_decay}
         hyperparams = {name: known.get(name, value) for name, value in self._state.hyperparams.items()}
         self._parameters, self._state = _update(

@@ -54,7 +54,7 @@ MODELS = [name for name in YAMLS if not name.startswith("native_") or name == "n
 
 
 NETWORKS = {
-    "mlp": ("model.num_epochs=15", "model.width=32"),
+    "mlp": ("model.num_epochs=15", "model.width=32", "model.schedule=cosine"),
     "dasalc_like": ("model.num_epochs=10", "model.width=16", "model.num_blocks=1", "model.dropout=0"),
 }
 """Smaller networks, whose steps take less time."""

@@ -16,12 +16,16 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError, DataError, DivergenceError
+from ltrbench.errors import ConfigError, DataError, DivergenceError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Progress
 from ltrbench.models.networks import initial_arrays
+from ltrbench.native.objectives.lambdarank import RankNet
+from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.rankers.base import Iteration, concerns_of
+from ltrbench.rankers.library import SETTINGS_FILE
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.mlp import MlpRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import read_run
@@ -111,6 +115,8 @@ def test_attention_depends_on_the_documents_of_the_query_and_on_nothing_else(att
     )
     two = frame.iloc[TRAIN.query_start[2] - 1 :: -1]  # two queries, backwards
     np.testing.assert_allclose(attentive.predict(two)[::-1], together[: len(two)], rtol=1e-5, atol=1e-6)
+    with pytest.raises(DataError, match=naming("qid or query_id", "array")):
+        attentive.predict(two.drop(columns="qid"))
 
 
 @pytest.mark.parametrize("context", ["none", "attention"])
@@ -161,6 +167,26 @@ def test_training_that_diverges_names_step_and_remedy_and_the_run_keeps_the_curv
     assert list(failed.learning_curve().iterations) == [1]
 
 
+def test_ranknet_without_its_norms_has_the_gradients_of_its_paper() -> None:
+    """The cost of Burges et al., 2005, equation 3, of all pairs of a query."""
+    labels = np.random.default_rng(0).integers(0, 3, 40).astype(np.float64)
+    query = RankingDataset(
+        features=np.zeros((40, 1), np.float32), labels=labels, query_start=np.array([0, 40])
+    )
+    scores = np.random.default_rng(1).normal(size=40)
+    objective = RankNet(normalize_distance=False, normalize_query=False)
+    settings = MlpRanker(objective=objective, truncation=40).pairs_or_objective()
+    steps = 1e-6 * np.eye(40)
+    higher, lower = np.nonzero(labels[:, None] > labels)
+
+    def cost(s: NDArray[np.float64]) -> float:
+        return float(np.log1p(np.exp(-(s[higher] - s[lower]))).sum())
+
+    slopes = [(cost(scores + step) - cost(scores - step)) / 2e-6 for step in steps]
+    gradients = prepare(query, settings)(scores, None, np.random.default_rng(0))[0]
+    np.testing.assert_allclose(gradients, slopes, rtol=1e-6, atol=1e-6)
+
+
 def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) -> None:
     settings: dict[str, Any] = {"num_epochs": 1, "width": 6, "num_layers": 1}
     first = MlpRanker(**settings).fit(TRAIN)
@@ -169,6 +195,12 @@ def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) 
     still = MlpRanker(learning_rate=1e-30, warm_start=str(tmp_path / "run"), **settings)
     other = TRAIN.with_fields(features=np.array(TRAIN.features) * np.float32(3))
     np.testing.assert_allclose(still.fit(other).predict(TRAIN.features), first.predict(TRAIN.features), 1e-4)
+    saved = tmp_path / "run" / "model" / SETTINGS_FILE
+    text = saved.read_text()
+    saved.write_text(text.replace('"width": 6', '"width": 3000000'))  # 32.7 TiB, if it were allocated
+    with pytest.raises(ResultError, match=naming("hidden0.weight", "3000000")):
+        MlpRanker.load(saved.parent)
+    saved.write_text(text)
     with pytest.raises(ConfigError, match=naming("warm_start", "model.num_layers=1", "model.norm=none")):
         replace(still, num_layers=2, norm="layer").fit(TRAIN)
     seen: list[Progress] = []
@@ -184,12 +216,17 @@ def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) 
 def test_a_list_larger_than_the_memory_and_data_that_train_badly_are_named() -> None:
     features, labels = np.zeros((900, 1), dtype=np.float32), np.zeros(900)
     long = RankingDataset(features=features, labels=labels, query_start=np.array([0, 900]))
-    with pytest.raises(
-        DataError, match=naming("query 1", "900 documents", "max_memory_mb is 1", "context=none")
-    ):
-        MlpRanker(max_memory_mb=1, **ATTENTION).fit(long)
+    for settings, remedy in ((ATTENTION, "context=none"), ({}, "smaller width")):
+        with pytest.raises(DataError, match=naming("query 1", "900 documents", "max_memory_mb is 1", remedy)):
+            MlpRanker(max_memory_mb=1, **settings).fit(long)
+    # Each value of a layer counts three times, as float32.
+    for size, num_queries in ((1_000, 32), (20_000, int(2048 / (12 * 32_768 * (136 + 256 + 128) / 2**20)))):
+        batches = MlpRanker().batches(np.arange(33) * size, np.arange(32), 136, 32, names=np.arange(32))
+        assert next(batches)[1:] == (num_queries, 1 << (size - 1).bit_length())
     features = np.array(TRAIN.features) * np.array([1e6] + [1] * (TRAIN.num_features - 1), dtype=np.float32)
     features[0, 1] = np.nan
-    apart = replace(TRAIN, features=features)
-    concerns = concerns_of(MlpRanker(scaling="none"), apart)
-    assert ["scaling=standard" in each for each in concerns] == [False, True]
+    apart, names = replace(TRAIN, features=features), TRAIN.feature_names
+    for ranker in (MlpRanker(scaling="none"), LinearRanker(scaling="none")):
+        scales = concerns_of(ranker, apart)[1]  # after that of missing values
+        assert re.search(naming(f"({names[0]})", "model.scaling=standard"), scales)
+    assert len(concerns_of(MlpRanker(scaling="none", input_transform="log1p"), apart)) == 1
