@@ -27,10 +27,11 @@ def on_config(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
     """Adds the pictures of the committed results. mkdocs calls it with the files of docs/."""
-    for study in leaderboard.STUDIES:
-        picture = ROOT / "results" / study / "time_against_ndcg.png"
-        place = f"images/results/{study}.png"
-        files.append(File.generated(config, place, abs_src_path=str(picture)))
+    pictures = {study: f"{study}/time_against_ndcg.png" for study in leaderboard.STUDIES}
+    pictures["losses"] = "losses/synthetic/differences.png"
+    for name, picture in pictures.items():
+        place, file = f"images/results/{name}.png", ROOT / "results" / picture
+        files.append(File.generated(config, place, abs_src_path=str(file)))
 
 
 class _FencedDoctests(Extension):  # type: ignore[misc]

@@ -115,5 +115,5 @@ def require_choice(name: str, value: str | None, choices: Collection[str]) -> No
     >>> require_choice("objective", "ndcg", ["ndcg", "map"])
     """
     if value is not None and value not in choices:
-        close = did_you_mean(value, choices)
+        close = did_you_mean(str(value), choices)
         raise ConfigError(f"{name} is '{value}'{close} It must be one of {', '.join(choices)}.")

@@ -765,7 +765,7 @@ def judged(
         if limit.documents:
             remedy = (
                 f"{limit.sentence} {limit.documents} documents of the data have such values: replace them "
-                "before training, or use the verb serve, or a target without this limit."
+                "before training, use the verb serve, or name a target without this limit with --to."
             )
             break
     return replace(certificate, status=REFUSED, reason=" ".join([what, *_causes(certificate), remedy]))
