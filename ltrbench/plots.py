@@ -273,12 +273,16 @@ def draw_bars(
             there = errors[number] > 0
             look: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
             axes.errorbar(of_series[there], rows[there], xerr=errors[number][there], **look)
+    _name_rows(axes, [short_name(name, _LONGEST_NAME) for name in names])
+    axes.locator_params(axis="x", nbins=5)
+
+
+def _name_rows(axes: Axes, names: Sequence[str]) -> None:
+    """Labels the rows of a drawing, from the top, and draws the line at 0."""
     axes.set_yticks(range(len(names)))
-    labels = [short_name(name, _LONGEST_NAME) for name in names]
-    axes.set_yticklabels(labels, fontsize=SMALL, parse_math=False)
+    axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.axvline(0, color="black", linewidth=0.6)
-    axes.locator_params(axis="x", nbins=5)
 
 
 # ---- A test metric against a cost, with the Pareto front.
@@ -690,10 +694,7 @@ def differences_by_row(
         axes.plot([low, high], [number, number], color=colour, linewidth=1.6)
         axes.plot(middle, number, color=colour, marker="o", markersize=4.5)
     names = [f"{short_name(item.label, LONGEST_LABEL)}  {item.value:.4f}" for item in series]
-    axes.set_yticks(range(len(names)))
-    axes.set_yticklabels(names, fontsize=SMALL, parse_math=False)
-    axes.set_ylim(len(names) - 0.4, -0.6)
-    axes.axvline(0, color="black", linewidth=0.6)
+    _name_rows(axes, names)
     name_axes(axes, "difference")
     return figure
 

@@ -14,12 +14,19 @@ from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.comparison import Comparison, Pair, against
 from ltrbench.compare.groups import CHOSEN, SMALLEST_GROUP, InSlice, across, interactions
-from ltrbench.compare.leaderboard import between, columns_of_report, emphasis_of, leaderboard, wins_cell
+from ltrbench.compare.leaderboard import (
+    between,
+    columns_of_report,
+    differences_of,
+    emphasis_of,
+    leaderboard,
+    wins_cell,
+)
 from ltrbench.compare.planning import Power
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric
-from ltrbench.plots import Ends, critical_difference_diagram, differences_by_row, sorted_differences
+from ltrbench.plots import critical_difference_diagram, differences_by_row, sorted_differences
 from ltrbench.statistics import SCOPES, TESTS
 from ltrbench.statistics.claims import DataSetTest, risks
 from ltrbench.tables import (
@@ -56,14 +63,9 @@ def leaderboard_section(shown: Shown) -> Section:
 def _differences_by_row(shown: Shown) -> list[View]:
     """Returns the picture of the differences to the baseline; empty without intervals."""
     comparison, series = shown.comparison, {item.label: item for item in shown.series}
-    ends: dict[str, Ends] = {}
-    for row in shown.rows:
-        pair = row.to_baseline
-        if row.label == comparison.baseline:
-            ends[row.label] = (0.0, 0.0, 0.0)
-        elif pair is not None and pair.interval is not None and pair.difference is not None:
-            ends[row.label] = (pair.interval.low, pair.difference, pair.interval.high)
-    shared = [label for label in ends if label in series]
+    has_interval = [row for row in shown.rows if row.to_baseline is not None and row.to_baseline.interval]
+    ends = {comparison.baseline: (0.0, 0.0, 0.0), **differences_of(has_interval)}
+    shared = [row.label for row in shown.rows if row.label in ends and row.label in series]
     if shared in ([], [comparison.baseline]):
         return []
     of_rows = [series[label] for label in shared], [ends[label] for label in shared]

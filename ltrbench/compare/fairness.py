@@ -378,7 +378,7 @@ def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
         for sentence in dict.fromkeys(differ if text in differing else text for text in texts):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
         trained = [text for result in of_model if _is_trained(result) for text in result.notes]
-        # Values of the training set, such as the share of missing values, differ between folds and resamples.
+        # Values and names of features in a note differ between folds and resamples, its first words do not.
         for alike in grouped(trained, lambda text: tuple(text.split()[:4])).values():
             differ = " Other runs have other values." * (len(set(alike)) > 1)
             yield Note(ON_DATA, "notes of runs", alike[0] + differ, model)

@@ -19,6 +19,7 @@ from ltrbench.compare.groups import across, interactions
 from ltrbench.compare.planning import next_step
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
+from ltrbench.plots import Ends
 from ltrbench.runs.record import TIMES
 from ltrbench.statistics import BETTER, SCOPES, WORSE, Interval
 from ltrbench.tables import (
@@ -276,14 +277,21 @@ def emphasis_of(pair: Pair) -> str:
     return pair.claim if pair.claim in (BETTER, WORSE) else ""
 
 
-def _bars(rows: Sequence[ModelRow]) -> dict[str, TableCell]:
-    """Returns label -> drawing of the difference and its interval, scaled by the largest distance from 0."""
-    drawn: dict[str, tuple[float, float, float]] = {}
+def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
+    """Returns label -> lower end of the interval, difference to the baseline, upper end; without an interval,
+    the ends are the difference. Rows without a difference are left out."""
+    drawn: dict[str, Ends] = {}
     for row in rows:
         middle = None if row.to_baseline is None else row.to_baseline.difference
         if row.to_baseline is not None and middle is not None:
             low, high = _ends(row.to_baseline.interval) or (middle, middle)
             drawn[row.label] = (low, middle, high)
+    return drawn
+
+
+def _bars(rows: Sequence[ModelRow]) -> dict[str, TableCell]:
+    """Returns label -> drawing of the difference and its interval, scaled by the largest distance from 0."""
+    drawn = differences_of(rows)
     largest = max((abs(end) for bar in drawn.values() for end in bar), default=0.0) or 1.0
     return {
         label: TableCell(text="", bar=(low / largest, middle / largest, high / largest))

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from ltrbench.compilation import kernel
 from ltrbench.shapes import PerQuery, QueryStart, Values
 
-_MOST_SELECTED = 64  # largest depth for selection, which moves up to this many keys per document, and was
-# twice as fast as sorting at this depth
+_MOST_SELECTED = 64
+"""Largest depth of a selection, which moves up to this many keys per document [measured, random keys: at this
+depth 1.5 times as fast as sorting]."""
 
 
 def reference_order(

@@ -166,7 +166,8 @@ class MlpRanker(Layers, Ranker):
     """A multi-layer perceptron, or with `context=attention` a network that sees all documents of a query."""
 
     objective: str | Objective = setting("lambdarank", refuse=name_or_objective("lambdarank", "ranknet"))
-    """lambdarank: pairs weighted by their change of NDCG; ranknet: without. Or model/objective=NAME."""
+    """lambdarank: pairs weighted by their change of NDCG; ranknet: not weighted by it. Or
+    model/objective=NAME."""
     truncation: int | None = setting(None, at_least=1, only_with={"objective": ("lambdarank", "ranknet")})
     """lambdarank and ranknet: a pair counts if a document is among the first truncation ranks; None: 30."""
     dropout: float = setting(0.2, at_least=0, at_most=0.99)

@@ -20,8 +20,6 @@ from ltrbench.errors import ConfigError, DataError, DivergenceError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Progress
 from ltrbench.models.networks import initial_arrays
-from ltrbench.native.objectives.lambdarank import RankNet
-from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.rankers.base import Iteration, concerns_of
 from ltrbench.rankers.library import SETTINGS_FILE
@@ -165,26 +163,6 @@ def test_training_that_diverges_names_step_and_remedy_and_the_run_keeps_the_curv
     failed = read_run(tmp_path / "run")
     assert failed.result.status == FAILED
     assert list(failed.learning_curve().iterations) == [1]
-
-
-def test_ranknet_without_its_norms_has_the_gradients_of_its_paper() -> None:
-    """The cost of Burges et al., 2005, equation 3, of all pairs of a query."""
-    labels = np.random.default_rng(0).integers(0, 3, 40).astype(np.float64)
-    query = RankingDataset(
-        features=np.zeros((40, 1), np.float32), labels=labels, query_start=np.array([0, 40])
-    )
-    scores = np.random.default_rng(1).normal(size=40)
-    objective = RankNet(normalize_distance=False, normalize_query=False)
-    settings = MlpRanker(objective=objective, truncation=40).pairs_or_objective()
-    steps = 1e-6 * np.eye(40)
-    higher, lower = np.nonzero(labels[:, None] > labels)
-
-    def cost(s: NDArray[np.float64]) -> float:
-        return float(np.log1p(np.exp(-(s[higher] - s[lower]))).sum())
-
-    slopes = [(cost(scores + step) - cost(scores - step)) / 2e-6 for step in steps]
-    gradients = prepare(query, settings)(scores, None, np.random.default_rng(0))[0]
-    np.testing.assert_allclose(gradients, slopes, rtol=1e-6, atol=1e-6)
 
 
 def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) -> None:

@@ -520,7 +520,8 @@ def _importances_table(run: Run, importances: Importances) -> Table:
     formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
     forms = {kind.replace("_", " "): formats.get(kind, ".1%") for kind in kinds}
     rows = [[importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)] for row in order]
-    if run.result.sweep is not None and any(kind in OF_LINEAR for kind in kinds):
+    is_one_of_several = run.result.sweep is not None and run.result.status == FINISHED
+    if is_one_of_several and any(kind in OF_LINEAR for kind in kinds):
         runs = [each for each in find_runs([run.path.resolve().parent]) if each.result.status == FINISHED]
         of_rows = (of_row for table in group_runs(runs) for of_row in table.rows.values())
         same = next(row for row in of_rows if run.path.resolve() in [each.path for each in row])
