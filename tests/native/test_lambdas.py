@@ -122,12 +122,14 @@ any_pairs = st.builds(
 fast_pairs = st.builds(
     replace,
     st.just(NATIVE),
+    metric=st.sampled_from([*METRICS, None]),
+    convention=conventions,
     sigma=st.sampled_from([0.5, 1.0, 2.0]),
     truncation=st.integers(1, 12),
     normalize_distance=st.booleans(),
     normalize_query=st.booleans(),
 )
-"""Settings of the kernel of native's default objective."""
+"""Settings of the fast kernel, if the metric adds up over ranks."""
 
 
 def computed(

@@ -17,8 +17,9 @@ the higher label and lo the other:
 If normalize_query, the g and h of the query are multiplied by log2(1 + S) / S. Both normalisations are from
 LightGBM (together they are its lambdarank_norm) and not in the paper. The query norm limits the weight of
 queries with many pairs; the distance norm gives more weight to pairs with close scores. Trees are fitted to
--g / h. A query without a relevant document has no lambdas. `pairs.py` has the specification of the kernel,
-which computes the same pair by pair, and the dialects of other libraries.
+-g / h. A query without a relevant document has no lambdas. In RankNet, delta is 1 before the distance norm.
+`pairs.py` has the specification of the kernel, which computes the same pair by pair, and the dialects of
+other libraries.
 
 The cost for a query of n documents is O(n * T) plus sorting. One tree changes the ranks of few documents:
 insertion sort, starting from the order of the previous iteration, takes half the time of sorting from scratch
@@ -36,11 +37,12 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.metrics.conventions import logarithmic_discount
 from ltrbench.native.objectives.base import Objective, PreparedObjective, Queries, prepare_objective
 from ltrbench.native.objectives.pairs import (
+    ADDITIVE,
     FLOAT32_OFFSET,
     ORDERS_OF_TIES,
+    Change,
     Compiled,
     PairCorrection,
     PairData,
@@ -71,7 +73,7 @@ def lambdas(
 
     Args:
         data: result of `pair_data`, in which values are gains, rank weights are discounts, and scales are 1 /
-            max_dcg.
+            max_dcg (lambdarank); or values are labels, and scales are 1 (RankNet).
         scores: (D,).
         settings: likewise.
         queries: indices of the queries to compute.
@@ -100,7 +102,7 @@ def _one_query(
     n, sigma, order = after - first, settings.sigma, orders[first:after]
     sort_by_score(scores[first:after], order)
     s, gain = gather(scores[first:after], order), gather(data.document_values[first:after], order)
-    discounts = data.rank_weights
+    discounts, is_weighted = data.rank_weights, settings.change != Change.NONE
     memory = np.zeros((5, n))  # at once, which takes less time for short queries
     g, h, lambda_sums, push, curvature = memory[0], memory[1], memory[2], memory[3], memory[4]
     # The divisor of delta is offset + slope * distance: both cases without a branch.
@@ -123,6 +125,7 @@ def _one_query(
             (s[i], gain[i], discounts[i], 1.0 / exp_s[i]),
             (s[i + 1 : end], gain[i + 1 : end], discounts[i + 1 : end], exp_s[i + 1 : end]),
             (sigma, sigma * data.scales[q], offset, slope),
+            is_weighted,
             push[i + 1 : end],
             curvature[i + 1 : end],
         )
@@ -223,6 +226,7 @@ def _pairs(
     upper: tuple[float, float, float, float],
     below: tuple[Values, Values, Values, Values],
     factors: tuple[float, float, float, float],
+    is_weighted: bool,
     push: Values,
     curvature: Values,
 ) -> None:
@@ -240,7 +244,10 @@ def _pairs(
         e = exp_s[j] * inverse_exp_s_i
         divisor = offset + slope * (s_i - s[j])
         inverse = 1.0 / ((1.0 + e) * divisor)
-        delta = (gain_i - gain[j]) * (discount_i - discount[j]) * factor * inverse
+        moved = (gain_i - gain[j]) * (discount_i - discount[j])
+        if not is_weighted:
+            moved = np.sign(gain_i - gain[j])
+        delta = moved * factor * inverse
         push[j] = delta * (e if delta > 0.0 else 1.0)
         curvature[j] = sigma * abs(delta) * e * (inverse * divisor)
 
@@ -281,7 +288,8 @@ def _sum(values: Values) -> float:
 #     Objective      all others: a class in a file of this folder, or outside the package
 #
 # If the kernel of this file supports the settings of pairs, as with native's defaults, it is used;
-# otherwise the kernel of `pairs.py`. A new metric for lambdarank is one function in `pairs.py`.
+# otherwise the kernel of `pairs.py`, which takes five times as long [measured]. A new metric for lambdarank
+# is one function in `pairs.py`.
 
 
 ObjectiveSettings = PairSettings | Objective
@@ -301,7 +309,7 @@ def prepare(
     """
     if isinstance(settings, Objective):
         return prepare_objective(settings, train, placement)
-    return _fast_pairs(train, settings) if fast_kernel_computes(settings) else _all_pairs(train, settings)
+    return _fast_pairs(train, settings) if _fast_kernel_computes(settings) else _all_pairs(train, settings)
 
 
 def check_settings(settings: ObjectiveSettings) -> None:
@@ -318,14 +326,15 @@ def check_labels(judgments: Judgments, settings: ObjectiveSettings) -> None:
         lay_out(judgments, settings)
 
 
-def fast_kernel_computes(settings: PairSettings) -> bool:
+def _fast_kernel_computes(settings: PairSettings) -> bool:
     """Returns whether the kernel of this file supports these settings; that of `pairs.py` supports all.
 
-    The kernel supports any gain and any value of some settings. All others must have their defaults.
+    The kernel supports RankNet, metrics that add up over ranks, and any value of some settings. All others
+    must have their defaults.
     """
-    free = {"sigma", "truncation", "normalize_distance", "normalize_query", "convention"}
-    is_supported = free.issuperset(changed(settings, PairSettings))
-    return is_supported and settings.convention.discount is logarithmic_discount
+    free = {"metric", "convention", "sigma", "truncation", "normalize_distance", "normalize_query"}
+    is_additive = settings.metric is None or parse_layout(settings.metric)[0] in ADDITIVE
+    return is_additive and free.issuperset(changed(settings, PairSettings))
 
 
 def _fast_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObjective:

@@ -500,11 +500,15 @@ def expected_reciprocal_rank_swaps(
     return Swaps(Change.CASCADE, stop, _reciprocal(judgments, k), np.ones(judgments.num_queries))
 
 
-LAYOUTS: dict[str, Layout] = {
+ADDITIVE: dict[str, Layout] = {
     "ndcg": ndcg_swaps,
     "dcg": dcg_swaps,
     "precision": precision_swaps,
     "wta": winner_takes_all_swaps,
+}
+
+LAYOUTS: dict[str, Layout] = {
+    **ADDITIVE,
     "map": average_precision_swaps,
     "mrr": reciprocal_rank_swaps,
     "err": expected_reciprocal_rank_swaps,
@@ -520,8 +524,8 @@ def lay_out(judgments: Judgments, settings: PairSettings) -> Swaps:
         DataError: If the metric is not defined for the labels.
     """
     if settings.metric is None:
-        nothing = np.zeros(judgments.num_documents)
-        return Swaps(Change.NONE, nothing, _reciprocal(judgments, None), np.ones(judgments.num_queries))
+        scales = np.ones(judgments.num_queries)
+        return Swaps(Change.NONE, judgments.labels, _reciprocal(judgments, None), scales)
     metric, k = parse_layout(settings.metric)
     convention = settings.convention.of(metric)
     check_defined(metric, k, convention, judgments)
