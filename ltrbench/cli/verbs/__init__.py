@@ -13,11 +13,10 @@ import click
 MODULE_OF = {
     **dict.fromkeys(("aa", "compare", "ensemble", "leaderboard", "published", "reproduce"), "comparisons"),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
-    "final": "final",
+    **dict.fromkeys(("final", "monitor", "serve", "ship"), "deployment"),
     "frontier": "frontier",
-    "monitor": "monitor",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
-    **dict.fromkeys(("export", "import", "predict", "serve", "ship", "show", "trees", "ui"), "runs"),
+    **dict.fromkeys(("export", "import", "predict", "show", "trees", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),
 }
 """Verb -> its module."""

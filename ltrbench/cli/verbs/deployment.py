@@ -1,0 +1,478 @@
+"""Verbs on models in production: `final`, `monitor`, `serve`, `ship`."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import numpy as np
+
+from ltrbench.cli.console import (
+    OK,
+    PAST_THRESHOLD,
+    PATH,
+    PLUGIN_OPTION,
+    READ_OPTION,
+    RUN_FAILED,
+    echo,
+    parse_value,
+    showing,
+    split_settings,
+    terminal_width,
+    wrapped,
+    write_output,
+)
+from ltrbench.cli.verbs.runs import (
+    ANYWAY_OPTION,
+    RANKER_OPTION,
+    data_of,
+    in_its_folder,
+    load_model,
+    load_splits,
+    options_as_trained,
+    source_of,
+    unfitted,
+)
+from ltrbench.errors import ConfigError, ResultError
+from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
+
+if TYPE_CHECKING:
+    from ltrbench.data import RankingDataset
+    from ltrbench.rankers import Ranker
+    from ltrbench.shipping.certificate import Certificate
+    from ltrbench.shipping.shipment import AnswerCheck, ShippedData
+    from ltrbench.shipping.target import Target
+
+# ---- The verb `final`: trains the model that is deployed.
+
+_OF_A_PART = ("cv", "cv_repeats", "replicates", "search", "executor", "distributed", "register")
+"""Settings of a command that do not apply to a final model."""
+
+
+@click.command("final")
+@click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
+@click.option("--model", "name", metavar="NAME", help="Model or row. Default: the best by validation.")
+@click.option("--metric", help="Metric of the choice and of the estimate. Default: as in compare.")
+@click.option(
+    "--scale-trees",
+    is_flag=True,
+    help="Multiply the number of trees by the ratio of all queries to the training queries of the runs.",
+)
+@click.option("--output", type=PATH, metavar="OUT", help="Folder of the final run. Default: DIR/final.")
+@RANKER_OPTION
+@PLUGIN_OPTION
+def final_verb(
+    folders: tuple[Path, ...],
+    name: str | None,
+    metric: str | None,
+    scale_trees: bool,
+    output: Path | None,
+    ranker: str | None,
+) -> None:
+    """Trains the model to deploy: the best settings of the runs in DIR..., on all labelled queries.
+
+    The settings are those of the best model by validation, or of --model. The fit has the queries of train,
+    valid and test, and no early stopping: the number of trees is the median over the runs of these settings
+    (folds, resamples, seeds), rounded up. The final run has no test score; its record has the estimate of the
+    comparison. It is a run for show, predict, ship, serve and sync, and no comparison contains it.
+
+    \b
+        python -m ltrbench final multirun/2026-01-31/12-00-00
+        python -m ltrbench final multirun/2026-01-31/12-00-00 --model lightgbm --output chosen
+    """
+    from ltrbench.cli.session import mirror_beside
+    from ltrbench.compare import Settings, compare
+    from ltrbench.compare.final import final_fit
+    from ltrbench.experiment import Experiment
+    from ltrbench.experiment import run as run_experiment
+    from ltrbench.rankers.importance import ImportanceSettings
+
+    folder = folders[0] / "final" if output is None else output
+    if holds_runs(folder):
+        raise ConfigError(f"{folder} already has a run; name another folder with --output, or delete it.")
+    runs = find_runs(folders)
+    count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
+    fit = final_fit(compare(runs, Settings(metric=metric)), name, count)
+    result = fit.run.result
+    fitted = unfitted(fit.run, ranker)
+    if fit.num_trees is not None:
+        fitted = fitted.with_iterations(fit.num_trees)
+    given = {"--model": name, "--metric": metric, "--output": output, "--ranker": ranker}
+    words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    experiment = Experiment(
+        model=result.model,
+        ranker=fitted,
+        source=source_of(fit.run).with_all_queries(),
+        metrics=(fit.record["metric"],),
+        params=result.params,
+        importance=ImportanceSettings(),
+        overrides=("final", *map(str, folders), *words, *(["--scale-trees"] * scale_trees)),
+        config={key: value for key, value in result.config.items() if key not in _OF_A_PART},
+        final=fit.record,
+        notes=fit.notes,
+    )
+    absolute = folder.absolute()
+    with in_its_folder(fit.run), showing("auto", result.model) as on_progress:
+        final = run_experiment(experiment, absolute, on_progress=on_progress)
+    for note in fit.notes:
+        echo(wrapped(f"- {note}", "  "))
+    echo(f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped")
+    mirror_beside(runs, [final])
+
+
+# ---- The verb `ship`: converts the model of a run for an engine.
+
+_SHOWN_ROWS = 5
+
+
+@click.command("ship")
+@click.argument("folder", type=PATH, metavar="RUN")
+@click.option(
+    "--to",
+    "to",
+    metavar="TARGET",
+    help="Engine or library: elasticsearch, opensearch, solr, vespa, lightgbm, xgboost, ranklib, onnx, "
+    "treelite or c.",
+)
+@click.option("--output", type=PATH, metavar="DIR", help="New folder of the converted model.")
+@click.option("--best", is_flag=True, help="RUN is a folder of runs: ship the best one by validation.")
+@click.option(
+    "--data", type=PATH, metavar="FILE", help="Compare on this file with labels and queries instead."
+)
+@click.option(
+    "--tolerance",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Number of queries whose ranking may change. From 1 on, other differences of scores are listed, not "
+    "refused.",
+)
+@click.option(
+    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Option of the target; may be repeated."
+)
+@click.option(
+    "--check",
+    "answers",
+    type=PATH,
+    metavar="ANSWERS",
+    help="RUN is a shipped folder: compare this answer of a deployed engine with the expected scores.",
+)
+@ANYWAY_OPTION
+@RANKER_OPTION
+@READ_OPTION
+def ship_verb(
+    folder: Path,
+    to: str | None,
+    output: Path | None,
+    best: bool,
+    data: Path | None,
+    tolerance: int,
+    settings: Sequence[str],
+    answers: Path | None,
+    anyway: bool,
+    ranker: str | None,
+    reading: Sequence[str],
+) -> int:
+    """Converts the model of the finished RUN for an engine, and certifies that it ranks as before.
+
+    The folder of --output gets the model, how to upload it, rows with expected scores, and a certificate:
+    scores and rankings of the engine, or of a simulator of its rules, on the test queries and on values where
+    conversions break. If a ranking changes beyond ties, the folder has only the certificate, and the exit
+    code is 1.
+
+    \b
+        python -m ltrbench ship outputs/2026-01-31/12-00-00 --to solr --output shipped
+        python -m ltrbench ship multirun/2026-01-31/12-00-00 --best --to elasticsearch --output shipped
+        python -m ltrbench ship shipped --check answers.json
+    """
+    if answers is not None:
+        return _check(folder, answers, tolerance)
+    if to is None or output is None:
+        missing = "--to TARGET" if to is None else "--output DIR"
+        raise ConfigError(f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped.")
+    from ltrbench.compare.final import refuse_part
+    from ltrbench.shipping.shipment import RefusedModelError, check_free, ship
+
+    check_free(output)
+    target = _target(to, settings)
+    run, reason = _best_run(folder) if best else (read_run(folder), "")
+    if reason:
+        echo(f"{run.path}: {reason}")
+    refuse_part(run, "shipped", anyway)
+    model = load_model(run, ranker)
+    compared = _data(run, model, data, reading)
+    try:
+        certificate = ship(run, model, target, compared, output, tolerance=tolerance, reason=reason)
+    except RefusedModelError as error:
+        echo(f"refused: {error}", err=True)
+        return RUN_FAILED
+    verified = f"Verified against: {target.verified_against}."
+    summary = _summary(certificate, output)
+    if run.result.final and data is None:
+        summary.append("These are the training queries: their NDCG@10 is no estimate for new queries.")
+    echo("\n".join((*summary, wrapped(verified, "  "))))
+    return OK
+
+
+def _target(name: str, settings: Sequence[str]) -> Target:
+    from ltrbench.shipping.target import build_target, find_target, takes_text
+
+    target_class = find_target(name)
+    texts = split_settings("--set", settings)
+    return build_target(
+        name,
+        {key: text if takes_text(target_class, key) else parse_value(text) for key, text in texts.items()},
+    )
+
+
+def _best_run(folder: Path) -> tuple[Run, str]:
+    """Returns the best run by validation, and the reason.
+
+    Raises:
+        ResultError: The runs have no data set or no validation set in common.
+    """
+    from ltrbench.cli.session import best_of
+    from ltrbench.compare import compare
+
+    best = best_of(compare(find_runs([folder])))
+    if best is None:
+        raise ResultError(
+            f"--best chooses by validation on one data set, but the runs in {folder} have no data set or no "
+            "validation set in common. Name one run instead."
+        )
+    return best.run, best.reason
+
+
+def _data(run: Run, model: Ranker, file: Path | None, reading: Sequence[str]) -> ShippedData:
+    from ltrbench.data.sources import read_data
+    from ltrbench.shipping.shipment import ShippedData
+
+    if file is None:
+        split = "train" if run.result.final else "test"
+        return ShippedData(str(run.result.data["name"]), split, data_of(run, "test", "--data"))
+    return ShippedData(str(file), None, read_data(file, **options_as_trained(run, model, file, reading)))
+
+
+def _summary(certificate: Certificate, output: Path) -> list[str]:
+    """Returns the lines that are printed about a shipped model."""
+    comparison, engine = certificate.comparison, certificate.engine
+    if comparison is None or engine is None:
+        return [wrapped(f"{output}: not verified, because there is no evaluator of this engine in Python.")]
+    how = "the simulator of " if engine.is_simulated else ""
+    lines = [
+        " ".join(f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()) + ".",
+        f"Rankings changed: {len(comparison.changed_queries)} of {comparison.queries} queries. Largest "
+        f"difference of scores: {comparison.largest_difference:.3g}{comparison.describe_reordered()}.",
+    ]
+    if (metric := comparison.metric) is not None:
+        lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}.")
+    lines += [f"Limit ({kind}): {limit.sentence}" for kind, limit in certificate.limits.items()]
+    lines += [
+        f"Difference: {rows.sentence(kind, engine.name)}."
+        for kind, rows in certificate.probes.items()
+        if rows.differing
+    ]
+    return [wrapped(line, "  ") for line in lines]
+
+
+def _check(folder: Path, answers: Path, tolerance: int) -> int:
+    from ltrbench.shipping.shipment import CERTIFICATE_FILE, CHECK_FILE, check_answers, read_shipped
+    from ltrbench.shipping.target import build_target
+
+    rows = read_shipped(folder, CHECK_FILE)["rows"]
+    about = read_shipped(folder, CERTIFICATE_FILE)["target"]
+    target = build_target(about["name"], about["options"])
+    try:
+        scores = target.answered_scores(target.read_answers(answers))
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        raise ResultError(f"{answers} is no answer of {target.name}: {error}.") from error
+    check = check_answers(rows, scores)
+    echo("\n".join(wrapped(line, "  ") for line in _outcome(check, tolerance)))
+    return OK if check.is_passed(tolerance) else RUN_FAILED
+
+
+def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
+    num_answered = check.num_rows - len(check.missing)
+    verdict = "equal" if check.is_passed(tolerance) else "different"
+    lines = [
+        f"{verdict}: {num_answered} of {check.num_rows} rows answered, largest difference of scores "
+        f"{check.largest_difference:.3g}, {len(check.wrong)} rows beyond rounding, {len(check.changed)} "
+        "queries in another order."
+    ]
+    if check.missing:
+        lines.append(f"No answer: {', '.join(check.missing[:_SHOWN_ROWS])}.")
+    if check.unknown:
+        lines.append(f"Not in check_rows.json: {', '.join(check.unknown[:_SHOWN_ROWS])}.")
+    lines += [
+        f"{name}: expected {expected!r}, answered {answered!r}."
+        for name, (expected, answered) in list(check.wrong.items())[:_SHOWN_ROWS]
+    ]
+    lines += [
+        f"Query {query}: {first} should rank before {second}."
+        for query, (first, second) in list(check.changed.items())[:_SHOWN_ROWS]
+    ]
+    return lines
+
+
+# ---- The verb `serve`: answers requests to rank documents with the model of a finished run.
+
+
+@click.command("serve")
+@click.argument("run", type=PATH)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port to listen on; 0: any free port.",
+)
+@click.option(
+    "--max-documents",
+    type=click.IntRange(min=1),
+    default=1000,
+    show_default=True,
+    help="Maximum number of documents of one request.",
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    default=16 * 2**20,
+    show_default=True,
+    help="Maximum size of one request, bytes.",
+)
+@ANYWAY_OPTION
+@RANKER_OPTION
+def serve_verb(
+    run: Path, host: str, port: int, max_documents: int, max_bytes: int, anyway: bool, ranker: str | None
+) -> None:
+    """Ranks documents over HTTP with the model of the finished RUN, until Ctrl-C.
+
+    POST /rank takes the JSON {"query": "q1", "documents": [{"id": "d1", "features": {"NAME": VALUE, ...}},
+    ...]} and returns the documents with their scores, the best first. GET /model names the features, and
+    GET /health tells whether the service answers. The service has no authentication; by default only
+    programs on this machine can connect. It needs pip install 'ltrbench[serve]'.
+
+    \b
+        python -m ltrbench serve outputs/2026-01-31/12-00-00 --port 8000
+    """
+    from ltrbench.compare.final import refuse_part
+    from ltrbench.runs.record import loaded_model
+    from ltrbench.serve import is_loopback, listen, ranking_app, run_service, url_of, warm_up
+
+    finished = read_run(run)
+    refuse_part(finished, "served", anyway)
+    model = loaded_model(finished, load_model(finished, ranker))
+    with listen(host, port) as listener:
+        warm_up(model, max_documents)
+        if not is_loopback(host):
+            click.echo(
+                f"warning: {host} may be reached from other machines, and the service has no authentication "
+                "and no encryption. Put a proxy with both in front of it, or use --host 127.0.0.1.",
+                err=True,
+            )
+        features = f"{len(model.feature_names):,} features"
+        click.echo(f"{model.name} ({features}) on {url_of(listener)} (Ctrl-C to stop)", err=True)
+        run_service(ranking_app(model, max_documents, max_bytes), listener)
+
+
+# ---- The verb `monitor`: compares new data with the training data of a run.
+
+
+@click.command("monitor")
+@click.argument("run", type=PATH)
+@click.argument("new", type=PATH)
+@click.option("--against", type=PATH, metavar="RUN2", help="Second model, for the overlap.")
+@click.option(
+    "--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Metric, if NEW has labels."
+)
+@click.option("--reference", type=PATH, metavar="FILE", help="Training data, if RUN cannot load them again.")
+@click.option("--output", type=PATH, metavar="DIR", help="Folder of monitor.html and monitor.json.")
+@RANKER_OPTION
+@READ_OPTION
+def monitor_verb(
+    run: Path,
+    new: Path,
+    against: Path | None,
+    metric: str,
+    reference: Path | None,
+    output: Path | None,
+    ranker: str | None,
+    reading: tuple[str, ...],
+    **limits: float | None,
+) -> int:
+    """Compares the documents of NEW with the training data of the finished RUN.
+
+    NEW has the format of the training files, with query ids; a table needs no labels. Each feature has the
+    population stability index (tenths of the training data, or categories; missing values have a bin of their
+    own), the Kolmogorov-Smirnov distance, and the shares of missing values and unseen categories. The model
+    has the share of documents in leaves that training hardly reached, with --against an overlap, and with
+    labels a metric. The exit code is 3 if the whole interval of a measure is past a threshold.
+
+    \b
+        python -m ltrbench monitor outputs/2026-01-31/12-00-00 week.parquet --max-psi 0.2 --output monitor
+    """
+    from ltrbench.compare.monitor import as_chapter, monitor
+    from ltrbench.compare.report import as_page
+    from ltrbench.compare.views import Prose, as_text, joined, section_text
+
+    runs = [read_run(folder) for folder in (run, against) if folder is not None]
+    rankers = [load_model(each, ranker) for each in runs]
+    read = partial(_read, reading=reading)
+    train = read(runs[0], rankers[0], reference) if reference else data_of(runs[0], "train", "--reference")
+    models = [(each, read(of_run, each, new)) for of_run, each in zip(runs, rankers, strict=True)]
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    test = None if runs[0].result.final else runs[0].scored("test")
+    measures = monitor(train, models, given, metric, test)
+    chapter, width = as_chapter(str(new), models[0][1], measures), terminal_width()
+    texts = [as_text(Prose(text), width) for text in chapter.answer]
+    echo(joined([*texts, *(section_text(section, width) for section in chapter.sections)]))
+    if output is not None:
+        record: dict[str, object] = {"run": str(run), "new": str(new), "queries": models[0][1].num_queries}
+        record |= {"answer": [*chapter.answer], "measures": [*map(asdict, measures)]}
+        output.mkdir(parents=True, exist_ok=True)
+        write_output(as_page([], [chapter], f"{run}: {new}"), output / "monitor.html")
+        write_output(f"{json.dumps(record, indent=2, allow_nan=False)}\n", output / "monitor.json")
+    return PAST_THRESHOLD if any(item.is_past for item in measures) else OK
+
+
+for _option, _text in {
+    "--max-psi": "the population stability index of a feature",
+    "--max-ks": "the Kolmogorov-Smirnov distance of a feature",
+    "--max-missing": "the share of missing values of a feature",
+    "--max-unseen": "the share of documents with an unseen category of a feature",
+    "--max-rare": "the share of documents in leaves that training hardly reached",
+    "--min-overlap": "the overlap of the first 10 documents with RUN2",
+    "--max-fall": "the fall of the metric below its value on test",
+}.items():
+    _limit = click.Option(
+        [_option, _option[6:]], type=click.FloatRange(0), metavar="X", help=f"Threshold of {_text}."
+    )
+    monitor_verb.params.append(_limit)
+
+
+def _read(run: Run, model: Ranker, file: Path, *, reading: tuple[str, ...]) -> RankingDataset:
+    """Reads a file like the training data, but without labels if it has none, and with the categories that
+    training does not have after those that it has."""
+    from ltrbench.data.blocks import without_compression_ending
+    from ltrbench.data.sources import read_data
+
+    options = options_as_trained(run, model, file, reading)
+    if without_compression_ending(file).suffix.lower() not in (".csv", ".parquet"):
+        return read_data(file, **options)
+    of_file = {"categories": None, "categorical": [*model.categories], "labelled": False}
+    data = read_data(file, **{**options, **of_file})
+    features, categories = np.array(data.features), {}
+    for name, found in data.categories.items():
+        column = features[:, data.feature_names.index(name)]
+        categories[name] = (*model.categories[name], *sorted({*found} - {*model.categories[name]}))
+        codes = [categories[name].index(text) for text in found]
+        column[:] = np.array([*codes, np.nan])[np.where(np.isnan(column), -1, column).astype(np.int64)]
+    return data.with_fields(features=features, categories=categories)
