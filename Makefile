@@ -190,8 +190,8 @@ study-losses: dev
 	$(LOSSES) model/objective=lambdaloss model.objective.variant=rax model.objective.weighting=dcg2
 	$(LOSSES) model/objective=yetirank model.objective.mode=DCG,NDCG,MRR,MAP
 	$(LOSSES) model=catboost model/objective=none model.loss=LambdaMart
-	$(LOSSES) model=catboost model/objective=none params.truncation=null \
-	  model.loss=YetiRank,QueryRMSE,QuerySoftMax,PairLogit,StochasticRank
+	$(LOSSES) model=catboost model/objective=none params.truncation=null model.loss=YetiRank,QueryRMSE,QuerySoftMax,PairLogit
+	$(LOSSES) data=mq2008 data.fold=1,2,3,4,5 model=catboost model/objective=none params.truncation=null model.loss=StochasticRank
 	$(LOSSES_SYNTHETIC)
 	$(LOSSES_SYNTHETIC) model=catboost model/objective=none model.loss=LambdaMart
 	$(LOSSES_SYNTHETIC) model=catboost model/objective=none params.truncation=null model.loss=YetiRank
