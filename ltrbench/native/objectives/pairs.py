@@ -506,6 +506,7 @@ ADDITIVE: dict[str, Layout] = {
     "precision": precision_swaps,
     "wta": winner_takes_all_swaps,
 }
+"""Metrics that add up over ranks: those whose `Swaps` have `Change.ADDITIVE`."""
 
 LAYOUTS: dict[str, Layout] = {
     **ADDITIVE,
