@@ -20,6 +20,10 @@ _MOST_SELECTED = 64
 """Largest depth of a selection, which moves up to this many keys per document [measured, random keys: at this
 depth 1.5 times as fast as sorting]."""
 
+_MOST_COUNTED = 64
+"""Largest query whose pairs are all compared [measured, 40 documents and a depth of 10: 1.5 times as fast as
+selecting, which mispredicts branches]."""
+
 
 def reference_order(
     keys: Values, query_start: QueryStart, depth: int
@@ -51,9 +55,21 @@ def order_within_queries(
     for query in range(len(query_start) - 1):
         largest = max(largest, query_start[query + 1] - query_start[query])
     key, best, row = np.empty(largest), np.empty(largest), np.empty(largest, dtype=np.int64)
+    rank, num_equal = np.empty(_MOST_COUNTED, dtype=np.int64), np.empty(_MOST_COUNTED, dtype=np.int64)
     for query in range(len(query_start) - 1):
         first, n = query_start[query], query_start[query + 1] - query_start[query]
         start, lowest = position_start[query], -np.inf
+        if n <= _MOST_COUNTED:
+            _count_above(keys[first : first + n], rank)
+            num_equal[:n] = 0
+            num_kept = 0
+            for i in range(n):
+                if rank[i] < depth:
+                    order[start + rank[i] + num_equal[rank[i]]] = first + i
+                    num_equal[rank[i]] += 1
+                    num_kept += 1
+            position_start[query + 1] = start + num_kept
+            continue
         k = min(depth, n)
         if k <= _MOST_SELECTED:
             # Into `order`, which the query fills from `start` on.
@@ -80,6 +96,16 @@ def order_within_queries(
             order[start + i] = row[falling[i]]
         position_start[query + 1] = start + num_kept
     return order[: position_start[-1]], position_start
+
+
+@kernel
+def _count_above(keys: Values, counts: NDArray[np.int64]) -> None:
+    """Sets `counts` to the number of keys above each key, which is its rank from 0."""
+    n = len(keys)
+    counts[:n] = 0
+    for j in range(n):
+        for i in range(n):
+            counts[i] += keys[j] > keys[i]
 
 
 @kernel

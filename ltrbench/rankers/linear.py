@@ -290,6 +290,11 @@ class LinearRanker(Ranker):
 
     def _by_ascent(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
         convention = preset("ranklib") if self.dialect == "ranklib" else DEFAULT
+        values = evaluate(train, np.zeros(train.num_documents), [self.metric], convention)
+        counted = np.flatnonzero(~np.isnan(values.per_query[self.metric]))
+        if 0 < len(counted) < train.num_queries:
+            columns = columns[:, np.isin(train.query_of_document, counted)]
+            train = train.take_queries(counted)
 
         def measure(scores: Scores) -> float:
             return evaluate(train, scores, [self.metric], convention).means[self.metric]

@@ -198,9 +198,10 @@ def test_a_list_larger_than_the_memory_and_data_that_train_badly_are_named() -> 
         with pytest.raises(DataError, match=naming("query 1", "900 documents", "max_memory_mb is 1", remedy)):
             MlpRanker(max_memory_mb=1, **settings).fit(long)
     # Each value of a layer counts three times, as float32.
-    for size, num_queries in ((1_000, 32), (20_000, int(2048 / (12 * 32_768 * (136 + 256 + 128) / 2**20)))):
+    most = int(2048 / (12 * 24_576 * (136 + 256 + 128) / 2**20))
+    for size, places, num_queries in ((1_000, 1_024, 32), (20_000, 24_576, most)):
         batches = MlpRanker().batches(np.arange(33) * size, np.arange(32), 136, 32, names=np.arange(32))
-        assert next(batches)[1:] == (num_queries, 1 << (size - 1).bit_length())
+        assert next(batches)[1:] == (num_queries, places)
     features = np.array(TRAIN.features) * np.array([1e6] + [1] * (TRAIN.num_features - 1), dtype=np.float32)
     features[0, 1] = np.nan
     apart, names = replace(TRAIN, features=features), TRAIN.feature_names

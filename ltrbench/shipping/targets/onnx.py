@@ -202,11 +202,13 @@ class _Nodes:
     def _reduce(self, operator: str, value: _Value, axis: int, keepdims: bool = False) -> _Value:
         return self.add(operator, value, np.array([axis]), keepdims=int(keepdims))
 
-    def expand_dims(self, value: _Value, axis: int) -> _Value:
-        return self.add("Unsqueeze", value, np.array([axis]))
+    def reshape(self, value: _Value, shape: tuple[int, ...]) -> _Value:
+        return self.add("Reshape", value, np.array(shape), width=shape[-1])
 
-    def swapaxes(self, value: _Value, *_: int) -> _Value:
-        return self.add("Transpose", value, perm=[0, 2, 1])
+    def swapaxes(self, value: _Value, one: int, other: int) -> _Value:
+        axes = [0, 1, 2]
+        axes[one], axes[other] = axes[other], axes[one]
+        return self.add("Transpose", value, perm=axes)
 
 
 def write_network(network: Network, feature_names: Sequence[str], name: str) -> bytes:
