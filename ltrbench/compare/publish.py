@@ -140,7 +140,8 @@ def _made_by(runs: Sequence[Run]) -> str:
         return "Made of imported scores. environment.json lists the command of each run."
     versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
     # Runs outside git have no commit.
-    commit = f"commit {result.commit}, " if result.commit else ""
+    commits = list(dict.fromkeys(run.result.commit for run in runs if run.result.commit))
+    commit = f"commit{'s' * (len(commits) > 1)} {listed(commits)}, " if commits else ""
     return (
         f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
         f"({result.machine.get('cores')} cores): {versions}. environment.json lists the command of each run."
@@ -151,7 +152,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
     first = runs[0].result
     return {
-        "commit": first.commit,
+        "commit": ", ".join(dict.fromkeys(run.result.commit for run in runs if run.result.commit)) or None,
         "versions": _versions(runs),
         "machine": dict(first.machine),
         "threads": sorted({run.result.threads for run in runs}),
