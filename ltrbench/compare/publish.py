@@ -139,8 +139,7 @@ def _made_by(runs: Sequence[Run]) -> str:
     if result is None:
         return "Made of imported scores. environment.json lists the command of each run."
     versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
-    # Runs outside git have no commit.
-    commits = list(dict.fromkeys(run.result.commit for run in runs if run.result.commit))
+    commits = _commits(runs)
     commit = f"commit{'s' * (len(commits) > 1)} {listed(commits)}, " if commits else ""
     return (
         f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
@@ -148,11 +147,16 @@ def _made_by(runs: Sequence[Run]) -> str:
     )
 
 
+def _commits(runs: Sequence[Run]) -> list[str]:
+    # Runs outside git have no commit.
+    return list(dict.fromkeys(run.result.commit for run in runs if run.result.commit))
+
+
 def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
     runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
     first = runs[0].result
     return {
-        "commit": ", ".join(dict.fromkeys(run.result.commit for run in runs if run.result.commit)) or None,
+        "commit": ", ".join(_commits(runs)) or None,
         "versions": _versions(runs),
         "machine": dict(first.machine),
         "threads": sorted({run.result.threads for run in runs}),

@@ -290,6 +290,7 @@ class LinearRanker(Ranker):
 
     def _by_ascent(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
         convention = preset("ranklib") if self.dialect == "ranklib" else DEFAULT
+        # Queries without a value do not change the mean.
         values = evaluate(train, np.zeros(train.num_documents), [self.metric], convention)
         counted = np.flatnonzero(~np.isnan(values.per_query[self.metric]))
         if 0 < len(counted) < train.num_queries:

@@ -150,7 +150,7 @@ _ROW, _LISTS = 64, 64
 
 
 def _num_places(size: int, least: int = 8) -> int:
-    """Returns a power of two, or from 48 on three quarters of one: queries of 40 documents take 48 places."""
+    """Returns the number of places of a query: a power of two, or from 48 on three quarters of one."""
     places = max(1 << (int(size) - 1).bit_length(), least)
     return places * 3 // 4 if places > max(least, 32) and size <= places * 3 // 4 else places
 

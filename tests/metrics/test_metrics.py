@@ -286,7 +286,7 @@ def test_settings_from_text_change_a_convention() -> None:
     assert json.loads(json.dumps(convention.describe()))["gain"] == [0.0, 1.0, 5.0]
 
 
-@pytest.mark.parametrize("depth", [1, 3, 4, 10, 64])
+@pytest.mark.parametrize("depth", [1, 3, 4, 10, 64, 100])  # 100 sorts instead
 @pytest.mark.parametrize("kind", ["distinct", "few", "one", "ascending", "infinite"])
 def test_a_selection_of_a_long_query_is_the_sorted_one(depth: int, kind: str) -> None:
     rng = np.random.default_rng(depth)
