@@ -106,6 +106,12 @@ def _scaled(
     return scaled
 
 
+def _summed(weights: NDArray[np.float64], parts: FusionPart) -> FusionPart:
+    # einsum instead of BLAS, whose rounding would order tied documents by their row.
+    summed: FusionPart = np.einsum("m,md->d", weights, parts)
+    return summed
+
+
 def select_greedily(
     judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, size: int = 25
 ) -> NDArray[np.float64]:
@@ -126,7 +132,7 @@ def select_greedily(
     """
 
     def reached(weights: NDArray[np.float64]) -> float:
-        return evaluate(judgments, weights @ parts, [metric], convention).means[metric]
+        return evaluate(judgments, _summed(weights, parts), [metric], convention).means[metric]
 
     if np.isnan(reached(np.ones(len(parts)))):
         raise ConfigError(
@@ -369,7 +375,7 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         if is_greedy and split == "valid":
             judgments = of_split[0].judgments
             weights = select_greedily(judgments, parts, fusing.metric, fusing.convention, fusing.size)
-        scored[split] = replace(of_split[0], scores=weights @ parts)
+        scored[split] = replace(of_split[0], scores=_summed(weights, parts))
     name = f"{method}({' + '.join(members)})"
     words = words.format(k=fusing.rrf_k, metric=fusing.metric, size=fusing.size)
     source = "" if is_greedy else f" from the scores of {', '.join(members)}"

@@ -523,13 +523,14 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
     wrongly, T_s are tied in score and T_l in label.
 
     Kendall, 1945, "The Treatment of Ties in Ranking Problems". The formula includes tied scores; there is no
-    mean over their orders.
+    mean over their orders. It is 0 if all scores are tied: only labels leave a query out of the mean.
     """
     right, wrong, tied_differing, tied = _pairs_by_label(ranking)
     sizes = ranking.judgments.query_sizes
     differing_in_label = right + wrong + tied_differing
     differing_in_score = sizes * (sizes - 1) / 2 - tied
-    return _quotient(right - wrong, np.sqrt(differing_in_label * differing_in_score))
+    tau = _quotient(right - wrong, np.sqrt(differing_in_label * differing_in_score))
+    return np.where((differing_in_label > 0) & (differing_in_score == 0), 0.0, tau)
 
 
 # ---- Metrics of a kept column c, such as revenue or clicks; a missing c_r counts as 0.

@@ -30,8 +30,7 @@ from ltrbench.settings import changed, full_name, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
-"""Names and categories of the features in the folder of a model. Without it: an old model, or numbered
-features."""
+"""Names and categories of the features in the folder of a model. Without it: an old model."""
 
 SCORE = "ndcg@10"
 """Metric of `Estimator.score`."""
@@ -207,7 +206,7 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
         folder.mkdir(parents=True, exist_ok=True)
         save(self, folder)
         columns = {"feature_names": self.feature_names, "categories": dict(self.categories)}
-        if self.categories or not all(map(str.isdecimal, self.feature_names)):
+        if self.feature_names:
             (folder / COLUMNS_FILE).write_text(json.dumps(columns) + "\n")
 
     return save_with_columns

@@ -32,7 +32,7 @@ from ltrbench.native.objectives.base import Objective, ObjectiveData, name_or_ob
 from ltrbench.native.objectives.lambdarank import RankNet
 from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.listnet import ListNet
-from ltrbench.native.objectives.squared_error import for_warm_up
+from ltrbench.native.objectives.squared_error import SquaredError, for_warm_up
 from ltrbench.rankers.base import (
     Finding,
     Ranker,
@@ -306,6 +306,9 @@ class LinearRanker(Ranker):
         from scipy.optimize import minimize  # a second to import
 
         objective, data = _loss(self.objective), ObjectiveData.of(train)
+        # Centred, as with an intercept. The loss of mart alone changes if all scores are shifted.
+        if isinstance(objective, SquaredError):
+            columns = columns - np.average(columns, axis=1, weights=data.weights)[:, None]
         pairs = None
         if isinstance(objective, RankNet):  # all of them, as in its loss
             pairs = prepare(train, objective.pairs(train.num_documents))

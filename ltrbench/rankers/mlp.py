@@ -357,8 +357,8 @@ class MlpRanker(Layers, Ranker):
             yield Finding(Severity.UNMATCHED, f"Training starts from the saved model in {self.warm_start}.")
         features = np.zeros((1, 1)) if train is None else np.asarray(train.features)
         if np.isnan(features).any():
-            mean = "Missing values are replaced by the mean of the feature on the training data."
-            yield Finding(Severity.CAUTION, mean)
+            value = "0" if self.scaling == "none" else "the mean of the feature on the training data"
+            yield Finding(Severity.CAUTION, f"Missing values are replaced by {value}.")
         if train is not None and self.scaling == "none":
             yield from uneven_scales(moments(features, self.input_transform)[1], train.feature_names)
 

@@ -167,6 +167,11 @@ def test_kendalls_tau_is_scipys_tau_b(seed: int) -> None:
     assert value("kendall_tau", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
 
 
+def test_only_labels_decide_whether_a_query_is_left_out_of_a_mean() -> None:
+    evaluation = evaluate(one_query([2.0, 0.0, 1.0]), np.zeros(3), list(METRICS))
+    assert evaluation.skipped == dict.fromkeys(METRICS, 0)
+
+
 @pytest.mark.parametrize(("no_relevant", "value_of_empty"), [(NoRelevant.ZERO, 0.0), (NoRelevant.ONE, 1.0)])
 def test_a_query_without_a_relevant_document_has_the_value_of_the_convention(
     no_relevant: NoRelevant, value_of_empty: float

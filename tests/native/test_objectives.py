@@ -123,6 +123,7 @@ def test_gradients_are_the_derivative_of_the_loss_and_hessians_the_second(
     bend = [(gradients(scores + e) - gradients(scores - e))[i] for i, e in enumerate(steps)]
     g, h = objective.gradients(scores, fixed, 7)
     size = 1e-6 * (1 + np.abs(g).max() + np.abs(h).max())
+    assert np.isfinite(objective.loss(1000 * scores, fixed, 7))
     np.testing.assert_allclose(g, np.array(rise) / (2 * step), rtol=1e-6, atol=size)
     if isinstance(objective, QuerySoftMax):  # whose regularisation is not in its loss
         relevance = np.add.reduceat(fixed.weights * fixed.labels, fixed.query_start[:-1])

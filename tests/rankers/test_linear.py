@@ -121,6 +121,17 @@ def test_the_gradient_method_gives_the_closed_form_of_ridge_regression() -> None
     assert (bounded.weights == 0).any()
 
 
+def test_mart_gives_weighted_least_squares_with_an_intercept() -> None:
+    data = made(2)
+    weights = np.linspace(1, 20, data.num_queries)
+    data = replace(data, features=data.features + 100, query_weights=weights)
+    root = np.sqrt(weights[data.query_of_document])
+    x = np.column_stack([data.features.astype(float), np.ones(data.num_documents)])
+    expected = np.linalg.lstsq(x * root[:, None], data.labels * root, rcond=None)[0][:-1]
+    ranker = LinearRanker(objective="mart", l2=0.0).fit(data)
+    np.testing.assert_allclose(ranker.weights, expected, rtol=1e-3, atol=1e-5)
+
+
 def test_ranknet_without_its_normalisation_is_fitted_to_all_pairs_of_long_lists() -> None:
     short = made(2)
     ends = short.query_start[[0, 20, 40]]

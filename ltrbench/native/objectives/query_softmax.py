@@ -38,8 +38,8 @@ class QuerySoftMax(Objective):
         return _query_softmax(scores, data, seed, (float(self.beta), float(self.softmax_lambda)))
 
     def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
-        log_sum = np.log((weights * np.exp(self.beta * scores)).sum())
-        return float((weights * labels * (log_sum - self.beta * scores)).sum())
+        s = self.beta * (scores - scores.max())
+        return float((weights * labels * (np.log((weights * np.exp(s)).sum()) - s)).sum())
 
 
 @for_each_query
