@@ -131,6 +131,12 @@ class Monitor:
     is_pruned: bool = False
     _watch: Stopwatch = field(default_factory=Stopwatch)
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, EarlyStopping | None):
+            raise ConfigError(
+                f'early_stopping is {self.rule!r}; pass None or an object, as in EarlyStopping("ndcg@10").'
+            )
+
     @property
     def seconds(self) -> float:
         return self._watch.seconds
@@ -172,6 +178,12 @@ class Monitor:
         value = evaluation.means[metric]
         if self.queries is not None:
             value = joined_means(self.team, self.queries, evaluation, [metric])[metric]
+        if np.isnan(value):
+            raise DataError(
+                f"early stopping needs {metric} on the validation set, but no query of it has a value; most "
+                "metrics need a relevant document (a label of 1 or more). Choose another validation set, or "
+                "early_stopping=None."
+            )
         if value > self.best_value:
             self.best_iteration, self.best_value = iteration, value
         self.is_pruned = any(

@@ -159,6 +159,8 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         else:
             train, rows = dataset_of(train, y, **rows), {}
             if valid is not None and not isinstance(valid, RankingDataset):
+                if not isinstance(valid, tuple | list) or len(valid) not in (2, 3):
+                    raise DataError("valid is no pair or triple; pass valid=(X, y), or valid=(X, y, qid).")
                 valid = dataset_of(valid[0], valid[1], qid=(*valid, None)[2], like=train)
         if not self.reads_blocks:
             train, valid = (data and data.in_memory(self.reads_sparse) for data in (train, valid))
@@ -277,7 +279,8 @@ def dataset_of(
     if others:
         raise TypeError(
             f"fit and score have no argument {', '.join(others)}. Pass the query of each row as qid=, or the "
-            "number of rows of each query as group=; further arguments are sample_weight and categorical."
+            "number of rows of each query as group=; further arguments of fit are valid=(X, y) or (X, y, "
+            "qid), sample_weight and categorical."
         )
     if qid is None and group is None and (of_query := _query_column(X)) is not None:
         qid = X[of_query]
@@ -323,6 +326,8 @@ def dataset_of(
 def _by_name(frame: Any, names: Collection[str]) -> Any:
     """Returns the columns of a DataFrame with these names; other columns are ignored."""
     frame = frame.set_axis(frame.columns.map(str), axis=1)
+    if not set(names) <= set(frame.columns):
+        return frame  # whole, for the message about a missing column
     return frame.loc[:, frame.columns.isin([*names])]
 
 

@@ -333,7 +333,14 @@ class LinearRanker(Ranker):
         options = {"maxiter": self.max_iterations}
         result = minimize(loss_and_gradient, np.zeros(len(columns)), jac=True, bounds=bounds, options=options)
         if not result.success:
-            log.warning("L-BFGS ended without convergence (%d iterations): %s", result.nit, result.message)
+            remedy = "set a larger model.max_iterations"
+            if result.nit < self.max_iterations:
+                remedy = "the loss may not be smooth (lambdaloss), or needs a larger model.l2"
+            log.warning(
+                "linear: L-BFGS did not converge in %d iterations. Its last weights are kept; %s.",
+                result.nit,
+                remedy,
+            )
         return np.asarray(result.x)
 
     def predict(self, features: object) -> NDArray[np.float64]:

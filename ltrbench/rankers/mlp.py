@@ -202,7 +202,7 @@ class MlpRanker(Layers, Ranker):
     early_stopping: EarlyStopping | None = None
     """Rule that ends a fit before num_epochs; needs a validation set."""
     patience: int | None = setting(None, at_least=1)
-    """Number of epochs without improvement before a fit ends; None: that of early_stopping."""
+    """Number of epochs without improvement before early_stopping ends a fit; None: its own."""
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float32
     packages: ClassVar[tuple[str, ...]] = ("jax", "jaxlib", "optax")
@@ -241,7 +241,7 @@ class MlpRanker(Layers, Ranker):
     ) -> Self:
         refuse(self, train)
         rule = self.early_stopping
-        if rule is not None and self.patience is not None:
+        if isinstance(rule, EarlyStopping) and self.patience is not None:
             rule = replace(rule, patience=self.patience)
         monitor, training = Monitor(rule, valid, on_iteration), _Fit(self, train)
         best, epoch = None, 0

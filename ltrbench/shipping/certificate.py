@@ -765,7 +765,8 @@ def judged(
         if limit.documents:
             remedy = (
                 f"{limit.sentence} {limit.documents} documents of the data have such values: replace them "
-                "before training, use the verb serve, or name a target without this limit with --to."
+                "before training, use the verb serve, or name a target without this limit, if there is one, "
+                "with --to."
             )
             break
     return replace(certificate, status=REFUSED, reason=" ".join([what, *_causes(certificate), remedy]))

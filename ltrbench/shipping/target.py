@@ -172,7 +172,7 @@ def limits_of_infinity(ensemble: Ensemble) -> dict[str, str]:
 
 def limits_of_weights(weights: NDArray[np.float64]) -> dict[str, str]:
     """Returns the limits of engines that score linear models in float32, with 0 for missing values."""
-    missing = "A missing value counts as 0, but the linear model gives it another score."
+    missing = "A missing value counts as 0 in every engine, but the linear model gives it another score."
     largest = f"Scores of values above {_HUGE:g} may be infinite in float32. Use smaller units."
     return {MISSING_VALUES: missing} | ({LARGEST_VALUES: largest} if np.abs(weights).sum() > 1 else {})
 

@@ -12,7 +12,7 @@ from messages import naming
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Monitor
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -57,6 +57,11 @@ def test_a_wrong_rule_is_refused() -> None:
         EarlyStopping(convention="ranklab")
     with pytest.raises(ConfigError, match=naming("early_stopping.patience", "is 0", "early_stopping=null")):
         EarlyStopping(patience=0)
+    with pytest.raises(ConfigError, match=naming("'ndcg@10'", "EarlyStopping(")):
+        Monitor("ndcg@10", VALID)  # type: ignore[arg-type]
+    unlabelled = replace(VALID, labels=np.zeros(2))
+    with pytest.raises(DataError, match=naming("mrr", "relevant", "early_stopping=None")):
+        Monitor(EarlyStopping("mrr", 1), unlabelled).should_stop(1, None, BEST)
 
 
 @pytest.mark.slow

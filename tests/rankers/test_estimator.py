@@ -116,6 +116,8 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     loaded: Any = LightGBMRanker.load(str(tmp_path / "new" / "model"))  # type: ignore[arg-type]
     for each in (ranker, loaded):
         np.testing.assert_array_equal(each.predict(named), clone(SMALL).fit(data).predict(data.features))
+    with pytest.raises(DataError, match=naming("'b'", "did you mean", "'B'")):
+        loaded.predict(named.rename(columns={"b": "B"}))
     numbered = X.set_axis(range(4), axis=1)
     clone(SMALL).fit(numbered, Y, qid=QID).save(tmp_path)
     np.testing.assert_array_equal(
