@@ -202,6 +202,7 @@ study-losses: dev
 study-families: dev
 	rm -rf build/results/families
 	$(RUN) experiment=families hydra.sweep.dir=build/results/families executor=processes num_threads=1
+	$(RUN) experiment=families_synthetic hydra.sweep.dir=build/results/families executor=processes num_threads=1
 	$(RUN) resume build/results/families --timing
 	$(RUN) ensemble build/results/families
 	rm -rf results/families

@@ -423,10 +423,10 @@ class Session:
         """
         if self.sweep is not None and self.jobs:
             states = [state for state in states_of(self.sweep, self.jobs) if not state.job.is_trial]
-            return (
-                f"interrupted; of {len(states)} jobs: {in_states(states)}. To run the others:\n"
-                f"  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
-            )
+            to_run = f"To run the others:\n  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
+            is_done = all(state.name == DONE for state in states)
+            continued = f"To continue:\n  {again}" if is_done else to_run
+            return f"interrupted; of {len(states)} jobs: {in_states(states)}. {continued}"
         if any(run.result.status == FINISHED for run in self.runs):
             return "interrupted after the run had finished; its results are complete."
         return f"interrupted; no result was saved. To run it again: {again}"

@@ -165,8 +165,8 @@ def verdict(comparison: Comparison) -> str:
     first = [note.sentence for note in notes]
     withheld = any(pair.withheld for pair in comparison.family)
     if not comparison.settings.selected and (withheld or "missing runs" in {note.term for note in notes}):
-        folder = os.path.relpath(next(iter(comparison.sweeps.unfinished), "DIR"))
-        remedies = f"Train the missing runs (`resume {folder}`), or make claims without them"
+        resume = [f" (`resume {os.path.relpath(folder)}`)" for folder in comparison.sweeps.unfinished[:1]]
+        remedies = f"Train the missing runs{''.join(resume)}, or make claims without them"
         first.append(f"{remedies} (`compare --selected REASON`).")
     if comparison.best is None:
         return " ".join([*first, "No two rows can be paired: nothing is claimed about differences."])
@@ -176,7 +176,9 @@ def verdict(comparison: Comparison) -> str:
     base, sentences = comparison.baseline, [f"Against {comparison.baseline}, in {comparison.metric}."]
     if not comparison.settings.names_baseline:
         base, mean = comparison.best, comparison.row(comparison.best).metrics[comparison.metric]
-        sentences = [f"{base} has the highest {comparison.metric}, {mean:.4f}."]
+        num_paired = 0 if comparison.queries is None else len(comparison.queries.labels)
+        of = " of the paired rows" * (num_paired < len(comparison.rows))
+        sentences = [f"{base} has the highest {comparison.metric}{of}, {mean:.4f}."]
     for metric, family in {comparison.metric: comparison.family, **comparison.declared}.items():
         of_scope = grouped(against(family, base), lambda pair: pair.scope)
         for scope in [scope for scope in reversed(SCOPES) if scope in of_scope]:
@@ -460,5 +462,6 @@ def final_step(comparison: Comparison) -> NextStep | None:
     if recommended and recommended.conditions and not recommended.models:
         return None
     named = [label for label in (recommended.models if recommended else labels) if label in labels]
-    command = final_command([run for runs in rows for run in runs], named[0] if named else None)
+    data = comparison.data if comparison.sweeps.has_others else None
+    command = final_command([run for runs in rows for run in runs], named[0] if named else None, data)
     return NextStep(command, 0.0, "To deploy a model, train its settings on all labelled queries")

@@ -221,13 +221,15 @@ def group_by_data_set(runs: Sequence[Run]) -> list[GroupedRuns]:
 def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
     """Returns cell -> the settings in the name of its table; no settings if no fold has two cells."""
     first = first_by(runs, cell_of)
-    if len({cell.fold for cell in first}) == len(first):
+    folds = {cell.fold for cell in first}
+    # A split without folds is not a further fold.
+    if len(folds) == len(first) and (None not in folds or len(folds) == 1):
         return {cell: [] for cell in first}
-    has_folds = any(cell.fold is not None for cell in first)
-    is_repeated = None not in {cell.repeat for cell in first}
-    of_a_fold = {"fold", "split_seed"} if is_repeated else _OF_A_FOLD if has_folds else set()
-    excluded = _NOT_OF_THE_DOCUMENTS | of_a_fold
-    settings = {cell: _settings_of(run, "data", excluded) for cell, run in first.items()}
+    settings = {}
+    for cell, run in first.items():
+        of_a_fold = _OF_A_FOLD if cell.fold is not None else set[str]()
+        excluded = of_a_fold if cell.repeat is None else {"fold", "split_seed"}
+        settings[cell] = _settings_of(run, "data", _NOT_OF_THE_DOCUMENTS | excluded)
     rivals = list(settings.values())
     return {cell: [f"data.{word}" for word in _varied(of_cell, rivals)] for cell, of_cell in settings.items()}
 

@@ -765,7 +765,10 @@ def only(comparisons: Sequence[Comparison]) -> Comparison:
     """
     if len(comparisons) != 1:
         names = ", ".join(comparison.data for comparison in comparisons)
-        raise ResultError(f"the runs are on several data sets ({names}); name the folder of one.")
+        raise ResultError(
+            f"the runs are on several data sets ({names}); name the folder of one, or in final one of them "
+            "with --data."
+        )
     return comparisons[0]
 
 

@@ -121,11 +121,14 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
 # ---- The command that trains the final model.
 
 
-def final_command(runs: Iterable[Run], model: str | None = None) -> str:
+def final_command(runs: Iterable[Run], model: str | None = None, data: str | None = None) -> str:
     """Returns the shell command that trains the final model of runs in folders."""
+    runs = list(runs)
+    plugins = dict.fromkeys(name for run in runs for name in run.result.config.get("plugins") or ())
     folders = list(dict.fromkeys(str(_folder_of(run)) for run in runs))
     folders = folders if len(folders) <= _MOST_FOLDERS else [os.path.commonpath(folders)]
-    named = ["--model", model] if model else []
+    named = [*(["--model", model] if model else []), *(["--data", data] if data else [])]
+    named += [word for name in plugins for word in ("--plugin", name)]
     return shlex.join(["python", "-m", "ltrbench", "final", *folders, *named])
 
 

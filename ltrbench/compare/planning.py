@@ -65,12 +65,14 @@ class SweepState(NamedTuple):
         unfinished: Folder of the sweep of each job that has not finished.
         num_jobs: Number of all jobs.
         is_selected: Whether planned trainings of the compared rows are left out.
+        has_others: Whether runs of other data sets are compared as well.
     """
 
     folders: Sequence[Path] = ()
     unfinished: Sequence[Path] = ()
     num_jobs: int = 0
     is_selected: bool = False
+    has_others: bool = False
 
 
 @dataclass(frozen=True)
@@ -370,7 +372,9 @@ def next_step(comparison: Comparison) -> NextStep | None:
         return None
     if queries is None or any(cell.train is None for cell in queries.cells):
         return None
-    rows = [comparison.row(label).runs for label in queries.labels]
+    rows = [runs for label in queries.labels if (runs := _trained(comparison.row(label).runs))]
+    if not rows:
+        return None
     resampled = {resample_of(runs[0]) is not None for runs in rows}
     fixed = {
         label
@@ -506,13 +510,12 @@ def _step(
         added: Name of an override -> its values, each with each of the others.
         folder: Folder of the sweep; empty for a new one.
     """
-    # An ensemble is selected again, when its members have been trained.
-    firsts = [run for runs in rows for run in _one_a_fold(runs) if not run.result.ensemble]
+    firsts = [run for runs in rows for run in _one_a_fold(runs)]
     results = [run.result for run in firsts]
     # --config-dir only adds names, so that runs without it are unchanged.
     flags = {tuple(result.flags) for result in results} - {()}
     started_in = {result.started_in for result in results}
-    is_derived = any(item.overrides is None or item.params in (IMPORTED, FUSED) for item in results)
+    is_derived = any(item.overrides is None or item.params == IMPORTED for item in results)
     if is_derived or len(started_in) != 1 or len(flags) > 1:
         why = "the commands of all runs, from one folder, are needed"
         if any(result.params == IMPORTED for result in results):
@@ -531,6 +534,12 @@ def _step(
     if start.is_dir() and not start.samefile(Path.cwd()):
         words.insert(0, ["cd", str(start)])
     return NextStep(" && ".join(map(shlex.join, words)), seconds and seconds + START_UP, reason)
+
+
+def _trained(runs: Iterable[Run]) -> list[Run]:
+    """Returns the runs without fusions, ensembles and variants, which are made again of trained ones."""
+    results = ((run, run.result) for run in runs)
+    return [run for run, of in results if not (of.ensemble or of.variant or of.params == FUSED)]
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:

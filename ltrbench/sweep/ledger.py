@@ -190,7 +190,9 @@ def _as_look(item: Comparison, compared: Collection[Path], declared: int, select
         if (sweep / job.folder).resolve() not in compared and state_of(sweep, job).name != DONE
     ]
     is_selected = bool(left_out or selected)
-    item = replace(item, sweeps=SweepState(sweeps, [] if selected else unfinished, len(planned), is_selected))
+    unfinished = [] if selected else unfinished
+    state = SweepState(sweeps, unfinished, len(planned), is_selected, has_others=bool({*compared} - paths))
+    item = replace(item, sweeps=state)
     texts = sorted({*left_out.values()}) if selected else []
     sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
     if left_out and not selected:

@@ -93,7 +93,7 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
         (partial,) = compare(runs[::-1], Settings(baseline=baseline))
         assert {(pair.a, pair.b) for pair in partial.pairs} == {("lightgbm", "native")}
         assert partial.baseline == "lightgbm"
-        assert mentions(verdict(partial), "xgboost", "folds 1, 3", "resume", "--selected")
+        assert mentions(verdict(partial), "xgboost", "folds 1, 3", "Train the missing", "--selected")
     # With a reason, all rows are paired over the common fold.
     (selected,) = compare(runs, Settings(selected="they crashed"))
     assert len(selected.pairs) == 3
@@ -103,7 +103,7 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     # A single complete row has no partner.
     (alone,) = compare([*runs[:4], *runs[5:]])
     assert (alone.pairs, len(alone.row("native").runs)) == ((), 3)
-    assert mentions(verdict(alone), "xgboost", "lightgbm", "fold 2", "resume", "--selected")
+    assert mentions(verdict(alone), "xgboost", "lightgbm", "fold 2", "--selected")
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,10 @@ def test_repeats_of_other_queries_or_of_other_files_are_not_mixed(tmp_path: Path
     another = repeated(tmp_path / "b", "native", (1,), train="b.txt")
     files = [*repeated(tmp_path / "b", "native", (0,)), *another]
     assert [table.data for table in compare(files)] == ["toy data.train=all.txt", "toy data.train=b.txt"]
+    plain = {"cv": None, "split_seed": 0, "train": "all.txt"}
+    split = write(tmp_path / "split", "native", fold=None, data_settings=plain)
+    of_split, of_folds = compare([split, *repeated(tmp_path / "c", "native", (0,))])
+    assert [len(table.rows[0].evaluated) for table in (of_split, of_folds)] == [1, 3]
 
 
 def test_scores_are_imported_for_each_fold_of_each_repeat(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from ltrbench.cli.verbs.runs import (
     source_of,
     unfitted,
 )
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
 
 if TYPE_CHECKING:
@@ -58,6 +58,9 @@ _OF_A_PART = ("cv", "cv_repeats", "replicates", "search", "executor", "distribut
 @click.command("final")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
 @click.option("--model", "name", metavar="NAME", help="Model or row. Default: the best by validation.")
+@click.option(
+    "--data", metavar="DATA", help="Data set, as in the title of its table. Needed if DIR has several."
+)
 @click.option("--metric", help="Metric of the choice and of the estimate. Default: as in compare.")
 @click.option(
     "--scale-trees",
@@ -70,6 +73,7 @@ _OF_A_PART = ("cv", "cv_repeats", "replicates", "search", "executor", "distribut
 def final_verb(
     folders: tuple[Path, ...],
     name: str | None,
+    data: str | None,
     metric: str | None,
     scale_trees: bool,
     output: Path | None,
@@ -98,12 +102,14 @@ def final_verb(
         raise ConfigError(f"{folder} already has a run; name another folder with --output, or delete it.")
     runs = find_runs(folders)
     count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
-    fit = final_fit(compare(runs, Settings(metric=metric)), name, count)
+    comparisons = compare(runs, Settings(metric=metric))
+    require_choice("data", data, [item.data for item in comparisons])
+    fit = final_fit([item for item in comparisons if data in (None, item.data)], name, count)
     result = fit.run.result
     fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
         fitted = fitted.with_iterations(fit.num_trees)
-    given = {"--model": name, "--metric": metric, "--output": output, "--ranker": ranker}
+    given = {"--model": name, "--data": data, "--metric": metric, "--output": output, "--ranker": ranker}
     words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
     experiment = Experiment(
         model=result.model,

@@ -107,7 +107,7 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
             only_failed=failed,
         )
         session = Session()
-        again = f"{PROGRAM} resume {shlex.quote(str(plan.sweep))}"
+        again = f"{PROGRAM} resume {shlex.quote(str(plan.sweep))}{' --timing' * timing}"
         work = session.time_sweep if timing else session.run_sweep
         return run_command(session, again, lambda: work(order))
 

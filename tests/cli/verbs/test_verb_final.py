@@ -93,7 +93,7 @@ def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         (natives, "nativ", ["'nativ'", "native"]),
         ([*natives, *others], None, ["validation", "--model", "native, xgboost"]),
         (imported, None, ["native", "--model"]),
-        ([*natives, *elsewhere], None, ["toy, other"]),
+        ([*natives, *elsewhere], None, ["toy, other", "--data"]),
     ]
     for runs, model, parts in cases:
         with pytest.raises(LtrbenchError, match=naming(*parts)):
