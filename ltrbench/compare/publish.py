@@ -323,12 +323,12 @@ def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def _runs_by_command(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Returns command -> run, without the settings that cannot change a metric, such as the executor.
+    """Returns command -> run, without what cannot change a metric, such as the executor and a -m at the end.
 
     Runs made from Python have no command to match them by.
     """
     return {
-        shlex.join(of_job(shlex.split(run["command"]))): run
+        shlex.join(of_job(shlex.split(run["command"].removesuffix(" -m")))): run
         for run in content["runs"]
         if run["command"] is not None
     }

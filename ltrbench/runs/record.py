@@ -417,7 +417,9 @@ class RunResult:
         """The words of the command that repeats the run; None if it was started from Python."""
         if self.overrides is None:
             return None
-        return ("python", "-m", "ltrbench", *self.flags, *self.overrides)
+        # A search is a sweep over trials.
+        sweep = ("-m",) if self.config.get("search") else ()
+        return ("python", "-m", "ltrbench", *self.flags, *self.overrides, *sweep)
 
     @property
     def feature_names(self) -> Sequence[str] | None:

@@ -46,6 +46,7 @@ def test_the_final_run_has_the_settings_of_the_best_trial_on_validation(searched
         assert {key: fields[key] for key in search["settings"]} == search["settings"]
         assert final.result.metrics["valid/ndcg@10"] == pytest.approx(best.value, abs=0)
         assert "test/ndcg@10" in final.result.metrics
+        assert (final.result.command or ())[-1] == "-m"
 
 
 @pytest.mark.slow
