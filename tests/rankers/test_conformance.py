@@ -246,7 +246,8 @@ def test_it_survives(model: str, data: tuple[list[float], list[int], list[int]])
         labels=np.array(labels, dtype=np.float64),
         query_start=np.array(query_start),
     )
-    scores = make(model).fit(tiny, tiny).predict(tiny.features)
+    # Early stopping refuses a validation set without a relevant document.
+    scores = make(model).fit(tiny, tiny if tiny.labels.any() else None).predict(tiny.features)
     assert np.isfinite(scores).all()
 
 

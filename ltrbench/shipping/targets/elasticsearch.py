@@ -149,14 +149,9 @@ class ElasticsearchTarget(Target):
         """Returns the files of the converted model.
 
         Raises:
-            ConfigError: The training data have missing values, or may have some, and `absent` is not set; or
-                it is "missing" for a linear model.
+            ConfigError: The training data have missing values, or may have some, and `absent` is not set.
         """
         form = self._form(model)
-        if form == "linear" and self.absent == "missing":
-            raise ConfigError(
-                f"absent is 'missing', but {model.name} is a linear model. Remove the option absent."
-            )
         if form == "xgboost" and self.absent is None and self.absent_features == "missing":
             if model.has_missing_values is False:
                 return replace(self, absent="zero").export(model)
