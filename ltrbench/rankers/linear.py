@@ -306,7 +306,8 @@ class LinearRanker(Ranker):
         from scipy.optimize import minimize  # a second to import
 
         objective, data = _loss(self.objective), ObjectiveData.of(train)
-        # Centred, as with an intercept. The loss of mart alone changes if all scores are shifted.
+        # Centred, as with an intercept. Only the loss of mart changes if all scores are shifted; that of a
+        # user's class may, too.
         if isinstance(objective, SquaredError):
             columns = columns - np.average(columns, axis=1, weights=data.weights)[:, None]
         pairs = None
