@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from toy_runs import write
 
-from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.comparison import Pair
+from ltrbench.compare import Comparison, NotebookComparison, Settings, compare
+from ltrbench.compare.pairs import Pair
 from ltrbench.metrics import evaluate
 from ltrbench.runs import Run
 
@@ -49,7 +49,7 @@ def resampled(
     return runs
 
 
-def only(runs: list[Run], settings: Settings | None = None) -> Comparison:
+def only(runs: list[Run], settings: Settings | None = None) -> NotebookComparison:
     (comparison,) = compare(runs, settings)
     return comparison
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ def judged(fold: int, num_queries: int = 40) -> Judgments:
     return Judgments(labels=labels, query_start=np.arange(num_queries + 1) * 5, query_ids=np.array(ids))
 
 
-def comparisons(folder: Path) -> list[Comparison]:
+def comparisons(folder: Path) -> Sequence[Comparison]:
     """Three models on three folds: one clearly worse, one with a name that is markup."""
     models = {"native": 3.0, HOSTILE_MODEL: 2.9, "random": 0.0}
     runs = [
@@ -45,7 +46,7 @@ def comparisons(folder: Path) -> list[Comparison]:
     return compare(runs, Settings(metric="ndcg@10", detect=0.01, num_draws=DRAWS))
 
 
-def report(compared: list[Comparison], path: Path) -> Path:
+def report(compared: Sequence[Comparison], path: Path) -> Path:
     chapters = chapters_of(compared, command="python -m ltrbench compare 'some folder'")
     path.write_text(as_page(compared, chapters), encoding="utf-8")
     return path

@@ -19,6 +19,7 @@
     claim_sections, run_sections   the sections of the report
     entries       the leaderboard of score files of any system
     report        the comparison as text, Markdown, LaTeX and HTML
+    notebook      the comparison that a user of Python holds, with its outputs as methods
     publish       committed results, and how they are reproduced
 
 `ltrbench.compare(...)` calls the function `compare` of this package.
@@ -33,21 +34,16 @@ from typing import TYPE_CHECKING, Any, overload
 
 from ltrbench.compare.advice import verdict
 from ltrbench.compare.cells import BEST, Settings
-from ltrbench.compare.comparison import (
-    RENDERERS,
-    Choice,
-    Comparison,
-    ModelRow,
-    Pair,
-    best_by_validation,
-)
+from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation
 from ltrbench.compare.comparison import compare as compare_runs
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
-from ltrbench.compare.groups import Interaction, Slice, interactions, read_attributes, slices
+from ltrbench.compare.groups import Slice, read_attributes
 from ltrbench.compare.guards import Guard
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
-from ltrbench.compare.leaderboard import as_frame
-from ltrbench.compare.report import Report, as_html, as_report, render
+from ltrbench.compare.notebook import NotebookComparison
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.report import Report, render
+from ltrbench.compare.slicing import Interaction, interactions, slices
 from ltrbench.runs import Run
 
 if TYPE_CHECKING:
@@ -64,6 +60,7 @@ __all__ = [
     "ImportanceComparison",
     "Interaction",
     "ModelRow",
+    "NotebookComparison",
     "Pair",
     "Report",
     "Settings",
@@ -82,15 +79,14 @@ __all__ = [
 ]
 
 
-RENDERERS.update(html=as_html, frame=as_frame, report=as_report)
+@overload
+def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[NotebookComparison]: ...
 
 
 @overload
-def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]: ...
-
-
-@overload
-def compare(runs: Mapping[str, Ranker], *data: RankingDataset | None, **options: Any) -> Comparison: ...
+def compare(
+    runs: Mapping[str, Ranker], *data: RankingDataset | None, **options: Any
+) -> NotebookComparison: ...
 
 
 def compare(runs: Any, *others: Any, **options: Any) -> Any:
@@ -102,7 +98,7 @@ def compare(runs: Any, *others: Any, **options: Any) -> Any:
             `ltrbench.compare.training.train_and_compare`.
 
     Returns:
-        Of runs, one Comparison per data set; of rankers, one Comparison.
+        Of runs, one comparison per data set; of rankers, one comparison.
 
     Raises:
         ConfigError: The metric or the baseline is unknown.
@@ -110,7 +106,7 @@ def compare(runs: Any, *others: Any, **options: Any) -> Any:
             and `settings.allow_mismatch` is not set.
     """
     if not isinstance(runs, Mapping):
-        return compare_runs(runs, *others, **options)
+        return [NotebookComparison.of(each) for each in compare_runs(runs, *others, **options)]
     # Imported here, because a comparison of runs trains nothing.
     from ltrbench.compare.training import train_and_compare
 

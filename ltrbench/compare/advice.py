@@ -20,7 +20,7 @@ from ltrbench.compare.cells import (
     resample_of,
     tuned_once,
 )
-from ltrbench.compare.comparison import Comparison, ModelRow, Pair, against
+from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.decision import Recommendation, decide
 from ltrbench.compare.fairness import (
     best_on_validation,
@@ -29,7 +29,9 @@ from ltrbench.compare.fairness import (
     values_on_validation,
 )
 from ltrbench.compare.final import final_command
-from ltrbench.compare.planning import NextStep, needs_of
+from ltrbench.compare.pairs import Pair, against
+from ltrbench.compare.planning import NextStep
+from ltrbench.compare.power import needs_of
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import BETTER, SCOPES, WORSE

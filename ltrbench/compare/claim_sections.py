@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import PairedQueries
-from ltrbench.compare.comparison import Comparison, Pair, against
-from ltrbench.compare.groups import CHOSEN, SMALLEST_GROUP, InSlice, across, interactions
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.groups import InSlice
 from ltrbench.compare.leaderboard import (
     between,
     columns_of_report,
@@ -22,7 +22,9 @@ from ltrbench.compare.leaderboard import (
     leaderboard,
     wins_cell,
 )
-from ltrbench.compare.planning import Power
+from ltrbench.compare.pairs import Pair, against
+from ltrbench.compare.power import Power
+from ltrbench.compare.slicing import CHOSEN, SMALLEST_GROUP, across, interactions
 from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric

@@ -16,7 +16,8 @@ import numpy as np
 from ltrbench.compare.cells import EvaluatedRow
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.guards import COSTS, LATENCY, Guard
-from ltrbench.compare.planning import needs_of, power_of
+from ltrbench.compare.power import needs_of
+from ltrbench.compare.studies import power_of
 from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of

@@ -1,6 +1,4 @@
-"""Slices of queries, several data sets, and comparisons of a model with itself.
-
-Slices: means and differences by kinds of queries, and one test per attribute whether differences vary.
+"""Groups of queries, by attributes.
 
 A slice has one value, or one range of values, of an attribute of queries. `ATTRIBUTES` has the attributes of
 every data set, one function each, from judgments to one value per query. Kept columns and categorical
@@ -9,41 +7,22 @@ features are attributes, too. Other attributes come from a table of the user wit
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import isnan
 from pathlib import Path
 from statistics import mode
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import (
-    BEST,
-    EvaluatedRow,
     PairedQueries,
-    Settings,
-    cell_of,
-    clustered,
-    evaluate_rows,
-    group_runs,
-    newest_runs,
-    pair_queries,
 )
-from ltrbench.compare.derived import default_metric
-from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean, require_choice
-from ltrbench.metrics import Convention, parse_metric
-from ltrbench.runs.record import Run
-from ltrbench.statistics import Interval, PairedSample
-from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, friedman, holm, welch_anova
-from ltrbench.statistics.paired import system_intervals, unknown_spread
-from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
-
-if TYPE_CHECKING:
-    from ltrbench.compare.comparison import Comparison
-    from ltrbench.data import Judgments
+from ltrbench.data import Judgments
+from ltrbench.errors import ConfigError, DataError, did_you_mean, require_choice
+from ltrbench.metrics import Convention
+from ltrbench.statistics import Interval
 
 QUERY_ID = "query_id"
 """Column with the query id in a table of attributes."""
@@ -140,26 +119,6 @@ class Slice:
     rows: tuple[InSlice, ...]
 
 
-@dataclass(frozen=True)
-class Interaction:
-    """One test whether the difference of a row to the baseline varies over the slices of an attribute.
-
-    Attributes:
-        label: Label of the row.
-        num_slices: Number of slices in the test; the note names the others.
-        p_value: p-value of the null hypothesis that the mean difference is the same in every slice; None if
-            there is no test, with the reason in the note.
-        p_adjusted: p-value adjusted by Holm over all interactions that are tested together.
-    """
-
-    attribute: str
-    label: str
-    num_slices: int
-    p_value: float | None
-    p_adjusted: float | None
-    note: str
-
-
 def read_attributes(path: Path) -> Given:
     """Reads a CSV table with the column query_id and one column per attribute.
 
@@ -186,27 +145,6 @@ def read_attributes(path: Path) -> Given:
     return {name: dict(zip(ids, table[name], strict=True)) for name in names}
 
 
-def slices(comparison: Comparison, names: Sequence[str], given: Given | None = None) -> list[Slice]:
-    """Returns the slices by each attribute; empty if nothing can be paired.
-
-    Args:
-        names: Names of attributes.
-        given: Attributes of the user.
-
-    Raises:
-        ConfigError: An attribute is unknown.
-        DataError: A test query has no value of an attribute of the user.
-    """
-    queries, sliced = comparison.queries, list[Slice]()
-    if queries is None:
-        return sliced
-    convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
-    for name in names:
-        kinds = _kinds(_values(queries, name, convention, given or {}))
-        sliced += [_slice(comparison, queries, name, kind, inside) for kind, inside in kinds]
-    return sliced
-
-
 TRAFFIC = ("head", "torso", "tail")
 """The queries with the first, the second and the last third of the sum of weights, by descending weight."""
 
@@ -222,7 +160,7 @@ def group_of_queries(queries: PairedQueries, group: str, convention: Convention)
     """
     name, equals, value = group.partition("=")
     if equals:
-        kinds = dict(_kinds(_values(queries, name, convention, {})))
+        kinds = dict(kinds_of_values(values_of_attribute(queries, name, convention, {})))
         require_choice(f"the group of queries by {name}", value, kinds)
         return kinds[value]
     known = [(item.query_weights, item.num_queries) for item in queries.judgments]
@@ -239,7 +177,9 @@ def group_of_queries(queries: PairedQueries, group: str, convention: Convention)
     return np.asarray(parts == group)
 
 
-def _values(queries: PairedQueries, name: str, convention: Convention, given: Given) -> NDArray[Any]:
+def values_of_attribute(
+    queries: PairedQueries, name: str, convention: Convention, given: Given
+) -> NDArray[Any]:
     """Returns the values of an attribute, (Q,): numbers, or texts if not all are numbers."""
     known = [*ATTRIBUTES, *given, *queries.judgments[0].columns]
     if name not in known:
@@ -267,7 +207,7 @@ def _values(queries: PairedQueries, name: str, convention: Convention, given: Gi
     return numbers if np.isfinite(numbers).all() else np.array(texts)
 
 
-def _kinds(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
+def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Returns name and queries of each slice: one value, or one range of values of numbers."""
     is_text = values.dtype.kind == "U"
     if is_text:
@@ -315,251 +255,3 @@ def _name(value: Any, digits: int) -> str:
     if not isinstance(value, float):
         return str(value)
     return f"{value:.0f}" if value.is_integer() else f"{value:.{digits}g}"
-
-
-def _slice(
-    comparison: Comparison, queries: PairedQueries, attribute: str, name: str, inside: NDArray[np.bool_]
-) -> Slice:
-    # All folds together, because a fold may have too few queries of a kind.
-    of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
-    sample = clustered(of_all_folds, queries.query_keys[inside])
-    base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
-    intervals: list[Interval | None] = [None] * len(queries.labels)
-    errors = [float("nan")] * len(queries.labels)
-    if base is not None:
-        to_base = [(number, base) for number in range(len(queries.labels))]
-        errors = sample.differences(to_base).standard_errors.tolist()
-        # The best row was chosen by these numbers, so that an unadjusted interval would be too narrow.
-        if comparison.settings.baseline != BEST:
-            intervals = system_intervals(sample.differences(to_base))
-    means = sample.means.tolist()
-    rows = [
-        InSlice(label, mean, None, None)
-        if base in (None, number)
-        else InSlice(label, mean, mean - means[base], intervals[number], None if isnan(error) else error)
-        for number, (label, mean, error) in enumerate(zip(queries.labels, means, errors, strict=True))
-    ]
-    return Slice(attribute, name, sample.num_queries, tuple(rows))
-
-
-CHOSEN = "the baseline was chosen by the same numbers"
-SMALLEST_GROUP = 20
-"""Minimum number of queries of a slice in the test. The variance estimates of smaller groups are often far
-too small, and the test then rejects too often."""
-
-
-def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Interaction]:
-    """Tests for each attribute and row whether the difference to the baseline is the same in every slice.
-
-    p-values are adjusted over all returned tests, so that one call must get all slices of a table.
-    """
-    groups: dict[tuple[str, str], list[tuple[Slice, InSlice]]] = {}
-    for item in sliced:
-        for row in item.rows:
-            if row.difference is not None:
-                groups.setdefault((item.attribute, row.label), []).append((item, row))
-    if comparison.settings.baseline == BEST:
-        return [Interaction(*key, 0, None, None, CHOSEN) for key in groups]
-    tests = [_equal_means(of_row) for of_row in groups.values()]
-    adjusted = holm([p_value for _, p_value, _ in tests])
-    return [
-        Interaction(*key, number, p_value, p_adjusted, note)
-        for key, (number, p_value, note), p_adjusted in zip(groups, tests, adjusted, strict=True)
-    ]
-
-
-def _equal_means(of_row: Sequence[tuple[Slice, InSlice]]) -> tuple[int, float | None, str]:
-    """Returns the number of slices in Welch's test, its p-value, and a note on the slices left out."""
-    reasons = {item.name: _why_left_out(item, row) for item, row in of_row}
-    tested = [
-        (row.difference, row.standard_error, item.num_queries)
-        for item, row in of_row
-        if not reasons[item.name]
-    ]
-    left_out = ", ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
-    note = f"left out: {left_out}" if left_out else ""
-    if len(tested) < 2:
-        return len(tested), None, "; ".join(filter(None, ["fewer than two groups to test", note]))
-    return len(tested), welch_anova(*np.array(tested, dtype=np.float64).T), note
-
-
-def _why_left_out(item: Slice, row: InSlice) -> str:
-    """Returns the reason why a slice is not tested; empty if it is."""
-    if item.num_queries < SMALLEST_GROUP:
-        return "1 query" if item.num_queries == 1 else f"{item.num_queries} queries"
-    if row.standard_error is None:
-        return "standard error not available"
-    return "" if row.standard_error > 0 else "no variance"
-
-
-# ---- Tests over several data sets, at least five; folds of one data set do not count.
-
-
-@dataclass(frozen=True)
-class Across:
-    """Means of the models on each data set.
-
-    Attributes:
-        data: (N,), names of the data sets.
-        labels: (M,), labels of the models that every data set has.
-        means: (N, M).
-        test: Friedman's test with Nemenyi's, and Wilcoxon's with Holm's; None if there is no test.
-        reason: Why there is no test; empty if there is one.
-    """
-
-    data: tuple[str, ...]
-    labels: tuple[str, ...]
-    means: tuple[tuple[float, ...], ...]
-    test: DataSetTest | None
-    reason: str
-
-
-def across(comparisons: Sequence[Comparison]) -> Across | None:
-    """Compares the models over data sets; None with a single data set.
-
-    Rows are matched by their labels. Rows that are missing on a data set are left out.
-    """
-    if len(comparisons) < 2:
-        return None
-    known = [
-        {row.label: row.metrics[comparison.metric] for row in comparison.rows} for comparison in comparisons
-    ]
-    labels = [label for label in known[0] if all(of_data.get(label) is not None for of_data in known)]
-    means = np.array([[of_data[label] for label in labels] for of_data in known], dtype=np.float64)
-    reason = _reason(comparisons, len(labels))
-    return Across(
-        data=tuple(comparison.data for comparison in comparisons),
-        labels=tuple(labels),
-        means=tuple(map(tuple, means.tolist())),
-        test=None if reason else friedman(means),
-        reason=reason,
-    )
-
-
-def _shared_queries(comparisons: Sequence[Comparison]) -> str:
-    """Returns a sentence on data sets that share test queries; empty if there are none."""
-    keys_of_data = {
-        comparison.data: np.concatenate(
-            [item.query_keys for row in comparison.rows for item in row.evaluated]
-        )
-        for comparison in comparisons
-    }
-    for (a, keys_of_a), (b, keys_of_b) in itertools.combinations(keys_of_data.items(), 2):
-        count = len(np.intersect1d(keys_of_a, keys_of_b))
-        if count:
-            return (
-                f"{a} and {b} share {count:,} test queries. Data sets with common test queries are not "
-                "independent: keep one of them."
-            )
-    return ""
-
-
-def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
-    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
-    if len(set(names)) < len(names):
-        return "Several tables are on one data set under different settings: read the tables one by one."
-    if shared := _shared_queries(comparisons):
-        return shared
-    if num_models < 2:
-        return "There is no test: fewer than two models were run on all data sets."
-    if len(names) < FEWEST_DATA_SETS:
-        return (
-            f"There are {len(names)} data sets; Friedman's test needs {FEWEST_DATA_SETS}. Read the table of "
-            "each data set; folds are not data sets."
-        )
-    return ""
-
-
-# ---- Models against themselves: the replicates of each row in two halves, compared like two models.
-#
-# `ltrbench.statistics.repeated` has the computation and the limits of its result.
-
-READING = (
-    "Each model is compared with itself: its replicates are split into two halves, which are compared like "
-    "two models. About 5 % of the intervals should exclude 0, and fewer over folds. Intervals over queries "
-    "alone ignore the variation of training: they show how often two trainings of one method look like "
-    "different methods. The halvings are not independent: a share describes these trainings."
-)
-OF_RESAMPLES = (
-    "The halves are resamples of one training set, whose effect cancels: their claims are about trainings on "
-    "its resamples."
-)
-
-
-@dataclass(frozen=True)
-class AgainstItself:
-    """One row against itself.
-
-    Attributes:
-        data: Name of the data set.
-        kind: Kind of replicates, "seeds" or "resamples".
-        num_folds: Number of folds; 1 without cross-validation.
-        num_replicates: Number of replicates in every fold.
-        halved: Result over the halvings; None if there is a reason against it.
-        reason: Why there is no result; empty if there is one.
-    """
-
-    data: str
-    label: str
-    metric: str
-    kind: str
-    num_folds: int
-    num_replicates: int
-    halved: SelfComparison | None
-    reason: str = ""
-
-
-def each_against_itself(runs: Sequence[Run], settings: Settings) -> list[AgainstItself]:
-    """Returns each row of all data sets against itself, in the primary metric.
-
-    Raises:
-        ResultError: No run is finished.
-    """
-    finished, _ = newest_runs([run for run in runs if run.result.is_compared])
-    if not finished:
-        raise ResultError("there is no finished run with replicates to split into halves.")
-    metric = settings.claimed_metrics[0] or default_metric(finished)
-    return [
-        row_against_itself(table.name, row, metric, settings)
-        for table in group_runs(finished)
-        for row in evaluate_rows(table.rows, [metric], [], settings.convention, cell_of)
-    ]
-
-
-def row_against_itself(data: str, row: EvaluatedRow, metric: str, settings: Settings) -> AgainstItself:
-    """Returns one row of a data set against itself."""
-    queries = pair_queries([row], metric)
-    if queries is None:
-        return AgainstItself(data, row.label, metric, "seeds", 1, 0, None, "no query counts")
-    trainings = queries.trainings[0]
-    keys = sorted(set(trainings[0].keys).intersection(*(fold.keys for fold in trainings)))
-    kind = "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
-    if len(keys) < FEWEST_TO_HALVE:
-        are_constant = any(fold.is_constant for fold in trainings)
-        more = " (seeds change nothing)" if are_constant else ", or with more seeds"
-        reason = (
-            f"{len(keys)} replicate{'s' * (len(keys) != 1)}; at least {FEWEST_TO_HALVE} are needed. Train "
-            f"with replicates={FEWEST_TO_HALVE}{more}"
-        )
-    elif len(queries.cells) > 1 and not queries.are_folds:
-        reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
-    elif queries.distinct is not queries.sample and len(queries.cells) > 1:
-        reason = "repeats of a cross-validation; name the runs of one data.split_seed"
-    else:
-        reason = unknown_spread(queries.sample)
-    halved = None if reason else _halved(queries, keys, metric, settings)
-    return AgainstItself(data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason)
-
-
-def _halved(queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings) -> SelfComparison:
-    trainings = queries.trainings[0]
-    sample = queries.sample
-    if len(queries.cells) == 1:
-        sample, trainings = queries.distinct, (queries.distinct_trainings(0),)
-    return against_itself(
-        np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
-        sample,
-        test_share=queries.test_share,
-        rope=settings.rope_of(metric),
-        seed=settings.seed,
-    )

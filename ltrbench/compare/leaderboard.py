@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.advice import family_of, recommend, verdict
 from ltrbench.compare.cells import EvaluatedRun
-from ltrbench.compare.comparison import Comparison, ModelRow, Pair
+from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.fairness import search_totals
-from ltrbench.compare.groups import across, interactions
+from ltrbench.compare.pairs import Pair
 from ltrbench.compare.planning import next_step
+from ltrbench.compare.slicing import across, interactions
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.plots import Ends
@@ -84,7 +85,7 @@ def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
 
 
 def as_frame(comparison: Comparison) -> pd.DataFrame:
-    """Returns the content of table.csv for one comparison; `Comparison.to_frame` describes it."""
+    """Returns the content of table.csv for one comparison; `NotebookComparison.to_frame` describes it."""
     import pandas as pd  # half a second to import
 
     frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")

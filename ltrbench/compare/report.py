@@ -40,10 +40,11 @@ from ltrbench.compare.advice import (
 from ltrbench.compare.cells import Note
 from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.groups import ATTRIBUTES, slices
+from ltrbench.compare.groups import ATTRIBUTES
 from ltrbench.compare.leaderboard import MAIN_COLUMNS, columns_of_tables, leaderboard
 from ltrbench.compare.planning import next_step
 from ltrbench.compare.run_sections import grouped_notes
+from ltrbench.compare.slicing import slices
 from ltrbench.compare.views import (
     Chapter,
     Code,
@@ -129,7 +130,7 @@ def _chapter(comparison: Comparison, name: str) -> Chapter:
         sections=[section for make in SECTIONS if (section := make(shown)) is not None],
         answer=answer(comparison),
         facts=[(fact, value) for fact, value in facts.items() if value],
-        next_step=_next_step(comparison),
+        next_step=next_step_views(comparison),
         terms=("recommendation", "scope", "yardstick"),
     )
 
@@ -286,7 +287,7 @@ def render(
     columns = columns_of_tables(comparison)
     main = columns[: None if most_columns is None else most_columns - 1]
     first, *rest = map(Prose, (*answer(comparison), ""))
-    views: list[View] = [Prose(_title(comparison)), first, *_next_step(comparison), *rest]
+    views: list[View] = [Prose(title(comparison)), first, *next_step_views(comparison), *rest]
     views.append(leaderboard(shown, comparison.rows, main))
     views += grouped_notes(note for note in all_notes(comparison) if note not in shown_notes)
     parts = [as_text(view, width, glossary_file) for view in views]
@@ -329,7 +330,7 @@ def answer(comparison: Comparison) -> list[str]:
     return [text for text in texts if text]
 
 
-def _next_step(comparison: Comparison) -> list[Prose | Code]:
+def next_step_views(comparison: Comparison) -> list[Prose | Code]:
     """Returns what would allow a claim, and what trains the model to deploy, with their commands."""
     views: list[Prose | Code] = []
     for step in filter(None, (next_step(comparison), final_step(comparison))):
@@ -347,15 +348,6 @@ def terms_of(comparison: Comparison) -> list[str]:
     return [*_column_terms(comparison), *(note.term for note in all_notes(comparison))]
 
 
-def as_html(comparison: Comparison) -> str:
-    """Returns the table with title, recommendation, claims and notes, for a notebook."""
-    notes = [str(note) for of_group in grouped_notes(all_notes(comparison)) for note in of_group.notes]
-    first, *rest = [*answer(comparison), ""]
-    step = " ".join(view.text for view in _next_step(comparison))
-    table = leaderboard(Shown(comparison), comparison.rows, columns_of_tables(comparison), _title(comparison))
-    return table.html(filter(None, [first, step, *rest, *notes]))
-
-
 def as_latex(comparison: Comparison) -> str:
     """Returns the table for a paper; it needs \\usepackage{booktabs}.
 
@@ -369,7 +361,7 @@ def as_latex(comparison: Comparison) -> str:
     return heading + leaderboard(Shown(comparison), comparison.rows, columns).latex()
 
 
-def _title(comparison: Comparison) -> str:
+def title(comparison: Comparison) -> str:
     return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
 
 

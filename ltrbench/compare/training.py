@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ltrbench.compare.cells import Settings
-from ltrbench.compare.comparison import Comparison, compare
+from ltrbench.compare.comparison import compare
+from ltrbench.compare.notebook import NotebookComparison
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import check_files
@@ -52,7 +53,7 @@ def train_and_compare(
     name: str = "data",
     folder: str | Path | None = None,
     overwrite: bool = False,
-) -> Comparison:
+) -> NotebookComparison:
     """Trains copies of the rankers on the same queries, and compares them on the test queries.
 
     The progress is logged, and shown as a bar if tqdm is installed. Where the log is not configured, as in a
@@ -102,7 +103,7 @@ def train_and_compare(
                 run(experiment, path / str(number), on_progress=Lines(experiment.model))
                 for number, experiment in enumerate(shown)
             ]
-        (comparison,) = compare(runs, settings)
+        (comparison,) = map(NotebookComparison.of, compare(runs, settings))
         weakref.finalize(comparison, temporary.pop_all().close)
     return comparison
 

@@ -14,7 +14,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from ltrbench.compare.cells import Note
-from ltrbench.compare.comparison import Comparison, ModelRow, Pair
+from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.pairs import Pair
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS

@@ -30,8 +30,7 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, cell_of, first_by, flatten, grouped, percent
-from ltrbench.compare.comparison import Comparison, ModelRow, compare, with_level
-from ltrbench.compare.planning import SweepState
+from ltrbench.compare.comparison import Comparison, ModelRow, SweepState, compare, with_level
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT

@@ -13,11 +13,12 @@ from toy_runs import mentions
 
 from ltrbench.compare import Comparison, Settings, render, verdict
 from ltrbench.compare.advice import all_notes, recommend
-from ltrbench.compare.comparison import Pair
 from ltrbench.compare.leaderboard import comparisons_as_json
-from ltrbench.compare.planning import QUERIES as OF_QUERIES
-from ltrbench.compare.planning import SEEDS as OF_SEEDS
-from ltrbench.compare.planning import Need, PlannedPair, queries_needed
+from ltrbench.compare.pairs import Pair
+from ltrbench.compare.power import QUERIES as OF_QUERIES
+from ltrbench.compare.power import SEEDS as OF_SEEDS
+from ltrbench.compare.power import Need, PlannedPair
+from ltrbench.compare.studies import queries_needed
 from ltrbench.runs import Run
 from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from ltrbench.compare import Settings
-from ltrbench.compare.comparison import against
+from ltrbench.compare.pairs import against
 from ltrbench.runs import Run
 
 Values = NDArray[np.float64]  # (R, Q)

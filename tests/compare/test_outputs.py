@@ -10,6 +10,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ from toy_runs import METRICS, NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.compare import Comparison, Settings, compare, read_attributes, render, slices
 from ltrbench.compare.claim_sections import leaderboard_section
-from ltrbench.compare.groups import across
-from ltrbench.compare.leaderboard import comparisons_as_json, in_full
+from ltrbench.compare.leaderboard import as_frame, comparisons_as_json, in_full
 from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
 from ltrbench.compare.report import terms_of
 from ltrbench.compare.run_sections import published_section
+from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
 from ltrbench.metrics import evaluate, preset
@@ -75,7 +76,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
     comparison = comparison_of(tmp_path)
     in_csv = list(csv.DictReader(io.StringIO(in_full([comparison]).csv())))
     in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
-    in_frame = comparison.to_frame().to_dict("records")
+    in_frame = as_frame(comparison).to_dict("records")
     text = render(comparison, most_columns=None).splitlines()
     table, picture = leaderboard_section(Shown(comparison)).parts
     assert isinstance(table, Table)
@@ -123,7 +124,7 @@ def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tm
 
 
 def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_path: Path) -> None:
-    def compared(count: int) -> list[Comparison]:
+    def compared(count: int) -> Sequence[Comparison]:
         return compare(
             [
                 write(

@@ -22,8 +22,9 @@ from toy_runs import judgments, mentions, write
 from ltrbench.cli.launch import flags_and_overrides
 from ltrbench.compare import Comparison, Settings, compare, render
 from ltrbench.compare.advice import recommend
+from ltrbench.compare.comparison import SweepState
 from ltrbench.compare.decision import Recommendation
-from ltrbench.compare.planning import START_UP, NextStep, SweepState, next_step
+from ltrbench.compare.planning import START_UP, NextStep, next_step
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.runs import Run, find_runs
 from ltrbench.statistics import BETTER

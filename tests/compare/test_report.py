@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -27,12 +27,12 @@ ONE_QUERY = Judgments(labels=np.array([1.0, 0.0, 2.0]), query_start=np.array([0,
 
 
 @pytest.fixture(scope="module")
-def compared(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
     return comparisons(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
-def page(compared: list[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
+def page(compared: Sequence[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
     return report(compared, tmp_path_factory.mktemp("report") / "report.html").read_text()
 
 
@@ -61,7 +61,7 @@ class _Reader(HTMLParser):
 
 
 @pytest.fixture(scope="module")
-def little(tmp_path_factory: pytest.TempPathFactory) -> list[Comparison]:
+def little(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
     """Comparisons that leave little to show: identical models on hardly any queries, and one model alone."""
     folder, made = tmp_path_factory.mktemp("little"), []
     for number, judgments in enumerate((NOTHING_TO_FIND, ONE_QUERY, judged(2))):
@@ -78,7 +78,10 @@ def views_of(section: Section) -> Iterator[View]:
 
 @pytest.mark.parametrize("make", SECTIONS, ids=lambda make: make.__name__)
 def test_a_section_keeps_its_contract(
-    make: Callable[[Shown], Section | None], compared: list[Comparison], little: list[Comparison], page: str
+    make: Callable[[Shown], Section | None],
+    compared: Sequence[Comparison],
+    little: list[Comparison],
+    page: str,
 ) -> None:
     for comparison in (*compared, *little):
         section = make(Shown(comparison))
@@ -120,7 +123,7 @@ def test_names_and_versions_are_text(page: str) -> None:
 
 
 def test_the_same_comparison_gives_the_same_bytes(
-    compared: list[Comparison], page: str, tmp_path: Path
+    compared: Sequence[Comparison], page: str, tmp_path: Path
 ) -> None:
     assert report(compared, tmp_path / "report.html").read_text() == page
 

@@ -33,7 +33,7 @@ from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
 from ltrbench.tables import Table, TableRow, columns_of
 
 if TYPE_CHECKING:
-    from ltrbench.compare.groups import AgainstItself
+    from ltrbench.compare.slicing import AgainstItself
 
 
 @click.command("aa")
@@ -50,7 +50,7 @@ def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
         python -m ltrbench aa multirun --metric map
     """
     from ltrbench.compare import Settings
-    from ltrbench.compare.groups import each_against_itself
+    from ltrbench.compare.slicing import each_against_itself
 
     rows = each_against_itself(find_runs(folders), Settings(metric=metric))
     if all(row.halved is None for row in rows):
@@ -59,7 +59,7 @@ def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
 
 
 def _render(rows: Sequence[AgainstItself]) -> str:
-    from ltrbench.compare.groups import OF_RESAMPLES, READING
+    from ltrbench.compare.slicing import OF_RESAMPLES, READING
 
     shares = ("interval excludes 0", "better or worse", "equivalent", "by queries alone")
     names = dict.fromkeys(("replicates", "halvings", *shares), "")

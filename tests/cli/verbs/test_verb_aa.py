@@ -13,7 +13,7 @@ from toy_runs import mentions
 
 from ltrbench.cli import main
 from ltrbench.compare import Settings
-from ltrbench.compare.groups import AgainstItself, each_against_itself
+from ltrbench.compare.slicing import AgainstItself, each_against_itself
 from ltrbench.runs import Run
 from ltrbench.statistics import PairedSample
 from ltrbench.statistics.repeated import against_itself
