@@ -12,7 +12,13 @@ from command_line import run_forked_command
 from temporary_folder import use_own_temporary_folder
 
 from docs.isolation import modules_of
-from docs.pages import ROOT, environment_of_commands, marked_commands, titled_files, write_files
+from docs.pages import (
+    ROOT,
+    environment_of_commands,
+    marked_commands,
+    titled_files,
+    write_files,
+)
 
 use_own_temporary_folder()
 
@@ -55,9 +61,13 @@ def _run(command: str, folder: Path) -> None:
     """Runs a shell block with the Python of the tests. Commands of ltrbench alone need no shell."""
     environment = environment_of_commands()
     lines = command.replace("\\\n", " ").splitlines()
-    if all(line.startswith("python -m ltrbench ") and " > " not in line for line in lines):
+    if all(
+        line.startswith("python -m ltrbench ") and " > " not in line for line in lines
+    ):
         for line in lines:
-            each = run_forked_command(shlex.split(line, comments=True)[3:], folder, environment)
+            each = run_forked_command(
+                shlex.split(line, comments=True)[3:], folder, environment
+            )
             assert each.returncode == 0, f"{command}\n{each.stdout}{each.stderr}"
         return
     done = subprocess.run(

@@ -27,7 +27,9 @@ def on_config(config: MkDocsConfig) -> None:
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
     """Adds the pictures of the committed results. mkdocs calls it with the files of docs/."""
-    pictures = {study: f"{study}/time_against_ndcg.png" for study in leaderboard.STUDIES}
+    pictures = {
+        study: f"{study}/time_against_ndcg.png" for study in leaderboard.STUDIES
+    }
     pictures["losses"] = "losses/synthetic/differences.png"
     for name, picture in pictures.items():
         place, file = f"images/results/{name}.png", ROOT / "results" / picture

@@ -13,7 +13,10 @@ STUDIES = ("mq2007", "mq2008", "clueweb09")
 TUNED = "tuned"
 METRIC = "ndcg@10"
 _WIDEST = 1000  # columns, far more than the table has
-BEGIN, END = "<!-- leaderboard: written by docs/leaderboard.py -->\n", "<!-- leaderboard ends -->\n"
+BEGIN, END = (
+    "<!-- leaderboard: written by docs/leaderboard.py -->\n",
+    "<!-- leaderboard ends -->\n",
+)
 
 Rows = dict[str, dict[str, str]]
 
@@ -31,7 +34,11 @@ def leaderboard() -> str:
         ]
         for model in models
     ]
-    header = ["model", *(f"[{study}](results/{study}/table.md)" for study in STUDIES), f"fit s on {timed}"]
+    header = [
+        "model",
+        *(f"[{study}](results/{study}/table.md)" for study in STUDIES),
+        f"fit s on {timed}",
+    ]
     # With a width, links in cells stay links.
     return f"{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
 
@@ -43,12 +50,17 @@ def tuned() -> str:
         tables.setdefault(row["data"], {})[row["model"]] = row
     models = dict.fromkeys(model for rows in tables.values() for model in rows)
     cells = [
-        [model, *(_cell(rows[model]) if model in rows else "-" for rows in tables.values())]
+        [
+            model,
+            *(_cell(rows[model]) if model in rows else "-" for rows in tables.values()),
+        ]
         for model in models
     ]
     header = ["model", *(f"[{data}](results/{TUNED}/table.md)" for data in tables)]
     lead = "Tuned with one search space and equal budgets, each fold by its own validation set, and untuned:"
-    return f"{lead}\n\n{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+    return (
+        f"{lead}\n\n{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+    )
 
 
 def _rows(path: Path) -> Rows:
@@ -74,9 +86,17 @@ def _caption(tables: dict[str, Rows]) -> str:
     if len(studies_of_scope) == 1:
         scopes = f"Scope of all claims: {next(iter(studies_of_scope))}"
     else:
-        listed = (f"{scope} ({', '.join(studies)})" for scope, studies in studies_of_scope.items())
+        listed = (
+            f"{scope} ({', '.join(studies)})"
+            for scope, studies in studies_of_scope.items()
+        )
         scopes = f"Scopes of the claims: {'; '.join(listed)}"
-    baseline = next(row["baseline"] for rows in tables.values() for row in rows.values() if row["baseline"])
+    baseline = next(
+        row["baseline"]
+        for rows in tables.values()
+        for row in rows.values()
+        if row["baseline"]
+    )
     return (
         f"Mean {METRIC} on the test queries with its 95 % interval, and the claim about the difference to "
         f"{baseline}.\n{scopes}."

@@ -15,8 +15,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 
-_FENCE = re.compile(r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
-_MARKED = re.compile(r"^<!-- run -->\n```sh[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
+_FENCE = re.compile(
+    r"^```(?P<info>[^\n]*)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_MARKED = re.compile(
+    r"^<!-- run -->\n```sh[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
+)
 _TITLE = re.compile(r'title="([^"]+)"')
 _SNIPPET = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
 
@@ -28,7 +32,9 @@ def titled_files(markdown: str) -> dict[str, str]:
     {'scores.txt': '1\\n2\\n'}
     """
     return {
-        title[1]: _SNIPPET.sub(lambda match: (ROOT / match[1]).read_text().rstrip("\n"), fence["body"])
+        title[1]: _SNIPPET.sub(
+            lambda match: (ROOT / match[1]).read_text().rstrip("\n"), fence["body"]
+        )
         for fence in _FENCE.finditer(markdown)
         if (title := _TITLE.search(fence["info"]))
     }
@@ -45,9 +51,17 @@ def marked_commands(markdown: str) -> list[str]:
 
 def environment_of_commands() -> dict[str, str]:
     """Returns the environment of a page's commands: this Python and checkout, no MLflow settings."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("MLFLOW_")
+    }
+    environment["PATH"] = (
+        f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
+    )
+    environment["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(ROOT), environment.get("PYTHONPATH")])
+    )
     return environment
 
 

@@ -32,7 +32,9 @@ _COLUMN = 24  # of comments beside their settings
 def files() -> list[Path]:
     """Returns the YAMLs of rankers (not presets) and objectives, and the values of the shared parameters."""
     models = [
-        path for path in conf_dir().glob("model/**/*.yaml") if "\n_target_: ltrbench" in path.read_text()
+        path
+        for path in conf_dir().glob("model/**/*.yaml")
+        if "\n_target_: ltrbench" in path.read_text()
     ]
     return [*sorted(models), conf_dir() / "params/matched.yaml"]
 
@@ -47,7 +49,11 @@ def written(path: Path) -> str:
         base: type[Any] = Objective if path.parent.name == "objective" else Ranker
         kind = find_class(given["_target_"], base, path.stem)
         names = {field.name for field in fields(kind) if field.init} - set(given)
-        own = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
+        own = [
+            base
+            for base in reversed(kind.__mro__)
+            if not issubclass(BoostingRanker, base)
+        ]
         blocks = [_lines(base, names, {}) for base in own]
     settings = "\n".join(filter(None, map("".join, blocks)))
     return f"{by_hand.rstrip()}\n\n{MARKER}\n{settings}" if settings else by_hand
@@ -56,9 +62,15 @@ def written(path: Path) -> str:
 def field_docstrings(kind: type) -> dict[str, str]:
     """Returns field -> the docstring below it in the class."""
     file = Path(inspect.getfile(kind))
-    module = griffe.visit(kind.__module__, filepath=file, code=file.read_text(encoding="utf-8"))
+    module = griffe.visit(
+        kind.__module__, filepath=file, code=file.read_text(encoding="utf-8")
+    )
     attributes = module.classes[kind.__name__].attributes.items()
-    return {name: " ".join(item.docstring.value.split()) for name, item in attributes if item.docstring}
+    return {
+        name: " ".join(item.docstring.value.split())
+        for name, item in attributes
+        if item.docstring
+    }
 
 
 def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator[str]:
@@ -69,15 +81,29 @@ def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator
         if name not in names or name not in inspect.get_annotations(kind):
             continue
         if name not in documentation:
-            raise ConfigError(f"{kind.__name__}.{name} is not documented; write a string below the field.")
-        default = field.default if field.default_factory is MISSING else field.default_factory()
+            raise ConfigError(
+                f"{kind.__name__}.{name} is not documented; write a string below the field."
+            )
+        default = (
+            field.default
+            if field.default_factory is MISSING
+            else field.default_factory()
+        )
         if isinstance(default, Objective):  # which `defaults` of the YAML names
             continue
-        dumped = yaml.safe_dump(values.get(name, default), default_flow_style=True, width=float("inf"))
+        dumped = yaml.safe_dump(
+            values.get(name, default), default_flow_style=True, width=float("inf")
+        )
         text = dumped.removesuffix("...\n").strip()
-        summary = re.sub(r"\bNone\b", "null", documentation[name].partition(". ")[0].removesuffix("."))
+        summary = re.sub(
+            r"\bNone\b",
+            "null",
+            documentation[name].partition(". ")[0].removesuffix("."),
+        )
         beside = f"{f'{name}: {text}':<{_COLUMN}} # {summary}"
-        above = textwrap.fill(summary, _WIDTH, initial_indent="# ", subsequent_indent="# ")
+        above = textwrap.fill(
+            summary, _WIDTH, initial_indent="# ", subsequent_indent="# "
+        )
         yield f"{beside}\n" if len(beside) <= _WIDTH else f"{above}\n{name}: {text}\n"
 
 

@@ -28,8 +28,12 @@ _BLOCK = re.compile(
 )
 _ESCAPE = re.compile(r"\x1b\[[\d;]*m")
 _NUMBER = re.compile(r"[-+]?\d+\.\d+")
-_MEASURED = re.compile(r"Threads: \d+|(?:about\s)?[\d.,]+\s(?:s|ms|seconds|minutes|MB)\b")
-_MEASURED_PARAGRAPH = re.compile(r"^(?=(?:.+\n)*.*(?:[Cc]heapest|shortest times))(?:.+\n?)+", re.MULTILINE)
+_MEASURED = re.compile(
+    r"Threads: \d+|(?:about\s)?[\d.,]+\s(?:s|ms|seconds|minutes|MB)\b"
+)
+_MEASURED_PARAGRAPH = re.compile(
+    r"^(?=(?:.+\n)*.*(?:[Cc]heapest|shortest times))(?:.+\n?)+", re.MULTILINE
+)
 _MEASURED_COLUMN = re.compile(r" (?:s|MB)$")
 _TO_FIRST_TABLE = re.compile(r".*?^\|.*?(?=^(?!\|))", re.MULTILINE | re.DOTALL)
 _NOTE = re.compile(r"^- .*?(?=^(?! )|\Z)", re.MULTILINE | re.DOTALL)
@@ -47,7 +51,11 @@ def transcripts(page: str) -> list[tuple[str, str]]:
     >>> transcripts("<!-- transcript -->\\n```sh\\nls\\n```\\n\\n```text\\na.txt\\n```\\n")
     [('ls\\n', 'a.txt\\n')]
     """
-    return [(block["command"], block["output"]) for block in _BLOCK.finditer(page) if _is_transcript(block)]
+    return [
+        (block["command"], block["output"])
+        for block in _BLOCK.finditer(page)
+        if _is_transcript(block)
+    ]
 
 
 def retaken(page: str) -> str:
@@ -100,7 +108,9 @@ def part_of(output: str, part: str | None) -> str:
         table = _TO_FIRST_TABLE.match(output)
         return f"{table[0]}{_CUT}" if table else output
     words = part.removeprefix("note with ")
-    notes = [note[0] for note in _NOTE.finditer(output) if words in " ".join(note[0].split())]
+    notes = [
+        note[0] for note in _NOTE.finditer(output) if words in " ".join(note[0].split())
+    ]
     if not notes:
         raise RuntimeError(f"no note contains {words!r}:\n{output}")
     return notes[0]
@@ -112,7 +122,11 @@ def _printed(command: str, folder: Path) -> str:
     environment = {**environment_of_commands(), "COLUMNS": str(WIDTH)}
     with tempfile.TemporaryFile("w+") as messages:
         process = subprocess.Popen(
-            ["bash", "-e", "-c", command], cwd=folder, env=environment, stdout=its_end, stderr=messages
+            ["bash", "-e", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdout=its_end,
+            stderr=messages,
         )
         os.close(its_end)
         text = b"".join(_chunks(terminal)).decode().replace("\r\n", "\n")
@@ -149,7 +163,9 @@ def _lines_without_measured_columns(output: str) -> Iterator[str]:
             yield "|"
         else:
             named = zip(heads, cells, strict=True)
-            kept = ("-" if _MEASURED_COLUMN.search(head) else cell for head, cell in named)
+            kept = (
+                "-" if _MEASURED_COLUMN.search(head) else cell for head, cell in named
+            )
             yield f"| {' | '.join(kept)} |"
 
 

@@ -25,7 +25,12 @@ from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.growing import Grower, OpenLeaf, build_histogram, by_deviance
 from ltrbench.native.histogram import quantise, task_of
 from ltrbench.native.objectives.lambdas import lambdas
-from ltrbench.native.objectives.pairs import PairLambdas, PairSettings, logistic, pair_lambdas
+from ltrbench.native.objectives.pairs import (
+    PairLambdas,
+    PairSettings,
+    logistic,
+    pair_lambdas,
+)
 from ltrbench.native.reference import Settings, best_split, histograms, round_to_units
 from ltrbench.native.splitting import (
     Split,
@@ -43,8 +48,30 @@ ROOT = Path(__file__).resolve().parents[1]
 
 LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)
 FEATURE_VALUES = {
-    1: (0.002736, 0.025992, 0.001368, 0.188782, 0.077975, 0.075239, 0.079343, 0.147743, 0.058824, 0.071135),
-    5: (0.002736, 0.027360, 0.001368, 0.195622, 0.086183, 0.077975, 0.084815, 0.147743, 0.058824, 0.073871),
+    1: (
+        0.002736,
+        0.025992,
+        0.001368,
+        0.188782,
+        0.077975,
+        0.075239,
+        0.079343,
+        0.147743,
+        0.058824,
+        0.071135,
+    ),
+    5: (
+        0.002736,
+        0.027360,
+        0.001368,
+        0.195622,
+        0.086183,
+        0.077975,
+        0.084815,
+        0.147743,
+        0.058824,
+        0.073871,
+    ),
 }
 """RankLib's worked example, query 1830: feature number -> its values."""
 TUTORIAL_THRESHOLD = np.float32(0.058824)
@@ -110,7 +137,12 @@ def walk() -> Walk:
         return False
 
     trees = boost(data, SETTINGS, on_iteration=keep).forest.trees()
-    return Walk(data, trees, scores, [pair_lambdas(data.labels, each, DIALECT) for each in scores])
+    return Walk(
+        data,
+        trees,
+        scores,
+        [pair_lambdas(data.labels, each, DIALECT) for each in scores],
+    )
 
 
 def tell() -> str:
@@ -152,7 +184,10 @@ def _of_ranking(walked: Walk) -> dict[str, Any]:
     exchanged[[0, relevant]] = exchanged[[relevant, 0]]
     columns = {
         "label": _cells(data.labels, 0),
-        **{f"feature {number}": _cells(data.features[:, f], 6) for f, number in enumerate(FEATURE_VALUES)},
+        **{
+            f"feature {number}": _cells(data.features[:, f], 6)
+            for f, number in enumerate(FEATURE_VALUES)
+        },
         "score": _cells(walked.scores[0]),
         "rank r": _cells(pairs.ranks, 0),
         "gain G": _cells(pairs.gains, 0),
@@ -173,21 +208,35 @@ def _of_lambdas(walked: Walk) -> dict[str, Any]:
     labels = walked.data.labels
     return {
         "sigma": DIALECT.sigma,
-        "lambdas_of_pairs": [_pairs_table(labels, np.abs(pairs.lambda_matrix)) for _, pairs in first_two],
-        "lambdas_of_documents": [_lambdas_table(labels, scores, pairs) for scores, pairs in first_two],
+        "lambdas_of_pairs": [
+            _pairs_table(labels, np.abs(pairs.lambda_matrix)) for _, pairs in first_two
+        ],
+        "lambdas_of_documents": [
+            _lambdas_table(labels, scores, pairs) for scores, pairs in first_two
+        ],
         "sum_of_lambdas": abs(walked.pairs[0].gradients.sum()),
     }
 
 
 def _of_histogram(walked: Walk) -> dict[str, Any]:
     pairs, rule = walked.pairs[0], BINNINGS[SETTINGS.binning]
-    binned = bin_features(walked.data.features, SETTINGS.max_bins, np.random.default_rng(0), rule)
+    binned = bin_features(
+        walked.data.features, SETTINGS.max_bins, np.random.default_rng(0), rule
+    )
     quantised = quantise(pairs.gradients, pairs.hessians)
     histogram = np.empty(binned.num_bins.sum(), dtype=np.int64)
-    rows, terms = np.arange(len(LABELS), dtype=np.uint32), split_terms(SETTINGS.splits, quantised)
+    rows, terms = (
+        np.arange(len(LABELS), dtype=np.uint32),
+        split_terms(SETTINGS.splits, quantised),
+    )
     build_histogram(task_of(binned, quantised), binned.layout, terms, rows, histogram)
-    sums = histogram[: binned.num_bins[0] - 1]  # without the bin for missing values, which is empty
-    pushes, hessians = -quantised.gradient_unit * (sums >> 32), quantised.hessian_unit * (sums & 0xFFFFFFFF)
+    sums = histogram[
+        : binned.num_bins[0] - 1
+    ]  # without the bin for missing values, which is empty
+    pushes, hessians = (
+        -quantised.gradient_unit * (sums >> 32),
+        quantised.hessian_unit * (sums & 0xFFFFFFFF),
+    )
     columns = {
         "bin": [str(number) for number in range(len(sums))],
         "values up to": [*_cells(binned.thresholds[0, : len(sums) - 1], 6), "any"],
@@ -226,16 +275,26 @@ class Cut(NamedTuple):
 def cuts_of(walked: Walk, feature: int) -> list[Cut]:
     """Returns all splits of one feature of FEATURE_VALUES, in ascending order of threshold."""
     values = walked.data.features[:, list(FEATURE_VALUES).index(feature)]
-    return [_cut(walked.pairs[0], values <= threshold, threshold) for threshold in np.sort(values)[:-1]]
+    return [
+        _cut(walked.pairs[0], values <= threshold, threshold)
+        for threshold in np.sort(values)[:-1]
+    ]
 
 
 def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
     flat, lambdas_of_rows = np.ones(len(left)), -pairs.gradients
-    of_counts, of_hessians = (_gain(pairs, left, each) for each in (flat, pairs.hessians))
+    of_counts, of_hessians = (
+        _gain(pairs, left, each) for each in (flat, pairs.hessians)
+    )
     quantised = quantise(pairs.gradients, flat)
     split = Split(of_counts, 0, 0, missing_left=False)
-    sides = [OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), split) for side in (left, ~left)]
-    error_left, error_right = (-by_deviance(side, quantised, ALONE)[0] for side in sides)
+    sides = [
+        OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), split)
+        for side in (left, ~left)
+    ]
+    error_left, error_right = (
+        -by_deviance(side, quantised, ALONE)[0] for side in sides
+    )
     return Cut(
         threshold,
         left,
@@ -255,14 +314,18 @@ def _gain(pairs: PairLambdas, left: DocumentMask, hessians: ValueOfDocument) -> 
     rounded = round_to_units(pairs.gradients, 2**31), round_to_units(hessians, 2**32)
     (whole_g, g_unit), (whole_h, h_unit) = rounded
     # The last bin is for missing values.
-    sums = histograms(bins, np.stack([whole_g, whole_h, np.ones(len(left))]), num_bins=3)
+    sums = histograms(
+        bins, np.stack([whole_g, whole_h, np.ones(len(left))]), num_bins=3
+    )
     split = best_split(sums, np.array([g_unit, h_unit]), Settings(min_docs_in_leaf=1))
     assert split is not None  # every split has a positive gain when the lambdas differ
     return split.gain
 
 
 def tutorial_cut(walked: Walk) -> Cut:
-    return next(cut for cut in cuts_of(walked, 1) if cut.threshold == TUTORIAL_THRESHOLD)
+    return next(
+        cut for cut in cuts_of(walked, 1) if cut.threshold == TUTORIAL_THRESHOLD
+    )
 
 
 def best_cut(walked: Walk, feature: int) -> Cut:
@@ -281,7 +344,13 @@ class OneCut(NamedTuple):
 
 def one_cut(tree: Tree) -> OneCut:
     feature, values = list(FEATURE_VALUES)[tree.feature[0]], tree.value
-    return OneCut(feature, tree.threshold[0], tree.gain[0], values[tree.left[0]], values[tree.right[0]])
+    return OneCut(
+        feature,
+        tree.threshold[0],
+        tree.gain[0],
+        values[tree.left[0]],
+        values[tree.right[0]],
+    )
 
 
 def _of_cuts(walked: Walk) -> dict[str, Any]:
@@ -314,7 +383,10 @@ def _of_cuts(walked: Walk) -> dict[str, Any]:
 def _disputed(cuts: Sequence[Cut]) -> tuple[Cut, Cut]:
     """Returns the first pair of splits such that least squares prefers the first and Newton the second."""
     return next(
-        (a, b) for a in cuts for b in cuts if a.least_squares > b.least_squares and a.newton < b.newton
+        (a, b)
+        for a in cuts
+        for b in cuts
+        if a.least_squares > b.least_squares and a.newton < b.newton
     )
 
 
@@ -325,7 +397,9 @@ def leaf_values(walked: Walk, left: DocumentMask, leaf_value: str) -> list[float
         labels=walked.data.labels,
         query_start=walked.data.query_start,
     )
-    tree = boost(data, replace(SETTINGS, num_trees=1, leaf_value=leaf_value)).forest.trees()[0]
+    tree = boost(
+        data, replace(SETTINGS, num_trees=1, leaf_value=leaf_value)
+    ).forest.trees()[0]
     return [float(tree.value[tree.left[0]]), float(tree.value[tree.right[0]])]
 
 
@@ -333,12 +407,18 @@ def _of_leaves(walked: Walk) -> dict[str, Any]:
     pairs, cuts = walked.pairs[0], [best_cut(walked, 1), tutorial_cut(walked)]
     sides = [side for cut in cuts for side in (cut.left, ~cut.left)]
     columns = {
-        "feature 1": [f"{sign} {cut.threshold:.6f}" for cut in cuts for sign in ("up to", "above")],
+        "feature 1": [
+            f"{sign} {cut.threshold:.6f}" for cut in cuts for sign in ("up to", "above")
+        ],
         "documents": [_documents(side) for side in sides],
         "sum of lambda": _cells([-pairs.gradients[side].sum() for side in sides]),
         "sum of hessian": _cells([pairs.hessians[side].sum() for side in sides]),
-        "mean lambda": _cells([value for cut in cuts for value in leaf_values(walked, cut.left, "mean")]),
-        "Newton step": _cells([value for cut in cuts for value in leaf_values(walked, cut.left, "newton")]),
+        "mean lambda": _cells(
+            [value for cut in cuts for value in leaf_values(walked, cut.left, "mean")]
+        ),
+        "Newton step": _cells(
+            [value for cut in cuts for value in leaf_values(walked, cut.left, "newton")]
+        ),
     }
     new = {
         "label": _cells(walked.data.labels, 0),
@@ -366,7 +446,9 @@ def _of_second_iteration(walked: Walk) -> dict[str, Any]:
         "sum of positive lambda": _cells(pushes),
     }
     dialects = {
-        name: _cells(-pair_lambdas(walked.data.labels, walked.scores[0], settings).gradients)
+        name: _cells(
+            -pair_lambdas(walked.data.labels, walked.scores[0], settings).gradients
+        )
         for name, settings in DIALECTS.items()
     }
     return {
@@ -381,14 +463,18 @@ def _of_second_iteration(walked: Walk) -> dict[str, Any]:
 # Tables.
 
 
-def _pairs_table(labels: ValueOfDocument, matrix: NDArray[np.float64], with_sums: bool = True) -> str:
+def _pairs_table(
+    labels: ValueOfDocument, matrix: NDArray[np.float64], with_sums: bool = True
+) -> str:
     """Returns the part of a symmetric (10, 10) matrix that is not 0: irrelevant by relevant documents."""
     relevant, irrelevant = np.flatnonzero(labels), np.flatnonzero(labels == 0)
     block = matrix[np.ix_(irrelevant, relevant)]
     ends = ["pushed up"] if with_sums else []
     columns = {"document": [*(str(row + 1) for row in irrelevant), *ends]}
     for row, cells in zip(relevant, block.T, strict=True):
-        columns[f"with {row + 1}"] = _cells([*cells, *([cells.sum()] if with_sums else [])])
+        columns[f"with {row + 1}"] = _cells(
+            [*cells, *([cells.sum()] if with_sums else [])]
+        )
     if with_sums:
         columns["pushed down"] = [*_cells(block.sum(axis=1)), ""]
     return _table(columns)

@@ -35,7 +35,13 @@ _NAMES_OF = {
         "write_table",
     ),
     "ltrbench.data.sources": ("LetorFiles", "TableFiles"),
-    "ltrbench.metrics": ("Convention", "Evaluation", "evaluate", "preset", "with_settings"),
+    "ltrbench.metrics": (
+        "Convention",
+        "Evaluation",
+        "evaluate",
+        "preset",
+        "with_settings",
+    ),
     "ltrbench.rankers": ("EarlyStopping", "Ranker"),
     "ltrbench.rankers.catboost": ("CatBoostRanker",),
     "ltrbench.rankers.lightgbm": ("LightGBMRanker",),
@@ -86,7 +92,9 @@ if TYPE_CHECKING:
     from ltrbench.rankers.mlp import MlpRanker as MlpRanker
     from ltrbench.rankers.native import NativeRanker as NativeRanker
     from ltrbench.rankers.random import RandomRanker as RandomRanker
-    from ltrbench.rankers.single_feature import SingleFeatureRanker as SingleFeatureRanker
+    from ltrbench.rankers.single_feature import (
+        SingleFeatureRanker as SingleFeatureRanker,
+    )
     from ltrbench.rankers.xgboost import XGBoostRanker as XGBoostRanker
     from ltrbench.runs import LoadedModel as LoadedModel
     from ltrbench.runs import Run as Run
@@ -95,7 +103,9 @@ if TYPE_CHECKING:
     from ltrbench.runs import read_run as read_run
 
 # Without those that need an extra, because `from ltrbench import *` must not require it.
-__all__ = sorted({"__version__", _COMPARE, *_MODULE_OF} - {"CatBoostRanker", "MlpRanker"})
+__all__ = sorted(
+    {"__version__", _COMPARE, *_MODULE_OF} - {"CatBoostRanker", "MlpRanker"}
+)
 
 
 # Hidden from type checkers, which would otherwise accept any attribute name.
@@ -106,7 +116,9 @@ if not TYPE_CHECKING:
         if name == _COMPARE:
             return importlib.import_module("ltrbench.compare")
         if name not in _MODULE_OF:
-            raise AttributeError(f"module 'ltrbench' has no attribute {name!r}", name=name)
+            raise AttributeError(
+                f"module 'ltrbench' has no attribute {name!r}", name=name
+            )
         value = getattr(importlib.import_module(_MODULE_OF[name]), name)
         globals()[name] = value
         return value

@@ -23,12 +23,16 @@ from numba.core import event
 from numba.core.cpu_options import ParallelOptions
 from numba.core.dispatcher import Dispatcher
 
-config: Any = numba.config  # numba sets its attributes at import; type checkers do not see them
+config: Any = (
+    numba.config
+)  # numba sets its attributes at import; type checkers do not see them
 
 ONLY_PRANGE: Any = ParallelOptions(  # type: ignore[no-untyped-call]
     {
         "prange": True,
-        **dict.fromkeys(("comprehension", "reduction", "inplace_binop", "setitem"), False),
+        **dict.fromkeys(
+            ("comprehension", "reduction", "inplace_binop", "setitem"), False
+        ),
         **dict.fromkeys(("numpy", "stencil", "fusion"), False),
     }
 )
@@ -57,12 +61,18 @@ def inlined_kernel(function: Function) -> Function:
     return _compile(function, parallel=False, inline="always")
 
 
-def _compile(function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never") -> Function:
-    if config.DISABLE_JIT:  # for debugging; unlike compiled code, NumPy scalars would issue warnings
+def _compile(
+    function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never"
+) -> Function:
+    if (
+        config.DISABLE_JIT
+    ):  # for debugging; unlike compiled code, NumPy scalars would issue warnings
         return np.errstate(all="ignore")(function)
     scope = function.__globals__
     kernels = [value for value in scope.values() if isinstance(value, Dispatcher)]
-    is_ours = all(str(one.__module__).startswith("ltrbench.") for one in (function, *kernels))
+    is_ours = all(
+        str(one.__module__).startswith("ltrbench.") for one in (function, *kernels)
+    )
     # Without fastmath sums are not reordered: results have the same bits for every vector width. With
     # NumPy's error model a division by zero returns inf or NaN, as in the reference, and loops can be
     # vectorised.
@@ -87,7 +97,9 @@ def _compile(function: Function, *, parallel: bool, inline: Literal["never", "al
 
 def is_cached(function: Callable[..., object]) -> bool:
     """Returns whether the cache has up-to-date machine code of a kernel; True if numba is disabled."""
-    return not isinstance(function, Dispatcher) or bool(_cache_file(function)._load_index())
+    return not isinstance(function, Dispatcher) or bool(
+        _cache_file(function)._load_index()
+    )
 
 
 def _stamp_with_imported(compiled: Any, kernels: list[Any]) -> None:
@@ -97,7 +109,11 @@ def _stamp_with_imported(compiled: Any, kernels: list[Any]) -> None:
     was stored with the same stamp.
     """
     module = compiled.__module__
-    imported = [_cache_file(other)._source_stamp for other in kernels if other.__module__ != module]
+    imported = [
+        _cache_file(other)._source_stamp
+        for other in kernels
+        if other.__module__ != module
+    ]
     cache_file = _cache_file(compiled)
     cache_file._source_stamp = (cache_file._source_stamp, *imported)
     # numba reads the signatures of an index before it compares stamps, and fails if the class of an argument
@@ -117,7 +133,9 @@ class _FirstCompilation(event.Listener):
     def on_start(self, event: event.Event) -> None:
         if self.began is None:
             self.began = time.monotonic()
-            self.announce("compiling numerical code, once on this machine (plugins: in each process)")
+            self.announce(
+                "compiling numerical code, once on this machine (plugins: in each process)"
+            )
 
     def on_end(self, event: event.Event) -> None:
         pass
@@ -144,9 +162,13 @@ def compiling_process(code: str) -> subprocess.Popen[bytes]:
     """
     # -P and PYTHONPATH: the second process has this import path, without the working directory in addition.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    if config.CACHE_DIR:  # the replacement that this process uses if the default cache is not writable
+    if (
+        config.CACHE_DIR
+    ):  # the replacement that this process uses if the default cache is not writable
         environment["NUMBA_CACHE_DIR"] = config.CACHE_DIR
-    return subprocess.Popen([sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, env=environment)
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, env=environment
+    )
 
 
 @contextmanager

@@ -41,7 +41,8 @@ PROGRESS = ("auto", "plain", "none")
 _TYPES = typing.get_type_hints(BoostingRanker)
 
 Params: Any = dataclasses.make_dataclass(
-    "Params", [(name, _TYPES[name], MISSING if name == "num_trees" else None) for name in SHARED]
+    "Params",
+    [(name, _TYPES[name], MISSING if name == "num_trees" else None) for name in SHARED],
 )
 """The shared parameters, which are fields of `BoostingRanker`. null: the default of the library."""
 
@@ -107,12 +108,16 @@ def composed(*overrides: str) -> DictConfig:
 def composition_message(error: BaseException) -> str:
     """Returns Hydra's message about a configuration, with its cause, and with the key that was meant."""
     text, cause = str(error).strip(), error.__cause__
-    if match := re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text):
+    if match := re.search(
+        r"Could not (?:override|delete from config\.) '([^']+)'", text
+    ):
         # Hydra only suggests to add the key with +.
         parent, _, name = match[1].rpartition(".")
         node = getattr(cause, "parent_node", None)
         known = [str(key) for key in node] if isinstance(node, DictConfig) else []
-        known = known or ([] if parent else [item.name for item in dataclasses.fields(Config)])
+        known = known or (
+            [] if parent else [item.name for item in dataclasses.fields(Config)]
+        )
         # The key itself may be correct, and a key above it misspelt.
         missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(cause))
         target = str(node.get("_target_", "")) if isinstance(node, DictConfig) else ""
@@ -123,12 +128,17 @@ def composition_message(error: BaseException) -> str:
             lacking = f" To set a field of a class of yours, write +{match[1]}=VALUE."
         if isinstance(node, DictConfig) and name in [*(node.get("objective") or "")]:
             lacking = f" It is a setting of the objective: {parent}.objective.{name}."
-        hint = f" To add a parameter of the library, write +{match[1]}=VALUE." if ".extra" in parent else ""
-        return (
-            f"there is no key {match[1]}{did_you_mean(missing[1] if missing else name, known)}{lacking}{hint}"
+        hint = (
+            f" To add a parameter of the library, write +{match[1]}=VALUE."
+            if ".extra" in parent
+            else ""
         )
+        similar = did_you_mean(missing[1] if missing else name, known)
+        return f"there is no key {match[1]}{similar}{lacking}{hint}"
     text = text.partition("\nConfig search path:")[0].replace("\t", "  ")
-    if match := re.search(r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text):
+    if match := re.search(
+        r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text
+    ):
         # Names with an underscore are parts of others.
         options = [option for option in match[3].split() if not option.startswith("_")]
         meant, dot = did_you_mean(match[2], options), ""
@@ -145,7 +155,9 @@ def resolved(config: DictConfig) -> dict[str, Any]:
         ConfigError: A key without a value, an interpolation that names no key, or `metrics` is not a list of
             names.
     """
-    settings = {str(key): value for key, value in _resolved(config, "the configuration").items()}
+    settings = {
+        str(key): value for key, value in _resolved(config, "the configuration").items()
+    }
     for key, nothing in (("search", NoSearch), ("distributed", OneProcess)):
         if settings[key]["_target_"] == f"{nothing.__module__}.{nothing.__qualname__}":
             settings[key] = None
@@ -185,8 +197,14 @@ def build_experiment(
                 f"{key}, use the publisher's data.fold=1,2,3,4,5 -m, or your files with data=letor or table."
             )
     _check_repeats(settings, str(choices.get("data")))
-    settings = {**settings, "model": _with_objective(settings["model"], choices, overrides)}
-    ranker, resample = build(settings, "model", Ranker), _resample(settings["replicates"])
+    settings = {
+        **settings,
+        "model": _with_objective(settings["model"], choices, overrides),
+    }
+    ranker, resample = (
+        build(settings, "model", Ranker),
+        _resample(settings["replicates"]),
+    )
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
     if resample is not None:
@@ -202,9 +220,14 @@ def build_experiment(
         timing=settings["timing"],
         overrides=tuple(map(without_password, overrides)),
         sweep=sweep,
-        swept={key: tuple(map(without_password, values)) for key, values in (swept or {}).items()},
+        swept={
+            key: tuple(map(without_password, values))
+            for key, values in (swept or {}).items()
+        },
         config=plain(settings),
-        distributed=None if settings["distributed"] is None else build(settings, "distributed", Distribution),
+        distributed=None
+        if settings["distributed"] is None
+        else build(settings, "distributed", Distribution),
     )
 
 
@@ -221,16 +244,24 @@ def _with_objective(
     if isinstance(objective, str) and chosen.startswith("lambdarank") and not is_chosen:
         return {**yamls()[chosen], **model}
     if isinstance(objective, str) and chosen != "none":
-        raise ConfigError(f"model/objective={chosen} excludes model.objective={objective}; leave one out.")
-    is_set = any(re.match(r"\+*(params|model)\.truncation=", word) for word in overrides)
+        raise ConfigError(
+            f"model/objective={chosen} excludes model.objective={objective}; leave one out."
+        )
+    is_set = any(
+        re.match(r"\+*(params|model)\.truncation=", word) for word in overrides
+    )
     if not isinstance(objective, Mapping) or is_set or "truncation" not in model:
         return model
     kind: Any = find_class(str(objective.get("_target_")), Objective, "model.objective")
     from ltrbench.native.objectives.pairs import PairSettings
 
     # In LightGBM and XGBoost an objective of pairs has the default truncation; another value is refused.
-    is_default = model["truncation"] == PairSettings.truncation and not objective.get("pairs_per_document")
-    is_default &= hasattr(find_class(str(model["_target_"]), Ranker, "model"), "library")
+    is_default = model["truncation"] == PairSettings.truncation and not objective.get(
+        "pairs_per_document"
+    )
+    is_default &= hasattr(
+        find_class(str(model["_target_"]), Ranker, "model"), "library"
+    )
     return {**model, "truncation": None} if is_default or not kind.has_pairs else model
 
 
@@ -256,7 +287,10 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
 
 def _check_search(search: Search, ranker: Ranker) -> None:
     """Raises ConfigError if the pruning of a search contradicts the early stopping of the ranker."""
-    pruning, rule = getattr(search, "pruning", None), getattr(ranker, "early_stopping", None)
+    pruning, rule = (
+        getattr(search, "pruning", None),
+        getattr(ranker, "early_stopping", None),
+    )
     if pruning is None or ranker.is_yardstick:
         return
     stops_by = None if rule is None else (rule.metric, rule.convention)
@@ -277,8 +311,14 @@ def run_study(config: DictConfig) -> Path:
     """
     load_plugins(config.plugins, "plugins")
     study = build(config.study, "what", Study)
-    models = {str(name): build(config.study.models, str(name), Ranker) for name in config.study.models}
-    data = {str(name): build(config.study.data, str(name), DataSource) for name in config.study.data}
+    models = {
+        str(name): build(config.study.models, str(name), Ranker)
+        for name in config.study.models
+    }
+    data = {
+        str(name): build(config.study.data, str(name), DataSource)
+        for name in config.study.data
+    }
     return study.run(models, data)
 
 
@@ -286,7 +326,9 @@ def _metrics(given: Any) -> list[str]:
     """Returns the metrics as a list; a single metric may be a plain string."""
     names = [given] if isinstance(given, str) else given
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ConfigError(f"metrics is {given!r}; list metric names, as in 'metrics=[ndcg@10,map]'.")
+        raise ConfigError(
+            f"metrics is {given!r}; list metric names, as in 'metrics=[ndcg@10,map]'."
+        )
     return names
 
 
@@ -302,7 +344,9 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
     if number is index is None:
         return None
     if number is None:
-        raise ConfigError(f"replicates.index is {index}, but replicates.number is null. Set both or none.")
+        raise ConfigError(
+            f"replicates.index is {index}, but replicates.number is null. Set both or none."
+        )
     if index is None:
         raise ConfigError(
             f"replicates.number is {number}, but replicates.index is null. Set replicates.index=1 to "
@@ -352,11 +396,15 @@ def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -
             f"{key} has no _target_. Name the class in its YAML, as in _target_: my_module.MyRanker."
         )
     instance = _instance(find_class(str(target), kind, key), settings, key)
-    assert isinstance(instance, kind)  # find_class checked it; repeated for the type checker
+    assert isinstance(
+        instance, kind
+    )  # find_class checked it; repeated for the type checker
     return instance
 
 
-def _typed(settings: Mapping[str, Any], key: str, built_class: type[Built]) -> Built | None:
+def _typed(
+    settings: Mapping[str, Any], key: str, built_class: type[Built]
+) -> Built | None:
     """Builds an object of a known class from `settings[key]`; None for null."""
     node = settings[key]
     return None if node is None else _instance(built_class, node, key)
@@ -372,12 +420,19 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
     if "objective" in settings and "objective" not in known:
-        remedy = ", and choose its own loss, as in model.loss=YetiRank params=library" * ("loss" in known)
-        raise ConfigError(f"{target} has no objectives of native. Leave out model/objective{remedy}.")
+        remedy = (
+            ", and choose its own loss, as in model.loss=YetiRank params=library"
+            * ("loss" in known)
+        )
+        raise ConfigError(
+            f"{target} has no objectives of native. Leave out model/objective{remedy}."
+        )
     for name, value in settings.items():
         # Every objective sets truncation to null, also in rankers without it.
         if name not in known and (name != "truncation" or value is not None):
-            raise ConfigError(f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}")
+            raise ConfigError(
+                f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}"
+            )
     try:
         defaults = _defaults(built_class)
         changed = {
@@ -387,25 +442,33 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
         }
         if isinstance(changed.get("objective"), Mapping):
             whole = f"{key}.objective"
-            changed["objective"] = build({whole: changed["objective"]}, whole, Objective)
+            changed["objective"] = build(
+                {whole: changed["objective"]}, whole, Objective
+            )
         typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
         return built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
         where = getattr(error, "full_key", None)
         if where in settings and "ListConfig" in str(error):
             value = settings[where]
-            raise ConfigError(f"{key}.{where} is {value!r}; write a list: {key}.{where}=[{value}].") from None
+            raise ConfigError(
+                f"{key}.{where} is {value!r}; write a list: {key}.{where}=[{value}]."
+            ) from None
         raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
     except ConfigError as error:
         message = str(error)
-        raise ConfigError(message if message.startswith(f"{key}.") else f"{key}: {message}") from None
+        raise ConfigError(
+            message if message.startswith(f"{key}.") else f"{key}: {message}"
+        ) from None
 
 
 @functools.cache
 def _defaults(built_class: Any) -> Mapping[Any, Any]:
     """Returns field -> default as a plain value. The result is shared: do not modify it."""
     # Without the fields that only the class itself sets, which may have types that OmegaConf does not know.
-    names = frozenset(item.name for item in dataclasses.fields(built_class) if item.init)
+    names = frozenset(
+        item.name for item in dataclasses.fields(built_class) if item.init
+    )
     defaults = OmegaConf.to_container(_schema(built_class, names))
     assert isinstance(defaults, dict)
     return defaults
@@ -428,7 +491,9 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
             default = field(default=item.default, default_factory=item.default_factory)
             columns.append((item.name, hint, default))
     columns = [column for column in columns if column[0] in names]
-    schema = OmegaConf.structured(dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True))
+    schema = OmegaConf.structured(
+        dataclasses.make_dataclass(built_class.__name__, columns, kw_only=True)
+    )
     assert isinstance(schema, DictConfig)
     return schema
 
@@ -445,7 +510,9 @@ def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:
         name = getattr(error, "full_key", None) or key
         raise ConfigError(f"{name} has no value; set it, as in {name}=VALUE.") from None
     except OmegaConfBaseException as error:
-        raise ConfigError(f"{getattr(error, 'full_key', None) or key}: {_first_line(error)}.") from None
+        raise ConfigError(
+            f"{getattr(error, 'full_key', None) or key}: {_first_line(error)}."
+        ) from None
     assert isinstance(settings, dict)
     return settings
 

@@ -102,7 +102,11 @@ def require(
     if not inside:
         bounds = [
             f"{word} {bound}"
-            for word, bound in (("at least", at_least), ("more than", above), ("at most", at_most))
+            for word, bound in (
+                ("at least", at_least),
+                ("more than", above),
+                ("at most", at_most),
+            )
             if bound is not None
         ]
         bounds += ["finite"] * (value in (math.inf, -math.inf))
@@ -116,4 +120,6 @@ def require_choice(name: str, value: str | None, choices: Collection[str]) -> No
     """
     if value is not None and value not in choices:
         close = did_you_mean(str(value), choices)
-        raise ConfigError(f"{name} is '{value}'{close} It must be one of {', '.join(choices)}.")
+        raise ConfigError(
+            f"{name} is '{value}'{close} It must be one of {', '.join(choices)}."
+        )

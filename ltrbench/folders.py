@@ -33,7 +33,9 @@ def settings_in(group: str, name: str) -> dict[str, Any]:
     Interpolated values, `${...}`, are left out: only a composed configuration resolves them.
     """
     path = conf_dir() / group / f"{name}.yaml"
-    if not path.exists():  # registered by `ltrbench.config`, with interpolated values only
+    if (
+        not path.exists()
+    ):  # registered by `ltrbench.config`, with interpolated values only
         return {}
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     settings: dict[str, Any] = {}
@@ -41,10 +43,16 @@ def settings_in(group: str, name: str) -> dict[str, Any]:
         if isinstance(base, dict):
             ((key, choice),) = base.items()
             part = key.removeprefix("override ")
-            settings |= {part: settings_in(f"{group}/{part}", choice)} if choice != "none" else {}
+            settings |= (
+                {part: settings_in(f"{group}/{part}", choice)}
+                if choice != "none"
+                else {}
+            )
         else:
             settings |= content if base == "_self_" else settings_in(group, base)
-    return {key: value for key, value in settings.items() if not str(value).startswith("${")}
+    return {
+        key: value for key, value in settings.items() if not str(value).startswith("${")
+    }
 
 
 # ---- Imports of modules that the user names: a backend, a data source, or a plug-in with metrics.
@@ -114,7 +122,9 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
     try:
         target_class = getattr(import_user_module(module_name), class_name)
     except Exception as error:
-        raise ConfigError(f"{key}._target_ is '{target}', which cannot be imported: {error}.") from error
+        raise ConfigError(
+            f"{key}._target_ is '{target}', which cannot be imported: {error}."
+        ) from error
     reason = ""
     if not (isinstance(target_class, type) and issubclass(target_class, kind)):
         reason = "is not derived from it"
@@ -122,7 +132,9 @@ def find_class(target: str, kind: type[Any], key: str) -> type[Any]:
         reason = f"does not define {', '.join(abstract)}"
     elif "__dataclass_fields__" not in vars(target_class):
         types = map(str, inspect.get_annotations(target_class).values())
-        if not dataclasses.is_dataclass(target_class) or any("ClassVar" not in name for name in types):
+        if not dataclasses.is_dataclass(target_class) or any(
+            "ClassVar" not in name for name in types
+        ):
             reason = "has no @dataclass(kw_only=True) above the class"
     if reason:
         raise ConfigError(

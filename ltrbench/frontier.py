@@ -33,7 +33,13 @@ import numpy as np
 from ltrbench.compare.cells import Settings, newest_runs
 from ltrbench.compare.comparison import Comparison, ModelRow, compare, only
 from ltrbench.compare.decision import HOLDS, Condition, condition_of
-from ltrbench.compare.derived import LoadSplits, check_fingerprints, derived_run, has_valid, write_derived
+from ltrbench.compare.derived import (
+    LoadSplits,
+    check_fingerprints,
+    derived_run,
+    has_valid,
+    write_derived,
+)
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
@@ -46,7 +52,13 @@ from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_te
 from ltrbench.models.trees import categorical_features, used_features
 from ltrbench.plots import Cost, Page, Series, metric_against_cost, pareto_front
 from ltrbench.rankers import Ranker
-from ltrbench.rankers.importance import GAIN, SPLIT, YARDSTICKS, by_size, without_features
+from ltrbench.rankers.importance import (
+    GAIN,
+    SPLIT,
+    YARDSTICKS,
+    by_size,
+    without_features,
+)
 from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LoadedModel, load
@@ -162,8 +174,13 @@ def frontier(
     before = _on_validation(runs, replace(settings, guards=()))
     metric = before.metric
     if all(guard.metric in COSTS for guard in settings.guards):
-        settings = replace(settings, guards=(Guard(metric, -settings.rope_of(metric)), *settings.guards))
-    trained = {row.label: [read_run(run.path) for run in row.runs] for row in before.rows}
+        settings = replace(
+            settings,
+            guards=(Guard(metric, -settings.rope_of(metric)), *settings.guards),
+        )
+    trained = {
+        row.label: [read_run(run.path) for run in row.runs] for row in before.rows
+    }
     best = max(before.rows, key=lambda row: row.metrics[metric] or -math.inf).label
     made: list[Run] = []
     for number, run in enumerate(trained[best]):
@@ -176,20 +193,31 @@ def frontier(
         if refit:
             kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)
         for words, student in distil.items():
-            kinds[words] = _distilled(teacher, words, student(run.result.num_trees), splits)
+            kinds[words] = _distilled(
+                teacher, words, student(run.result.num_trees), splits
+            )
         for what, variants in kinds.items():
             try:
                 for variant in variants:
-                    path = folder / re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}") / str(number)
+                    path = (
+                        folder
+                        / re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}")
+                        / str(number)
+                    )
                     made.append(_written(variant, path, best, run, splits, overrides))
             except ConfigError as error:
                 notes.append(f"{best} has no variants with {what}: {error}")
     notes = [*dict.fromkeys(notes)]
     spare_imports(__name__)  # which each MemoryMeter would visit
-    after = _on_validation([*runs, *made], replace(settings, metric=metric, baseline=best))
+    after = _on_validation(
+        [*runs, *made], replace(settings, metric=metric, baseline=best)
+    )
     sample = dict(load_splits(trained[best][0]))["valid"]
     lists = {length: _lists(sample, length) for length in LENGTHS}
-    prices = sorted((_price(after, row, lists) for row in after.rows), key=lambda each: each.costs[LATENCY])
+    prices = sorted(
+        (_price(after, row, lists) for row in after.rows),
+        key=lambda each: each.costs[LATENCY],
+    )
     chosen = next((each.row for each in prices if each.holds), None)
     for each in prices:
         if each.row in (*trained, chosen):
@@ -197,10 +225,16 @@ def frontier(
     fronts = {}
     for cost in (LATENCY, SIZE):
         front = pareto_front([(each.costs[cost], each.quality) for each in prices])
-        fronts[cost] = [each.row for each in prices if (each.costs[cost], each.quality) in front]
+        fronts[cost] = [
+            each.row for each in prices if (each.costs[cost], each.quality) in front
+        ]
     done = Frontier("", metric, best, chosen, (), "", prices, fronts, notes)
     if chosen not in (None, best):
-        pair = [read_run(run.path) for label in (best, chosen) for run in after.row(label).runs]
+        pair = [
+            read_run(run.path)
+            for label in (best, chosen)
+            for run in after.row(label).runs
+        ]
         done = _with_test(done, only(compare(pair, replace(settings, metric=metric))))
     return replace(done, sentence=_sentence(done, settings.guards)), made
 
@@ -211,12 +245,18 @@ def _with_models(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     kept = [run for run in compared if (run.path / MODEL_FOLDER).is_dir()]
     if not kept:
         reason = f"has {len(compared)} finished runs with scores, but none with a model"
-        raise ResultError(f"a price needs a model: DIR {reason}. Name a folder of trained runs.")
+        raise ResultError(
+            f"a price needs a model: DIR {reason}. Name a folder of trained runs."
+        )
     for run in kept:
         if not has_valid(run) or stopped_on_test([run.result]):
-            raise ResultError(f"{run.path} has no validation set apart from test. Give data.valid.")
+            raise ResultError(
+                f"{run.path} has no validation set apart from test. Give data.valid."
+            )
     without = dict.fromkeys(run.result.model for run in compared if run not in kept)
-    return kept, [f"{name} has scores without a model, and no price." for name in without]
+    return kept, [
+        f"{name} has scores without a model, and no price." for name in without
+    ]
 
 
 def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
@@ -224,7 +264,9 @@ def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
 
     def validated(run: Run) -> Run:
         data = {**run.result.data, "test": run.result.data["valid"]}
-        return Run(run.path, replace(run.result, data=data), held={"test": run.scored("valid")})
+        return Run(
+            run.path, replace(run.result, data=data), held={"test": run.scored("valid")}
+        )
 
     return only(compare([*map(validated, runs)], settings))
 
@@ -232,10 +274,18 @@ def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
 def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
     """Adds the claim about the best row and the chosen one, given their comparison on test."""
     guards, chosen = comparison.settings.guards, comparison.rows[1]
-    test = [condition_of(comparison, chosen.label, each) for each in guards if each.metric not in COSTS]
+    test = [
+        condition_of(comparison, chosen.label, each)
+        for each in guards
+        if each.metric not in COSTS
+    ]
     seen = seen_by_choice([item for row in comparison.rows for item in row.evaluated])
     scopes = [SCOPES[pair.scope] for pair in comparison.pairs]
-    return replace(done, test=test, scope="; ".join(filter(None, [*scopes, "choice by validation", seen])))
+    return replace(
+        done,
+        test=test,
+        scope="; ".join(filter(None, [*scopes, "choice by validation", seen])),
+    )
 
 
 def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
@@ -250,7 +300,9 @@ def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
     ]
     first = f"Cheapest row equivalent to the best, {done.best}: {done.chosen}, {listed(changes)}."
     claims = f"On test, {listed([each.words for each in done.test])} ({done.scope})."
-    keep = "" if all(each.state == HOLDS for each in done.test) else f" Keep {done.best}."
+    keep = (
+        "" if all(each.state == HOLDS for each in done.test) else f" Keep {done.best}."
+    )
     return f"{first} {claims}{keep}"
 
 
@@ -280,7 +332,9 @@ def _as_trained(run: Run, splits: Splits) -> Splits:
         settings = {name: drawn[name] for name in TrainingResample.__dataclass_fields__}
         splits = replace(splits, train=TrainingResample(**settings).of(splits.train))
     if splits.train.fingerprint != run.result.data["train"]["fingerprint"]:
-        raise DataError(f"the training set of {run.path} has changed since the run. Restore its files.")
+        raise DataError(
+            f"the training set of {run.path} has changed since the run. Restore its files."
+        )
     return splits.in_memory()
 
 
@@ -288,10 +342,17 @@ def _fewer_trees(teacher: Ranker) -> Iterator[_Variant]:
     num_trees = len(teacher.trees().trees)
     for share in range(10, 100, 10):
         fewer = _first_trees(teacher, math.ceil(num_trees * share / 100))
-        yield _Variant(f"trees={share}%", "the first trees of {}, not trained again", fewer, teacher)
+        yield _Variant(
+            f"trees={share}%",
+            "the first trees of {}, not trained again",
+            fewer,
+            teacher,
+        )
 
 
-def _refitted(teacher: Ranker, unfitted: Callable[[], Any], splits: Splits) -> Iterator[_Variant]:
+def _refitted(
+    teacher: Ranker, unfitted: Callable[[], Any], splits: Splits
+) -> Iterator[_Variant]:
     teacher.trees()  # trees never split a constant feature; other models are refused here
     ranker, of_model = unfitted(), teacher.importance()
     kind = GAIN if GAIN in of_model else SPLIT
@@ -299,28 +360,47 @@ def _refitted(teacher: Ranker, unfitted: Callable[[], Any], splits: Splits) -> I
     order = by_size(kind, of_model[kind])
     for share in (50, 25, 10):
         left = order[math.ceil(len(order) * share / 100) :]
-        train, valid = (without_features(data, left) for name, data in splits if name != "test")
+        train, valid = (
+            without_features(data, left) for name, data in splits if name != "test"
+        )
         origin = f"the settings of {{}}, trained on {len(order) - len(left)} of {len(order)} features"
         yield _Variant(f"features={share}%", origin, replace(ranker).fit(train, valid))
     if getattr(ranker, "num_leaves", None) is None:
-        raise ConfigError(f"{type(ranker).__name__} has no maximum number of leaves (num_leaves).")
+        raise ConfigError(
+            f"{type(ranker).__name__} has no maximum number of leaves (num_leaves)."
+        )
     for fewer in (ranker.num_leaves // 2, ranker.num_leaves // 4):
         if fewer >= 2:
             fitted = replace(ranker, num_leaves=fewer).fit(splits.train, splits.valid)
-            yield _Variant(f"leaves={fewer}", f"the settings of {{}} with num_leaves={fewer}", fitted)
+            yield _Variant(
+                f"leaves={fewer}",
+                f"the settings of {{}} with num_leaves={fewer}",
+                fitted,
+            )
 
 
-def _distilled(teacher: Ranker, words: str, student: Ranker, splits: Splits) -> Iterator[_Variant]:
+def _distilled(
+    teacher: Ranker, words: str, student: Ranker, splits: Splits
+) -> Iterator[_Variant]:
     """Yields a ranker whose labels on train are the scores of another one, from 0, in standard deviations;
     early stopping is by the labels of validation."""
-    scores = teacher.predict_lists(splits.train.features, splits.train.query_start).astype(np.float64)
-    train = splits.train.with_fields(labels=(scores - scores.min()) / (scores.std() or 1.0))
+    scores = teacher.predict_lists(
+        splits.train.features, splits.train.query_start
+    ).astype(np.float64)
+    train = splits.train.with_fields(
+        labels=(scores - scores.min()) / (scores.std() or 1.0)
+    )
     origin = "{}, whose scores on train it was fitted to"
     yield _Variant(f"distil={words}", origin, student.fit(train, splits.valid))
 
 
 def _written(
-    variant: _Variant, path: Path, label: str, run: Run, splits: Splits, overrides: Sequence[str]
+    variant: _Variant,
+    path: Path,
+    label: str,
+    run: Run,
+    splits: Splits,
+    overrides: Sequence[str],
 ) -> Run:
     """Writes a variant as a run, with its scores of validation and test."""
     ranker, scored = variant.ranker, {}
@@ -343,7 +423,9 @@ def _written(
     by = type(variant.fitted or ranker).__qualname__
     origin = {"of": label, "run": str(run.path), "ranker": by, "change": variant.name}
     result = replace(derived.result, variant=origin, started_in=run.result.started_in)
-    return write_derived(replace(derived, result=result), path, ranker=ranker, example=splits.test)
+    return write_derived(
+        replace(derived, result=result), path, ranker=ranker, example=splits.test
+    )
 
 
 def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
@@ -351,13 +433,17 @@ def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
     if isinstance(ranker, NativeRanker):
         return ranker.first(num_trees)
     ensemble, names = ranker.trees(), ranker.feature_names
-    content = write_lightgbm_text(replace(ensemble, trees=ensemble.trees[:num_trees]), names)
+    content = write_lightgbm_text(
+        replace(ensemble, trees=ensemble.trees[:num_trees]), names
+    )
     if coded := categorical_features(ensemble):
         # As LightGBM names the categories of a DataFrame.
         texts = json.dumps([ranker.categories[names[feature]] for feature in coded])
         end = f"[categorical_feature: {','.join(map(str, coded))}]\n\npandas_categorical:{texts}"
         content = content.replace(b"pandas_categorical:null", end.encode())
-    file = ModelFile(Path("model.txt"), OF_LIGHTGBM, ".txt", content, read_lightgbm_text(content))
+    file = ModelFile(
+        Path("model.txt"), OF_LIGHTGBM, ".txt", content, read_lightgbm_text(content)
+    )
     columns = {feature: feature for feature in used_features(file.model.trees)}
     return ImportedRanker.of(file, columns, len(names), names, ranker.categories)
 
@@ -369,14 +455,19 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
     """Returns lists of documents in the order of the data, which begins again at its end."""
     lists = []
     for start in range(0, _NUM_LISTS * length, length):
-        features = gather_rows(data.features, np.arange(start, start + length) % data.num_documents)
+        features = gather_rows(
+            data.features, np.arange(start, start + length) % data.num_documents
+        )
         # The shortest decimals of float32, as a client sends them.
         values = features.astype(str).astype(np.float64).astype(object)
         for name, texts in data.categories.items():
             column = values[:, data.feature_names.index(name)]
             column[:] = [code if code != code else texts[int(code)] for code in column]
         values[np.isnan(features)] = None
-        documents = [{"id": number, "features": each} for number, each in enumerate(values.tolist())]
+        documents = [
+            {"id": number, "features": each}
+            for number, each in enumerate(values.tolist())
+        ]
         lists.append((features, json.dumps({"documents": documents}).encode()))
     return lists
 
@@ -388,24 +479,49 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
     with (meter := MemoryMeter()):
         model = load(runs[0].path)
     times = _times(model, lists, (SERVICE,))
-    costs = {LATENCY: times[SERVICE][TYPICAL][0], SIZE: row.model_mb or 0.0, MEMORY: meter.rise_mb or 0.0}
-    of_metrics = [guard for guard in guards if guard.metric not in COSTS and not is_best]
+    costs = {
+        LATENCY: times[SERVICE][TYPICAL][0],
+        SIZE: row.model_mb or 0.0,
+        MEMORY: meter.rise_mb or 0.0,
+    }
+    of_metrics = [
+        guard for guard in guards if guard.metric not in COSTS and not is_best
+    ]
     conditions = [condition_of(comparison, row.label, guard) for guard in of_metrics]
-    is_cheap = all(costs[guard.metric] <= guard.limit for guard in guards if guard.metric in COSTS)
-    holds = is_cheap and all(each.state == HOLDS for each in conditions) and row.model not in YARDSTICKS
-    paths, quality = [str(run.path) for run in runs], row.metrics[comparison.metric] or 0.0
+    is_cheap = all(
+        costs[guard.metric] <= guard.limit for guard in guards if guard.metric in COSTS
+    )
+    holds = (
+        is_cheap
+        and all(each.state == HOLDS for each in conditions)
+        and row.model not in YARDSTICKS
+    )
+    paths, quality = (
+        [str(run.path) for run in runs],
+        row.metrics[comparison.metric] or 0.0,
+    )
     used = None if row.trees is None else len(used_features(model.ranker.trees()))
-    return Price(row.label, paths, row.trees, used, quality, times, costs, conditions, holds)
+    return Price(
+        row.label, paths, row.trees, used, quality, times, costs, conditions, holds
+    )
 
 
 def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
     """Times the forms that can score here; the service from the body of a request to that of the answer."""
     model.ranker.num_threads = 1
     reader = RequestReader(model.feature_names, max(LENGTHS), model.ranker.categories)
-    known: dict[str, Any] = {SERVICE: partial(answer, model, reader), LIBRARY: model.ranker.predict}
+    known: dict[str, Any] = {
+        SERVICE: partial(answer, model, reader),
+        LIBRARY: model.ranker.predict,
+    }
     for name in {*forms} - {*known}:
-        with contextlib.suppress(ConfigError, ImportError):  # it cannot hold the model, or is not installed
-            target, shipped = build_target(name, {}), shipped_model(model.run, model.ranker)
+        with contextlib.suppress(
+            ConfigError, ImportError
+        ):  # it cannot hold the model, or is not installed
+            target, shipped = (
+                build_target(name, {}),
+                shipped_model(model.run, model.ranker),
+            )
             check_categories(shipped, target)
             if engine := target.engine(shipped, target.export(shipped)):
                 known[name] = engine.scores
@@ -418,27 +534,52 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
 
 def as_chapter(done: Frontier, title: str) -> Chapter:
     """Returns the choice, a picture of each Pareto front, and a row for each price and form."""
-    head = ["model", "form", f"validation {done.metric}", *(f"{length} docs ms" for length in LENGTHS)]
-    head += [f"p99 of {TYPICAL}", "size MB", "memory MB", "trees", "features", "Pareto front"]
+    head = [
+        "model",
+        "form",
+        f"validation {done.metric}",
+        *(f"{length} docs ms" for length in LENGTHS),
+    ]
+    head += [
+        f"p99 of {TYPICAL}",
+        "size MB",
+        "memory MB",
+        "trees",
+        "features",
+        "Pareto front",
+    ]
     rows: list[TableRow] = []
     for each in done.prices:
-        front = ", ".join(cost for cost, labels in done.fronts.items() if each.row in labels)
+        front = ", ".join(
+            cost for cost, labels in done.fronts.items() if each.row in labels
+        )
         costs = [each.costs[SIZE], each.costs[MEMORY], each.trees, each.features, front]
         for form, times in each.times.items():
             medians = [times[length][0] for length in LENGTHS]
-            rows.append([each.row, form, each.quality, *medians, times[TYPICAL][1], *costs])
+            rows.append(
+                [each.row, form, each.quality, *medians, times[TYPICAL][1], *costs]
+            )
     figures = [
         figure
         for name, cost in _AXES.items()
-        for figure in drawn(partial(_draw, done, name, cost), f"Against the {cost.name}", f"{name}.png")
+        for figure in drawn(
+            partial(_draw, done, name, cost), f"Against the {cost.name}", f"{name}.png"
+        )
     ]
     notes = map(Prose, done.notes)
-    section = Section("costs", "Costs", _ABOUT, [Figures(figures), Table.of(head, rows, ".4g"), *notes])
+    section = Section(
+        "costs",
+        "Costs",
+        _ABOUT,
+        [Figures(figures), Table.of(head, rows, ".4g"), *notes],
+    )
     return Chapter("frontier", title, [section], [done.sentence])
 
 
 _AXES = {
-    LATENCY: Cost("latency", f"median latency of {TYPICAL} documents in the service, ms", 0.0),
+    LATENCY: Cost(
+        "latency", f"median latency of {TYPICAL} documents in the service, ms", 0.0
+    ),
     SIZE: Cost("size", "size of the model's files, MB", 0.0),
 }
 _ABOUT = (
@@ -452,7 +593,11 @@ def _draw(done: Frontier, name: str, cost: Cost, page: Page) -> Drawing | None:
     series = []
     for each in done.prices:
         run = read_run(Path(each.runs[0]))
-        label = "" if run.result.variant and each.row not in done.fronts[name] else each.row
+        label = (
+            "" if run.result.variant and each.row not in done.fronts[name] else each.row
+        )
         series.append(Series(label, each.row, (run,), each.quality))
     costs = [each.costs[name] for each in done.prices]
-    return metric_against_cost(series, costs, cost, f"{done.metric} on validation", page)
+    return metric_against_cost(
+        series, costs, cost, f"{done.metric} on validation", page
+    )

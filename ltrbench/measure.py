@@ -75,7 +75,9 @@ def latency_of(
         lists: Features of the documents of each list.
     """
     in_turn = itertools.cycle(lists)
-    seconds = timeit.repeat(lambda: predict(next(in_turn)), number=1, repeat=len(lists) + num_timed)
+    seconds = timeit.repeat(
+        lambda: predict(next(in_turn)), number=1, repeat=len(lists) + num_timed
+    )
     median, p99 = np.quantile(seconds[len(lists) :], [0.5, 0.99]).tolist()
     return 1e3 * median, 1e3 * p99
 
@@ -110,7 +112,9 @@ class MemoryMeter:
         try:
             _CLEAR.write_text(_RESET_PEAK)
             self._before = _resident_mb("VmRSS:")
-        except OSError:  # not Linux, or forbidden in a container: not available, not zero
+        except (
+            OSError
+        ):  # not Linux, or forbidden in a container: not available, not zero
             self._before = None
         return self
 
@@ -137,7 +141,9 @@ def spare_imports(module: str) -> None:
 def _give_back() -> None:
     """Returns freed memory to the system; otherwise a block could reuse it without visible growth."""
     gc.collect()
-    with contextlib.suppress(OSError, AttributeError):  # not available in C libraries other than glibc
+    with contextlib.suppress(
+        OSError, AttributeError
+    ):  # not available in C libraries other than glibc
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -159,7 +165,11 @@ _CACHE = ("active_file", "inactive_file")
 
 def available_cores() -> int:
     """Returns the number of cores that this process may use; a launcher or container may restrict it."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
 
 
 def available_bytes() -> int:
@@ -173,7 +183,9 @@ def available_bytes() -> int:
     except OSError:
         available = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for group in _groups():
-        with contextlib.suppress(OSError, ValueError):  # no control groups, or "max": without a limit
+        with contextlib.suppress(
+            OSError, ValueError
+        ):  # no control groups, or "max": without a limit
             usage = int((group / "memory.current").read_text())
             used = usage - sum(_amount(group / "memory.stat", key) for key in _CACHE)
             available.append(max(int((group / "memory.max").read_text()) - used, 0))
@@ -188,7 +200,9 @@ def _groups() -> list[Path]:
         found = re.search(r"^0::/(.*)$", _GROUPS_OF_PROCESS.read_text(), re.MULTILINE)
     # Inside a container the path may be that of the host, which does not exist here; the root always does.
     group = _GROUPS / (found[1] if found else "")
-    return [folder for folder in (group, *group.parents) if folder.is_relative_to(_GROUPS)]
+    return [
+        folder for folder in (group, *group.parents) if folder.is_relative_to(_GROUPS)
+    ]
 
 
 def _amount(path: Path, key: str) -> int:
@@ -238,7 +252,11 @@ def _version(name: str) -> str:
 
 def machine() -> dict[str, str | int]:
     """Returns system, processor and number of cores of this machine."""
-    return {"system": platform.platform(), "cpu": _cpu_name(), "cores": os.cpu_count() or 1}
+    return {
+        "system": platform.platform(),
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count() or 1,
+    }
 
 
 def commit() -> str | None:
@@ -256,7 +274,11 @@ def _commit_of(folder: Path) -> str | None:
     head = _git(folder, "rev-parse", "HEAD")
     if head is None:
         return None
-    return f"{head}-dirty" if any(_git(folder, *_CHANGES, *paths) for paths in _CODE) else head
+    return (
+        f"{head}-dirty"
+        if any(_git(folder, *_CHANGES, *paths) for paths in _CODE)
+        else head
+    )
 
 
 def without_password(text: str) -> str:
@@ -284,11 +306,19 @@ def described(instance: Any) -> dict[str, Any]:
 
 def _fields(instance: Any) -> dict[str, Any]:
     declared = _declared(type(instance))
-    values = {item.name: getattr(instance, item.name) for item in fields(instance) if item.init}
+    values = {
+        item.name: getattr(instance, item.name)
+        for item in fields(instance)
+        if item.init
+    }
     # The class of a dataclass is recorded with its fields, unless the annotation names it.
-    annotated = {name for name, value in values.items() if type(value) in declared.get(name, ())}
+    annotated = {
+        name for name, value in values.items() if type(value) in declared.get(name, ())
+    }
     return {
-        name: _fields(value) if name in annotated and is_dataclass(value) else plain(value)
+        name: _fields(value)
+        if name in annotated and is_dataclass(value)
+        else plain(value)
         for name, value in values.items()
     }
 
@@ -311,7 +341,13 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
-        return None if math.isnan(value) else float(value) if math.isfinite(value) else str(float(value))
+        return (
+            None
+            if math.isnan(value)
+            else float(value)
+            if math.isfinite(value)
+            else str(float(value))
+        )
     if isinstance(value, (str, Path)):
         return without_password(str(value))
     if isinstance(value, Enum):
@@ -348,13 +384,25 @@ def _cpu_name() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    return next(
+        (
+            line.split(":", 1)[1].strip()
+            for line in lines
+            if line.startswith("model name")
+        ),
+        "",
+    )
 
 
 def _git(folder: Path, *words: str) -> str | None:
     try:
         done = subprocess.run(
-            ["git", *words], cwd=folder, capture_output=True, text=True, timeout=10, check=False
+            ["git", *words],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return None

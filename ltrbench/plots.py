@@ -25,7 +25,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.rankers.importance import ACROSS, DROP_COLUMN, GAIN, HIGH, SHAP, WITHIN, YARDSTICKS
+from ltrbench.rankers.importance import (
+    ACROSS,
+    DROP_COLUMN,
+    GAIN,
+    HIGH,
+    SHAP,
+    WITHIN,
+    YARDSTICKS,
+)
 from ltrbench.runs.record import LearningCurve, Run, mean_importances
 from ltrbench.untrusted import visible
 
@@ -62,7 +70,11 @@ class Series:
 
 def data_of(series: Sequence[Series]) -> str:
     """Returns the names of the data sets of the runs."""
-    return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for item in series for run in item.runs))
+    return ", ".join(
+        dict.fromkeys(
+            str(run.result.data.get("name")) for item in series for run in item.runs
+        )
+    )
 
 
 # ---- Styles of series: a backend has one color and marker; its rows differ in line, fill style and hatch.
@@ -111,13 +123,27 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
     chosen = []
     for item in series:
         colour, rank = colour_of(item.model), _rank(item.model)
-        marker = _MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)]
+        marker = (
+            _MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)]
+        )
         variant = seen[colour]
         seen[colour] += 1
         # Each backend starts with a different line and hatch, so that they differ in print without colors.
-        line, hatch = _LINES[(rank + variant) % len(_LINES)], _HATCHES[(rank + variant) % len(_HATCHES)]
-        points = {"color": colour, "marker": marker, "fillstyle": _FILLINGS[variant % len(_FILLINGS)]}
-        bar = {"facecolor": colour, "edgecolor": "white", "hatch": hatch, "linewidth": 0}
+        line, hatch = (
+            _LINES[(rank + variant) % len(_LINES)],
+            _HATCHES[(rank + variant) % len(_HATCHES)],
+        )
+        points = {
+            "color": colour,
+            "marker": marker,
+            "fillstyle": _FILLINGS[variant % len(_FILLINGS)],
+        }
+        bar = {
+            "facecolor": colour,
+            "edgecolor": "white",
+            "hatch": hatch,
+            "linewidth": 0,
+        }
         chosen.append(Style(colour, line, points, bar))
     return chosen
 
@@ -180,14 +206,22 @@ def titled_panels(
 
     labels = [str(key.get_label()) for key in keys]
     # A column also has the line, and the gap before the next column.
-    columns = max(1, int(_CHARACTERS * page.width) // (max(map(len, labels), default=0) + 9))
+    columns = max(
+        1, int(_CHARACTERS * page.width) // (max(map(len, labels), default=0) + 9)
+    )
     height += _ROW_OF_LEGEND * math.ceil(len(keys) / columns)
     figure = Figure((page.width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     figure.set_label(title)
     if page.titled:
         heading = textwrap.fill(short_name(title, 180), int(_CHARACTERS * page.width))
-        figure.suptitle(heading, fontsize=TEXT + 1, x=0.01, horizontalalignment="left", parse_math=False)
+        figure.suptitle(
+            heading,
+            fontsize=TEXT + 1,
+            x=0.01,
+            horizontalalignment="left",
+            parse_math=False,
+        )
     panels: list[Axes] = figure.subplots(squeeze=False, **grid).ravel().tolist()
     for axes in panels:
         axes.spines[["top", "right"]].set_visible(False)
@@ -195,7 +229,9 @@ def titled_panels(
         axes.set_axisbelow(True)
     if keys:
         look = {"fontsize": SMALL, "frameon": False, "handlelength": 3.2}
-        legend = figure.legend(keys, labels, loc="outside lower center", ncols=columns, **look)
+        legend = figure.legend(
+            keys, labels, loc="outside lower center", ncols=columns, **look
+        )
         for text in legend.get_texts():
             text.set_parse_math(False)
     return figure, panels
@@ -241,7 +277,9 @@ def short_name(text: str, most: int) -> str:
 
     font = get_font(findfont(FontProperties()))
     shown = "".join(
-        letter if font.get_char_index(ord(letter)) else letter.encode("unicode_escape").decode()
+        letter
+        if font.get_char_index(ord(letter))
+        else letter.encode("unicode_escape").decode()
         for letter in visible(" ".join(text.split()))
     )
     if len(shown) <= most:
@@ -272,7 +310,9 @@ def draw_bars(
         if errors:
             there = errors[number] > 0
             look: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
-            axes.errorbar(of_series[there], rows[there], xerr=errors[number][there], **look)
+            axes.errorbar(
+                of_series[there], rows[there], xerr=errors[number][there], **look
+            )
     _name_rows(axes, [short_name(name, _LONGEST_NAME) for name in names])
     axes.locator_params(axis="x", nbins=5)
 
@@ -311,7 +351,11 @@ FIT = Cost("fit time", "fit time including evaluation, seconds", 0.01)
 
 
 def metric_against_cost(
-    series: Sequence[Series], costs: Sequence[float | None], cost: Cost, metric: str, page: Page = PAPER
+    series: Sequence[Series],
+    costs: Sequence[float | None],
+    cost: Cost,
+    metric: str,
+    page: Page = PAPER,
 ) -> Figure | None:
     """Draws one point per series; returns None if no series has both a cost and a value.
 
@@ -327,14 +371,24 @@ def metric_against_cost(
     ]
     if not known:
         return None
-    known.sort(key=lambda each: not each[0].label)  # points without a name use no style of the others
-    drawn, points = [item for item, *_ in known], [(spent, value) for _, spent, value in known]
+    known.sort(
+        key=lambda each: not each[0].label
+    )  # points without a name use no style of the others
+    drawn, points = (
+        [item for item, *_ in known],
+        [(spent, value) for _, spent, value in known],
+    )
     title = f"{data_of(drawn)}: {metric} against {cost.name}"
     keys = keys_of([item for item in drawn if item.label])
     figure, (axes,) = titled_panels(title, keys, page.height(HEIGHT), page)
     axes.margins(0.12)
     for item, point, style in zip(drawn, points, styles_of(drawn), strict=True):
-        look: dict[str, Any] = {"color": "#777777", "markersize": 4, "marker": "o", "zorder": 1}
+        look: dict[str, Any] = {
+            "color": "#777777",
+            "markersize": 4,
+            "marker": "o",
+            "zorder": 1,
+        }
         look = {"markersize": 8, **style.points} if item.label else look
         axes.plot(*point, linestyle="none", **look)
     lowest, highest = min(points)[0], max(points)[0]
@@ -348,8 +402,19 @@ def metric_against_cost(
     if len(points) > 1:
         right = axes.get_xlim()[1]
         costs_of_front, values = zip(*pareto_front(points), strict=True)
-        look = {"color": "#777777", "linewidth": 1.0, "linestyle": (0, (4, 2)), "zorder": 1}
-        axes.step([*costs_of_front, right], [*values, values[-1]], where="post", label="Pareto front", **look)
+        look = {
+            "color": "#777777",
+            "linewidth": 1.0,
+            "linestyle": (0, (4, 2)),
+            "zorder": 1,
+        }
+        axes.step(
+            [*costs_of_front, right],
+            [*values, values[-1]],
+            where="post",
+            label="Pareto front",
+            **look,
+        )
         axes.set_xlim(right=right)
         axes.legend(loc="best", fontsize=SMALL, frameon=False)
     return figure
@@ -373,7 +438,9 @@ def _make_logarithmic(axes: Axes) -> None:
 
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,)))
+    axes.xaxis.set_major_locator(
+        LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,))
+    )
     axes.xaxis.set_major_formatter(lambda cost, _: f"{cost:g}")
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -391,7 +458,13 @@ def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | Non
     figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
     for item, style in zip(drawn, styles_of(drawn), strict=True):
         marks = {"markersize": 4.5, **style.points}
-        axes.plot(ks[: len(item.ndcg)], item.ndcg, linewidth=1.3, linestyle=style.line, **marks)
+        axes.plot(
+            ks[: len(item.ndcg)],
+            item.ndcg,
+            linewidth=1.3,
+            linestyle=style.line,
+            **marks,
+        )
     axes.set_xticks([k for k in ks if k == 1 or len(ks) <= 10 or k % 5 == 0])
     name_axes(axes, "cutoff k", "NDCG@k")
     return figure
@@ -417,12 +490,20 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
 
     The features are sorted by the first kind. Returns None if no run recorded importances.
     """
-    recorded = [(item, _importances(item)) for item in series if item.model not in YARDSTICKS]
+    recorded = [
+        (item, _importances(item)) for item in series if item.model not in YARDSTICKS
+    ]
     shown = [(item, importances) for item, importances in recorded if importances]
-    kinds = [kind for kind in _AXIS_OF_KIND if any(kind in importances for _, importances in shown)]
+    kinds = [
+        kind
+        for kind in _AXIS_OF_KIND
+        if any(kind in importances for _, importances in shown)
+    ]
     if not kinds:
         return None
-    of_first_kind = [importances[kinds[0]] for _, importances in shown if kinds[0] in importances]
+    of_first_kind = [
+        importances[kinds[0]] for _, importances in shown if kinds[0] in importances
+    ]
     features = _by_mean(of_first_kind)[:_MOST_FEATURES]
     drawn = [item for item, _ in shown]
     # About five points per bar show its hatch; the height of the page limits it.
@@ -436,7 +517,10 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     def values(kind: str, name: str) -> list[Floats]:
         factor = _PERCENT.get(kind, 1)
         return [
-            factor * np.array([of_series.get(name, {}).get(feature, 0.0) for feature in features])
+            factor
+            * np.array(
+                [of_series.get(name, {}).get(feature, 0.0) for feature in features]
+            )
             for _, of_series in shown
         ]
 
@@ -444,8 +528,13 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
         widths, label = values(kind, kind), _AXIS_OF_KIND[kind].format(metric=metric)
         has_interval = any(kind + HIGH in of_series for _, of_series in shown)
         # A feature that the model does not use was not shuffled, so it has no whisker.
-        errors = [high - mean for high, mean in zip(values(kind, kind + HIGH), widths, strict=True)]
-        draw_bars(axes, features, widths, styles_of(drawn), errors if has_interval else ())
+        errors = [
+            high - mean
+            for high, mean in zip(values(kind, kind + HIGH), widths, strict=True)
+        ]
+        draw_bars(
+            axes, features, widths, styles_of(drawn), errors if has_interval else ()
+        )
         axes.set_xlabel(label + "\nwhisker: 95 %" * has_interval, fontsize=TEXT)
     panels[0].set_ylabel("feature", fontsize=TEXT)
     return figure
@@ -455,7 +544,11 @@ def _importances(item: Series) -> dict[str, dict[str, float]]:
     """Returns kind -> feature -> mean over the runs, for the kinds that every run recorded and that are not
     all 0."""
     means = mean_importances(item.runs)
-    kinds = [kind for kind in _AXIS_OF_KIND if kind in means.values and means.values[kind].any()]
+    kinds = [
+        kind
+        for kind in _AXIS_OF_KIND
+        if kind in means.values and means.values[kind].any()
+    ]
     return {
         name: dict(zip(means.feature_names, means.values[name].tolist(), strict=True))
         for kind in kinds
@@ -466,15 +559,23 @@ def _importances(item: Series) -> dict[str, dict[str, float]]:
 
 def _by_mean(values: Sequence[Mapping[str, float]]) -> list[str]:
     """Returns the names with the highest mean over series first, without those that are 0 in every series."""
-    names = dict.fromkeys(name for of_series in values for name, value in of_series.items() if value)
-    means = {name: fmean(of_series.get(name, 0.0) for of_series in values) for name in names}
+    names = dict.fromkeys(
+        name for of_series in values for name, value in of_series.items() if value
+    )
+    means = {
+        name: fmean(of_series.get(name, 0.0) for of_series in values) for name in names
+    }
     return sorted(names, key=lambda name: -means[name])
 
 
 # ---- Learning curves: the validation metric by iteration, and the train metric in a smaller panel above
 # it.
 
-_KEPT: dict[str, Any] = {"markersize": 7, "markeredgecolor": "black", "markeredgewidth": 1.2}
+_KEPT: dict[str, Any] = {
+    "markersize": 7,
+    "markeredgecolor": "black",
+    "markeredgewidth": 1.2,
+}
 _LOWEST = 4.2  # inches; minimum height at which the panel of train has room for its axis label
 _MOST_BANDS = 4  # more bands are not readable
 
@@ -494,7 +595,9 @@ class _Curve:
     kept: Sequence[tuple[int, float]]
 
 
-def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPER) -> Figure | None:
+def curves_by_iteration(
+    series: Sequence[Series], metric: str, page: Page = PAPER
+) -> Figure | None:
     """Draws validation by iteration, and train in a smaller panel above it; None without validation
     curves.
 
@@ -508,7 +611,11 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
     names = [name.removeprefix("valid/") for name in names if name.startswith("valid/")]
     name = metric if metric in names or not names else names[0]
     both = [
-        (item, _curve(item, curves, f"valid/{name}"), _curve(item, curves, f"train/{name}"))
+        (
+            item,
+            _curve(item, curves, f"valid/{name}"),
+            _curve(item, curves, f"train/{name}"),
+        )
         for item, curves in zip(series, recorded, strict=True)
     ]
     shown = [(item, valid, train) for item, valid, train in both if valid is not None]
@@ -518,14 +625,28 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
     # Train is far above validation; on a common axis the differences in validation would not be visible.
     trained = any(train is not None for _, _, train in shown)
     grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
-    mark = Line2D([], [], color="#777777", linestyle="none", marker="o", label="iteration kept", **_KEPT)
+    mark = Line2D(
+        [],
+        [],
+        color="#777777",
+        linestyle="none",
+        marker="o",
+        label="iteration kept",
+        **_KEPT,
+    )
     title = f"{data_of(drawn)}: {name} by iteration"
     height = max(page.height(HEIGHT), _LOWEST)
     figure, panels = titled_panels(title, [*keys_of(drawn), mark], height, page, **grid)
     for (_, valid, train), style in zip(shown, styles_of(drawn), strict=True):
         if train is not None:
             means = train.values.mean(axis=0)
-            panels[0].plot(train.iterations, means, linewidth=0.8, color=style.colour, linestyle=style.line)
+            panels[0].plot(
+                train.iterations,
+                means,
+                linewidth=0.8,
+                color=style.colour,
+                linestyle=style.line,
+            )
         _draw_curve(panels[-1], valid, style, with_band=len(shown) <= _MOST_BANDS)
     for axes, split in zip(panels[::-1], ("validation", "train"), strict=False):
         name_axes(axes, y=f"{name}, {split}")
@@ -537,20 +658,43 @@ def curves_by_iteration(series: Sequence[Series], metric: str, page: Page = PAPE
 
 def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> None:
     """Draws the mean over the runs, a band from the lowest to the highest run, and the kept iterations."""
-    marks = {"markersize": 4.5, "markevery": max(1, len(curve.iterations) // 5), **style.points}
-    axes.plot(curve.iterations, curve.values.mean(axis=0), linewidth=1.4, linestyle=style.line, **marks)
+    marks = {
+        "markersize": 4.5,
+        "markevery": max(1, len(curve.iterations) // 5),
+        **style.points,
+    }
+    axes.plot(
+        curve.iterations,
+        curve.values.mean(axis=0),
+        linewidth=1.4,
+        linestyle=style.line,
+        **marks,
+    )
     if with_band and len(curve.values) > 1:
         low, high = curve.values.min(axis=0), curve.values.max(axis=0)
-        axes.fill_between(curve.iterations, low, high, color=style.colour, alpha=0.12, linewidth=0)
+        axes.fill_between(
+            curve.iterations, low, high, color=style.colour, alpha=0.12, linewidth=0
+        )
     if curve.kept:
-        axes.plot(*zip(*curve.kept, strict=True), linestyle="none", zorder=5, **{**style.points, **_KEPT})
+        axes.plot(
+            *zip(*curve.kept, strict=True),
+            linestyle="none",
+            zorder=5,
+            **{**style.points, **_KEPT},
+        )
 
 
 def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     """Returns the limits of the axis, without the first 5 % of the iterations, whose steep rise would flatten
     the rest."""
     kept = [value for curve in curves for _, value in curve.kept]
-    low = min([float(curve.values[:, len(curve.iterations) // 20 :].min()) for curve in curves] + kept)
+    low = min(
+        [
+            float(curve.values[:, len(curve.iterations) // 20 :].min())
+            for curve in curves
+        ]
+        + kept
+    )
     high = max([float(curve.values.max()) for curve in curves] + kept)
     margin = 0.05 * (high - low) or 0.05
     return low - margin, high + margin
@@ -563,16 +707,27 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
     length = min(len(curve.iterations) for curve in curves)
     values = np.array([curve.values[name][:length] for curve in curves])
     kept = [
-        (run.result.best_iteration, curve.values[name][curve.iterations.index(run.result.best_iteration)])
+        (
+            run.result.best_iteration,
+            curve.values[name][curve.iterations.index(run.result.best_iteration)],
+        )
         for run, curve in zip(item.runs, curves, strict=True)
         if run.result.best_iteration in curve.iterations
     ]
-    return _Curve(curves[0].iterations[:length], values, kept) if np.isfinite(values).all() else None
+    return (
+        _Curve(curves[0].iterations[:length], values, kept)
+        if np.isfinite(values).all()
+        else None
+    )
 
 
 # ---- Searches: the best value by number of trials, and the importance of the settings.
 
-_TEST: dict[str, Any] = {"markersize": 8, "markeredgecolor": "black", "markeredgewidth": 1.2}
+_TEST: dict[str, Any] = {
+    "markersize": 8,
+    "markeredgecolor": "black",
+    "markeredgewidth": 1.2,
+}
 _MOST_MARKS = 8  # on a line
 
 
@@ -591,10 +746,22 @@ def best_by_trials(
     title = f"{data_of(series)}: {best} {metric} on validation by number of trials, and {metric} on test"
     # A common axis would flatten the lines, because validation and test have different queries.
     grid = {"ncols": 2, "width_ratios": (3, 1)}
-    figure, (left, right) = titled_panels(title, keys_of(series), page.height(HEIGHT), page, **grid)
+    figure, (left, right) = titled_panels(
+        title, keys_of(series), page.height(HEIGHT), page, **grid
+    )
     for item, style in zip(series, styles_of(series), strict=True):
-        marks = {"markersize": 4.5, "markevery": max(1, len(item.best) // _MOST_MARKS), **style.points}
-        left.plot(range(1, len(item.best) + 1), item.best, linewidth=1.4, linestyle=style.line, **marks)
+        marks = {
+            "markersize": 4.5,
+            "markevery": max(1, len(item.best) // _MOST_MARKS),
+            **style.points,
+        }
+        left.plot(
+            range(1, len(item.best) + 1),
+            item.best,
+            linewidth=1.4,
+            linestyle=style.line,
+            **marks,
+        )
         if item.test is not None:
             right.plot(*item.test, linestyle="none", **{**style.points, **_TEST})
     name_axes(left, "number of trials", f"{best} {metric} on validation")
@@ -632,9 +799,14 @@ def setting_importance_bars(
     title = f"{data_of(series)}: importance of the settings"
     height = 1.2 + len(settings) * (0.12 + 0.09 * len(series))
     figure, (axes,) = titled_panels(title, keys_of_bars(series), height, page)
-    widths = [np.array([100 * of_row.get(name, 0.0) for name in settings]) for _, of_row in shown]
+    widths = [
+        np.array([100 * of_row.get(name, 0.0) for name in settings])
+        for _, of_row in shown
+    ]
     draw_bars(axes, settings, widths, styles_of(series))
-    axes.set_xlabel("share of the variance of the value on validation, %", fontsize=TEXT)
+    axes.set_xlabel(
+        "share of the variance of the value on validation, %", fontsize=TEXT
+    )
     return figure
 
 
@@ -659,13 +831,25 @@ def sorted_differences(
     shares = np.linspace(0, 1, _MOST_POINTS)
     descending = np.quantile(values, 1 - shares, method="nearest")
     count, corners = len(values), ((0.96, "top"), (0.04, "bottom"))
-    look: dict[str, Any] = {"fontsize": SMALL, "horizontalalignment": "right", "parse_math": False}
+    look: dict[str, Any] = {
+        "fontsize": SMALL,
+        "horizontalalignment": "right",
+        "parse_math": False,
+    }
     for sign, row, (height, side) in zip((1, -1), (a, b), corners, strict=True):
         won, wins = np.maximum(sign * descending, 0), int((sign * values > 0).sum())
-        axes.fill_between(100 * shares, sign * won, color=colour_of(row.model), alpha=0.55, linewidth=0)
+        axes.fill_between(
+            100 * shares,
+            sign * won,
+            color=colour_of(row.model),
+            alpha=0.55,
+            linewidth=0,
+        )
         name = short_name(row.label, _LONGEST_AXIS_LABEL)
         text = f"{name} better: {wins:,} of {count:,} ({wins / count:.0%})"
-        axes.text(0.98, height, text, transform=axes.transAxes, verticalalignment=side, **look)
+        axes.text(
+            0.98, height, text, transform=axes.transAxes, verticalalignment=side, **look
+        )
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xlim(0, 100)
     axes.set_ylim(-1.15 * reach, 1.15 * reach)
@@ -689,11 +873,15 @@ def differences_by_row(
         ends: one per row; those of the baseline are 0.
     """
     figure, (axes,) = titled_panels(title, [], 0.6 + _ROW * (len(series) + 2), page)
-    for number, (item, (low, middle, high)) in enumerate(zip(series, ends, strict=True)):
+    for number, (item, (low, middle, high)) in enumerate(
+        zip(series, ends, strict=True)
+    ):
         colour = colour_of(item.model)
         axes.plot([low, high], [number, number], color=colour, linewidth=1.6)
         axes.plot(middle, number, color=colour, marker="o", markersize=4.5)
-    names = [f"{short_name(item.label, LONGEST_LABEL)}  {item.value:.4f}" for item in series]
+    names = [
+        f"{short_name(item.label, LONGEST_LABEL)}  {item.value:.4f}" for item in series
+    ]
     _name_rows(axes, names)
     name_axes(axes, "difference")
     return figure
@@ -738,11 +926,19 @@ def critical_difference_diagram(
     axes.spines["top"].set(visible=True, bounds=(1, len(labels)))
     for row, group in enumerate(groups):
         ranks = [average_ranks[number] for number in group]
-        axes.plot([min(ranks), max(ranks)], [0.4 + _BAR * row] * 2, color="black", linewidth=3)
-    look: dict[str, Any] = {"fontsize": SMALL, "verticalalignment": "bottom", "parse_math": False}
+        axes.plot(
+            [min(ranks), max(ranks)], [0.4 + _BAR * row] * 2, color="black", linewidth=3
+        )
+    look: dict[str, Any] = {
+        "fontsize": SMALL,
+        "verticalalignment": "bottom",
+        "parse_math": False,
+    }
     for position, number in enumerate(order):
         is_left, rank = position < half, average_ranks[number]
-        row_of_label = depth + (position if is_left else len(order) - 1 - position) + 0.5
+        row_of_label = (
+            depth + (position if is_left else len(order) - 1 - position) + 0.5
+        )
         edge, side = (1 - room, "left") if is_left else (len(labels) + room, "right")
         corners = [rank, rank, edge], [0, row_of_label, row_of_label]
         axes.plot(*corners, color="#555555", linewidth=0.8, clip_on=False)
@@ -750,9 +946,23 @@ def critical_difference_diagram(
         axes.text(edge, row_of_label - 0.08, text, horizontalalignment=side, **look)
     middle = (1 + len(labels)) / 2
     ends = [middle - critical_difference / 2, middle + critical_difference / 2]
-    axes.plot(ends, [bottom, bottom], color="#777777", marker="|", linewidth=1.2, clip_on=False)
+    axes.plot(
+        ends,
+        [bottom, bottom],
+        color="#777777",
+        marker="|",
+        linewidth=1.2,
+        clip_on=False,
+    )
     text = f"critical difference {critical_difference:.2f}"
-    axes.text(middle, bottom - 0.15, text, color="#555555", horizontalalignment="center", **look)
+    axes.text(
+        middle,
+        bottom - 0.15,
+        text,
+        color="#555555",
+        horizontalalignment="center",
+        **look,
+    )
     return figure
 
 
@@ -773,12 +983,17 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     # A user's backend may have an `early_stopping` of another type.
     metric = str(stopping.get("metric", "")) if isinstance(stopping, Mapping) else ""
     curves = curves_by_iteration(series, metric)
-    return write_figures(folder, {"learning_curve.png": curves, "importances.png": importance_bars(series)})
+    return write_figures(
+        folder,
+        {"learning_curve.png": curves, "importances.png": importance_bars(series)},
+    )
 
 
 def write_figures(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:
     """Writes figures by file name, without those that are None; returns the files written."""
-    drawn = {folder / name: figure for name, figure in figures.items() if figure is not None}
+    drawn = {
+        folder / name: figure for name, figure in figures.items() if figure is not None
+    }
     for path, figure in drawn.items():
         folder.mkdir(parents=True, exist_ok=True)
         # Without a date and a version in the file, so that the same data give the same bytes.

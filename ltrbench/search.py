@@ -78,10 +78,14 @@ class Range:
             is_valid = isinstance(self.values, list) and bool(self.values)
             is_valid &= (self.low, self.high, self.log) == (None, None, False)
         else:
-            is_valid = _is_number(self.low) and _is_number(self.high) and self.low < self.high
+            is_valid = (
+                _is_number(self.low) and _is_number(self.high) and self.low < self.high
+            )
             is_valid = is_valid and not (self.log and self.bounds[0] <= 0)
         if not is_valid:
-            given = ", ".join(f"{name}: {value}" for name, value in vars(self).items() if value)
+            given = ", ".join(
+                f"{name}: {value}" for name, value in vars(self).items() if value
+            )
             raise ConfigError(
                 f"{key} is {{{given}}}. Set low below high, finite, above 0 with log: true; or only values, "
                 "not empty."
@@ -139,10 +143,16 @@ class Space:
             for name, values in dict[str, Any](ranges).items():
                 # The command line nests the settings of an objective.
                 is_nested = name == "objective" and isinstance(values, Mapping)
-                named |= {f"{name}.{key}": values[key] for key in values} if is_nested else {name: values}
+                named |= (
+                    {f"{name}.{key}": values[key] for key in values}
+                    if is_nested
+                    else {name: values}
+                )
             # OmegaConf leaves the values of a dict in a dict as they are.
             key = f"search.space.models.{model}"
-            self.models[model] = {name: _range(f"{key}.{name}", values) for name, values in named.items()}
+            self.models[model] = {
+                name: _range(f"{key}.{name}", values) for name, values in named.items()
+            }
 
     def of(self, model: str, ranker: Ranker) -> dict[str, Range]:
         """Returns setting -> range of the settings that a model can vary; `objective.NAME` is a setting of
@@ -157,19 +167,32 @@ class Space:
         """
         if ranker.is_yardstick:
             return {}
-        losses = {name: vars(ranker)[name] for name in ("objective", "loss") if vars(ranker).get(name)}
-        known = {item.name for item in fields(ranker) if item.init and item.name not in OF_EVERY_RANKER}
+        losses = {
+            name: vars(ranker)[name]
+            for name in ("objective", "loss")
+            if vars(ranker).get(name)
+        }
+        known = {
+            item.name
+            for item in fields(ranker)
+            if item.init and item.name not in OF_EVERY_RANKER
+        }
         if isinstance(objective := losses.get("objective"), Objective):
             names = {item.name for item in fields(objective)}
-            known |= {f"objective.{name}" for name in names} | {n for n in names if full_name(ranker, n) != n}
+            known |= {f"objective.{name}" for name in names} | {
+                n for n in names if full_name(ranker, n) != n
+            }
         of_others = {item.name for item, *_ in without_effect(ranker, losses)}
         if "objective" in known:
-            every = {f"objective.{name}" for of_yaml in yamls().values() for name in of_yaml}
+            every = {
+                f"objective.{name}" for of_yaml in yamls().values() for name in of_yaml
+            }
             of_others |= (every | yamls()["lambdarank"].keys()) - known
         shared = {
             name: values
             for name, values in self.shared.items()
-            if name in known and _takes(ranker, name, values, f"search.space.shared.{name}")
+            if name in known
+            and _takes(ranker, name, values, f"search.space.shared.{name}")
         }
         given = self.models.get(model, {})
         of_model = {name: each for name, each in given.items() if name not in of_others}
@@ -177,7 +200,9 @@ class Space:
             key = f"search.space.models.{model}.{name}"
             if name not in known:
                 close = did_you_mean(name, sorted(known))
-                raise ConfigError(f"{key}: {model} has no setting '{name}' that a search can vary{close}")
+                raise ConfigError(
+                    f"{key}: {model} has no setting '{name}' that a search can vary{close}"
+                )
             _takes(ranker, name, values, key, must=True)
         return {**shared, **of_model}
 
@@ -199,10 +224,16 @@ def _range(key: str, given: Range | Mapping[str, Any]) -> Range:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and math.isfinite(value)
+    )
 
 
-def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = False) -> bool:
+def _takes(
+    ranker: Ranker, name: str, values: Range, key: str, must: bool = False
+) -> bool:
     """Returns whether a backend takes the ends or values of a range; it refuses all of them for a shared
     parameter without effect.
 
@@ -210,7 +241,9 @@ def _takes(ranker: Ranker, name: str, values: Range, key: str, must: bool = Fals
         ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
     """
     part, _, field_name = full_name(ranker, name).rpartition(".")
-    hint = typing.get_type_hints(type(attrgetter(part)(ranker) if part else ranker))[field_name]
+    hint = typing.get_type_hints(type(attrgetter(part)(ranker) if part else ranker))[
+        field_name
+    ]
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
     refused: list[str] = []
     for value in tried:
@@ -283,7 +316,11 @@ class Trial:
     def is_complete(self) -> bool:
         """Whether the setting was trained fully, on all folds, so that it may be chosen."""
         proposal = self.proposal
-        is_whole = proposal.num_trees is None and proposal.num_folds is None and not self.is_pruned
+        is_whole = (
+            proposal.num_trees is None
+            and proposal.num_folds is None
+            and not self.is_pruned
+        )
         return is_whole and self.value is not None
 
 
@@ -334,7 +371,9 @@ class Search(ABC):
         try:
             import optuna as optuna
         except ImportError as error:
-            raise ConfigError("search needs Optuna: pip install 'ltrbench[search]'") from error
+            raise ConfigError(
+                "search needs Optuna: pip install 'ltrbench[search]'"
+            ) from error
         check(self, "search.")
         parse_metric(self.metric)
 
@@ -367,10 +406,14 @@ class Search(ABC):
         else:
             batch = batch or BATCH
             last = trials[-batch:]
-            has_failed = len(last) == batch and all(trial.value is None for trial in last)
+            has_failed = len(last) == batch and all(
+                trial.value is None for trial in last
+            )
             is_late = sum(trial.seconds for trial in trials) >= self.seconds
             end = begin if has_failed or is_late else begin + batch
-        return range(begin, end if batch is None else min(end, begin - begin % batch + batch))
+        return range(
+            begin, end if batch is None else min(end, begin - begin % batch + batch)
+        )
 
 
 @dataclass(kw_only=True)
@@ -401,9 +444,16 @@ def median_minima(trials: Sequence[Trial], num_trees: int) -> dict[int, float]:
         trials: trials of earlier batches.
         num_trees: maximum number of trees.
     """
-    checkpoints = sorted({math.ceil(share * num_trees) for share in CHECKPOINTS} - {num_trees})
-    values = {trees: [_value(trial, trees) for trial in trials] for trees in checkpoints}
-    known = {trees: [value for value in reached if value is not None] for trees, reached in values.items()}
+    checkpoints = sorted(
+        {math.ceil(share * num_trees) for share in CHECKPOINTS} - {num_trees}
+    )
+    values = {
+        trees: [_value(trial, trees) for trial in trials] for trees in checkpoints
+    }
+    known = {
+        trees: [value for value in reached if value is not None]
+        for trees, reached in values.items()
+    }
     return {trees: median(reached) for trees, reached in known.items() if reached}
 
 
@@ -442,13 +492,18 @@ def draw(space: Mapping[str, Range], seed: int, number: int) -> dict[str, Value]
         study = _study({}, [], seed, number)
         settings = {}
         for name, values in space.items():
-            study.sampler = RandomSampler(seed=_seed(seed, number, zlib.crc32(name.encode())))
+            study.sampler = RandomSampler(
+                seed=_seed(seed, number, zlib.crc32(name.encode()))
+            )
             settings[name] = study.ask({name: _distribution(values)}).params[name]
     return {name: _round(space[name], value) for name, value in settings.items()}
 
 
 def ask(
-    space: Mapping[str, Range], seed: int, trials: Sequence[Trial], numbers: Sequence[int]
+    space: Mapping[str, Range],
+    seed: int,
+    trials: Sequence[Trial],
+    numbers: Sequence[int],
 ) -> list[dict[str, Value]]:
     """Returns the settings of a batch of trials, proposed by a tree-structured Parzen estimator (TPE).
 
@@ -472,14 +527,21 @@ def ask(
         for number in numbers:
             # `draw` draws the first trials; one trial is enough for a density, because TPE adds a prior.
             study.sampler = TPESampler(
-                seed=_seed(seed, number), n_startup_trials=1, multivariate=True, constant_liar=True
+                seed=_seed(seed, number),
+                n_startup_trials=1,
+                multivariate=True,
+                constant_liar=True,
             )
             params = study.ask(distributions).params
-            proposed.append({name: _round(values, params[name]) for name, values in space.items()})
+            proposed.append(
+                {name: _round(values, params[name]) for name, values in space.items()}
+            )
         return proposed
 
 
-def setting_importances(space: Mapping[str, Range], trials: Sequence[Trial]) -> dict[str, float]:
+def setting_importances(
+    space: Mapping[str, Range], trials: Sequence[Trial]
+) -> dict[str, float]:
     """Returns setting -> its importance for a good value, most important first; the sum is 1.
 
     PED-ANOVA compares, for each setting, the density p of its values among the best trials with the density q
@@ -498,17 +560,29 @@ def setting_importances(space: Mapping[str, Range], trials: Sequence[Trial]) -> 
     """
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    used = [trial for trial in trials if trial.is_complete and _inside(space, trial) == space]
-    if len(used) < LEAST_TRIALS or len(space) < 2 or len({trial.value for trial in used}) == 1:
+    used = [
+        trial
+        for trial in trials
+        if trial.is_complete and _inside(space, trial) == space
+    ]
+    if (
+        len(used) < LEAST_TRIALS
+        or len(space) < 2
+        or len({trial.value for trial in used}) == 1
+    ):
         return {}
     share = min(0.5, max(0.1, LEAST_IN_TARGET / len(used)))
     with _quiet():
         study = _study(space, used, 0, 0)
-        values = get_param_importances(study, evaluator=PedAnovaImportanceEvaluator(target_quantile=share))
+        values = get_param_importances(
+            study, evaluator=PedAnovaImportanceEvaluator(target_quantile=share)
+        )
     return {name: float(value) for name, value in values.items()}
 
 
-def write_journal(path: Path, searches: Mapping[str, tuple[Mapping[str, Range], Sequence[Trial]]]) -> None:
+def write_journal(
+    path: Path, searches: Mapping[str, tuple[Mapping[str, Range], Sequence[Trial]]]
+) -> None:
     """Writes a journal file for Optuna's dashboard: `optuna-dashboard PATH`. ltrbench never reads it.
 
     The file is written to a folder of its own and moved, so that a reader never sees half of it, and commands
@@ -521,7 +595,10 @@ def write_journal(path: Path, searches: Mapping[str, tuple[Mapping[str, Range], 
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    with _quiet(), tempfile.TemporaryDirectory(dir=path.parent, prefix=".partial-") as scratch:
+    with (
+        _quiet(),
+        tempfile.TemporaryDirectory(dir=path.parent, prefix=".partial-") as scratch,
+    ):
         draft = Path(scratch, path.name)
         storage = JournalStorage(JournalFileBackend(str(draft)))
         for name, (space, trials) in searches.items():
@@ -546,14 +623,20 @@ def _quiet() -> Iterator[None]:
         optuna.logging.set_verbosity(verbosity)
 
 
-def _study(space: Mapping[str, Range], trials: Sequence[Trial], seed: int, number: int) -> optuna.Study:
+def _study(
+    space: Mapping[str, Range], trials: Sequence[Trial], seed: int, number: int
+) -> optuna.Study:
     """Returns a study in memory with the trials that are within the space."""
     from optuna import create_study
     from optuna.samplers import RandomSampler
 
     # The sampler, because the default one has the random state of the operating system.
-    study = create_study(direction="maximize", sampler=RandomSampler(seed=_seed(seed, number)))
-    study.add_trials([_frozen(space, trial) for trial in trials if _inside(space, trial) == space])
+    study = create_study(
+        direction="maximize", sampler=RandomSampler(seed=_seed(seed, number))
+    )
+    study.add_trials(
+        [_frozen(space, trial) for trial in trials if _inside(space, trial) == space]
+    )
     return study
 
 
@@ -562,7 +645,11 @@ def _seed(*parts: int) -> int:
 
 
 def _distribution(values: Range) -> BaseDistribution:
-    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+    from optuna.distributions import (
+        CategoricalDistribution,
+        FloatDistribution,
+        IntDistribution,
+    )
 
     if values.values is not None:
         return CategoricalDistribution(values.values)
@@ -583,7 +670,11 @@ def _round(values: Range, value: Value) -> Value:
 def _inside(space: Mapping[str, Range], trial: Trial) -> dict[str, Range]:
     """Returns the ranges that contain the settings of a trial."""
     settings = trial.proposal.settings
-    return {name: values for name, values in space.items() if name in settings and settings[name] in values}
+    return {
+        name: values
+        for name, values in space.items()
+        if name in settings and settings[name] in values
+    }
 
 
 def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
@@ -607,7 +698,9 @@ def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
         user_attrs={name: settings[name] for name in settings if name not in inside},
     )
     if frozen.datetime_complete is not None:
-        frozen.datetime_start = frozen.datetime_complete - timedelta(seconds=trial.seconds)
+        frozen.datetime_start = frozen.datetime_complete - timedelta(
+            seconds=trial.seconds
+        )
     return frozen
 
 
@@ -629,10 +722,15 @@ class FullGrid(Search):
     levels: int = setting(3, at_least=2)
 
     def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
-        levels = {name: spaced_values(values, self.levels) for name, values in model.space.items()}
+        levels = {
+            name: spaced_values(values, self.levels)
+            for name, values in model.space.items()
+        }
         size = math.prod(map(len, levels.values()))
         if self.seconds is None and size > self.trials:
-            counts = " x ".join(f"{len(values)} {name}" for name, values in levels.items())
+            counts = " x ".join(
+                f"{len(values)} {name}" for name, values in levels.items()
+            )
             raise ConfigError(
                 f"the grid has {size} combinations ({counts}), but search.trials is {self.trials}. Set "
                 f"search.trials={size}, fewer search.levels, or a smaller search.space."
@@ -661,7 +759,11 @@ def spaced_values(values: Range, number: int) -> list[Value]:
     if values.values is not None:
         return values.values
     low, high = values.bounds
-    spaced = np.geomspace(low, high, number) if values.log else np.linspace(low, high, number)
+    spaced = (
+        np.geomspace(low, high, number)
+        if values.log
+        else np.linspace(low, high, number)
+    )
     if values.is_integer:
         return [int(value) for value in np.unique(np.rint(spaced).astype(np.int64))]
     # The ends exactly; values between them with few digits, because a table shows them.
@@ -726,7 +828,9 @@ class RandomSearch(Search):
         """Returns number of a trial -> its settings."""
         return {number: draw(space, self.seed, number) for number in numbers}
 
-    def _minimum(self, number: int, trials: Sequence[Trial], num_trees: int) -> dict[int, float]:
+    def _minimum(
+        self, number: int, trials: Sequence[Trial], num_trees: int
+    ) -> dict[int, float]:
         if self.pruning is None or number < self.warm_up:
             return {}
         # Not the trials of the same batch, so that a trial does not depend on where a search was interrupted.
@@ -764,10 +868,16 @@ class TpeSearch(RandomSearch):
         begin = numbers.start - numbers.start % self.batch
         # Also the trials of this batch that have ended: the others depend on what was proposed before them.
         batch = range(begin, numbers.stop)
-        settings = {number: draw(space, self.seed, number) for number in batch if number < self.startup}
+        settings = {
+            number: draw(space, self.seed, number)
+            for number in batch
+            if number < self.startup
+        }
         modelled = [number for number in batch if number >= self.startup]
         if modelled:
-            settings |= zip(modelled, ask(space, self.seed, trials[:begin], modelled), strict=True)
+            settings |= zip(
+                modelled, ask(space, self.seed, trials[:begin], modelled), strict=True
+            )
         return settings
 
 
@@ -861,8 +971,15 @@ class SuccessiveHalving(Search):
                 f"search.min_trees is {self.min_trees}, more than half of the model's {num_trees} trees. Set "
                 f"search.min_trees to at most {num_trees // 2}, or more params.num_trees."
             )
-        folds = [math.ceil(num_folds / 2 ** (len(trees) - rung)) for rung in range(len(trees))]
-        short = zip(trees, (number if number < num_folds else None for number in folds), strict=True)
+        folds = [
+            math.ceil(num_folds / 2 ** (len(trees) - rung))
+            for rung in range(len(trees))
+        ]
+        short = zip(
+            trees,
+            (number if number < num_folds else None for number in folds),
+            strict=True,
+        )
         return [*(Rung(*rung) for rung in short), Rung(None, None)]
 
 
@@ -870,4 +987,6 @@ def _best(trials: Sequence[Trial], number: int) -> list[Trial]:
     """Returns the best trials, of equal ones those with lower numbers, in the order of their numbers."""
     succeeded = [(trial.value, trial) for trial in trials if trial.value is not None]
     ranked = sorted(succeeded, key=lambda pair: (-pair[0], pair[1].proposal.number))
-    return sorted((trial for _, trial in ranked[:number]), key=lambda trial: trial.proposal.number)
+    return sorted(
+        (trial for _, trial in ranked[:number]), key=lambda trial: trial.proposal.number
+    )

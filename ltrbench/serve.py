@@ -35,7 +35,9 @@ try:
     from starlette.responses import Response
     from starlette.routing import Route
 except ImportError as error:
-    raise ConfigError("serve needs Starlette, uvicorn and orjson: pip install 'ltrbench[serve]'") from error
+    raise ConfigError(
+        "serve needs Starlette, uvicorn and orjson: pip install 'ltrbench[serve]'"
+    ) from error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +53,9 @@ _MOST_DISCARDED = 4
 still sending when the connection is closed would not read the answer."""
 
 
-def ranking_app(model: LoadedModel, max_documents: int = 1000, max_bytes: int = 16 * 2**20) -> Starlette:
+def ranking_app(
+    model: LoadedModel, max_documents: int = 1000, max_bytes: int = 16 * 2**20
+) -> Starlette:
     """Returns the service of a model as an ASGI application.
 
     Args:
@@ -91,13 +95,18 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "model": model.name,
         "class": type(model.ranker).__name__,
         "features": list(model.feature_names),
-        "categories": {name: list(each) for name, each in model.ranker.categories.items()},
+        "categories": {
+            name: list(each) for name, each in model.ranker.categories.items()
+        },
         "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
         "metrics": dict(result.metrics),
         "convention": dict(result.convention),
         "trees": result.num_trees,
         "finished": result.finished,
-        "versions": {"of_run": dict(result.versions), "of_service": {"ltrbench": __version__}},
+        "versions": {
+            "of_run": dict(result.versions),
+            "of_service": {"ltrbench": __version__},
+        },
     }
 
 
@@ -115,7 +124,9 @@ def answer(model: LoadedModel, reader: RequestReader, body: bytes) -> bytes:
     order = np.argsort(-scores, kind="stable").tolist()
     values = scores.tolist()
     documents = [{"id": request.ids[d], "score": values[d]} for d in order]
-    return orjson.dumps({"query": request.query, "model": model.name, "documents": documents})
+    return orjson.dumps(
+        {"query": request.query, "model": model.name, "documents": documents}
+    )
 
 
 async def _body(request: Request, most: int) -> bytes:
@@ -133,12 +144,16 @@ async def _body(request: Request, most: int) -> bytes:
             break
     if size > most:
         raise RefusedRequestError(
-            _TOO_LARGE, "", f"the body is larger than {most:,} bytes (--max-bytes); send fewer documents"
+            _TOO_LARGE,
+            "",
+            f"the body is larger than {most:,} bytes (--max-bytes); send fewer documents",
         )
     return b"".join(parts)
 
 
-def _response(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+def _response(
+    body: bytes, status: int = 200, headers: dict[str, str] | None = None
+) -> Response:
     return Response(body, status, headers, media_type="application/json")
 
 
@@ -146,7 +161,9 @@ async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)
     # The rest of a body that was not read to its end would be taken for the next request.
     headers = {"connection": "close"} if error.status == _TOO_LARGE else None
-    return _response(orjson.dumps({"error": str(error), "place": error.place}), error.status, headers)
+    return _response(
+        orjson.dumps({"error": str(error), "place": error.place}), error.status, headers
+    )
 
 
 async def _not_routed(_: Request, error: Exception) -> Response:
@@ -219,7 +236,9 @@ class RequestReader:
     def _codes(self) -> dict[int, dict[str, int]]:
         """Categorical feature -> code of each category."""
         return {
-            self.feature_names.index(name): {text: code for code, text in enumerate(each)}
+            self.feature_names.index(name): {
+                text: code for code, text in enumerate(each)
+            }
             for name, each in self.categories.items()
         }
 
@@ -232,7 +251,9 @@ class RequestReader:
         try:
             request = orjson.loads(body)
         except orjson.JSONDecodeError as error:
-            raise RefusedRequestError(_INVALID_JSON, "", f"the body is not valid JSON: {error}") from None
+            raise RefusedRequestError(
+                _INVALID_JSON, "", f"the body is not valid JSON: {error}"
+            ) from None
         _check_fields(request, {"documents"}, {"query"}, "")
         query, documents = request.get("query"), request["documents"]
         if query is not None and type(query) not in (str, int):
@@ -247,14 +268,24 @@ class RequestReader:
             _check_fields(document, {"id", "features"}, set(), f"documents[{d}]")
             identifier = document["id"]
             if type(identifier) not in (str, int) or identifier in rows:
-                raise _refusal(f"documents[{d}].id", "must be a text or a whole number, another one for each")
-            rows[identifier] = self._values(document["features"], f"documents[{d}].features")
-        values = np.array(list(rows.values()), dtype=np.float64).reshape(len(rows), len(self.feature_names))
+                raise _refusal(
+                    f"documents[{d}].id",
+                    "must be a text or a whole number, another one for each",
+                )
+            rows[identifier] = self._values(
+                document["features"], f"documents[{d}].features"
+            )
+        values = np.array(list(rows.values()), dtype=np.float64).reshape(
+            len(rows), len(self.feature_names)
+        )
         with np.errstate(over="ignore"):
             features = values.astype(np.float32)
         for d, f in np.argwhere(np.isinf(features))[:1].tolist():
             place = self._place(documents[d]["features"], f"documents[{d}].features", f)
-            raise _refusal(place, f"is {values[d, f]}, beyond the range of float32 (maximum 3.4e38)")
+            raise _refusal(
+                place,
+                f"is {values[d, f]}, beyond the range of float32 (maximum 3.4e38)",
+            )
         return RankRequest(query, list(rows), features)
 
     def _values(self, features: Any, place: str) -> Sequence[Any]:
@@ -265,25 +296,40 @@ class RequestReader:
         elif isinstance(features, list):
             values = list(features)
         else:
-            raise _refusal(place, "must be an object with a value by name, or a list of values")
+            raise _refusal(
+                place, "must be an object with a value by name, or a list of values"
+            )
         if len(values) != len(self.feature_names):
             raise _refusal(
-                place, f"has {len(values)} values; the model has {len(self.feature_names)} features"
+                place,
+                f"has {len(values)} values; the model has {len(self.feature_names)} features",
             )
         for f, codes in self._codes.items():
             if type(values[f]) not in (str, int, bool, type(None)):
-                raise _refusal(self._place(features, place, f), "must be a text, a whole number or a boolean")
+                raise _refusal(
+                    self._place(features, place, f),
+                    "must be a text, a whole number or a boolean",
+                )
             values[f] = codes.get(category_text(values[f]) or "")
         if not _KINDS_OF_VALUES.issuperset(map(type, values)):
-            wrong = next(f for f, value in enumerate(values) if type(value) not in _KINDS_OF_VALUES)
+            wrong = next(
+                f
+                for f, value in enumerate(values)
+                if type(value) not in _KINDS_OF_VALUES
+            )
             raise _refusal(
-                self._place(features, place, wrong), f"is {reprlib.repr(values[wrong])}, not a number"
+                self._place(features, place, wrong),
+                f"is {reprlib.repr(values[wrong])}, not a number",
             )
         return values
 
     def _place(self, features: Any, place: str, feature: int) -> str:
         is_named = isinstance(features, dict)
-        return f"{place}.{_shortened(self.feature_names[feature])}" if is_named else f"{place}[{feature}]"
+        return (
+            f"{place}.{_shortened(self.feature_names[feature])}"
+            if is_named
+            else f"{place}[{feature}]"
+        )
 
 
 def _check_fields(value: Any, needed: set[str], optional: set[str], place: str) -> None:
@@ -296,15 +342,21 @@ def _check_fields(value: Any, needed: set[str], optional: set[str], place: str) 
     unknown = next((name for name in value if name not in needed | optional), None)
     if unknown is not None:
         expected = reprlib.repr(sorted(needed | optional))
-        raise _refusal(f"{prefix}{_shortened(unknown)}", f"is unknown; expected {expected}")
+        raise _refusal(
+            f"{prefix}{_shortened(unknown)}", f"is unknown; expected {expected}"
+        )
     absent = next((name for name in sorted(needed) if name not in value), None)
     if absent is not None:
-        raise _refusal(f"{prefix}{_shortened(absent)}", "is absent; a missing value is null")
+        raise _refusal(
+            f"{prefix}{_shortened(absent)}", "is absent; a missing value is null"
+        )
 
 
 def _refusal(place: str, predicate: str) -> RefusedRequestError:
     """Returns the refusal of valid JSON; the place is the subject of the message."""
-    return RefusedRequestError(_NOT_ACCEPTED, place, f"{place or 'the body'} {predicate}")
+    return RefusedRequestError(
+        _NOT_ACCEPTED, place, f"{place or 'the body'} {predicate}"
+    )
 
 
 def _shortened(name: str) -> str:
@@ -369,7 +421,9 @@ def warm_up(model: LoadedModel, max_documents: int) -> None:
     # The largest lists may not fit into the memory of attention, which their request then says.
     with contextlib.suppress(DataError):
         for size in (min(1 << power, max_documents) for power in range(most + 1)):
-            model.ranker.predict(np.zeros((size, len(model.feature_names)), dtype=np.float32))
+            model.ranker.predict(
+                np.zeros((size, len(model.feature_names)), dtype=np.float32)
+            )
 
 
 def run_service(app: Starlette, listener: socket.socket) -> None:

@@ -87,7 +87,8 @@ def setting(
     if choices is not None:
         refuse = partial(require_choice, choices=choices)
     metadata = {
-        "refuse": refuse or partial(require, at_least=at_least, above=above, at_most=at_most),
+        "refuse": refuse
+        or partial(require, at_least=at_least, above=above, at_most=at_most),
         "only_with": only_with or {},
         "in": {"": In(names), **libraries} if names else libraries,
         "is_share": above == 0 and at_most == 1,
@@ -106,11 +107,16 @@ def check(settings: Any, prefix: str = "") -> None:
     for item in fields(settings):
         refuse = item.metadata.get("refuse")
         value = getattr(settings, item.name)
-        if refuse and (replacement := refuse(f"{prefix}{item.name}", value)) is not None:
+        if (
+            refuse
+            and (replacement := refuse(f"{prefix}{item.name}", value)) is not None
+        ):
             setattr(settings, item.name, replacement)
 
 
-def check_effects(settings: Any, chosen: Mapping[str, str | None], library: str = "") -> None:
+def check_effects(
+    settings: Any, chosen: Mapping[str, str | None], library: str = ""
+) -> None:
     """Raises ConfigError for the first setting that is set but has no effect because of another setting.
 
     Args:
@@ -136,7 +142,10 @@ def without_effect(
     effect; arguments as in `check_effects`."""
     for item in fields(kind):
         in_library = item.metadata.get("in", {}).get(library, In())
-        for other, values in {**item.metadata.get("only_with", {}), **(in_library.only_with or {})}.items():
+        for other, values in {
+            **item.metadata.get("only_with", {}),
+            **(in_library.only_with or {}),
+        }.items():
             if other in chosen and str(chosen[other]) not in values:
                 yield item, other, values
 
@@ -156,7 +165,11 @@ def in_library(kind: Any, library: str) -> Iterator[tuple[str, In]]:
 
 def samples(settings: Any) -> bool:
     """Returns whether a setting that is a share, above 0 and at most 1, is below 1."""
-    values = (getattr(settings, item.name) for item in fields(settings) if item.metadata.get("is_share"))
+    values = (
+        getattr(settings, item.name)
+        for item in fields(settings)
+        if item.metadata.get("is_share")
+    )
     return any(value is not None and value < 1 for value in values)
 
 
@@ -167,7 +180,9 @@ def _default(item: Field[Any]) -> Any:
 def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     """Returns the names of the settings, declared in `kinds`, whose values differ from their defaults."""
     declared = [item for kind in kinds for item in fields(kind)]
-    return [item.name for item in declared if getattr(settings, item.name) != _default(item)]
+    return [
+        item.name for item in declared if getattr(settings, item.name) != _default(item)
+    ]
 
 
 def full_name(settings: Any, name: str) -> str:
@@ -194,7 +209,9 @@ def replaced(settings: Any, values: Mapping[str, Any]) -> Any:
     changed = replace(settings, **whole)
     for name, of_part in nested.items():
         if not is_dataclass(part := getattr(changed, name)):
-            raise ConfigError(f"{name} is {part}, which has no setting '{next(iter(of_part))}'.")
+            raise ConfigError(
+                f"{name} is {part}, which has no setting '{next(iter(of_part))}'."
+            )
         changed = replace(changed, **{name: replaced(part, of_part)})
     return changed
 
@@ -221,5 +238,10 @@ def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
 @cache
 def _floats(kind: type[Any]) -> dict[str, bool]:
     """Returns, for each field name, whether the field is declared as a float and not as an integer."""
-    types = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()}
-    return {name: float in possible and int not in possible for name, possible in types.items()}
+    types = {
+        name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()
+    }
+    return {
+        name: float in possible and int not in possible
+        for name, possible in types.items()
+    }

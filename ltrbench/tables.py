@@ -149,7 +149,11 @@ def _in_units(value: float, units: Sequence[tuple[str, float]]) -> str:
     if value == 0:
         return f"0 {units[0][0]}"
     name, factor = next((unit for unit in units if value >= unit[1]), units[-1])
-    return f"{value / factor:,.3g} {name}" if value < 1000 * factor else f"{value / factor:,.0f} {name}"
+    return (
+        f"{value / factor:,.3g} {name}"
+        if value < 1000 * factor
+        else f"{value / factor:,.0f} {name}"
+    )
 
 
 # ---- Tables and text.
@@ -170,7 +174,11 @@ def paragraph(text: str, width: int | None, indent: str = "") -> str:
     if width is None:
         return in_markdown(text)
     return textwrap.fill(
-        visible(text), width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        visible(text),
+        width,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
     )
 
 
@@ -180,7 +188,10 @@ def assignments(settings: Mapping[str, object]) -> str:
     >>> assignments({"num_leaves": 8, "l2": None})
     'num_leaves=8, l2=null'
     """
-    return ", ".join(f"{name}={'null' if value is None else value}" for name, value in settings.items())
+    return ", ".join(
+        f"{name}={'null' if value is None else value}"
+        for name, value in settings.items()
+    )
 
 
 def listed(names: Sequence[str]) -> str:
@@ -199,7 +210,9 @@ def one_line(name: str, fields: Mapping[str, object]) -> str:
     "Run(model='native', ndcg@10=0.7188)"
     """
     values = (
-        f"{field}={value:.4f}" if isinstance(value, float) else f"{field}={_SHORT.repr(value)}"
+        f"{field}={value:.4f}"
+        if isinstance(value, float)
+        else f"{field}={_SHORT.repr(value)}"
         for field, value in fields.items()
         if value is not None
     )
@@ -246,7 +259,10 @@ class TableColumn:
 
 def columns_of(forms: Mapping[str, Form | None]) -> list[TableColumn]:
     """Returns a column for each header; without a format it has text, which is left-aligned."""
-    return [TableColumn(header, form or "", left=form is None) for header, form in forms.items()]
+    return [
+        TableColumn(header, form or "", left=form is None)
+        for header, form in forms.items()
+    ]
 
 
 @dataclass(frozen=True)
@@ -272,7 +288,11 @@ class TableCell:
     @property
     def known(self) -> CellValue:
         """The value; None if it is a number that is not available."""
-        return self.value if isinstance(self.value, str) or is_available(self.value) else None
+        return (
+            self.value
+            if isinstance(self.value, str) or is_available(self.value)
+            else None
+        )
 
 
 TableRow = Sequence[TableCell | CellValue]
@@ -293,7 +313,13 @@ class Table:
     look: str = ""
 
     @classmethod
-    def of(cls, header: Sequence[str], rows: Iterable[TableRow], form: Form = "", caption: str = "") -> Table:
+    def of(
+        cls,
+        header: Sequence[str],
+        rows: Iterable[TableRow],
+        form: Form = "",
+        caption: str = "",
+    ) -> Table:
         """Returns a table with row names in the first column and numbers of one format in the others.
 
         >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").markdown())
@@ -301,7 +327,10 @@ class Table:
         |:-------|--------:|
         | native |    0.50 |
         """
-        columns = [TableColumn(name, form, left=number == 0) for number, name in enumerate(header)]
+        columns = [
+            TableColumn(name, form, left=number == 0)
+            for number, name in enumerate(header)
+        ]
         return cls(columns, list(rows), caption)
 
     @property
@@ -315,7 +344,10 @@ class Table:
             missing: text of a number that is not available.
         """
         return [
-            [_with_text(cell, column, missing) for cell, column in zip(row, self.columns, strict=True)]
+            [
+                _with_text(cell, column, missing)
+                for cell, column in zip(row, self.columns, strict=True)
+            ]
             for row in self.rows
         ]
 
@@ -327,7 +359,9 @@ class Table:
                 first column. None: Markdown for a file, with HTML escaped.
         """
         escape = in_table if width is not None else partial(in_markdown, cell=True)
-        lines = [[escape(text) for text in line] for line in [self.header, *self._texts()]]
+        lines = [
+            [escape(text) for text in line] for line in [self.header, *self._texts()]
+        ]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n\n".join(
             _block(
@@ -342,7 +376,9 @@ class Table:
         """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""
         body = " \\\\\n".join(
             " & ".join(
-                f"\\textbf{{{in_latex(text)}}}" if cell.emphasis == STRONG else in_latex(text)
+                f"\\textbf{{{in_latex(text)}}}"
+                if cell.emphasis == STRONG
+                else in_latex(text)
                 for text, cell in zip(texts, row, strict=True)
             )
             for texts, row in zip(self._texts(), self.cells(), strict=True)
@@ -364,7 +400,12 @@ class Table:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(map(visible, self.header))
         for values in self._values():
-            writer.writerow([visible(value) if isinstance(value, str) else value for value in values])
+            writer.writerow(
+                [
+                    visible(value) if isinstance(value, str) else value
+                    for value in values
+                ]
+            )
         return text.getvalue()
 
     def records(self) -> list[dict[str, CellValue]]:
@@ -373,7 +414,9 @@ class Table:
         >>> Table.of(["model", "ndcg@10"], [["native", 0.5], ["random", float("nan")]]).records()
         [{'model': 'native', 'ndcg@10': 0.5}, {'model': 'random', 'ndcg@10': None}]
         """
-        return [dict(zip(self.header, values, strict=True)) for values in self._values()]
+        return [
+            dict(zip(self.header, values, strict=True)) for values in self._values()
+        ]
 
     def html(self, notes: Iterable[str] = ()) -> str:
         """Returns the table as HTML for a notebook; without a header row if all headers are empty.
@@ -381,17 +424,23 @@ class Table:
         >>> Table.of(["", ""], [["model", "a & b"]], caption="<b>").html()
         '<table><caption>&lt;b&gt;</caption><tbody><tr><td>model</td><td>a &amp; b</td></tr></tbody></table>'
         """
-        head = f"<thead>{_html_row('th', self.header)}</thead>" if any(self.header) else ""
+        head = (
+            f"<thead>{_html_row('th', self.header)}</thead>" if any(self.header) else ""
+        )
         body = "".join(_html_row("td", texts) for texts in self._texts())
         caption = f"<caption>{_in_html(self.caption)}</caption>"
         items = "".join(f"<li>{_in_html(note)}</li>" for note in notes)
-        return f"<table>{caption}{head}<tbody>{body}</tbody></table>" + (f"<ul>{items}</ul>" if items else "")
+        return f"<table>{caption}{head}<tbody>{body}</tbody></table>" + (
+            f"<ul>{items}</ul>" if items else ""
+        )
 
     def _texts(self) -> list[list[str]]:
         """Returns the texts of the cells, with the notes that all outputs show."""
         return [
             [
-                f"{cell.text} {cell.note}".rstrip() if column.with_notes else cell.text or ""
+                f"{cell.text} {cell.note}".rstrip()
+                if column.with_notes
+                else cell.text or ""
                 for cell, column in zip(row, self.columns, strict=True)
             ]
             for row in self.cells()
@@ -405,7 +454,9 @@ def _as_cell(cell: TableCell | CellValue) -> TableCell:
     return cell if isinstance(cell, TableCell) else TableCell(cell)
 
 
-def _with_text(cell: TableCell | CellValue, column: TableColumn, missing: str) -> TableCell:
+def _with_text(
+    cell: TableCell | CellValue, column: TableColumn, missing: str
+) -> TableCell:
     whole = _as_cell(cell)
     if whole.text is not None:
         return whole
@@ -432,16 +483,22 @@ def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
     return blocks
 
 
-def _block(lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Sequence[bool]) -> str:
+def _block(
+    lines: Sequence[Sequence[str]], widths: Sequence[int], to_left: Sequence[bool]
+) -> str:
     """Returns one Markdown table; the first line is the header."""
     sides = list(zip(widths, to_left, strict=True))
     header, *rows = (
         " | ".join(
-            f"{text:{'<' if left else '>'}{width}}" for text, (width, left) in zip(line, sides, strict=True)
+            f"{text:{'<' if left else '>'}{width}}"
+            for text, (width, left) in zip(line, sides, strict=True)
         )
         for line in lines
     )
-    rule = "|".join(":" + "-" * (width + 1) if left else "-" * (width + 1) + ":" for width, left in sides)
+    rule = "|".join(
+        ":" + "-" * (width + 1) if left else "-" * (width + 1) + ":"
+        for width, left in sides
+    )
     return "\n".join([f"| {header} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
 
 
@@ -465,7 +522,10 @@ _ENTRY = re.compile(r"^## (?P<term>.+)\n+(?P<text>(?:(?!## ).*\n?)+)", re.MULTIL
 def glossary() -> dict[str, str]:
     """Returns term -> text, in the order of the file."""
     content = Path(__file__).with_name(GLOSSARY_FILE).read_text(encoding="utf-8")
-    return {entry["term"]: " ".join(entry["text"].split()) for entry in _ENTRY.finditer(content)}
+    return {
+        entry["term"]: " ".join(entry["text"].split())
+        for entry in _ENTRY.finditer(content)
+    }
 
 
 def anchor(term: str) -> str:
@@ -499,5 +559,7 @@ def find_term(text: str) -> str:
 def extract(terms: Iterable[str]) -> str:
     """Returns the entries of terms as Markdown, each once, in the order of the glossary."""
     wanted = set(terms)
-    entries = [f"## {term}\n\n{text}\n" for term, text in glossary().items() if term in wanted]
+    entries = [
+        f"## {term}\n\n{text}\n" for term, text in glossary().items() if term in wanted
+    ]
     return "\n".join(["# Glossary\n", *entries])

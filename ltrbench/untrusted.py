@@ -91,10 +91,14 @@ def load_npz(
         ResultError: The file is damaged or is not such a file, or has more than `MOST_BYTES` of arrays.
     """
     try:
-        with np.load(path if content is None else io.BytesIO(content), allow_pickle=False) as stored:
+        with np.load(
+            path if content is None else io.BytesIO(content), allow_pickle=False
+        ) as stored:
             size = sum(member.file_size for member in stored.zip.infolist())
             if size > MOST_BYTES:
-                raise ValueError(f"its arrays have {size:,} bytes; the maximum is {MOST_BYTES:,}")
+                raise ValueError(
+                    f"its arrays have {size:,} bytes; the maximum is {MOST_BYTES:,}"
+                )
             return {name: stored[name] for name in stored.files if is_wanted(name)}
     except Exception as error:  # zipfile and numpy raise many on damaged files
         _refuse(path, _reason(error), remedy)
@@ -220,7 +224,9 @@ def validation_error(value: Any, declared: Any, name: str) -> str | None:
         _validator(record or declared).validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        keys = [f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]]
+        keys = [
+            f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]
+        ]
         where = "".join([name, *keys]).removeprefix(".")
         if first["type"] == "missing":
             return f"{where} is missing"
@@ -242,7 +248,11 @@ def type_error(values: Mapping[str, object], types: Mapping[str, Any]) -> str | 
     "num_leaves is '31'; it should be a valid integer"
     """
     unknown = (f"there is no field '{name}'" for name in values if name not in types)
-    wrong = (validation_error(value, types[name], name) for name, value in values.items() if name in types)
+    wrong = (
+        validation_error(value, types[name], name)
+        for name, value in values.items()
+        if name in types
+    )
     return next(unknown, None) or next(filter(None, wrong), None)
 
 
@@ -292,7 +302,9 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     """
     content = read_bytes(path, remedy, _MOST_CSV_BYTES)
     try:
-        header, *rows = csv.reader(io.StringIO(content.decode("utf-8"), newline=""), strict=True)
+        header, *rows = csv.reader(
+            io.StringIO(content.decode("utf-8"), newline=""), strict=True
+        )
     except (ValueError, csv.Error) as error:
         _refuse(path, f"it is not CSV in UTF-8 ({error})", remedy)
     table = RunTable(path, tuple(header), rows, remedy)
@@ -300,7 +312,11 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
         raise table.refusal(
             f"its columns are {reprlib.repr(header)}; expected {', '.join(first)}, and none repeated"
         )
-    odd = next((row for row, cells in enumerate(rows) if len(cells) != len(header)), None)
+    odd = next(
+        (row for row, cells in enumerate(rows) if len(cells) != len(header)), None
+    )
     if odd is not None:
-        raise table.refusal(f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd)
+        raise table.refusal(
+            f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd
+        )
     return table

@@ -38,14 +38,20 @@ _MILLISECONDS_TO_APPEAR = 60_000
 _RUN_LIST_SHOWN = ("model=native,lightgbm,xgboost",)
 # Trained on five resamples, so that the report has claims about methods.
 _REPORT_SHOWN = (
-    *("model=native,lightgbm,xgboost,single_feature,random", "replicates=5", "params.num_trees=50"),
+    *(
+        "model=native,lightgbm,xgboost,single_feature,random",
+        "replicates=5",
+        "params.num_trees=50",
+    ),
     *("tracking=none", "importance=null", "hydra.sweep.dir=sweep"),
 )
 
 
 def chromium() -> str | None:
     """The path of a Chromium that Playwright can drive; None where there is none."""
-    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    found = (
+        shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")
+    )
     return next((path for path in found if path), None)
 
 
@@ -95,9 +101,13 @@ def _opened(address: str, process: subprocess.Popen[bytes], log: Path) -> UI:
     runs = _search_runs(address, process, log)
     ids = {run["info"]["run_name"]: run["info"]["run_id"] for run in runs}
     (name,) = (
-        run["info"]["run_name"] for run in runs if {"key": "kind", "value": "sweep"} in run["data"]["tags"]
+        run["info"]["run_name"]
+        for run in runs
+        if {"key": "kind", "value": "sweep"} in run["data"]["tags"]
     )
-    return UI(address, _printed_address(address, process, log), ids.pop(name), name, ids)
+    return UI(
+        address, _printed_address(address, process, log), ids.pop(name), name, ids
+    )
 
 
 def _printed_address(address: str, process: subprocess.Popen[bytes], log: Path) -> str:
@@ -111,7 +121,9 @@ def _printed_address(address: str, process: subprocess.Popen[bytes], log: Path) 
     raise TimeoutError(f"the command prints no address:\n{log.read_text()}")
 
 
-def _search_runs(address: str, process: subprocess.Popen[bytes], log: Path) -> list[dict[str, Any]]:
+def _search_runs(
+    address: str, process: subprocess.Popen[bytes], log: Path
+) -> list[dict[str, Any]]:
     """What the server answers once it does."""
     request = urllib.request.Request(
         f"{address}/api/2.0/mlflow/runs/search",
@@ -121,7 +133,10 @@ def _search_runs(address: str, process: subprocess.Popen[bytes], log: Path) -> l
     deadline = time.monotonic() + _SECONDS_TO_START
     while process.poll() is None and time.monotonic() < deadline:
         # Refused until it listens.
-        with contextlib.suppress(OSError), urllib.request.urlopen(request, timeout=10) as answer:
+        with (
+            contextlib.suppress(OSError),
+            urllib.request.urlopen(request, timeout=10) as answer,
+        ):
             return list(json.load(answer)["runs"])
         time.sleep(0.25)
     raise TimeoutError(f"{address} does not answer:\n{log.read_text()}")
@@ -139,13 +154,17 @@ def browser() -> Iterator[Browser]:
             launched.close()
 
 
-def new_page(launched: Browser, ui: UI, width: int, height: int) -> contextlib.AbstractContextManager[Page]:
+def new_page(
+    launched: Browser, ui: UI, width: int, height: int
+) -> contextlib.AbstractContextManager[Page]:
     """A page without memory. It reaches nothing but the UI, and any other request is an error."""
     return confined_page(launched, ui.address, width, height)
 
 
 @contextlib.contextmanager
-def confined_page(launched: Browser, address: str, width: int, height: int) -> Iterator[Page]:
+def confined_page(
+    launched: Browser, address: str, width: int, height: int
+) -> Iterator[Page]:
     """A page without memory. Any request for what is not below the address is an error."""
     refused: list[str] = []
 
@@ -168,7 +187,9 @@ def confined_page(launched: Browser, address: str, width: int, height: int) -> I
 def open_run_list(page: Page, ui: UI) -> None:
     """The list of runs at the address that the command prints, with the sweep's row open."""
     # The assistant opens itself over a third of the list once.
-    page.add_init_script("localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')")
+    page.add_init_script(
+        "localStorage.setItem('mlflow.assistant.fab.autoOpenedOnFirstLoad_v1', 'true')"
+    )
     page.goto(ui.run_list)
     page.locator(f"[row-id='{ui.parent}']").get_by_role("button").first.click()
     for name in (ui.name, *ui.children):
@@ -198,19 +219,29 @@ def _screenshot_run_list(launched: Browser, ui: UI, path: Path) -> None:
     with new_page(launched, ui, 1500, 540) as page:
         open_run_list(page, ui)
         # It floats over the last column.
-        page.get_by_role("button", name="MLflow Assistant").evaluate("it => { it.style.display = 'none' }")
+        page.get_by_role("button", name="MLflow Assistant").evaluate(
+            "it => { it.style.display = 'none' }"
+        )
         page.screenshot(path=path)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Takes the screenshots of the documentation.")
-    parser.add_argument("folder", type=Path, help="folder for report.png and mlflow-ui.png")
-    parser.add_argument("--optional", action="store_true", help="without Chromium, print a note")
+    parser = argparse.ArgumentParser(
+        description="Takes the screenshots of the documentation."
+    )
+    parser.add_argument(
+        "folder", type=Path, help="folder for report.png and mlflow-ui.png"
+    )
+    parser.add_argument(
+        "--optional", action="store_true", help="without Chromium, print a note"
+    )
     given = parser.parse_args()
     if chromium() is not None:
         take_screenshots(given.folder)
     elif given.optional:
-        print(f"No Chromium is installed: {given.folder} keeps the committed screenshots of docs/images.")
+        print(
+            f"No Chromium is installed: {given.folder} keeps the committed screenshots of docs/images."
+        )
     else:
         sys.exit("The screenshots need Chromium: sudo apt-get install chromium")
 

@@ -19,17 +19,26 @@ QUERIES = 150
 """Counted ones: enough for bootstrap intervals."""
 
 
-def runs_of(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any) -> list[Run]:
+def runs_of(
+    folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any
+) -> list[Run]:
     """Trainings of one model on one split, which differ in their seed."""
     fields = {"fold": None, "counted": QUERIES, **fields}
-    return [write(folder / f"{model}{seed}", model, seed=seed, **fields) for seed in seeds]
+    return [
+        write(folder / f"{model}{seed}", model, seed=seed, **fields) for seed in seeds
+    ]
 
 
-def deterministic(folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any) -> list[Run]:
+def deterministic(
+    folder: Path, model: str, seeds: tuple[int, ...] = SEEDS, **fields: Any
+) -> list[Run]:
     """Runs under several seeds with the same scores."""
     (first,) = runs_of(folder, model, seeds[:1], **fields)
     held = {"test": first.scored("test")}
-    return [Run(folder / f"{model}{seed}", replace(first.result, seed=seed), held=held) for seed in seeds]
+    return [
+        Run(folder / f"{model}{seed}", replace(first.result, seed=seed), held=held)
+        for seed in seeds
+    ]
 
 
 def resampled(
@@ -42,10 +51,25 @@ def resampled(
 ) -> list[Run]:
     runs = []
     for number in numbers:
-        (run,) = runs_of(folder / str(number), model, (number,), train=f"resample {number}", skill=skill)
+        (run,) = runs_of(
+            folder / str(number),
+            model,
+            (number,),
+            train=f"resample {number}",
+            skill=skill,
+        )
         resample = {"kind": kind, "share": 0.5, "number": 5, "index": number, "seed": 0}
-        data = {**run.result.data, "resample": {**resample, "train": train, "queries": 90}}
-        runs.append(Run(run.path, replace(run.result, data=data), held={"test": run.scored("test")}))
+        data = {
+            **run.result.data,
+            "resample": {**resample, "train": train, "queries": 90},
+        }
+        runs.append(
+            Run(
+                run.path,
+                replace(run.result, data=data),
+                held={"test": run.scored("test")},
+            )
+        )
     return runs
 
 
@@ -62,7 +86,10 @@ def pair_of(comparison: Comparison) -> Pair:
 def values_of(runs: list[Run]) -> np.ndarray[Any, Any]:
     """(R, Q), NDCG@10 of the queries that count."""
     scored = [run.scored("test") for run in runs]
-    values = [evaluate(item.judgments, item.scores, ["ndcg@10"]).per_query["ndcg@10"] for item in scored]
+    values = [
+        evaluate(item.judgments, item.scores, ["ndcg@10"]).per_query["ndcg@10"]
+        for item in scored
+    ]
     return np.stack([of_run[~np.isnan(of_run)] for of_run in values])
 
 

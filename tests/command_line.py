@@ -13,7 +13,13 @@ from forked import run_forked
 from paths import ROOT
 
 COMMAND = [sys.executable, "-m", "ltrbench"]
-TINY = ["data.num_queries=30", "params.num_trees=3", "tracking=none", "importance=none", "metrics=ndcg@10"]
+TINY = [
+    "data.num_queries=30",
+    "params.num_trees=3",
+    "tracking=none",
+    "importance=none",
+    "metrics=ndcg@10",
+]
 """Settings of a run that takes a second."""
 
 
@@ -21,7 +27,9 @@ def run(
     *words: str, folder: Path, check: int | None = 0, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Runs a command line in a forked process, which does without the seconds that imports take."""
-    return _checked(run_forked_command(words, folder, {**os.environ, **environment}), check)
+    return _checked(
+        run_forked_command(words, folder, {**os.environ, **environment}), check
+    )
 
 
 def run_forked_command(
@@ -32,10 +40,17 @@ def run_forked_command(
     return run_forked("import ltrbench.__main__", arguments, folder, environment)
 
 
-def run_process(*words: str, folder: Path, check: int | None = 0) -> subprocess.CompletedProcess[str]:
+def run_process(
+    *words: str, folder: Path, check: int | None = 0
+) -> subprocess.CompletedProcess[str]:
     """Runs a command line as a shell does: `python -m ltrbench`, in a new process."""
     done = subprocess.run(
-        [*COMMAND, *words], cwd=folder, capture_output=True, text=True, check=False, timeout=300
+        [*COMMAND, *words],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
     )
     return _checked(done, check)
 

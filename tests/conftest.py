@@ -26,14 +26,20 @@ use_own_temporary_folder()
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
 settings.register_profile("explore", deadline=None)
 # The same examples in every run, so that a change is judged by itself; `make test-explore` draws new ones.
-settings.register_profile("repeatable", parent=settings.get_profile("explore"), derandomize=True)
+settings.register_profile(
+    "repeatable", parent=settings.get_profile("explore"), derandomize=True
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.hookimpl(trylast=True)  # when all marks are set
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Puts the files with long tests first, so that no process waits for the others at the end."""
-    long = {item.path for item in items if any(item.get_closest_marker(name) for name in LONG)}
+    long = {
+        item.path
+        for item in items
+        if any(item.get_closest_marker(name) for name in LONG)
+    }
     items.sort(key=lambda item: item.path not in long)
 
 
@@ -64,7 +70,9 @@ def letor_data() -> Callable[[str], Path]:
         checkout = Path(__file__).parents[1]
         folder = Path(os.environ.get("LTRBENCH_DATA") or checkout / "data", name)
         if not folder.is_dir():
-            pytest.skip(f"{name} is neither in $LTRBENCH_DATA nor in data/; conf/data says how to obtain it")
+            pytest.skip(
+                f"{name} is neither in $LTRBENCH_DATA nor in data/; conf/data says how to obtain it"
+            )
         return folder
 
     return find
@@ -111,7 +119,9 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     """Writes bytes or text into a file of the test's folder, and returns its path."""
 
     def write_file(content: bytes | str, name: str = "train.txt") -> Path:
-        (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        (tmp_path / name).write_bytes(
+            content.encode() if isinstance(content, str) else content
+        )
         return tmp_path / name
 
     return write_file

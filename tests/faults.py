@@ -34,7 +34,16 @@ ROOT = Path(__file__).resolve().parents[1]
 
 FAULTS_OF_ROOM = 4
 
-NOT_COPIED = (".git", ".venv", "data", "build", "mlruns", ".hypothesis", ".pytest_cache", ".mypy_cache")
+NOT_COPIED = (
+    ".git",
+    ".venv",
+    "data",
+    "build",
+    "mlruns",
+    ".hypothesis",
+    ".pytest_cache",
+    ".mypy_cache",
+)
 
 SHORT = "not slow and not browser and not installation"
 SLOW = "slow and not browser and not installation"
@@ -47,15 +56,36 @@ TIMEOUT = 300.0
 ROOMS: dict[str, tuple[str, ...]] = {
     "metrics": ("tests/metrics", "ltrbench/metrics"),
     "statistics": ("tests/statistics", "ltrbench/statistics"),
-    "runs": ("tests/results", "tests/runs", "tests/experiment", "ltrbench/runs", "ltrbench/experiment"),
+    "runs": (
+        "tests/results",
+        "tests/runs",
+        "tests/experiment",
+        "ltrbench/runs",
+        "ltrbench/experiment",
+    ),
     "search": ("tests/search", "ltrbench/search.py"),
     "reading": ("tests/data", "ltrbench/data"),
     "store and splits": ("tests/data", "ltrbench/data"),
-    "formats": ("tests/rankers/formats", "tests/formats", "tests/models", "ltrbench/models"),
+    "formats": (
+        "tests/rankers/formats",
+        "tests/formats",
+        "tests/models",
+        "ltrbench/models",
+    ),
     "objectives": ("tests/native", "ltrbench/native"),
     "growing": ("tests/native", "ltrbench/native"),
-    "output": ("tests/compare", "tests/plots", "tests/tables", "ltrbench/plots.py", "ltrbench/tables"),
-    "analysis": ("tests/compare", "tests/cli/verbs/test_verb_aa.py", "ltrbench/compare"),
+    "output": (
+        "tests/compare",
+        "tests/plots",
+        "tests/tables",
+        "ltrbench/plots.py",
+        "ltrbench/tables",
+    ),
+    "analysis": (
+        "tests/compare",
+        "tests/cli/verbs/test_verb_aa.py",
+        "ltrbench/compare",
+    ),
     "rankers": ("tests/rankers", "ltrbench/rankers"),
     "shipping": ("tests/shipping", "ltrbench/shipping"),
     "tracking": ("tests/tracking", "ltrbench/tracking"),
@@ -305,7 +335,9 @@ def faults() -> list[Fault]:
     """Returns the faults of TABLE."""
     made, room = [], ""
     lines = [line for line in TABLE.splitlines() if line]
-    for line, second, third in itertools.zip_longest(lines, lines[1:], lines[2:], fillvalue=""):
+    for line, second, third in itertools.zip_longest(
+        lines, lines[1:], lines[2:], fillvalue=""
+    ):
         if line.startswith("["):
             room = line.strip("[]")
         elif second.startswith("- ") and third.startswith("+ "):
@@ -320,14 +352,20 @@ def place_of(fault: Fault, root: Path) -> Path:
         SystemExit: If the text does not occur exactly once, or the changed file does not parse.
     """
     texts = {path: path.read_text() for path in sorted(root.glob("ltrbench/**/*.py"))}
-    places = [path for path, text in texts.items() for _ in range(text.count(fault.old))]
+    places = [
+        path for path, text in texts.items() for _ in range(text.count(fault.old))
+    ]
     if len(places) != 1:
         where = ", ".join(str(path.relative_to(root)) for path in places) or "no file"
-        raise SystemExit(f"{fault.room}: {fault.old!r} occurs {len(places)} times ({where}), not once.")
+        raise SystemExit(
+            f"{fault.room}: {fault.old!r} occurs {len(places)} times ({where}), not once."
+        )
     try:
         ast.parse(texts[places[0]].replace(fault.old, fault.new))
     except SyntaxError as error:
-        raise SystemExit(f"{fault.room}, {fault.name}: the changed file does not parse: {error}") from None
+        raise SystemExit(
+            f"{fault.room}, {fault.name}: the changed file does not parse: {error}"
+        ) from None
     return places[0]
 
 
@@ -335,10 +373,15 @@ def check() -> None:
     """Checks every fault against the package."""
     counts = Counter(fault.room for fault in faults())
     if counts != dict.fromkeys(ROOMS, FAULTS_OF_ROOM):
-        raise SystemExit(f"Each room needs {FAULTS_OF_ROOM} faults; there are {dict(counts)}.")
+        raise SystemExit(
+            f"Each room needs {FAULTS_OF_ROOM} faults; there are {dict(counts)}."
+        )
     for fault in faults():
         place_of(fault, ROOT)
-    print(f"{len(faults())} faults in {len(ROOMS)} rooms: each text occurs once.", file=sys.stderr)
+    print(
+        f"{len(faults())} faults in {len(ROOMS)} rooms: each text occurs once.",
+        file=sys.stderr,
+    )
 
 
 def copied(source: Path, target: Path) -> Path:
@@ -354,24 +397,52 @@ def copied(source: Path, target: Path) -> Path:
 
 def folders_of(room: str, root: Path) -> list[str]:
     """Returns the folders and modules of a room that exist."""
-    named = [name for folder in ROOMS[room] for name in (folder, f"{folder}.py") if (root / name).exists()]
+    named = [
+        name
+        for folder in ROOMS[room]
+        for name in (folder, f"{folder}.py")
+        if (root / name).exists()
+    ]
     if not any(name.startswith("tests/") for name in named):
         raise SystemExit(f"{room}: none of its folders of tests exists; correct ROOMS.")
     return named
 
 
 def environment_of(root: Path) -> Mapping[str, str]:
-    shared = {"LTRBENCH_DATA": ROOT / "data", "LTRBENCH_GOLDEN": ROOT.parent / "shared" / "golden"}
+    shared = {
+        "LTRBENCH_DATA": ROOT / "data",
+        "LTRBENCH_GOLDEN": ROOT.parent / "shared" / "golden",
+    }
     given = {name: os.environ.get(name) or str(path) for name, path in shared.items()}
-    return {**os.environ, **given, "PYTHONPATH": str(root), "OMP_WAIT_POLICY": "PASSIVE"}
+    return {
+        **os.environ,
+        **given,
+        "PYTHONPATH": str(root),
+        "OMP_WAIT_POLICY": "PASSIVE",
+    }
 
 
 def run_tests(
-    root: Path, room: str, options: Sequence[str], timeout: float = TIMEOUT, marks: str = SHORT
+    root: Path,
+    room: str,
+    options: Sequence[str],
+    timeout: float = TIMEOUT,
+    marks: str = SHORT,
 ) -> Outcome:
     """Runs the tests of a room in a copy of the repository."""
     python = str(root / ".venv/bin/python")
-    command = [python, "-m", "pytest", "-q", "-rfE", "--tb=no", "-p", "no:cacheprovider", "-m", marks]
+    command = [
+        python,
+        "-m",
+        "pytest",
+        "-q",
+        "-rfE",
+        "--tb=no",
+        "-p",
+        "no:cacheprovider",
+        "-m",
+        marks,
+    ]
     began = time.monotonic()
     try:
         done = subprocess.run(
@@ -386,9 +457,17 @@ def run_tests(
     except subprocess.TimeoutExpired:
         return Outcome("timeout", (), time.monotonic() - began)
     if done.returncode not in (0, 1, 2, 4, 5):  # 5: no tests with these marks
-        raise SystemExit(f"{room}: pytest ended with {done.returncode}:\n{done.stdout[-2000:]}")
-    failed = re.findall(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", done.stdout, re.MULTILINE)
-    return Outcome("no" if done.returncode in (0, 5) else "yes", tuple(failed), time.monotonic() - began)
+        raise SystemExit(
+            f"{room}: pytest ended with {done.returncode}:\n{done.stdout[-2000:]}"
+        )
+    failed = re.findall(
+        r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", done.stdout, re.MULTILINE
+    )
+    return Outcome(
+        "no" if done.returncode in (0, 5) else "yes",
+        tuple(failed),
+        time.monotonic() - began,
+    )
 
 
 def run_room(room: str) -> Iterator[tuple[str, str, str, str, str]]:
@@ -397,9 +476,19 @@ def run_room(room: str) -> Iterator[tuple[str, str, str, str, str]]:
         clean = copied(ROOT, Path(folder, "clean"))
         before = run_tests(clean, room, [], 10 * TIMEOUT)
         if not all("::" in test for test in before.failed):
-            raise SystemExit(f"{room}: tests of the copy cannot be collected: {before.failed[0]}.")
-        yield room, "(no fault)", before.found, " ".join(before.failed), f"{before.seconds:.0f}"
-        deselected = [option for test in before.failed for option in ("--deselect", test)]
+            raise SystemExit(
+                f"{room}: tests of the copy cannot be collected: {before.failed[0]}."
+            )
+        yield (
+            room,
+            "(no fault)",
+            before.found,
+            " ".join(before.failed),
+            f"{before.seconds:.0f}",
+        )
+        deselected = [
+            option for test in before.failed for option in ("--deselect", test)
+        ]
         for fault in (fault for fault in faults() if fault.room == room):
             root = copied(clean, Path(folder, "faulty"))
             path = place_of(fault, root)
@@ -407,7 +496,13 @@ def run_room(room: str) -> Iterator[tuple[str, str, str, str, str]]:
             outcome = run_tests(root, room, ["-x", *deselected])
             if outcome.found == "no":
                 outcome = run_tests(root, room, ["-x"], marks=SLOW)
-            yield room, fault.name, outcome.found, "".join(outcome.failed[:1]), f"{outcome.seconds:.0f}"
+            yield (
+                room,
+                fault.name,
+                outcome.found,
+                "".join(outcome.failed[:1]),
+                f"{outcome.seconds:.0f}",
+            )
             shutil.rmtree(root, ignore_errors=True)
 
 

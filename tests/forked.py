@@ -37,7 +37,11 @@ _IMPORTED = (
 
 
 def run_forked(
-    code: str, arguments: Sequence[str], folder: Path, environment: Mapping[str, str], timeout: int = 300
+    code: str,
+    arguments: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    timeout: int = 300,
 ) -> subprocess.CompletedProcess[str]:
     """Runs Python code in a folder, with `sys.argv` and the environment as given.
 
@@ -59,7 +63,9 @@ def run_forked(
         server.stdin.write(json.dumps(request) + "\n")
         server.stdin.flush()
         exit_code = int(server.stdout.readline())
-        stdout, stderr = (Path(streams, name).read_text() for name in ("stdout", "stderr"))
+        stdout, stderr = (
+            Path(streams, name).read_text() for name in ("stdout", "stderr")
+        )
     return subprocess.CompletedProcess([*arguments], exit_code, stdout, stderr)
 
 
@@ -67,7 +73,11 @@ def run_forked(
 def _server() -> subprocess.Popen[str]:
     """The process that the others are forked from; it ends with this one."""
     # As the command line sets it before it imports MLflow.
-    environment = {"MLFLOW_DISABLE_TELEMETRY": "true", "OMP_WAIT_POLICY": "PASSIVE", **os.environ}
+    environment = {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        **os.environ,
+    }
     server = subprocess.Popen(
         [sys.executable, __file__],
         stdin=subprocess.PIPE,

@@ -15,6 +15,8 @@ def naming(*parts: object) -> str:
     """
     for part in map(str, parts):
         if len(part.split()) > 3 and re.fullmatch(r"[A-Za-z ,']+", part):
-            raise ValueError(f"{part!r} is wording; a test holds what a message must name, one part each.")
+            raise ValueError(
+                f"{part!r} is wording; a test holds what a message must name, one part each."
+            )
     # Anchored: without a match, a search would start again at each character.
     return r"(?s)\A" + "".join(f"(?=.*{re.escape(str(part))})" for part in parts)

@@ -28,9 +28,18 @@ def lightgbm_booster(
     """Returns a model trained with LightGBM itself; `features` replace those of the data."""
     given = data.features if features is None else features
     train = lgb.Dataset(
-        given, data.labels, group=data.query_sizes, feature_name="auto" if names is None else list(names)
+        given,
+        data.labels,
+        group=data.query_sizes,
+        feature_name="auto" if names is None else list(names),
     )
-    settings = {"objective": "lambdarank", "num_leaves": 7, "verbose": -1, "num_threads": 1, **parameters}
+    settings = {
+        "objective": "lambdarank",
+        "num_leaves": 7,
+        "verbose": -1,
+        "num_threads": 1,
+        **parameters,
+    }
     return lgb.train(settings, train, 8)
 
 
@@ -42,7 +51,9 @@ def xgboost_booster(
 ) -> xgb.Booster:
     """Returns a model trained with XGBoost itself; `features` replace those of the data."""
     given = data.features if features is None else features
-    train = xgb.DMatrix(given, data.labels, feature_names=None if names is None else list(names))
+    train = xgb.DMatrix(
+        given, data.labels, feature_names=None if names is None else list(names)
+    )
     train.set_group(data.query_sizes)
     settings = {"objective": "rank:ndcg", "max_depth": 3, "nthread": 1, **parameters}
     return xgb.train(settings, train, 8)
@@ -68,18 +79,28 @@ def ranklib_model(splits: Sequence[tuple[int, float]]) -> str:
 def stumps_as_json(splits: Sequence[tuple[int, float]]) -> str:
     """Returns the text of an XGBoost model: a stump per (feature, threshold), 40 features without names."""
     trees = tuple(
-        WeightedTree(0.1, InnerNode(feature, threshold, False, left=Leaf(-1.5), right=Leaf(0.75)))
+        WeightedTree(
+            0.1, InnerNode(feature, threshold, False, left=Leaf(-1.5), right=Leaf(0.75))
+        )
         for feature, threshold in splits
     )
-    return write_xgboost_json(Ensemble(trees), [f"f{feature}" for feature in range(40)]).decode()
+    return write_xgboost_json(
+        Ensemble(trees), [f"f{feature}" for feature in range(40)]
+    ).decode()
 
 
 def model_file(
-    used: Sequence[int], num_features: int, names: Sequence[str] = (), library: str = "LightGBM"
+    used: Sequence[int],
+    num_features: int,
+    names: Sequence[str] = (),
+    library: str = "LightGBM",
 ) -> ModelFile:
     """Returns a model with a stump per used feature, without its bytes."""
     stumps = tuple(
-        WeightedTree(1.0, InnerNode(feature, 0.5, True, left=Leaf(-1.0), right=Leaf(1.0))) for feature in used
+        WeightedTree(
+            1.0, InnerNode(feature, 0.5, True, left=Leaf(-1.0), right=Leaf(1.0))
+        )
+        for feature in used
     )
     read = ReadModel(Ensemble(stumps), tuple(names), num_features)
     return ModelFile(Path("production.txt"), library, ".txt", b"", read)

@@ -17,9 +17,23 @@ from ltrbench.sweep.plan import Job, JobKey, Plan
 SETTINGS: dict[str, Any] = {
     **{name: {} for name in ("model", "params", "data", "tracking", "executor")},
     **dict.fromkeys(
-        ("search", "distributed", "register", "early_stopping", "importance", "cv", "replicates", "study")
+        (
+            "search",
+            "distributed",
+            "register",
+            "early_stopping",
+            "importance",
+            "cv",
+            "replicates",
+            "study",
+        )
     ),
-    **{"plugins": [], "metrics": ["ndcg@10"], "timing": "monitored", "progress": "none"},
+    **{
+        "plugins": [],
+        "metrics": ["ndcg@10"],
+        "timing": "monitored",
+        "progress": "none",
+    },
     **{"seed": 0, "num_threads": 1},
 }
 CODE, VERSIONS = {"ltrbench": "1"}, {"numpy": "1"}
@@ -60,7 +74,11 @@ def finish(plan: Plan, planned: Job, **fields: Any) -> Run:
     folder = plan.sweep / planned.folder
     toy = finished_run(folder, "native").result
     return write_run(
-        folder, replace(toy, **{"key": planned.digest, "overrides": tuple(planned.overrides), **fields})
+        folder,
+        replace(
+            toy,
+            **{"key": planned.digest, "overrides": tuple(planned.overrides), **fields},
+        ),
     )
 
 
@@ -69,7 +87,8 @@ def fail(plan: Plan, planned: Job, reason: str) -> Run:
     with tempfile.TemporaryDirectory() as other:
         toy = finished_run(Path(other, "0"), "native").result
     return write_run(
-        plan.sweep / planned.folder, replace(toy, status="failed", error=reason, key=planned.digest)
+        plan.sweep / planned.folder,
+        replace(toy, status="failed", error=reason, key=planned.digest),
     )
 
 

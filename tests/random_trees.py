@@ -25,10 +25,14 @@ def _tree(rng: np.random.Generator, depth: int) -> Node:
         return Leaf(float(np.float32(rng.normal())))
     threshold = float(np.float32(rng.random()))
     left, right = _tree(rng, depth - 1), _tree(rng, depth - 1)
-    return InnerNode(int(rng.integers(NUM_FEATURES)), threshold, bool(rng.integers(2)), left, right)
+    return InnerNode(
+        int(rng.integers(NUM_FEATURES)), threshold, bool(rng.integers(2)), left, right
+    )
 
 
-def random_documents(seed: int, num_queries: int = 8, missing: float = 0.0) -> RankingDataset:
+def random_documents(
+    seed: int, num_queries: int = 8, missing: float = 0.0
+) -> RankingDataset:
     """Returns queries of ten documents, with a share of missing values."""
     rng = np.random.default_rng([seed, 1])
     features = rng.random((10 * num_queries, NUM_FEATURES)).astype(np.float32)

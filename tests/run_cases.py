@@ -30,11 +30,22 @@ def judged(fold: int, split: str) -> Judgments:
 
 def noisy(judgments: Judgments, skill: float, seed: int) -> Scores:
     """Scores that follow the labels with the given skill."""
-    noise = np.random.default_rng([seed, int(100 * skill)]).normal(size=judgments.num_documents)
+    noise = np.random.default_rng([seed, int(100 * skill)]).normal(
+        size=judgments.num_documents
+    )
     return skill * judgments.labels + noise
 
 
-def finished_run(folder: Path, model: str, *, fold: int = 1, valid: bool = True, **fields: Any) -> Run:
+def finished_run(
+    folder: Path, model: str, *, fold: int = 1, valid: bool = True, **fields: Any
+) -> Run:
     """A toy run with scores of these queries, of valid too, and with the fields of `toy_runs.write`."""
     validated = judged(fold, "valid") if valid else None
-    return write(folder, model, fold=fold, judged=judged(fold, "test"), validated=validated, **fields)
+    return write(
+        folder,
+        model,
+        fold=fold,
+        judged=judged(fold, "test"),
+        validated=validated,
+        **fields,
+    )

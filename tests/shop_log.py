@@ -26,10 +26,18 @@ def shop_log(
     day = np.sort(rng.integers(0, 180, num_queries))[query]
     # Frequent brands have small numbers; a brand and a season have their own appeal.
     brand = (num_brands * rng.random(num_rows) ** 2.5).astype(int)
-    category, device = rng.integers(0, 40, num_rows), rng.integers(0, 3, num_queries)[query]
-    brand_appeal, category_appeal = rng.normal(size=num_brands), rng.normal(size=(2, 40))
+    category, device = (
+        rng.integers(0, 40, num_rows),
+        rng.integers(0, 3, num_queries)[query],
+    )
+    brand_appeal, category_appeal = (
+        rng.normal(size=num_brands),
+        rng.normal(size=(2, 40)),
+    )
     price = np.round(np.exp(rng.normal(3, 1, num_rows)), 2)
-    rating = np.where(rng.random(num_rows) < 0.3, np.nan, np.round(rng.uniform(1, 5, num_rows), 1))
+    rating = np.where(
+        rng.random(num_rows) < 0.3, np.nan, np.round(rng.uniform(1, 5, num_rows), 1)
+    )
     text_match, stock = rng.normal(size=num_rows), rng.integers(0, 200, num_rows)
     winter = day / 180
     utility = (
@@ -45,7 +53,9 @@ def shop_log(
     frame = pd.DataFrame(
         {
             "query_id": [f"search {number}" for number in query],
-            "document_id": [f"product {number}" for number in rng.integers(0, 30_000, num_rows)],
+            "document_id": [
+                f"product {number}" for number in rng.integers(0, 30_000, num_rows)
+            ],
             "date": pd.Timestamp("2026-03-01") + pd.to_timedelta(day, unit="D"),
             "label": label,
             "text_match": text_match,
@@ -68,11 +78,17 @@ def write_files(folder: Path) -> None:
     later."""
     log = shop_log()
     log.to_parquet(folder / "shop.parquet", index=False)
-    production = log[["query_id", "document_id"]].assign(score=log.text_match - 0.3 * np.log(log.price))
+    production = log[["query_id", "document_id"]].assign(
+        score=log.text_match - 0.3 * np.log(log.price)
+    )
     production.to_csv(folder / "production.csv", index=False)
     known_later = ["date", "label", "revenue", "returned"]
-    log.drop(columns=known_later).tail(20).to_parquet(folder / "new.parquet", index=False)
-    shop_log(80, seed=1).drop(columns=known_later).to_parquet(folder / "week.parquet", index=False)
+    log.drop(columns=known_later).tail(20).to_parquet(
+        folder / "new.parquet", index=False
+    )
+    shop_log(80, seed=1).drop(columns=known_later).to_parquet(
+        folder / "week.parquet", index=False
+    )
 
 
 if __name__ == "__main__":

@@ -13,7 +13,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_CODE = {
-    *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
+    *(
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+    ),
     tokenize.ENDMARKER,
 }
 
@@ -31,7 +37,9 @@ def code_lines(source: str) -> int:
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Expr(value=ast.Constant(value=str())):
-                lines.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
+                lines.difference_update(
+                    range(node.lineno, (node.end_lineno or node.lineno) + 1)
+                )
     return len(lines)
 
 
@@ -46,7 +54,10 @@ def main() -> None:
         for folder, number in lines.most_common():
             print(f"{number:7,} lines {files[folder]:4} files  {folder}")
         print(f"{lines.total():7,} lines {files.total():4} files  {name} in all\n")
-    words = sum(len(path.read_text(encoding="utf-8").split()) for path in (ROOT / "docs").rglob("*.md"))
+    words = sum(
+        len(path.read_text(encoding="utf-8").split())
+        for path in (ROOT / "docs").rglob("*.md")
+    )
     print(f"{words:7,} words in docs")
 
 

@@ -35,7 +35,13 @@ def judgments(fold: int, counted: int = NUM_QUERIES - 1) -> Judgments:
 
 
 def write(
-    folder: Path, model: str, *, fold: int | None = 1, seed: int = 0, skill: float = 1.0, **fields: Any
+    folder: Path,
+    model: str,
+    *,
+    fold: int | None = 1,
+    seed: int = 0,
+    skill: float = 1.0,
+    **fields: Any,
 ) -> Run:
     """Writes a finished run with scores of `skill` times the label plus noise.
 
@@ -45,17 +51,27 @@ def write(
             `importances`, `trials` of the search; `settings` of the model, `data_settings`, `name` of the
             data, `train` and `valid` fingerprints; and fields of RunResult.
     """
-    judged = fields.pop("judged", None) or judgments(fold or 0, fields.pop("counted", NUM_QUERIES - 1))
+    judged = fields.pop("judged", None) or judgments(
+        fold or 0, fields.pop("counted", NUM_QUERIES - 1)
+    )
     validated = fields.pop("validated", None)
-    rng, file_rows = np.random.default_rng([seed, len(model)]), fields.pop("file_rows", None)
+    rng, file_rows = (
+        np.random.default_rng([seed, len(model)]),
+        fields.pop("file_rows", None),
+    )
     scored = {
         split: _scored(of_split, skill, rng, file_rows)
         for split, of_split in (("test", judged), ("valid", validated))
         if of_split is not None
     }
-    evaluations = {split: evaluate(item.judgments, item.scores, METRICS) for split, item in scored.items()}
+    evaluations = {
+        split: evaluate(item.judgments, item.scores, METRICS)
+        for split, item in scored.items()
+    }
     sizes = {"features": 1, "documents": judged.num_documents, "queries": NUM_QUERIES}
-    of_valid = sizes if validated is None else {**sizes, "documents": validated.num_documents}
+    of_valid = (
+        sizes if validated is None else {**sizes, "documents": validated.num_documents}
+    )
     config = {
         "model": {"_target_": model, "seed": seed, **fields.pop("settings", {})},
         "data": fields.pop("data_settings", {}),
@@ -73,11 +89,16 @@ def write(
                 "fingerprint": fields.pop("train", f"train of fold {fold}"),
                 "queries": 3 * NUM_QUERIES,
             },
-            "valid": {**of_valid, "fingerprint": fields.pop("valid", f"valid of fold {fold}")},
+            "valid": {
+                **of_valid,
+                "fingerprint": fields.pop("valid", f"valid of fold {fold}"),
+            },
             "test": {
                 **sizes,
                 "fingerprint": f"test of fold {fold}",
-                "queries_without_relevant_document": evaluations["test"].share_without_relevant,
+                "queries_without_relevant_document": evaluations[
+                    "test"
+                ].share_without_relevant,
             },
         },
         metrics={
@@ -96,7 +117,11 @@ def write(
         overrides=(f"model={model}",),
         config=config,
     )
-    parts = {name: fields.pop(name) for name in ("curve", "importances", "trials") if name in fields}
+    parts = {
+        name: fields.pop(name)
+        for name in ("curve", "importances", "trials")
+        if name in fields
+    }
     return write_run(folder, replace(result, **fields), scored=scored, **parts)
 
 
@@ -126,24 +151,42 @@ def searched(*, seed: int = 0, trials: int = 16, **fields: Any) -> dict[str, Any
 
 def search_record(**changes: Any) -> dict[str, Any]:
     """Returns the record of a search over one setting that chose the second of three trials."""
-    values = {"space": {"l2": "0 to 100"}, "settings": {"l2": 0.5}, "default": {"l2": 0.0}, "chosen": 1}
+    values = {
+        "space": {"l2": "0 to 100"},
+        "settings": {"l2": 0.5},
+        "default": {"l2": 0.0},
+        "chosen": 1,
+    }
     return searched(trials=3, **{**values, **changes})
 
 
-def tuned(folder: Path, model: str = "native", *, leaves: int = 8, **fields: Any) -> Run:
+def tuned(
+    folder: Path, model: str = "native", *, leaves: int = 8, **fields: Any
+) -> Run:
     """Writes a run whose settings a search chose: `num_leaves`, and the fields of `write`."""
-    settings = {"num_leaves": leaves, "learning_rate": 0.1, **fields.pop("settings", {})}
+    settings = {
+        "num_leaves": leaves,
+        "learning_rate": 0.1,
+        **fields.pop("settings", {}),
+    }
     seed = fields.get("seed", 0)
     ranker = {
         "class": model,
-        "fields": {"seed": seed, **settings, "early_stopping": {"minimum": [[leaves, 0.2]]}},
+        "fields": {
+            "seed": seed,
+            **settings,
+            "early_stopping": {"minimum": [[leaves, 0.2]]},
+        },
     }
     fields = {"search": searched(seed=seed), "ranker": ranker, **fields}
     return write(folder, model, **fields)
 
 
 def _scored(
-    judged: Judgments, skill: float, rng: np.random.Generator, file_rows: list[int] | None
+    judged: Judgments,
+    skill: float,
+    rng: np.random.Generator,
+    file_rows: list[int] | None,
 ) -> ScoredSplit:
     scores = skill * judged.labels + rng.normal(size=judged.num_documents)
     rows = None if file_rows is None else np.array(file_rows)
@@ -155,7 +198,9 @@ def keys_of(judged: Judgments) -> QueryKeys:
     if isinstance(judged, RankingDataset):
         return judged.query_keys
     content = md5(judged.labels.tobytes() + judged.query_start.tobytes())
-    return np.array([_key(content.copy(), query_id) for query_id in judged.query_ids.tolist()])
+    return np.array(
+        [_key(content.copy(), query_id) for query_id in judged.query_ids.tolist()]
+    )
 
 
 def _key(digest: Any, query_id: str) -> str:

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, nodes_of
+from ltrbench.models.trees import (
+    Ensemble,
+    InnerNode,
+    Leaf,
+    Node,
+    WeightedTree,
+    nodes_of,
+)
 
 NUM_FEATURES = 6
 """Trees do not split on the last feature."""
@@ -31,11 +38,16 @@ def grown(
     return InnerNode(feature, threshold(), bool(rng.random() < 0.5), left, right)
 
 
-def forest(num_trees: int, num_leaves: int = 8, seed: int = 0, **fields: Any) -> Ensemble:
+def forest(
+    num_trees: int, num_leaves: int = 8, seed: int = 0, **fields: Any
+) -> Ensemble:
     """Returns random trees with thresholds that are no float32, unless `threshold_dtype` is float32."""
     rng = np.random.default_rng(seed)
     dtype = np.dtype(fields.setdefault("threshold_dtype", "float64"))
-    trees = (grown(rng, num_leaves, lambda: float(dtype.type(rng.normal()))) for _ in range(num_trees))
+    trees = (
+        grown(rng, num_leaves, lambda: float(dtype.type(rng.normal())))
+        for _ in range(num_trees)
+    )
     return Ensemble(tuple(WeightedTree(0.1, tree) for tree in trees), **fields)
 
 
@@ -47,11 +59,20 @@ def zeros_as_missing(ensemble: Ensemble, least_feature: int = 0) -> Ensemble:
         if isinstance(node, Leaf):
             return node
         zero_missing = node.feature >= least_feature
-        return replace(node, zero_missing=zero_missing, left=marked(node.left), right=marked(node.right))
+        return replace(
+            node,
+            zero_missing=zero_missing,
+            left=marked(node.left),
+            right=marked(node.right),
+        )
 
     def root_of(tree: WeightedTree) -> Node:
         root = marked(tree.root)
-        return replace(root, zero_missing=True) if isinstance(root, InnerNode) and not root.feature else root
+        return (
+            replace(root, zero_missing=True)
+            if isinstance(root, InnerNode) and not root.feature
+            else root
+        )
 
     trees = tuple(replace(tree, root=root_of(tree)) for tree in ensemble.trees)
     return replace(ensemble, trees=trees)
@@ -61,7 +82,9 @@ def deep(depth: int) -> Ensemble:
     """Returns one tree that is a path, with the smallest thresholds at the bottom."""
     root: Node = Leaf(0.0)
     for level in range(depth):
-        root = InnerNode(0, level / 7, level % 2 == 0, left=root, right=Leaf(float(level)))
+        root = InnerNode(
+            0, level / 7, level % 2 == 0, left=root, right=Leaf(float(level))
+        )
     return Ensemble((WeightedTree(1.0, root),), threshold_dtype="float64")
 
 
@@ -74,7 +97,9 @@ def symmetric(depth: int) -> Ensemble:
         left, right = level(number + 1, 2 * leaf), level(number + 1, 2 * leaf + 1)
         return InnerNode(number % (NUM_FEATURES - 1), number / 3, True, left, right)
 
-    return Ensemble((WeightedTree(1.0, level(0, 0)),), base_score=0.1, threshold_dtype="float64")
+    return Ensemble(
+        (WeightedTree(1.0, level(0, 0)),), base_score=0.1, threshold_dtype="float64"
+    )
 
 
 def timestamps(scale: float) -> Ensemble:
@@ -82,10 +107,17 @@ def timestamps(scale: float) -> Ensemble:
 
     Half of them would be rounded up to the nearest float32, which would then go left.
     """
-    values = np.unique(np.float32(scale) + np.arange(64, dtype=np.float32) * np.spacing(np.float32(scale)))
+    values = np.unique(
+        np.float32(scale)
+        + np.arange(64, dtype=np.float32) * np.spacing(np.float32(scale))
+    )
     middles = (values[:-1].astype(np.float64) + values[1:].astype(np.float64)) / 2
-    stumps = (InnerNode(0, float(middle), False, Leaf(0.0), Leaf(1.0)) for middle in middles)
-    return Ensemble(tuple(WeightedTree(1.0, stump) for stump in stumps), threshold_dtype="float64")
+    stumps = (
+        InnerNode(0, float(middle), False, Leaf(0.0), Leaf(1.0)) for middle in middles
+    )
+    return Ensemble(
+        tuple(WeightedTree(1.0, stump) for stump in stumps), threshold_dtype="float64"
+    )
 
 
 def collapsing() -> Ensemble:
@@ -100,37 +132,67 @@ def collapsing() -> Ensemble:
 
 def beyond_float32() -> Ensemble:
     """Returns splits with thresholds that only infinite values pass, and zeros of both signs."""
-    thresholds = [1e300, -1e300, float(np.finfo(np.float32).max), float(np.finfo(np.float32).min), 0.0, -0.0]
-    stumps = [InnerNode(0, bound, False, Leaf(0.0), Leaf(2.0**n)) for n, bound in enumerate(thresholds)]
-    return Ensemble(tuple(WeightedTree(1.0, stump) for stump in stumps), threshold_dtype="float64")
+    thresholds = [
+        1e300,
+        -1e300,
+        float(np.finfo(np.float32).max),
+        float(np.finfo(np.float32).min),
+        0.0,
+        -0.0,
+    ]
+    stumps = [
+        InnerNode(0, bound, False, Leaf(0.0), Leaf(2.0**n))
+        for n, bound in enumerate(thresholds)
+    ]
+    return Ensemble(
+        tuple(WeightedTree(1.0, stump) for stump in stumps), threshold_dtype="float64"
+    )
 
 
 def dart(num_trees: int) -> Ensemble:
     """Returns trees with a weight each."""
     ensemble = forest(num_trees)
-    trees = (replace(tree, weight=1 / (3 + number)) for number, tree in enumerate(ensemble.trees))
+    trees = (
+        replace(tree, weight=1 / (3 + number))
+        for number, tree in enumerate(ensemble.trees)
+    )
     return replace(ensemble, trees=tuple(trees))
 
 
-XGBOOST: dict[str, Any] = {"comparison": "<", "threshold_dtype": "float32", "score_dtype": "float32"}
+XGBOOST: dict[str, Any] = {
+    "comparison": "<",
+    "threshold_dtype": "float32",
+    "score_dtype": "float32",
+}
 
 CASES: dict[str, Ensemble] = {
     "LightGBM's arithmetic": forest(30, base_score=0.3),
     "CatBoost's arithmetic": forest(30, base_score=0.3, threshold_dtype="float32"),
     "XGBoost's arithmetic": forest(30, base_score=float(np.float32(0.1)), **XGBOOST),
     "< in float64": forest(30, comparison="<"),
-    "float64 thresholds, float32 scores": forest(30, score_dtype="float32", base_score=0.25),
-    "float64 thresholds, float32 scores, <": forest(30, score_dtype="float32", comparison="<"),
+    "float64 thresholds, float32 scores": forest(
+        30, score_dtype="float32", base_score=0.25
+    ),
+    "float64 thresholds, float32 scores, <": forest(
+        30, score_dtype="float32", comparison="<"
+    ),
     "zeros as missing values": zeros_as_missing(forest(30, num_leaves=5)),
     "zeros as missing values, <": zeros_as_missing(forest(30, num_leaves=5, **XGBOOST)),
-    "zeros as missing values in part of the splits": zeros_as_missing(forest(30, num_leaves=5), 2),
+    "zeros as missing values in part of the splits": zeros_as_missing(
+        forest(30, num_leaves=5), 2
+    ),
     "dart": dart(30),
     "symmetric": symmetric(6),
     "depth 60": deep(60),
     "one tree": forest(1),
     "one leaf": Ensemble((WeightedTree(0.1, Leaf(0.7)),), base_score=0.3),
     "one leaf among trees": replace(
-        forest(9), trees=(*forest(4).trees, WeightedTree(0.1, Leaf(0.7)), *forest(4, seed=1).trees)
+        forest(9),
+        trees=(
+            *forest(4).trees,
+            WeightedTree(0.1, Leaf(0.7)),
+            *forest(4, seed=1).trees,
+        ),
     ),
     "no tree": Ensemble((), base_score=0.3),
     "no tree and no base score": Ensemble(()),

@@ -11,9 +11,25 @@ from jinja2 import Environment, StrictUndefined
 
 from docs.macros.commands import overview, run
 from docs.macros.configuration import configuration, groups
-from docs.macros.conventions import convention_sections, conventions, metrics, ndcg_by_library
-from docs.macros.parameters import given_to_libraries, presets, shared_parameters, unmatched
-from docs.macros.reference import backends, evaluator_keys, objectives, public_names, reference
+from docs.macros.conventions import (
+    convention_sections,
+    conventions,
+    metrics,
+    ndcg_by_library,
+)
+from docs.macros.parameters import (
+    given_to_libraries,
+    presets,
+    shared_parameters,
+    unmatched,
+)
+from docs.macros.reference import (
+    backends,
+    evaluator_keys,
+    objectives,
+    public_names,
+    reference,
+)
 from docs.macros.results import (
     committed_studies,
     committed_table,
@@ -27,8 +43,25 @@ from docs.macros.translation import translation
 from docs.walkthrough import tell
 
 MACROS = (
-    *(overview, run, configuration, groups, conventions, convention_sections, metrics, ndcg_by_library),
-    *(shared_parameters, given_to_libraries, unmatched, presets, translation, backends, evaluator_keys),
+    *(
+        overview,
+        run,
+        configuration,
+        groups,
+        conventions,
+        convention_sections,
+        metrics,
+        ndcg_by_library,
+    ),
+    *(
+        shared_parameters,
+        given_to_libraries,
+        unmatched,
+        presets,
+        translation,
+        backends,
+        evaluator_keys,
+    ),
     *(objectives, public_names, reference, committed_table, leaderboards, listing),
     *(committed_studies, published_data_sets, result_schema, results_by_study),
 )

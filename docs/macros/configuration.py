@@ -27,10 +27,15 @@ def _config_section(item: ConfigFile) -> str:
     if item.target is not None:
         parts.append(f"Builds `{item.target}`.")
     if item.bases and item.name != "_boosting":  # its base is not a file
-        links = (f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})" for base in item.bases)
+        links = (
+            f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})"
+            for base in item.bases
+        )
         parts.append(f"Begins with the keys of {', '.join(links)}.")
     if item.keys:
-        rows = [[code(key.name), _value_cell(key.value), key.comment] for key in item.keys]
+        rows = [
+            [code(key.name), _value_cell(key.value), key.comment] for key in item.keys
+        ]
         parts.append(table(["key", "value", "meaning"], rows))
     return "\n\n".join(parts)
 
@@ -68,17 +73,29 @@ def _with_commands(intro: str) -> str:
 def groups() -> str:
     """Returns a table of the groups: the default in conf/config.yaml, and the choices."""
     text = (conf_dir() / "config.yaml").read_text()
-    defaults = [item for item in yaml.safe_load(text)["defaults"] if isinstance(item, dict)]
+    defaults = [
+        item for item in yaml.safe_load(text)["defaults"] if isinstance(item, dict)
+    ]
     rows = []
     for item in defaults:
         ((group, chosen),) = item.items()
         names = choices(group)
         if names:
             links = (f"[`{name}`](#{_config_anchor(group, name)})" for name in names)
-            rows.append([code(group), code("null" if chosen is None else chosen), ", ".join(links)])
+            rows.append(
+                [
+                    code(group),
+                    code("null" if chosen is None else chosen),
+                    ", ".join(links),
+                ]
+            )
     return table(["group", "default", "choices"], rows)
 
 
 def choices(group: str) -> list[str]:
     """Returns the names of ltrbench that group=NAME accepts."""
-    return sorted(path.stem for path in conf_dir().glob(f"{group}/*.yaml") if not path.stem.startswith("_"))
+    return sorted(
+        path.stem
+        for path in conf_dir().glob(f"{group}/*.yaml")
+        if not path.stem.startswith("_")
+    )

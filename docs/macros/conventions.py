@@ -17,13 +17,24 @@ def conventions() -> str:
     rows = [
         [
             f"[`{name}`](#convention-{name})",
-            *(_setting(convention, field) for field in ("gain", "discount", "ties", "no_relevant")),
+            *(
+                _setting(convention, field)
+                for field in ("gain", "discount", "ties", "no_relevant")
+            ),
             ", ".join(convention.describe()["metrics"] or ["all"]),
         ]
         for name, convention in PRESETS.items()
     ]
     return table(
-        ["convention", "gain", "discount", "ties", "query without a relevant document", "metrics"], rows
+        [
+            "convention",
+            "gain",
+            "discount",
+            "ties",
+            "query without a relevant document",
+            "metrics",
+        ],
+        rows,
     )
 
 
@@ -31,7 +42,9 @@ def _setting(convention: Convention, field: str) -> str:
     """Returns the value of a field, with the metrics that have another value."""
     described = convention.describe()
     departures = [
-        f"{metric}: {values[field]}" for metric, values in described["by_metric"].items() if field in values
+        f"{metric}: {values[field]}"
+        for metric, values in described["by_metric"].items()
+        if field in values
     ]
     # In the column of gains `exponential_gain` is shown as `exponential`.
     value = str(described[field]).removesuffix(f"_{field}").replace("_", " ")
@@ -40,7 +53,9 @@ def _setting(convention: Convention, field: str) -> str:
 
 def convention_sections() -> str:
     """Returns one section per preset: its quirks and its differences from the default."""
-    return "\n\n".join(_convention_section(name, convention) for name, convention in PRESETS.items())
+    return "\n\n".join(
+        _convention_section(name, convention) for name, convention in PRESETS.items()
+    )
 
 
 def _convention_section(name: str, convention: Convention) -> str:
@@ -50,7 +65,8 @@ def _convention_section(name: str, convention: Convention) -> str:
     shown = {
         field: value
         for field, value in described.items()
-        if field not in ("name", "metrics") and value != (None if is_default else default[field])
+        if field not in ("name", "metrics")
+        and value != (None if is_default else default[field])
     }
     rows = [[code(field), code(words(value))] for field, value in shown.items()]
     rows += [
@@ -61,7 +77,9 @@ def _convention_section(name: str, convention: Convention) -> str:
     title = "setting" if is_default else "changed setting"
     listed = "\n".join(f"- {quirk}" for quirk in quirks)
     heading = f"### `{name}` {{ #convention-{name} }}"
-    return "\n\n".join(part for part in (heading, listed, table([title, "value"], rows)) if part)
+    return "\n\n".join(
+        part for part in (heading, listed, table([title, "value"], rows)) if part
+    )
 
 
 def metrics() -> str:

@@ -53,7 +53,9 @@ def ranker_of(model: str, *overrides: str) -> Ranker:
     """
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose("config", overrides=[f"model={model}", "num_threads=1", *overrides])
+        config = compose(
+            "config", overrides=[f"model={model}", "num_threads=1", *overrides]
+        )
     return build(config, "model", Ranker)
 
 
@@ -67,7 +69,8 @@ def boosting_models() -> dict[str, BoostingRanker]:
     return {
         name: ranker
         for name, ranker in rankers.items()
-        if isinstance(ranker, BoostingRanker) and (name == "native" or not isinstance(ranker, NativeRanker))
+        if isinstance(ranker, BoostingRanker)
+        and (name == "native" or not isinstance(ranker, NativeRanker))
     }
 
 
@@ -86,7 +89,11 @@ def presets() -> str:
     """Returns a table with one row per setting that differs from `model=native` and one column per preset."""
     models = [ranker_of("native"), *preset_models().values()]
     settings = [vars(ranker) | _of_objective(ranker) for ranker in models]
-    names = [field.name for field in fields(NativeRanker) if field.init and field.name != "objective"]
+    names = [
+        field.name
+        for field in fields(NativeRanker)
+        if field.init and field.name != "objective"
+    ]
     rows = [
         [code(name), *(code(words(of[name])) for of in settings)]
         for name in [*names, *_of_objective(models[0])]
@@ -96,7 +103,9 @@ def presets() -> str:
 
 
 def _of_objective(ranker: Any) -> dict[str, Any]:
-    return {f"objective.{name}": value for name, value in vars(ranker.objective).items()}
+    return {
+        f"objective.{name}": value for name, value in vars(ranker.objective).items()
+    }
 
 
 def shared_parameters() -> str:
@@ -109,7 +118,12 @@ def shared_parameters() -> str:
     )
     unset = Key("", "null", "")
     rows = [
-        [code(f"params.{name}"), code(key.value), key.comment, library.get(name, unset).comment]
+        [
+            code(f"params.{name}"),
+            code(key.value),
+            key.comment,
+            library.get(name, unset).comment,
+        ]
         for name, key in ((name, matched.get(name, unset)) for name in SHARED)
     ]
     return table(["parameter", "matched", "meaning", "params=library"], rows)
@@ -119,8 +133,13 @@ def given_to_libraries() -> str:
     """Returns all library parameters of each backend under params=matched, including seeds and threads."""
     blocks = []
     for model, ranker in boosting_models().items():
-        lines = "\n".join(f"{name}: {value}" for name, value in ranker.library_parameters().items())
-        blocks.append(f'??? note "{model}"\n\n' + textwrap.indent(f"```yaml\n{lines}\n```", "    "))
+        lines = "\n".join(
+            f"{name}: {value}" for name, value in ranker.library_parameters().items()
+        )
+        blocks.append(
+            f'??? note "{model}"\n\n'
+            + textwrap.indent(f"```yaml\n{lines}\n```", "    ")
+        )
     return "\n\n".join(blocks)
 
 
@@ -134,9 +153,13 @@ def unmatched() -> str:
         for probe in _PROBES:
             for sentence in _unmatched_under(model, probe):
                 if sentence not in departures_of(ranker):
-                    under.setdefault(sentence, []).append(" with ".join(map(code, probe.split())))
+                    under.setdefault(sentence, []).append(
+                        " with ".join(map(code, probe.split()))
+                    )
         rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
-        sections.append(f"### `model={model}`\n\n{table(['difference', 'applies with'], rows)}")
+        sections.append(
+            f"### `model={model}`\n\n{table(['difference', 'applies with'], rows)}"
+        )
     return "\n\n".join(sections)
 
 

@@ -23,7 +23,11 @@ def reference(package: str) -> str:
     The option of mkdocstrings for all members would leave out constants without a docstring.
     """
     contents = importlib.import_module(package)
-    names = [name for name in contents.__all__ if not isinstance(getattr(contents, name), Mapping)]
+    names = [
+        name
+        for name in contents.__all__
+        if not isinstance(getattr(contents, name), Mapping)
+    ]
     options = "members: false, heading_level: 2, show_root_full_path: true, show_symbol_type_heading: false"
     about = f"::: {package}\n    options: {{{options}}}"
     return "\n\n".join([about, *(f"::: {package}.{name}" for name in names)])
@@ -45,8 +49,14 @@ def public_names() -> str:
 def backends() -> str:
     """Returns the class of each YAML in conf/model, with the meaning of its additional settings."""
     groups = ("model", "model/objective")
-    targets = [str(item.target) for item in config_files() if item.group in groups and item.target]
-    targets = [target for target in dict.fromkeys(targets) if target.startswith("ltrbench.")]
+    targets = [
+        str(item.target)
+        for item in config_files()
+        if item.group in groups and item.target
+    ]
+    targets = [
+        target for target in dict.fromkeys(targets) if target.startswith("ltrbench.")
+    ]
     return "\n\n".join(map(_backend, targets))
 
 
@@ -60,10 +70,15 @@ def _backend(target: str) -> str:
 
 def own_settings(kind: type[Any]) -> dict[str, str]:
     """Returns field -> meaning, for the fields that a class adds to the contract of rankers or objectives."""
-    bases = [base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)]
+    bases = [
+        base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)
+    ]
     names = {field.name for field in fields(kind)}
     return {
-        name: meaning for base in bases for name, meaning in field_docstrings(base).items() if name in names
+        name: meaning
+        for base in bases
+        for name, meaning in field_docstrings(base).items()
+        if name in names
     }
 
 
@@ -73,12 +88,19 @@ def objectives() -> str:
     for item in config_files():
         if item.group == "model/objective" and str(item.target).startswith("ltrbench."):
             kind = find_class(str(item.target), Objective, item.name)
-            defined = {kind.loss, kind.loss_of_query} - {Objective.loss, Objective.loss_of_query}
+            defined = {kind.loss, kind.loss_of_query} - {
+                Objective.loss,
+                Objective.loss_of_query,
+            }
             is_loss = "yes" if defined and kind.is_loss else "no"
             if kind.is_loss is RankNet.is_loss:
                 is_loss = "without `normalize_`"
-            rows.append([code(item.name), is_loss, kind.source, " ".join(item.intro.split())])
-    return table(["`model/objective`", "loss", "source", "what it is, and when to use it"], rows)
+            rows.append(
+                [code(item.name), is_loss, kind.source, " ".join(item.intro.split())]
+            )
+    return table(
+        ["`model/objective`", "loss", "source", "what it is, and when to use it"], rows
+    )
 
 
 def evaluator_keys() -> str:
@@ -86,4 +108,6 @@ def evaluator_keys() -> str:
     # Late, because MLflow takes seconds to import.
     from ltrbench.tracking.evaluator import _KEYS
 
-    return table(["key", "value"], [[code(key), meaning] for key, meaning in _KEYS.items()])
+    return table(
+        ["key", "value"], [[code(key), meaning] for key, meaning in _KEYS.items()]
+    )

@@ -27,8 +27,13 @@ def committed_table(path: str) -> str:
     """Returns a table of results/, with bold titles instead of headings, and links to the docs' glossary."""
     text = (ROOT / path).read_text(encoding="utf-8")
     # From any folder of the docs.
-    lines = text.replace(f"]({GLOSSARY_FILE}#", f"](../lookup/{GLOSSARY_FILE}#").splitlines()
-    shown = (f"**{line.lstrip('# ')}**" if line.startswith("## ") else line for line in lines[1:])
+    lines = text.replace(
+        f"]({GLOSSARY_FILE}#", f"](../lookup/{GLOSSARY_FILE}#"
+    ).splitlines()
+    shown = (
+        f"**{line.lstrip('# ')}**" if line.startswith("## ") else line
+        for line in lines[1:]
+    )
     return "\n".join(shown).strip()
 
 
@@ -36,7 +41,8 @@ def leaderboards() -> str:
     """Returns a section with the table of each data set of the leaderboard."""
     paths = sorted((ROOT / "results" / "leaderboard").glob("*/table.md"))
     return "\n\n".join(
-        f"## {path.parent.name}\n\n{committed_table(path.relative_to(ROOT).as_posix())}" for path in paths
+        f"## {path.parent.name}\n\n{committed_table(path.relative_to(ROOT).as_posix())}"
+        for path in paths
     )
 
 
@@ -59,7 +65,12 @@ def published_data_sets() -> str:
     """Returns a table of the published data sets in conf/data: name, content, folds and files."""
     files = {item.name: item for item in config_files() if item.group == "data"}
     rows = [
-        [f"[`{name}`](configuration.md#data-{name})", _description(item), _folds(item), _layout(item)]
+        [
+            f"[`{name}`](configuration.md#data-{name})",
+            _description(item),
+            _folds(item),
+            _layout(item),
+        ]
         for name, item in files.items()
         if _value(item, "obtain")
     ]
@@ -80,7 +91,9 @@ def _layout(item: ConfigFile) -> str:
     file = conf_dir() / item.group / f"{item.name}.yaml"
     settings = OmegaConf.merge(OmegaConf.load(file), {"root": _ROOT_OF_DATA, "fold": 1})
     paths = (OmegaConf.select(settings, split) for split in _SPLITS)
-    return ", ".join(code(path.removeprefix(f"{_ROOT_OF_DATA}/")) for path in paths if path)
+    return ", ".join(
+        code(path.removeprefix(f"{_ROOT_OF_DATA}/")) for path in paths if path
+    )
 
 
 def _value(item: ConfigFile, key: str) -> str:

@@ -26,7 +26,10 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def _escaped(cell: str) -> str:
     """Escapes bars, which end a cell, and braces outside of code, which start attributes in Markdown."""
     parts = cell.replace("|", r"\|").split("`")
-    return "`".join(part if number % 2 else part.replace("{", r"\{") for number, part in enumerate(parts))
+    return "`".join(
+        part if number % 2 else part.replace("{", r"\{")
+        for number, part in enumerate(parts)
+    )
 
 
 def code(value: object) -> str:

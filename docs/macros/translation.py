@@ -17,7 +17,8 @@ def translation() -> str:
     """Returns a table of library parameters with one row per shared parameter and one column per backend."""
     models = boosting_models()
     rows = [
-        [code(field), *(_translated(ranker, field) for ranker in models.values())] for field in SHARED_FIELDS
+        [code(field), *(_translated(ranker, field) for ranker in models.values())]
+        for field in SHARED_FIELDS
     ]
     return table(["parameter", *models], rows)
 
@@ -27,15 +28,24 @@ def _translated(ranker: BoostingRanker, field: str) -> str:
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
-    usual, unset = ranker.library_parameters(), _varied(ranker, field, None).library_parameters()
+    usual, unset = (
+        ranker.library_parameters(),
+        _varied(ranker, field, None).library_parameters(),
+    )
     other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
     try:
         other = _varied(ranker, field, other_value).library_parameters()
     except ConfigError:
-        fixed = [f"`{name} = {usual[name]}`" for name in usual if usual[name] != unset.get(name)]
+        fixed = [
+            f"`{name} = {usual[name]}`"
+            for name in usual
+            if usual[name] != unset.get(name)
+        ]
         return "; ".join([*fixed, f"{value:g} or null only"])
     relations = [
-        _relation(name, (value, usual[name]), (other_value, other[name])) for name in usual if name in other
+        _relation(name, (value, usual[name]), (other_value, other[name]))
+        for name in usual
+        if name in other
     ]
     implied = [
         f"`{name} = {usual[name]}`"
@@ -66,5 +76,7 @@ def _relation(name: str, usual: tuple[float, Any], other: tuple[float, Any]) -> 
         return f"`{name}`"
     factor = "" if math.isclose(slope, 1) else f"{slope:g} * "
     sign = "-" if constant < 0 else "+"
-    shift = "" if math.isclose(constant, 0, abs_tol=1e-9) else f" {sign} {abs(constant):g}"
+    shift = (
+        "" if math.isclose(constant, 0, abs_tol=1e-9) else f" {sign} {abs(constant):g}"
+    )
     return f"`{name} = {factor}value{shift}`"

@@ -56,7 +56,10 @@ class ConfigFile:
 def config_files() -> tuple[ConfigFile, ...]:
     """Returns all YAMLs of conf/: the top level first, then group by group, base YAMLs first."""
     folder = conf_dir()
-    paths = sorted(folder.rglob("*.yaml"), key=lambda path: (len(path.relative_to(folder).parts), path))
+    paths = sorted(
+        folder.rglob("*.yaml"),
+        key=lambda path: (len(path.relative_to(folder).parts), path),
+    )
     return tuple(_read_config_file(path, path.relative_to(folder)) for path in paths)
 
 
@@ -66,7 +69,9 @@ def _read_config_file(path: Path, place: Path) -> ConfigFile:
     group = place.parent.as_posix() if len(place.parts) > 1 else ""
     intro = _intro(lines)
     has_package = intro[:1] and intro[0].startswith("@package ")
-    package = intro[0].removeprefix("@package ") if has_package else group.replace("/", ".")
+    package = (
+        intro[0].removeprefix("@package ") if has_package else group.replace("/", ".")
+    )
     prefix = "" if package in ("", "_global_") else f"{package}."
     node = yaml.compose(text)
     assert isinstance(node, yaml.MappingNode)
@@ -78,7 +83,11 @@ def _read_config_file(path: Path, place: Path) -> ConfigFile:
         intro="\n".join(intro[bool(has_package) :]),
         target=value_of.get(f"{prefix}_target_"),
         bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
-        keys=tuple(key for key in keys if key.name not in (f"{prefix}_target_", f"{prefix}defaults")),
+        keys=tuple(
+            key
+            for key in keys
+            if key.name not in (f"{prefix}_target_", f"{prefix}defaults")
+        ),
         groups=() if group else tuple(_groups(node, lines)),
     )
 
@@ -104,7 +113,9 @@ def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterato
                 yield Key(name, "", comment)
             yield from _keys(value, text, begin, f"{name}.")
         else:
-            yield Key(name, _value(value, text), _comment(lines, key.start_mark.line, begin))
+            yield Key(
+                name, _value(value, text), _comment(lines, key.start_mark.line, begin)
+            )
 
 
 def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
@@ -113,13 +124,19 @@ def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
     for item in defaults.value:
         if isinstance(item, yaml.MappingNode):
             ((group, chosen),) = item.value
-            yield Key(str(group.value), str(chosen.value), _comment(lines, group.start_mark.line, 0))
+            yield Key(
+                str(group.value),
+                str(chosen.value),
+                _comment(lines, group.start_mark.line, 0),
+            )
 
 
 def _value(node: yaml.Node, text: str) -> str:
     if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
         # Of a text with several lines, only the first is shown; a literal block is cut.
-        return str(node.value).strip().partition("\n")[0] + (" …" if node.style == "|" else "")
+        return str(node.value).strip().partition("\n")[0] + (
+            " …" if node.style == "|" else ""
+        )
     return text[node.start_mark.index : node.end_mark.index].strip()
 
 

@@ -50,7 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _dispatch(words: list[str]) -> int:
     if words in (["--help"], ["-h"]):
-        click.echo(Path(__file__).with_name("help.txt").read_text(encoding="utf-8"), nl=False)
+        click.echo(
+            Path(__file__).with_name("help.txt").read_text(encoding="utf-8"), nl=False
+        )
         return 0
     # Imported late, because a verb needs no Hydra and a run needs no verb.
     # In Hydra's grammar "~key" deletes and "+key=value" adds; neither is a verb.

@@ -34,7 +34,9 @@ OK, RUN_FAILED, USER_MISTAKE, PAST_THRESHOLD, RUN_INTERRUPTED = 0, 1, 2, 3, 130
 def as_paragraph(error: BaseException) -> str:
     """Returns the printed text: the message of a user error, or the type and message of a failure."""
     message = (
-        f"error: {error.format_message()}" if isinstance(error, click.ClickException) else error_text(error)
+        f"error: {error.format_message()}"
+        if isinstance(error, click.ClickException)
+        else error_text(error)
     )
     return visible(message, lines=True)
 
@@ -48,14 +50,21 @@ class VisibleFormatter(logging.Formatter):
 
 def exit_code(error: BaseException) -> int:
     """Returns 2 for an error that the user can fix, 1 for a failed run."""
-    return USER_MISTAKE if isinstance(error, LtrbenchError | click.UsageError) else RUN_FAILED
+    return (
+        USER_MISTAKE
+        if isinstance(error, LtrbenchError | click.UsageError)
+        else RUN_FAILED
+    )
 
 
 # ---- Input and output that verbs share: options, data, JSON, and files that are replaced in one step.
 
 PATH = click.Path(path_type=Path)
 JSON_OPTION = click.option(
-    "--json", "as_object", is_flag=True, help="Print one JSON object instead of the table."
+    "--json",
+    "as_object",
+    is_flag=True,
+    help="Print one JSON object instead of the table.",
 )
 READ_OPTION = click.option(
     "--read",
@@ -67,7 +76,9 @@ READ_OPTION = click.option(
 )
 
 
-def _load_plugins(context: click.Context, parameter: click.Parameter, modules: tuple[str, ...]) -> None:
+def _load_plugins(
+    context: click.Context, parameter: click.Parameter, modules: tuple[str, ...]
+) -> None:
     del context, parameter
     from ltrbench.metrics import load_plugins
 
@@ -87,7 +98,10 @@ PLUGIN_OPTION = click.option(
 
 
 def read(
-    data: Path | Sequence[Path], reading: Sequence[str], num_features: int | None = None, **also: Any
+    data: Path | Sequence[Path],
+    reading: Sequence[str],
+    num_features: int | None = None,
+    **also: Any,
 ) -> RankingDataset:
     """Reads the DATA argument of a verb.
 
@@ -97,7 +111,9 @@ def read(
     """
     from ltrbench.data.sources import read_data
 
-    return read_data(data, **{"num_features": num_features, **also, **typed_options(reading)})
+    return read_data(
+        data, **{"num_features": num_features, **also, **typed_options(reading)}
+    )
 
 
 def typed_options(reading: Sequence[str]) -> dict[str, Any]:
@@ -106,7 +122,10 @@ def typed_options(reading: Sequence[str]) -> dict[str, Any]:
     >>> typed_options(["first_index=0", "label=grade"])
     {'first_index': 0, 'label': 'grade'}
     """
-    return {key: parse_value(text) for key, text in split_settings("--read", reading).items()}
+    return {
+        key: parse_value(text)
+        for key, text in split_settings("--read", reading).items()
+    }
 
 
 def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
@@ -119,7 +138,9 @@ def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not (key and equals):
-            raise ConfigError(f"{option} {setting}: expected key=value, as in {option} key=value.")
+            raise ConfigError(
+                f"{option} {setting}: expected key=value, as in {option} key=value."
+            )
         if key in values:
             raise ConfigError(
                 f"{option} {key} is given twice, as '{values[key]}' and as '{value}'; keep one of them."
@@ -179,7 +200,9 @@ def facts_as_lines(facts: Iterable[tuple[str, str]]) -> str:
     """Returns one wrapped paragraph for each (name, value), with the values aligned."""
     facts = list(facts)
     width = max(len(name) for name, _ in facts) + 2
-    return "\n".join(wrapped(f"{name:{width}}{value}", " " * width) for name, value in facts)
+    return "\n".join(
+        wrapped(f"{name:{width}}{value}", " " * width) for name, value in facts
+    )
 
 
 # ---- Progress of a fit on standard error: one line that is redrawn in a terminal, plain lines elsewhere.
@@ -212,9 +235,14 @@ class DrawnLine:
     def __call__(self, progress: Progress) -> None:
         from ltrbench.experiment.loading import described
 
-        if progress.finished or progress.seconds - self._drawn >= SECONDS_BETWEEN_DRAWINGS:
+        if (
+            progress.finished
+            or progress.seconds - self._drawn >= SECONDS_BETWEEN_DRAWINGS
+        ):
             self._drawn = progress.seconds
-            text = f"{self._model} {described(progress)}"[: shutil.get_terminal_size().columns - 1]
+            text = f"{self._model} {described(progress)}"[
+                : shutil.get_terminal_size().columns - 1
+            ]
             print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:

@@ -87,12 +87,18 @@ def launch(arguments: list[str]) -> int:
         LtrbenchError: The configuration is invalid; any other error means that a run failed.
     """
     session = Session()
-    return run_command(session, f"{PROGRAM} {shlex.join(arguments)}", lambda: _launch(session, arguments))
+    return run_command(
+        session,
+        f"{PROGRAM} {shlex.join(arguments)}",
+        lambda: _launch(session, arguments),
+    )
 
 
 def _launch(session: Session, arguments: list[str]) -> None:
     flags, overrides = flags_and_overrides(arguments)
-    command = _Command(session, [flag for flag in flags if flag not in ("-m", "--multirun")])
+    command = _Command(
+        session, [flag for flag in flags if flag not in ("-m", "--multirun")]
+    )
     register_schema()
     # The class is replaced under its old name, because Hydra loads new sweepers only from the package
     # hydra_plugins.
@@ -104,8 +110,14 @@ def _launch(session: Session, arguments: list[str]) -> None:
 
     try:
         # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
-        sys.argv = ["ltrbench", *flags, *(overrides if flags == command.flags else of_each_job(overrides))]
-        hydra.main(version_base="1.3", config_path=str(conf_dir()), config_name="config")(command.job)()
+        sys.argv = [
+            "ltrbench",
+            *flags,
+            *(overrides if flags == command.flags else of_each_job(overrides)),
+        ]
+        hydra.main(
+            version_base="1.3", config_path=str(conf_dir()), config_name="config"
+        )(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(composition_message(error)) from error
 
@@ -149,7 +161,9 @@ class _Command:
                 "search is set, but a search is a sweep over trials. Add -m, or set search=none."
             )
         overrides = tuple(_plain(composed.overrides.task))
-        experiment = build_experiment(settings, dict(composed.runtime.choices), overrides, None)
+        experiment = build_experiment(
+            settings, dict(composed.runtime.choices), overrides, None
+        )
         tracker = build_tracker(settings)
         tracker.open(None)
         session.tracker, session.register = tracker, settings["register"]
@@ -190,15 +204,21 @@ class _Command:
             )
         for name in SETTINGS_OF_COMMAND:
             if any(job.settings[name] != jobs[0].settings[name] for job in jobs):
-                raise ConfigError(f"{name} differs between the jobs of the sweep; set it once for all jobs.")
+                raise ConfigError(
+                    f"{name} differs between the jobs of the sweep; set it once for all jobs."
+                )
         if any(job.settings["study"] is not None for job in jobs):
-            raise ConfigError("a study is not a run, so it cannot be part of a sweep; leave out -m.")
+            raise ConfigError(
+                "a study is not a run, so it cannot be part of a sweep; leave out -m."
+            )
         folder, swept = relative(sweep), swept_settings([job.overrides for job in jobs])
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / SWEEP_FILE).exists():
                 OmegaConf.save(master, folder / SWEEP_FILE)
-        drafts = with_shared_choices([self._draft(job, str(folder), swept) for job in jobs])
+        drafts = with_shared_choices(
+            [self._draft(job, str(folder), swept) for job in jobs]
+        )
         self.session.run_sweep(
             SweepOrder(
                 folder=folder,
@@ -208,13 +228,19 @@ class _Command:
             )
         )
 
-    def _draft(self, job: ComposedJob, folder: str, swept: Mapping[str, list[str]]) -> Job:
+    def _draft(
+        self, job: ComposedJob, folder: str, swept: Mapping[str, list[str]]
+    ) -> Job:
         settings = job.settings
-        experiment = build_experiment(settings, job.choices, job.overrides, folder, swept)
+        experiment = build_experiment(
+            settings, job.choices, job.overrides, folder, swept
+        )
         if experiment.ranker.is_yardstick:
             # It has no settings to search for.
             settings = {**settings, "search": None}
-        return draft(experiment, settings, job.choices, self.flags, started_in=str(Path.cwd()))
+        return draft(
+            experiment, settings, job.choices, self.flags, started_in=str(Path.cwd())
+        )
 
 
 # ---- The command line, and messages about it.
@@ -244,11 +270,17 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     parsed = parser.parse_intermixed_args(arguments)
     flags = [argument for argument in arguments if argument not in parsed.overrides]
     # `--help settings` is the only page of Hydra.
-    overrides = [word for word in parsed.overrides if not (parsed.help and word == "settings")]
+    overrides = [
+        word for word in parsed.overrides if not (parsed.help and word == "settings")
+    ]
     names = [word for word in overrides if re.match(r"\+*model\.objective=", word)]
-    if names and (lost := [word for word in overrides if re.match(r"\+*model\.objective\.", word)]):
+    if names and (
+        lost := [word for word in overrides if re.match(r"\+*model\.objective\.", word)]
+    ):
         chosen = names[0].replace("model.", "model/").lstrip("+")
-        raise ConfigError(f"{lost[0]} has no effect with {names[0]}; write {chosen}, with a slash.")
+        raise ConfigError(
+            f"{lost[0]} has no effect with {names[0]}; write {chosen}, with a slash."
+        )
     return flags, _whole_forms(overrides)
 
 
@@ -267,10 +299,13 @@ def of_each_job(overrides: list[str]) -> list[str]:
     ['model=mlp,dasalc_like', 'model.num_epochs=choice(3)', 'seed=1']
     """
     parsed = OverridesParser.create().parse_overrides(overrides)
-    swept = tuple(f"{item.key_or_group}." for item in parsed if item.is_sweep_override())
+    swept = tuple(
+        f"{item.key_or_group}." for item in parsed if item.is_sweep_override()
+    )
     return [
         f"{item.get_key_element()}=choice({item.get_value_element_as_str()})"
-        if item.key_or_group.startswith(swept) and not (item.is_sweep_override() or item.is_delete())
+        if item.key_or_group.startswith(swept)
+        and not (item.is_sweep_override() or item.is_delete())
         else line
         for line, item in zip(overrides, parsed, strict=True)
     ]
@@ -310,7 +345,11 @@ class Composer:
             HydraException: The overrides do not compose, as with `load_sweep_config`.
         """
         parsed = [self._parse(line) for line in overrides]
-        choices = tuple(line for line, (_, chooses) in zip(overrides, parsed, strict=True) if chooses)
+        choices = tuple(
+            line
+            for line, (_, chooses) in zip(overrides, parsed, strict=True)
+            if chooses
+        )
         chosen, names = self._compose(choices)
         config = copy.deepcopy(chosen)
         try:
@@ -328,11 +367,15 @@ class Composer:
         (override,) = self._parser.parse_overrides([line])
         if override.is_sweep_override() or override.is_hydra_override():
             return override, True
-        names = self._loader.get_group_options(override.key_or_group, None, self._name, self._of_hydra)
+        names = self._loader.get_group_options(
+            override.key_or_group, None, self._name, self._of_hydra
+        )
         return override, bool(names) and not isinstance(override.value(), dict)
 
     def _compose_choices(self, choices: tuple[str, ...]) -> Composition:
-        config = self._loader.load_configuration(self._name, [*self._of_hydra, *choices], RunMode.RUN)
+        config = self._loader.load_configuration(
+            self._name, [*self._of_hydra, *choices], RunMode.RUN
+        )
         chosen = dict(config.hydra.runtime.choices)
         with flag_override(config, ["readonly", "struct"], False):
             del config["hydra"]
@@ -365,18 +408,25 @@ def check_keys(config: DictConfig, hydra_node: DictConfig) -> None:
         for key in set(keys).difference(known):
             text = f"{OmegaConf.to_yaml(config)}{OmegaConf.to_yaml(hydra_node)}"
             if not re.search(
-                rf"\$\{{[^}}]*(?<![\w.])({re.escape(path + key)}|\.+{re.escape(key)})(?!\w)", text
+                rf"\$\{{[^}}]*(?<![\w.])({re.escape(path + key)}|\.+{re.escape(key)})(?!\w)",
+                text,
             ):
-                extra = ", or add +model.extra.NAME=VALUE for a parameter of the library"
+                extra = (
+                    ", or add +model.extra.NAME=VALUE for a parameter of the library"
+                )
                 raise ConfigError(
                     f"{path}{key} is set, but nothing reads it{did_you_mean(key, known)} Leave it out"
                     f"{extra if path == 'params.' else ''}."
                 )
         for key in set(known).difference(keys):
-            raise ConfigError(f"{path}{key} was deleted, but it is required; leave out ~{path}{key}.")
+            raise ConfigError(
+                f"{path}{key} was deleted, but it is required; leave out ~{path}{key}."
+            )
 
 
-def _typed_nodes(node: DictConfig, path: str) -> Iterator[tuple[str, type[Any], list[str]]]:
+def _typed_nodes(
+    node: DictConfig, path: str
+) -> Iterator[tuple[str, type[Any], list[str]]]:
     """Yields (path with its final dot, dataclass, keys) of a node and of all nodes below it with a
     dataclass."""
     kind = OmegaConf.get_type(node)
@@ -432,14 +482,23 @@ class CheckedSweeper(BasicSweeper):
                 "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
         folder_of = functools.partial(_folder_of, loader, master)
-        self.run(Path(master.hydra.sweep.dir), _composed(loader, master, jobs), master, folder_of)
+        self.run(
+            Path(master.hydra.sweep.dir),
+            _composed(loader, master, jobs),
+            master,
+            folder_of,
+        )
 
 
-def _composed(loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]]) -> list[ComposedJob]:
+def _composed(
+    loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]]
+) -> list[ComposedJob]:
     """Composes each job, and builds its experiment and tracker."""
     composer, composed_jobs = Composer(loader, master), []
     is_hidden = master.progress == "none"
-    with click.progressbar(jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden) as checked:
+    with click.progressbar(
+        jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden
+    ) as checked:
         for overrides in checked:
             config, choices = composer.composed(overrides)
             check_keys(config, master.hydra)
@@ -450,7 +509,9 @@ def _composed(loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[
     return composed_jobs
 
 
-def _folder_of(loader: ConfigLoader, master: DictConfig, overrides: Sequence[str], number: int) -> str:
+def _folder_of(
+    loader: ConfigLoader, master: DictConfig, overrides: Sequence[str], number: int
+) -> str:
     """Returns hydra.sweep.subdir of a job."""
     if OmegaConf.to_container(master.hydra.sweep)["subdir"] == "${hydra.job.num}":  # type: ignore[call-overload, index]
         # Hydra's default; composing a configuration for each of hundreds of jobs would take long.
@@ -483,7 +544,9 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
     Raises:
         ConfigError: `data.fold=all` with several data sets, or `cv_repeats` with several split seeds.
     """
-    given = {word.partition("=")[0].lstrip("+~"): word.partition("=")[2] for word in words}
+    given = {
+        word.partition("=")[0].lstrip("+~"): word.partition("=")[2] for word in words
+    }
     # The last override of data.fold applies, so that a command line can choose folds of an experiment.
     if given.get(_FOLD) == "all":
         if "," in given.get("data", ""):
@@ -491,13 +554,19 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
                 f"{_ALL_FOLDS} needs one data set, but the sweep has data={given['data']}. Name one, or list "
                 f"the folds, as in {_FOLD}=1,2,3."
             )
-        words = [word for word in words if not word.lstrip("+~").startswith(f"{_FOLD}=")]
+        words = [
+            word for word in words if not word.lstrip("+~").startswith(f"{_FOLD}=")
+        ]
         num_folds = config.data.get("cv") or config.data.get("num_folds")
         words = words if num_folds is None else [*words, _listed(_FOLD, num_folds)]
     else:
         words = [word for word in words if word != _ALL_FOLDS]
         # An invalid number of folds is reported by the check of the job.
-        if _FOLD not in given and (cv := given.get("cv", "")).isdecimal() and int(cv) > 1:
+        if (
+            _FOLD not in given
+            and (cv := given.get("cv", "")).isdecimal()
+            and int(cv) > 1
+        ):
             words = [*words, _listed(_FOLD, int(cv))]
     first = config.data.get("split_seed", 0)
     # Without folds the check of the job refuses `cv_repeats`.
@@ -507,10 +576,16 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
                 f"cv_repeats={config.cv_repeats} lists split seeds, but so does {_SPLIT}={given[_SPLIT]}. "
                 "Leave out cv_repeats, or name the first split seed only."
             )
-        words = [word for word in words if not word.lstrip("+~").startswith(f"{_SPLIT}=")]
+        words = [
+            word for word in words if not word.lstrip("+~").startswith(f"{_SPLIT}=")
+        ]
         words = [*words, _listed(_SPLIT, config.cv_repeats, first)]
     replicates = config.replicates
-    number = None if replicates is None or replicates.index is not None else replicates.number
+    number = (
+        None
+        if replicates is None or replicates.index is not None
+        else replicates.number
+    )
     if number is not None and number > 1 and RESAMPLE not in given:
         words = [*words, _listed(RESAMPLE, number)]
     return words
@@ -528,6 +603,8 @@ def swept_settings(jobs: Sequence[Sequence[str]]) -> dict[str, list[str]]:
     """
     values: dict[str, dict[str, None]] = {}
     for overrides in jobs:
-        for key, value in {word.partition("=")[0]: word.partition("=")[2] for word in overrides}.items():
+        for key, value in {
+            word.partition("=")[0]: word.partition("=")[2] for word in overrides
+        }.items():
             values.setdefault(key.lstrip("+~"), {})[value] = None
     return {key: list(given) for key, given in values.items() if len(given) > 1}

@@ -32,7 +32,14 @@ from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
 from ltrbench.runs.record import FAILED as RUN_HAS_FAILED
-from ltrbench.runs.record import FINISHED, RESULT_FILE, Run, find_runs_and_trials, holds_runs, read_run
+from ltrbench.runs.record import (
+    FINISHED,
+    RESULT_FILE,
+    Run,
+    find_runs_and_trials,
+    holds_runs,
+    read_run,
+)
 from ltrbench.runs.writing import LeaseHeldError, hold
 from ltrbench.sweep.executors import Executor, InlineExecutor
 from ltrbench.sweep.plan import (
@@ -146,7 +153,9 @@ class Session:
 
     def __post_init__(self) -> None:
         self._tracking = contextlib.ExitStack()
-        self._later: Tracker | None = None  # opened at the end, when no other command tracks the sweep
+        self._later: Tracker | None = (
+            None  # opened at the end, when no other command tracks the sweep
+        )
 
     def run_sweep(self, order: SweepOrder) -> None:
         """Plans the jobs, and runs those that have not finished.
@@ -166,7 +175,9 @@ class Session:
             )
         executor = build(order.settings, "executor", Executor)
         tracker = build_tracker(order.settings)
-        check_executor_of_distributed([draft.settings for draft in order.drafts], executor)
+        check_executor_of_distributed(
+            [draft.settings for draft in order.drafts], executor
+        )
         self._open_tracker(tracker)
         if jobs:
             self._run_jobs(executor, order, plan, jobs)
@@ -179,7 +190,9 @@ class Session:
         """
         _, states = self._planned(order)
         jobs = untimed(states)
-        click.echo(f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True)
+        click.echo(
+            f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True
+        )
         self._open_tracker(build_tracker(order.settings))
         for job in jobs:
             try:
@@ -189,14 +202,21 @@ class Session:
                 click.echo(f"job {job.number}: error: {error}", err=True)
                 continue
             seconds = timed[0].result.seconds["fit"]
-            click.echo(f"job {job.number}: {timed[0].result.model}, fit in {seconds:.2f} s", err=True)
+            click.echo(
+                f"job {job.number}: {timed[0].result.model}, fit in {seconds:.2f} s",
+                err=True,
+            )
 
     def _planned(self, order: SweepOrder) -> tuple[Plan, list[JobState]]:
         """Plans the jobs of an order, and returns the plan and the states of these jobs."""
         prepare_sweep(order.folder)
         plan = read_plan(order.folder)
         jobs = in_order(plan_jobs(plan, order.drafts, order.folder_of))
-        self.sweep, self.jobs, self.register = relative(order.folder), jobs, order.settings["register"]
+        self.sweep, self.jobs, self.register = (
+            relative(order.folder),
+            jobs,
+            order.settings["register"],
+        )
         self.looks = order.settings.get("looks", 1)
         return plan, states_of(order.folder, jobs)
 
@@ -215,7 +235,9 @@ class Session:
             self.tracker = tracker
         self._later = None if self.tracker is tracker else tracker
 
-    def _run_jobs(self, executor: Executor, order: SweepOrder, plan: Plan, jobs: Sequence[Job]) -> None:
+    def _run_jobs(
+        self, executor: Executor, order: SweepOrder, plan: Plan, jobs: Sequence[Job]
+    ) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -223,7 +245,10 @@ class Session:
         log_to(None)
         try:
             with contextlib.closing(executor):
-                executor.open(functools.partial(run_task, showing=showing), order.settings["num_threads"])
+                executor.open(
+                    functools.partial(run_task, showing=showing),
+                    order.settings["num_threads"],
+                )
                 if executor.message:
                     click.echo(executor.message, err=True)
                 on_start = (lambda _: None) if is_inline else _say_started
@@ -253,7 +278,9 @@ class Session:
             )
 
         def plan_trials(drafts: Sequence[Job]) -> list[Job]:
-            trials = plan_jobs(plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}")
+            trials = plan_jobs(
+                plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}"
+            )
             self.jobs = in_order([*trials, *self.jobs])
             return trials
 
@@ -266,7 +293,9 @@ class Session:
         from ltrbench.sweep.searching import Searches, searches_of
 
         # With the finished jobs, whose folds take part in a shared choice.
-        searches = searches_of(sweep, [job for job in self.jobs if job.is_search], searched)
+        searches = searches_of(
+            sweep, [job for job in self.jobs if job.is_search], searched
+        )
         rounds = Searches(sweep, plan_trials, searches)
         while True:
             trials, choices = rounds.next_round()
@@ -292,7 +321,12 @@ class Session:
         if not is_inline and outcome.error:
             log.error("%s %s %s", job.kind, job.number, outcome.error)
         elif not is_inline:
-            log.info("%s %s finished: %s", job.kind, job.number, outcome.summary or "by another command")
+            log.info(
+                "%s %s finished: %s",
+                job.kind,
+                job.number,
+                outcome.summary or "by another command",
+            )
         if (task.folder / RESULT_FILE).exists() and self.tracker is not None:
             folder = relative(task.folder)
             with _warning(f"{folder} was not tracked"):
@@ -306,7 +340,11 @@ class Session:
                 self._keep_comparison()
             with _warning("the tracking store does not have the whole sweep"):
                 self._complete_tracking()
-            if self.tracker is not None and self.register is not None and status == "finished":
+            if (
+                self.tracker is not None
+                and self.register is not None
+                and status == "finished"
+            ):
                 with _warning(f"no model was registered as '{self.register}'"):
                     self._register(self.tracker, self.register)
         except KeyboardInterrupt:
@@ -318,7 +356,10 @@ class Session:
                     status = status_of(self.sweep)
                 if status == "finished" and self.failures:
                     status = "failed"
-                with self._tracking, _warning("the sweep's parent run could not be closed"):
+                with (
+                    self._tracking,
+                    _warning("the sweep's parent run could not be closed"),
+                ):
                     self.tracker.close(status)
 
     def _keep_comparison(self) -> None:
@@ -366,8 +407,14 @@ class Session:
         from ltrbench.compare.final import refuse_part
 
         words = ["sync", str(best.run.path), "--register", name, "--anyway"]
-        refuse_part(best.run, "registered", otherwise=f"register it with {PROGRAM} {shlex.join(words)}")
-        self.registered = f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
+        refuse_part(
+            best.run,
+            "registered",
+            otherwise=f"register it with {PROGRAM} {shlex.join(words)}",
+        )
+        self.registered = (
+            f"{tracker.register(name, best.run, best.reason)} ({best.reason})"
+        )
 
     @property
     def runs(self) -> list[Run]:
@@ -397,7 +444,12 @@ class Session:
             if failed := [state for state in trials if state.name == FAILED]:
                 log.warning(
                     "%s of %s trials failed; a search chooses among the others. The first one is %s: %s",
-                    *(len(failed), len(trials), self.sweep / failed[0].job.folder, failed[0].reason),
+                    *(
+                        len(failed),
+                        len(trials),
+                        self.sweep / failed[0].job.folder,
+                        failed[0].reason,
+                    ),
                 )
         if not self.runs:
             return
@@ -422,11 +474,19 @@ class Session:
             again: the command line that repeats the command.
         """
         if self.sweep is not None and self.jobs:
-            states = [state for state in states_of(self.sweep, self.jobs) if not state.job.is_trial]
-            to_run = f"To run the others:\n  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
+            states = [
+                state
+                for state in states_of(self.sweep, self.jobs)
+                if not state.job.is_trial
+            ]
+            to_run = (
+                f"To run the others:\n  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
+            )
             is_done = all(state.name == DONE for state in states)
             continued = f"To continue:\n  {again}" if is_done else to_run
-            return f"interrupted; of {len(states)} jobs: {in_states(states)}. {continued}"
+            return (
+                f"interrupted; of {len(states)} jobs: {in_states(states)}. {continued}"
+            )
         if any(run.result.status == FINISHED for run in self.runs):
             return "interrupted after the run had finished; its results are complete."
         return f"interrupted; no result was saved. To run it again: {again}"
@@ -435,9 +495,15 @@ class Session:
     def exit_code(self) -> int:
         """0; 2 if the user can fix every error, or if the comparison could not be written; 1 otherwise."""
         if not self.failures:
-            unwritten = bool(self.sweep and self.comparisons) and self.comparison_folder is None
+            unwritten = (
+                bool(self.sweep and self.comparisons) and self.comparison_folder is None
+            )
             return USER_MISTAKE if unwritten else OK
-        return USER_MISTAKE if all(each.is_user_error for each in self.failures) else RUN_FAILED
+        return (
+            USER_MISTAKE
+            if all(each.is_user_error for each in self.failures)
+            else RUN_FAILED
+        )
 
 
 def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
@@ -490,13 +556,17 @@ def install_signal_handlers() -> None:
         signal.signal(signal.SIGINT, interrupt)
 
 
-def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executor: Executor) -> None:
+def check_executor_of_distributed(
+    settings: Iterable[Mapping[str, Any]], executor: Executor
+) -> None:
     """Raises ConfigError if a job fits on several workers, but its executor runs several jobs at a time.
 
     Args:
         settings: the settings of each job.
     """
-    if not isinstance(executor, InlineExecutor) and any(each["distributed"] is not None for each in settings):
+    if not isinstance(executor, InlineExecutor) and any(
+        each["distributed"] is not None for each in settings
+    ):
         raise ConfigError(
             f"distributed is set and executor is {type(executor).__name__}, but jobs that run at the same "
             "time would share the cores and the memory of the workers that fit together. Set "
@@ -505,13 +575,20 @@ def check_executor_of_distributed(settings: Iterable[Mapping[str, Any]], executo
 
 
 def _say_started(task: JobTask) -> None:
-    log.info("%s %s started: %s", task.job.kind, task.job.number, " ".join(task.job.settings_of_job))
+    log.info(
+        "%s %s started: %s",
+        task.job.kind,
+        task.job.number,
+        " ".join(task.job.settings_of_job),
+    )
 
 
 def _say_waiting(states: Sequence[JobState]) -> None:
     """Names the jobs that other processes run."""
     numbers = ", ".join(str(state.job.number) for state in states)
-    click.echo(f"waiting for jobs of another command: {numbers} ({states[0].holder})", err=True)
+    click.echo(
+        f"waiting for jobs of another command: {numbers} ({states[0].holder})", err=True
+    )
 
 
 @contextlib.contextmanager
@@ -539,7 +616,9 @@ def sweep_identity(folder: Path) -> str:
         ResultError: The plan of the sweep cannot be read.
     """
     # A sweep without a plan was assembled from copied runs.
-    return sweep_id(folder) or hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    return (
+        sweep_id(folder) or hashlib.sha256(str(folder.resolve()).encode()).hexdigest()
+    )
 
 
 def _planned_states(sweep: Path) -> list[JobState]:
@@ -570,7 +649,9 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
             call.
         ResultError: A run folder is damaged; the other runs were logged.
     """
-    has_failed = any(run.result.status == RUN_HAS_FAILED and not run.result.trial for run in runs)
+    has_failed = any(
+        run.result.status == RUN_HAS_FAILED and not run.result.trial for run in runs
+    )
     status, damaged = "finished" if sweep is None else status_of(sweep), []
     with contextlib.ExitStack() as held:
         if sweep is None:
@@ -586,7 +667,9 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
                 except ResultError as error:
                     damaged.append(str(error))
             if sweep is not None:
-                _mirror_comparison(tracker, [run for run in runs if not run.result.trial])
+                _mirror_comparison(
+                    tracker, [run for run in runs if not run.result.trial]
+                )
         finally:
             tracker.close("failed" if has_failed and status == "finished" else status)
     if damaged:
@@ -601,7 +684,10 @@ def _mirror_comparison(tracker: Tracker, runs: Sequence[Run]) -> None:
     from ltrbench.compare.publish import publish
 
     # Not in the folder of the sweep, which may be read-only.
-    with tempfile.TemporaryDirectory() as temporary, _warning("the comparison was not tracked"):
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        _warning("the comparison was not tracked"),
+    ):
         publish(comparisons, Path(temporary, COMPARISON_FOLDER))
         log_comparison(tracker, comparisons, Path(temporary, COMPARISON_FOLDER))
 
@@ -618,7 +704,9 @@ def compared(runs: Sequence[Run], looks: int = 1) -> list[Comparison]:
     return []
 
 
-def log_comparison(tracker: Tracker, comparisons: Sequence[Comparison], folder: Path) -> None:
+def log_comparison(
+    tracker: Tracker, comparisons: Sequence[Comparison], folder: Path
+) -> None:
     """Passes the comparison of a sweep, and the folder that it was written to, to the opened tracker."""
     # Imported late, so that --help prints without delay.
     from ltrbench.compare.leaderboard import values_by_name
@@ -648,7 +736,11 @@ class Store(NamedTuple):
     @property
     def database(self) -> Path | None:
         """The file of a SQLite store; None for a server."""
-        return Path(self.uri.removeprefix(_SQLITE)) if self.uri.startswith(_SQLITE) else None
+        return (
+            Path(self.uri.removeprefix(_SQLITE))
+            if self.uri.startswith(_SQLITE)
+            else None
+        )
 
 
 def mirror_beside(runs: Iterable[Run], made: Sequence[Run]) -> None:
@@ -662,11 +754,18 @@ def mirror_beside(runs: Iterable[Run], made: Sequence[Run]) -> None:
 
 def recorded_store(runs: Iterable[Run]) -> Store | None:
     """Returns the tracking store of the newest tracked run; None if no run was tracked."""
-    tracked = [run.result for run in runs if run.result.config.get("tracking", {}).get("uri")]
+    tracked = [
+        run.result for run in runs if run.result.config.get("tracking", {}).get("uri")
+    ]
     if not tracked:
         return None
     result = max(tracked, key=lambda result: result.started)
-    uri, experiment = (str(result.config["tracking"].get(key)) for key in ("uri", "experiment"))
+    uri, experiment = (
+        str(result.config["tracking"].get(key)) for key in ("uri", "experiment")
+    )
     database = uri.removeprefix(_SQLITE)
     # A relative path is relative to the folder in which the run was started.
-    return Store(uri if database == uri else f"{_SQLITE}{Path(result.started_in, database)}", experiment)
+    return Store(
+        uri if database == uri else f"{_SQLITE}{Path(result.started_in, database)}",
+        experiment,
+    )

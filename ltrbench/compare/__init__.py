@@ -80,7 +80,9 @@ __all__ = [
 
 
 @overload
-def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[NotebookComparison]: ...
+def compare(
+    runs: Sequence[Run], settings: Settings | None = None
+) -> list[NotebookComparison]: ...
 
 
 @overload
@@ -106,7 +108,10 @@ def compare(runs: Any, *others: Any, **options: Any) -> Any:
             and `settings.allow_mismatch` is not set.
     """
     if not isinstance(runs, Mapping):
-        return [NotebookComparison.of(each) for each in compare_runs(runs, *others, **options)]
+        return [
+            NotebookComparison.of(each)
+            for each in compare_runs(runs, *others, **options)
+        ]
     # Imported here, because a comparison of runs trains nothing.
     from ltrbench.compare.training import train_and_compare
 

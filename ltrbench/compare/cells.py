@@ -32,7 +32,14 @@ from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
 from ltrbench.errors import ConfigError, UndefinedMetricError, require
 from ltrbench.folders import find_class
-from ltrbench.metrics import DEFAULT, Convention, Evaluation, evaluate, parse_metric, rope_of
+from ltrbench.metrics import (
+    DEFAULT,
+    Convention,
+    Evaluation,
+    evaluate,
+    parse_metric,
+    rope_of,
+)
 from ltrbench.metrics.evaluation import check_defined
 from ltrbench.native.objectives.base import yamls
 from ltrbench.rankers.base import is_ours
@@ -50,7 +57,11 @@ from ltrbench.tables import listed
 # heading of ltrbench/glossary.md. `by_group` returns the notes in the order in which every output shows
 # them.
 
-ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = "Claims", "Conventions", "Differences between backends"
+ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = (
+    "Claims",
+    "Conventions",
+    "Differences between backends",
+)
 ON_COSTS, ON_DATA = "Costs", "Data and runs"
 GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
 """The headings of the groups, in the order in which they are shown."""
@@ -88,18 +99,26 @@ def by_group(notes: Iterable[Note]) -> dict[str, list[Note]]:
     {'Claims': ['Two.'], 'Data and runs': ['native: One. Three.', 'native and random: Four.']}
     """
     notes = list(dict.fromkeys(notes))
-    groups = {group: [note for note in notes if note.group == group] for group in GROUPS}
+    groups = {
+        group: [note for note in notes if note.group == group] for group in GROUPS
+    }
     return {group: _joined(of_group) for group, of_group in groups.items() if of_group}
 
 
 def _joined(notes: Sequence[Note]) -> list[Note]:
     # Notes about all models stay apart: they have no subject to be joined under.
-    of_subject = grouped(notes, lambda note: (note.subject, note.term, note.subject or note.sentence))
+    of_subject = grouped(
+        notes, lambda note: (note.subject, note.term, note.subject or note.sentence)
+    )
     joined = [
-        replace(items[0], sentence=" ".join(note.sentence for note in items)) for items in of_subject.values()
+        replace(items[0], sentence=" ".join(note.sentence for note in items))
+        for items in of_subject.values()
     ]
     alike = grouped(joined, lambda note: (note.term, note.sentence, bool(note.subject)))
-    return [replace(items[0], subject=listed([note.subject for note in items])) for items in alike.values()]
+    return [
+        replace(items[0], subject=listed([note.subject for note in items]))
+        for items in alike.values()
+    ]
 
 
 DATA_SPLITS = ("train", "valid", "test")
@@ -121,7 +140,9 @@ _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 
 
-def grouped(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, list[_Item]]:
+def grouped(
+    items: Iterable[_Item], key: Callable[[_Item], _Key]
+) -> dict[_Key, list[_Item]]:
     """Returns key -> its items, in the order of the items."""
     groups: dict[_Key, list[_Item]] = {}
     for item in items:
@@ -176,7 +197,9 @@ class Replicate(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"seed {self.seed}" if self.resample is None else f"resample {self.resample} and seed {self.seed}"
+            f"seed {self.seed}"
+            if self.resample is None
+            else f"resample {self.resample} and seed {self.seed}"
         )
 
 
@@ -208,7 +231,9 @@ def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
     for data_set in group_by_data_set(runs):
         words = _settings_of_cells(data_set.runs)
         for run in data_set.runs:
-            tables.setdefault(" ".join([data_set.name, *words[cell_of(run)]]), []).append(run)
+            tables.setdefault(
+                " ".join([data_set.name, *words[cell_of(run)]]), []
+            ).append(run)
     return [GroupedRuns(name, tuple(of_table)) for name, of_table in tables.items()]
 
 
@@ -231,13 +256,20 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
         excluded = of_a_fold if cell.repeat is None else {"fold", "split_seed"}
         settings[cell] = _settings_of(run, "data", _NOT_OF_THE_DOCUMENTS | excluded)
     rivals = list(settings.values())
-    return {cell: [f"data.{word}" for word in _varied(of_cell, rivals)] for cell, of_cell in settings.items()}
+    return {
+        cell: [f"data.{word}" for word in _varied(of_cell, rivals)]
+        for cell, of_cell in settings.items()
+    }
 
 
 def _settings_of(run: Run, part: str, excluded: set[str]) -> dict[str, Any]:
     """Returns full name -> value of the settings in the part "model" or "data" of a run."""
     flat = flatten(run.result.settings.get(part, {}))
-    return {key: value for key, value in flat.items() if not {key, key.partition(".")[0]} & excluded}
+    return {
+        key: value
+        for key, value in flat.items()
+        if not {key, key.partition(".")[0]} & excluded
+    }
 
 
 def settings_of_model(run: Run) -> dict[str, Any]:
@@ -245,18 +277,27 @@ def settings_of_model(run: Run) -> dict[str, Any]:
 
     `objective` is the name of its YAML in conf/model/objective; without one, of its class.
     """
-    settings, searched = _settings_of(run, "model", _OF_A_REPLICATE), run.result.search.get("space", {})
+    settings, searched = (
+        _settings_of(run, "model", _OF_A_REPLICATE),
+        run.result.search.get("space", {}),
+    )
     target = settings.pop("objective._target_", None)
     if target is None:
         return settings
     # Several YAMLs may name one class: the one with the most equal settings is that of the run.
     fixed = settings | dict.fromkeys(searched)
     equal = {
-        name: sum(fixed.get(f"objective.{key}") == value for key, value in of_yaml.items())
+        name: sum(
+            fixed.get(f"objective.{key}") == value for key, value in of_yaml.items()
+        )
         for name, of_yaml in yamls().items()
         if of_yaml.get("_target_") == target
     }
-    return settings | {"objective": max(equal, key=equal.__getitem__, default=target.rpartition(".")[2])}
+    return settings | {
+        "objective": max(
+            equal, key=equal.__getitem__, default=target.rpartition(".")[2]
+        )
+    }
 
 
 def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
@@ -298,8 +339,15 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     return [
         settings_of_model(run)
         # Settings that a search chose differ from no other value.
-        | {f"{part}{key}": _ANY for key in run.result.search.get("space", ()) for part in ("", "objective.")}
-        | {f"replicates.{key}": value for key, value in (resample_of(run) or {}).items()}
+        | {
+            f"{part}{key}": _ANY
+            for key in run.result.search.get("space", ())
+            for part in ("", "objective.")
+        }
+        | {
+            f"replicates.{key}": value
+            for key, value in (resample_of(run) or {}).items()
+        }
         | (absent | search if search else untuned)
         for run, search in zip(runs, searches, strict=True)
     ]
@@ -312,14 +360,20 @@ def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
         return {}
     optional = {"seed": search.get("seed"), **search.get("budget", {})}
     settings = {key: search.get(key) for key in ("metric", "choose", "space")}
-    settings |= {key: value for key, value in optional.items() if f"search.{key}" in swept}
+    settings |= {
+        key: value for key, value in optional.items() if f"search.{key}" in swept
+    }
     return {"search": search.get("name"), **flatten(settings, "search.")}
 
 
 def resample_of(run: Run) -> dict[str, Any] | None:
     """Returns the kind of resampling without the number of the resample; None without resampling."""
     resample = run.result.data.get("resample")
-    return None if resample is None else {key: resample[key] for key in ("kind", "share", "seed")}
+    return (
+        None
+        if resample is None
+        else {key: resample[key] for key in ("kind", "share", "seed")}
+    )
 
 
 def replicate_of(run: Run) -> Replicate:
@@ -362,23 +416,36 @@ def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
     return [run for run in runs if id(run) in kept], notes
 
 
-def _varied(settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]) -> list[str]:
+def _varied(
+    settings: Mapping[str, Any], rivals: Sequence[Mapping[str, Any]]
+) -> list[str]:
     """Returns each setting that differs between the rivals, which include these settings, as `key=value`.
 
     An objective is named without its key and before its settings, as in `yetirank mode=NDCG`. Next to other
     objectives, its settings that differ from its YAML are named, too; settings without effect never are.
     """
     of_yaml = flatten(yamls().get(str(settings.get("objective")), {}), "objective.")
-    default = [{**settings, **of_yaml}] * any(_loss(rival) != _loss(settings) for rival in rivals)
-    names = {key for key in settings if any(_differ(key, settings, rival) for rival in [*rivals, *default])}
+    default = [{**settings, **of_yaml}] * any(
+        _loss(rival) != _loss(settings) for rival in rivals
+    )
+    names = {
+        key
+        for key in settings
+        if any(_differ(key, settings, rival) for rival in [*rivals, *default])
+    }
     if not names:
         return []
     names -= _without_effect(settings, "", str(settings.get("_target_")))
-    names -= _without_effect(settings, "objective.", str(of_yaml.get("objective._target_")))
+    names -= _without_effect(
+        settings, "objective.", str(of_yaml.get("objective._target_"))
+    )
     is_named = any(key.startswith("objective") for key in names)
     return [str(settings.get("objective"))] * is_named + [
         f"{key.removeprefix('objective.').replace('_target_', 'class')}={settings[key]}"
-        for key in sorted(names - {"objective"}, key=lambda key: (not key.startswith("objective."), key))
+        for key in sorted(
+            names - {"objective"},
+            key=lambda key: (not key.startswith("objective."), key),
+        )
     ]
 
 
@@ -387,7 +454,11 @@ def _differ(key: str, settings: Mapping[str, Any], rival: Mapping[str, Any]) -> 
     values = settings[key], rival.get(key)
     # The settings of an objective belong to it alone, and others may not apply to it.
     is_apart = key.startswith("objective.") or None in values or "fixed" in values
-    if is_apart and key not in ("objective", "loss") and _loss(settings) != _loss(rival):
+    if (
+        is_apart
+        and key not in ("objective", "loss")
+        and _loss(settings) != _loss(rival)
+    ):
         return False
     return _ANY not in values and values[0] != values[1]
 
@@ -398,12 +469,24 @@ def _loss(settings: Mapping[str, Any]) -> Any:
 
 def _without_effect(settings: Mapping[str, Any], prefix: str, target: str) -> set[str]:
     """Returns the settings with a prefix that have no effect by the declarations of their class."""
-    values = {key.removeprefix(prefix): value for key, value in settings.items() if key.startswith(prefix)}
+    values = {
+        key.removeprefix(prefix): value
+        for key, value in settings.items()
+        if key.startswith(prefix)
+    }
     # Without the cutoff of a metric.
-    chosen = {key: value.partition("@")[0] for key, value in values.items() if isinstance(value, str)}
-    with suppress(ConfigError):  # a library that is not installed, a class of an old record
+    chosen = {
+        key: value.partition("@")[0]
+        for key, value in values.items()
+        if isinstance(value, str)
+    }
+    with suppress(
+        ConfigError
+    ):  # a library that is not installed, a class of an old record
         if prefix or is_ours(target):
-            unmet = without_effect(find_class(target, object, "model"), chosen, target.split(".")[-2])
+            unmet = without_effect(
+                find_class(target, object, "model"), chosen, target.split(".")[-2]
+            )
             return {f"{prefix}{item.name}" for item, *_ in unmet}
     return set()
 
@@ -422,9 +505,13 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def cell_of(run: Run) -> DataCell:
     """Returns the cell of a run."""
     data = run.result.data
-    train, valid, test = (data.get(split, {}).get("fingerprint") for split in DATA_SPLITS)
+    train, valid, test = (
+        data.get(split, {}).get("fingerprint") for split in DATA_SPLITS
+    )
     whole_train = data.get("resample", {}).get("train", train)
-    return DataCell(str(data["name"]), data.get("fold"), whole_train, valid, test, run.result.repeat)
+    return DataCell(
+        str(data["name"]), data.get("fold"), whole_train, valid, test, run.result.repeat
+    )
 
 
 def describe_cells(cells: Sequence[DataCell]) -> str:
@@ -504,7 +591,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises ConfigError if a metric is unknown, a number is out of range, or `rope` has no unit."""
-        for name, value in (("rope", self.rope), ("detect", self.detect), ("level", self.level)):
+        for name, value in (
+            ("rope", self.rope),
+            ("detect", self.detect),
+            ("level", self.level),
+        ):
             require(name, value, above=0)
         for name in filter(None, self.claimed_metrics):
             self.rope_of(name)
@@ -521,7 +612,9 @@ class Settings:
         if self.rope is None:
             return regions[metric]
         if len(set(regions.values())) > 1 or not regions[metric]:
-            declared = ", ".join(f"{rope:g} of {name}" for name, rope in regions.items())
+            declared = ", ".join(
+                f"{rope:g} of {name}" for name, rope in regions.items()
+            )
             raise ConfigError(
                 f"rope is {self.rope}, but its unit is not clear: the metrics declare the regions of "
                 f"equivalence {declared} (0: none). Leave out rope, or declare it: @metric(NAME, rope=2.0)."
@@ -547,7 +640,10 @@ class Settings:
 
     def guard_of(self, claimed: str) -> Guard:
         """Returns the guard of a claimed metric, with its metric and group; without one, the metric alone."""
-        return next((guard for guard in self.guards if guard.name == claimed), Guard(claimed, 0.0))
+        return next(
+            (guard for guard in self.guards if guard.name == claimed),
+            Guard(claimed, 0.0),
+        )
 
 
 # ---- Queries in several sets: found by their keys, and counted once.
@@ -557,7 +653,9 @@ class Settings:
 
 def times_in_sets(keys_of_set: Sequence[QueryKeys]) -> NDArray[np.int64]:
     """Returns the number of sets that contain it, for each distinct query of one or more sets."""
-    _, times = np.unique(np.concatenate([np.unique(keys) for keys in keys_of_set]), return_counts=True)
+    _, times = np.unique(
+        np.concatenate([np.unique(keys) for keys in keys_of_set]), return_counts=True
+    )
     return times
 
 
@@ -568,8 +666,12 @@ def reasons_against_folds(keys_of_cell: Mapping[DataCell, QueryKeys]) -> list[st
     keys_of_repeats = [[keys_of_cell[cell] for cell in cells] for cells in repeats]
     common = sum(int((times_in_sets(keys) > 1).sum()) for keys in keys_of_repeats)
     first, *others = map(np.concatenate, keys_of_repeats)
-    reasons = ["Folds have the same training set"] if len(set(known)) < len(known) else []
-    reasons += [f"The test sets of folds have {common:,} queries in common"] if common else []
+    reasons = (
+        ["Folds have the same training set"] if len(set(known)) < len(known) else []
+    )
+    reasons += (
+        [f"The test sets of folds have {common:,} queries in common"] if common else []
+    )
     if not all(np.isin(first, keys).any() for keys in others):
         reasons.append("Repeats of the cross-validation have no query in common")
     return reasons
@@ -591,7 +693,10 @@ def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
     number = np.argsort(order)[inverse]
     firsts = firsts[order]
     weights = np.bincount(number, sample.weights)
-    sums = np.array([np.bincount(number, row * sample.weights) for row in sample.values], dtype=np.float64)
+    sums = np.array(
+        [np.bincount(number, row * sample.weights) for row in sample.values],
+        dtype=np.float64,
+    )
     strata = sample.strata[firsts]
     if (strata[number] != sample.strata).any():
         strata = np.zeros_like(strata)
@@ -654,12 +759,21 @@ class EvaluatedRow:
         """
         if any(len(_search_seeds(items)) > 1 for items in self.cells.values()):
             return False
-        repeated = [runs for items in self.cells.values() for runs in _by_resample(items).values()]
-        return any(len(runs) > 1 for runs in repeated) and all(map(_have_same_scores, repeated))
+        repeated = [
+            runs
+            for items in self.cells.values()
+            for runs in _by_resample(items).values()
+        ]
+        return any(len(runs) > 1 for runs in repeated) and all(
+            map(_have_same_scores, repeated)
+        )
 
     def mean(self, metric: str) -> float | None:
         """Returns the mean over cells of the mean over runs; None if no query counts in any cell."""
-        means = [fmean(item.evaluation.means[metric] for item in items) for items in self.cells.values()]
+        means = [
+            fmean(item.evaluation.means[metric] for item in items)
+            for items in self.cells.values()
+        ]
         known = [mean for mean in means if not isnan(mean)]
         return fmean(known) if known else None
 
@@ -670,7 +784,10 @@ class EvaluatedRow:
             UndefinedMetricError, DataError: The convention does not define a metric on these data.
         """
         evaluated = tuple(
-            replace(item, evaluation=evaluate(item.judgments, item.scores, metrics, convention))
+            replace(
+                item,
+                evaluation=evaluate(item.judgments, item.scores, metrics, convention),
+            )
             for item in self.evaluated
         )
         return replace(self, evaluated=evaluated)
@@ -755,13 +872,19 @@ class PairedQueries:
     @cached_property
     def counting_cells(self) -> dict[int, NDArray[np.bool_]]:
         """Index of a cell -> (Q,), whether a query is in it; only cells in which a query counts."""
-        return {int(number): self.cell_of_query == number for number in np.unique(self.cell_of_query)}
+        return {
+            int(number): self.cell_of_query == number
+            for number in np.unique(self.cell_of_query)
+        }
 
     @cached_property
     def are_folds(self) -> bool:
         """Whether the cells are the folds of a cross-validation, repeated or not: they have numbers and
         different training sets, and the test sets of a repeat have no common query."""
-        keys = {self.cells[number]: self.query_keys[inside] for number, inside in self.counting_cells.items()}
+        keys = {
+            self.cells[number]: self.query_keys[inside]
+            for number, inside in self.counting_cells.items()
+        }
         return (
             all(cell.fold is not None for cell in self.cells)
             and len({cell.fold_and_repeat for cell in self.cells}) == len(self.cells)
@@ -783,7 +906,11 @@ class PairedQueries:
         values, weights = self.sample.values, self.sample.weights
         cells = self.counting_cells.values()
         return np.stack(
-            [np.average(values[:, inside], axis=1, weights=weights[inside]) for inside in cells], axis=1
+            [
+                np.average(values[:, inside], axis=1, weights=weights[inside])
+                for inside in cells
+            ],
+            axis=1,
         )
 
     def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -816,21 +943,28 @@ def evaluate_rows(
     """
     # The labels of a cell are read once, from its first run.
     first: dict[DataCell, tuple[Run, Judgments]] = {}
-    scored_runs: dict[str, list[tuple[Run, ScoredSplit]]] = {label: [] for label in rows}
+    scored_runs: dict[str, list[tuple[Run, ScoredSplit]]] = {
+        label: [] for label in rows
+    }
     for label, runs in rows.items():
         for run in runs:
             cell = cell_of_run(run)
             scored = run.scored("test", first[cell][1] if cell in first else None)
             first.setdefault(cell, (run, scored.judgments))
             scored_runs[label].append((run, scored))
-    defined = [*claimed, *(name for name in others if _is_defined(name, convention, first.values()))]
+    defined = [
+        *claimed,
+        *(name for name in others if _is_defined(name, convention, first.values())),
+    ]
 
     def evaluated(run: Run, scored: ScoredSplit) -> EvaluatedRun:
         cell = cell_of_run(run)
         reader, judgments = first[cell]
         with naming(reader):
             evaluation = evaluate(judgments, scored.scores, defined, convention)
-        return EvaluatedRun(run, cell, judgments, scored.scores, evaluation, scored.query_keys)
+        return EvaluatedRun(
+            run, cell, judgments, scored.scores, evaluation, scored.query_keys
+        )
 
     return [
         EvaluatedRow(label, tuple(evaluated(run, scored) for run, scored in items))
@@ -838,7 +972,9 @@ def evaluate_rows(
     ]
 
 
-def _is_defined(name: str, convention: Convention, readers: Iterable[tuple[Run, Judgments]]) -> bool:
+def _is_defined(
+    name: str, convention: Convention, readers: Iterable[tuple[Run, Judgments]]
+) -> bool:
     metric, k = parse_metric(name)
     try:
         for run, judgments in readers:
@@ -876,11 +1012,19 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
     is_constant = may_be_constant and _have_same_scores(items)
     if resample is not None:
         # Seeds of one resample are averaged, because a replicate is a training set.
-        by_key = {int(number or 0): runs for number, runs in _by_resample(items).items()}
+        by_key = {
+            int(number or 0): runs for number, runs in _by_resample(items).items()
+        }
     else:
         by_seed = sorted(items, key=lambda item: item.run.result.seed)
-        by_key = {item.run.result.seed: [item] for item in (by_seed[:1] if is_constant else by_seed)}
-    values = [np.mean([run.evaluation.per_query[metric] for run in runs], axis=0) for runs in by_key.values()]
+        by_key = {
+            item.run.result.seed: [item]
+            for item in (by_seed[:1] if is_constant else by_seed)
+        }
+    values = [
+        np.mean([run.evaluation.per_query[metric] for run in runs], axis=0)
+        for runs in by_key.values()
+    ]
     return Trainings(
         values=np.stack(values),
         keys=tuple(by_key),
@@ -888,13 +1032,21 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         is_constant=is_constant,
         # A variant varies with the seeds of the fit that it was made of.
         ranker_class=str(
-            first.result.variant.get("ranker") or first.result.ranker.get("class", first.result.model)
+            first.result.variant.get("ranker")
+            or first.result.ranker.get("class", first.result.model)
         ),
-        seconds=fmean(sum(_seconds(run.run, len(row.cells)) for run in runs) for runs in by_key.values()),
+        seconds=fmean(
+            sum(_seconds(run.run, len(row.cells)) for run in runs)
+            for runs in by_key.values()
+        ),
         search_seeds=search_seeds,
         # The name of a fusion has the labels of its members.
-        is_imported=any(_MARK in label for label in (row.label, *first.result.ensemble.get("weights", ()))),
-        is_yardstick=first.result.model in YARDSTICKS or bool(first.result.ensemble or first.result.variant),
+        is_imported=any(
+            _MARK in label
+            for label in (row.label, *first.result.ensemble.get("weights", ()))
+        ),
+        is_yardstick=first.result.model in YARDSTICKS
+        or bool(first.result.ensemble or first.result.variant),
     )
 
 
@@ -905,8 +1057,12 @@ def _seconds(run: Run, num_cells: int) -> float:
     seconds = 0.0 if result.ensemble else result.total_seconds
     # A reused run has the times of the copy of its training.
     if result.started and result.finished and result.reused is None:
-        whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(result.started)
-        seconds = max(seconds, whole.total_seconds() - result.seconds.get("warm_up", 0.0))
+        whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(
+            result.started
+        )
+        seconds = max(
+            seconds, whole.total_seconds() - result.seconds.get("warm_up", 0.0)
+        )
     return seconds + float(result.search.get("seconds", 0.0)) / shared_by
 
 
@@ -928,13 +1084,22 @@ def arrange(
     whole = [row for row in rows if row.cells.keys() == everywhere]
     if len(whole) == len(rows):
         return rows, rows, []
-    cells_of = {row.label: sorted(everywhere - row.cells.keys(), key=str) for row in rows if row not in whole}
+    cells_of = {
+        row.label: sorted(everywhere - row.cells.keys(), key=str)
+        for row in rows
+        if row not in whole
+    }
     lacking = grouped(cells_of, lambda label: describe_cells(cells_of[label]))
-    which = listed([f"on {cells} ({listed(labels)})" for cells, labels in lacking.items()])
+    which = listed(
+        [f"on {cells} ({listed(labels)})" for cells, labels in lacking.items()]
+    )
     counted, paired = rows, whole if len(whole) > 1 else []
     if selected and common:
         counted = paired = [
-            replace(row, evaluated=tuple(item for item in row.evaluated if item.cell in common))
+            replace(
+                row,
+                evaluated=tuple(item for item in row.evaluated if item.cell in common),
+            )
             for row in rows
         ]
         consequence = f"{len(common)} of {len(everywhere)} test sets are counted, because {selected}"
@@ -945,7 +1110,11 @@ def arrange(
             else "no two rows have every test set to be paired"
         )
         consequence = f"{why} ({len(common)} of {len(everywhere)} test sets are common to all rows)"
-    return counted, paired, [Note(ON_DATA, "missing runs", f"Runs are missing {which}: {consequence}.")]
+    return (
+        counted,
+        paired,
+        [Note(ON_DATA, "missing runs", f"Runs are missing {which}: {consequence}.")],
+    )
 
 
 def pair_queries(
@@ -963,21 +1132,34 @@ def pair_queries(
     for first in firsts:
         weighting = first.evaluation.weightings[metric]
         of_cell = [_trainings(row, first.cell, metric) for row in rows]
-        counts = ~np.isnan(np.concatenate([training.values for training in of_cell])).any(axis=0)
+        counts = ~np.isnan(
+            np.concatenate([training.values for training in of_cell])
+        ).any(axis=0)
         if inside is not None:
             counts[counts], inside = np.split(inside, [counts.sum()])
         numbers.append(np.flatnonzero(counts))
         weights.append(weighting.weights[counts])
         trainings.append(
-            [replace(item, values=weighting.rescaled(item.values)[:, counts]) for item in of_cell]
+            [
+                replace(item, values=weighting.rescaled(item.values)[:, counts])
+                for item in of_cell
+            ]
         )
     if not any(map(len, numbers)):
         return None
     of_rows = tuple(zip(*trainings, strict=True))
-    means = [np.concatenate([training.values.mean(axis=0) for training in of_row]) for of_row in of_rows]
+    means = [
+        np.concatenate([training.values.mean(axis=0) for training in of_row])
+        for of_row in of_rows
+    ]
     cell_of_query = np.repeat(np.arange(len(firsts)), [*map(len, numbers)])
-    keys = [first.query_keys[of_cell] for first, of_cell in zip(firsts, numbers, strict=True)]
-    kinds_of_folds = {first.run.result.source.get("fields", {}).get("cv_split") for first in firsts}
+    keys = [
+        first.query_keys[of_cell]
+        for first, of_cell in zip(firsts, numbers, strict=True)
+    ]
+    kinds_of_folds = {
+        first.run.result.source.get("fields", {}).get("cv_split") for first in firsts
+    }
     return PairedQueries(
         labels=tuple(row.label for row in rows),
         sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),

@@ -25,10 +25,24 @@ from ltrbench.compare.leaderboard import (
 from ltrbench.compare.pairs import Pair, against
 from ltrbench.compare.power import Power
 from ltrbench.compare.slicing import CHOSEN, SMALLEST_GROUP, across, interactions
-from ltrbench.compare.views import Bullets, Chapter, Figures, Folded, Prose, Section, Shown, View, drawn
+from ltrbench.compare.views import (
+    Bullets,
+    Chapter,
+    Figures,
+    Folded,
+    Prose,
+    Section,
+    Shown,
+    View,
+    drawn,
+)
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, Convention, parse_metric
-from ltrbench.plots import critical_difference_diagram, differences_by_row, sorted_differences
+from ltrbench.plots import (
+    critical_difference_diagram,
+    differences_by_row,
+    sorted_differences,
+)
 from ltrbench.statistics import SCOPES, TESTS
 from ltrbench.statistics.claims import DataSetTest, risks
 from ltrbench.tables import (
@@ -56,18 +70,33 @@ def leaderboard_section(shown: Shown) -> Section:
     caption = f"Test means on {shown.comparison.data}, the best first"
     table = leaderboard(shown, shown.rows, columns_of_report(shown.comparison), caption)
     terms = (
-        *("model", "metric", "difference", "baseline", "claim", "minimum detectable difference"),
+        *(
+            "model",
+            "metric",
+            "difference",
+            "baseline",
+            "claim",
+            "minimum detectable difference",
+        ),
         *("better, tied, worse", "effect size", "yardstick"),
     )
-    return Section("leaderboard", "Leaderboard", "", [table, *_differences_by_row(shown)], terms)
+    return Section(
+        "leaderboard", "Leaderboard", "", [table, *_differences_by_row(shown)], terms
+    )
 
 
 def _differences_by_row(shown: Shown) -> list[View]:
     """Returns the picture of the differences to the baseline; empty without intervals."""
     comparison, series = shown.comparison, {item.label: item for item in shown.series}
-    has_interval = [row for row in shown.rows if row.to_baseline is not None and row.to_baseline.interval]
+    has_interval = [
+        row
+        for row in shown.rows
+        if row.to_baseline is not None and row.to_baseline.interval
+    ]
     ends = {comparison.baseline: (0.0, 0.0, 0.0), **differences_of(has_interval)}
-    shared = [row.label for row in shown.rows if row.label in ends and row.label in series]
+    shared = [
+        row.label for row in shown.rows if row.label in ends and row.label in series
+    ]
     if shared in ([], [comparison.baseline]):
         return []
     of_rows = [series[label] for label in shared], [ends[label] for label in shared]
@@ -93,7 +122,10 @@ def pairs_section(shown: Shown) -> Section | None:
     )
     if len(comparison.family) < len(comparison.pairs):
         lead += " Nothing is claimed about the other pairs."
-    tests = Folded("Tests of these trained models (description)", [Prose(_ABOUT_TESTS), _tests(comparison)])
+    tests = Folded(
+        "Tests of these trained models (description)",
+        [Prose(_ABOUT_TESTS), _tests(comparison)],
+    )
     terms = ("simultaneous interval", "region of equivalence", "scope", "p-value")
     return Section("pairs", "Pairwise claims", lead, [_matrix(shown), tests], terms)
 
@@ -107,8 +139,16 @@ _ABOUT_TESTS = (
 
 def _matrix(shown: Shown) -> Table:
     comparison, labels = shown.comparison, shown.paired
-    pairs = {(pair.a, pair.b): pair for label in labels for pair in against(comparison.pairs, label)}
-    claims = {(pair.a, pair.b): pair for label in labels for pair in against(comparison.family, label)}
+    pairs = {
+        (pair.a, pair.b): pair
+        for label in labels
+        for pair in against(comparison.pairs, label)
+    }
+    claims = {
+        (pair.a, pair.b): pair
+        for label in labels
+        for pair in against(comparison.family, label)
+    }
     scopes = {SCOPES[pair.scope] for pair in comparison.family}
     is_common = len(scopes) == 1
 
@@ -121,12 +161,20 @@ def _matrix(shown: Shown) -> Table:
         note = claim.claim if is_common else f"{claim.claim}; {SCOPES[claim.scope]}"
         return TableCell(claim.difference, note=note, emphasis=emphasis_of(claim))
 
-    caption = f"Row minus column; scope of the claims: {scopes.pop()}" if is_common else "Row minus column"
+    caption = (
+        f"Row minus column; scope of the claims: {scopes.pop()}"
+        if is_common
+        else "Row minus column"
+    )
     columns = [
         TableColumn("", left=True, sortable=False),
         *(TableColumn(b, DIFFERENCE, sortable=False) for b in labels),
     ]
-    return Table(columns, [[shown.cell_of(a), *(cell(a, b) for b in labels)] for a in labels], caption)
+    return Table(
+        columns,
+        [[shown.cell_of(a), *(cell(a, b) for b in labels)] for a in labels],
+        caption,
+    )
 
 
 def _tests(comparison: Comparison) -> Table:
@@ -167,12 +215,18 @@ def folds_section(shown: Shown) -> Section | None:
         TableColumn("pair", left=True),
         TableColumn("claim", left=True, hint=f"Over {family_of(comparison)}."),
         TableColumn("difference over folds", DIFFERENCE),
-        TableColumn("p, uncorrected", p_value, hint="Corrected resampled t test of this pair alone."),
+        TableColumn(
+            "p, uncorrected",
+            p_value,
+            hint="Corrected resampled t test of this pair alone.",
+        ),
         TableColumn("P(below)", share),
         TableColumn(f"P(within ±{rope:g})", share),
         TableColumn("P(above)", share),
     ]
-    parts = shown.pair_tables("Each pair alone, not adjusted: only the claim counts", columns, _over_folds)
+    parts = shown.pair_tables(
+        "Each pair alone, not adjusted: only the claim counts", columns, _over_folds
+    )
     return Section("folds", "Over folds", lead, parts, ("tests over folds",))
 
 
@@ -182,7 +236,13 @@ def _over_folds(pair: Pair) -> TableRow:
         return [name, *[None] * 6]
     test, bayes = pair.over_folds.frequentist, pair.over_folds.bayesian
     probabilities = (bayes.left, bayes.within, bayes.right)
-    return [TableCell(name, note=test.note), pair.claim, test.difference, test.p_value, *probabilities]
+    return [
+        TableCell(name, note=test.note),
+        pair.claim,
+        test.difference,
+        test.p_value,
+        *probabilities,
+    ]
 
 
 # ---- Section on power: minimum detectable differences, and the data they need.
@@ -194,7 +254,11 @@ def power_section(shown: Shown) -> Section | None:
     if all(pair.interval is None for pair in comparison.family):
         return None
     detect = comparison.settings.detect
-    kinds = list(dict.fromkeys(need.kind for pair in comparison.family for need in pair.power.needs))
+    kinds = list(
+        dict.fromkeys(
+            need.kind for pair in comparison.family for need in pair.power.needs
+        )
+    )
     lead = (
         "The true difference that would be claimed with a probability of 80 %, at the level of the claims "
         f"over {family_of(comparison)}. A dash: the error is not known, or the metric cannot differ so much."
@@ -205,7 +269,9 @@ def power_section(shown: Shown) -> Section | None:
             "further look, from the estimated variances to their upper limits: queries alone, or the others."
         )
     needs = dict.fromkeys((f"{kind} for {detect:g}" for kind in kinds), COUNT)
-    columns = columns_of({"pair": None, "minimum detectable difference": QUALITY, **needs})
+    columns = columns_of(
+        {"pair": None, "minimum detectable difference": QUALITY, **needs}
+    )
 
     def cells(pair: Pair) -> TableRow:
         detectable = pair.power.detectable
@@ -222,7 +288,11 @@ def power_section(shown: Shown) -> Section | None:
 
 def _need(power: Power, kind: str) -> TableCell:
     need = next((need for need in power.needs if need.kind == kind), None)
-    return TableCell() if need is None else TableCell(need.high, str(need), f"now {need.present:,}")
+    return (
+        TableCell()
+        if need is None
+        else TableCell(need.high, str(need), f"now {need.present:,}")
+    )
 
 
 # ---- Section "Means under every convention": means of the same scores under each library's convention.
@@ -255,14 +325,22 @@ class ConventionOutcome:
     def difference(self, label: str, baseline: str) -> str:
         """Returns the mean of a row minus that of the baseline as text; empty without one."""
         mean, base = self.means.get(label), self.means.get(baseline)
-        return "" if label == baseline or mean is None or base is None else f"{mean - base:+.4f}"
+        return (
+            ""
+            if label == baseline or mean is None or base is None
+            else f"{mean - base:+.4f}"
+        )
 
 
 def outcomes(comparison: Comparison) -> list[ConventionOutcome]:
     """Returns the outcome under the convention of the comparison, then under every other preset."""
     means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
     reference = ConventionOutcome(comparison.settings.convention, means)
-    others = [preset for preset in PRESETS.values() if preset != comparison.settings.convention]
+    others = [
+        preset
+        for preset in PRESETS.values()
+        if preset != comparison.settings.convention
+    ]
     return [reference, *(_outcome(comparison, preset) for preset in others)]
 
 
@@ -271,7 +349,9 @@ def _outcome(comparison: Comparison, convention: Convention) -> ConventionOutcom
         rows = [row.under(convention, [comparison.metric]) for row in comparison.rows]
     except (UndefinedMetricError, DataError) as error:
         return ConventionOutcome(convention, {}, str(error))
-    return ConventionOutcome(convention, {row.label: row.mean(comparison.metric) for row in rows})
+    return ConventionOutcome(
+        convention, {row.label: row.mean(comparison.metric) for row in rows}
+    )
 
 
 def conventions_section(shown: Shown) -> Section:
@@ -283,23 +363,38 @@ def conventions_section(shown: Shown) -> Section:
     labels = [row.label for row in shown.rows]
 
     def name(outcome: ConventionOutcome) -> TableCell:
-        return TableCell(outcome.convention.name, note="of this comparison" * (outcome is first))
+        return TableCell(
+            outcome.convention.name, note="of this comparison" * (outcome is first)
+        )
 
     def mean(outcome: ConventionOutcome, label: str) -> TableCell:
-        return TableCell(outcome.means.get(label), note=outcome.difference(label, comparison.baseline))
+        return TableCell(
+            outcome.means.get(label),
+            note=outcome.difference(label, comparison.baseline),
+        )
 
     def order(outcome: ConventionOutcome) -> TableCell:
         if outcome.reason:
             return TableCell(text="not defined", note=outcome.reason)
-        return TableCell(text=" > ".join(outcome.order), emphasis=CHANGED * (outcome.order != first.order))
+        return TableCell(
+            text=" > ".join(outcome.order),
+            emphasis=CHANGED * (outcome.order != first.order),
+        )
 
-    columns = columns_of({"convention": None, **dict.fromkeys(labels, QUALITY), "order of models": None})
+    columns = columns_of(
+        {"convention": None, **dict.fromkeys(labels, QUALITY), "order of models": None}
+    )
     rows: list[TableRow] = [
-        [name(outcome), *(mean(outcome, label) for label in labels), order(outcome)] for outcome in every
+        [name(outcome), *(mean(outcome, label) for label in labels), order(outcome)]
+        for outcome in every
     ]
     caption = f"Mean {comparison.metric} and difference to {comparison.baseline} by convention"
     parts: list[View] = [Table(columns, rows, caption, "compact")]
-    quirks = [f"{item.convention.name}: {quirk}" for item in defined for quirk in item.convention.quirks]
+    quirks = [
+        f"{item.convention.name}: {quirk}"
+        for item in defined
+        for quirk in item.convention.quirks
+    ]
     parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
     orders = [item.convention.name for item in others if item.order != first.order]
     lead = (
@@ -307,7 +402,9 @@ def conventions_section(shown: Shown) -> Section:
         f"Changes in the order of the models: {listed(orders or ['none'])}. Nothing is claimed about these "
         "differences: `compare --convention NAME` makes claims, as another look."
     )
-    return Section("conventions", "Means under every convention", lead, parts, ("convention",))
+    return Section(
+        "conventions", "Means under every convention", lead, parts, ("convention",)
+    )
 
 
 # ---- Chapter over several data sets: means side by side, and tests over data sets.
@@ -319,8 +416,13 @@ def data_sets_chapters(comparisons: Sequence[Comparison]) -> list[Chapter]:
     over = across(comparisons)
     if over is None:
         return []
-    columns = [TableColumn("data set", left=True), *(TableColumn(label, QUALITY) for label in over.labels)]
-    means: list[TableRow] = [[data, *means] for data, means in zip(over.data, over.means, strict=True)]
+    columns = [
+        TableColumn("data set", left=True),
+        *(TableColumn(label, QUALITY) for label in over.labels),
+    ]
+    means: list[TableRow] = [
+        [data, *means] for data, means in zip(over.data, over.means, strict=True)
+    ]
     lead = f"Mean {comparisons[0].metric} on test, one row per data set."
     sections = [
         Section("means", "Means", lead, [Table(columns, means, "Means by data set")]),
@@ -348,19 +450,38 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
             "Two models differ by Nemenyi's test at 5 % if their average ranks differ by more than "
             f"{test.critical_difference:.2f}."
         )
-        diagram = drawn(partial(critical_difference_diagram, *ranks), "Critical-difference diagram")
+        diagram = drawn(
+            partial(critical_difference_diagram, *ranks), "Critical-difference diagram"
+        )
         parts += [Prose(sentence), Figures(diagram)]
     average = list(zip(labels, test.average_ranks, strict=True))
     pairs: list[TableRow] = [
-        [minus(labels[pair.a], labels[pair.b]), pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm]
+        [
+            minus(labels[pair.a], labels[pair.b]),
+            pair.nemenyi,
+            pair.wilcoxon,
+            pair.wilcoxon_holm,
+        ]
         for pair in test.pairs
     ]
-    columns = columns_of({"pair": None, **dict.fromkeys(("Nemenyi", "Wilcoxon", "Wilcoxon, Holm"), p_value)})
+    columns = columns_of(
+        {
+            "pair": None,
+            **dict.fromkeys(("Nemenyi", "Wilcoxon", "Wilcoxon, Holm"), p_value),
+        }
+    )
     parts += [
-        Table(columns_of({"model": None, "average rank": ".2f"}), average, "Average ranks", "compact"),
+        Table(
+            columns_of({"model": None, "average rank": ".2f"}),
+            average,
+            "Average ranks",
+            "compact",
+        ),
         Table(columns, pairs, "p-values over data sets", "compact"),
     ]
-    return Section("ranks", "Tests over data sets", lead, parts, ("tests over data sets",))
+    return Section(
+        "ranks", "Tests over data sets", lead, parts, ("tests over data sets",)
+    )
 
 
 # ---- Section "Query by query": which queries make the differences.
@@ -373,7 +494,12 @@ def queries_section(shown: Shown) -> Section | None:
     comparison, queries = shown.comparison, shown.comparison.queries
     baseline, series = comparison.baseline, {item.label: item for item in shown.series}
     labels = [label for label in shown.paired if label in series and label != baseline]
-    if queries is None or baseline not in queries.labels or baseline not in series or not labels:
+    if (
+        queries is None
+        or baseline not in queries.labels
+        or baseline not in series
+        or not labels
+    ):
         return None
     values = {label: _differences(queries, label, baseline) for label in labels}
     reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
@@ -382,13 +508,17 @@ def queries_section(shown: Shown) -> Section | None:
         rows = series[label], series[baseline]
         draw = partial(sorted_differences, *rows, of_label, reach, comparison.metric)
         figures += drawn(draw, f"{label} against {baseline}")
-    pairs = [pair for label in labels for pair in ((label, baseline), (baseline, label))]
+    pairs = [
+        pair for label in labels for pair in ((label, baseline), (baseline, label))
+    ]
     lead = (
         f"{comparison.metric} of each model minus that of {baseline}, one value per query, sorted: the areas "
         "show whether a few queries make the difference or many. A value is the mean over trainings."
     )
     summary = f"The {_MOST_WINS} queries with the largest differences in each direction"
-    wins = Folded(summary, [table for pair in pairs for table in _wins(shown, queries, *pair)])
+    wins = Folded(
+        summary, [table for pair in pairs for table in _wins(shown, queries, *pair)]
+    )
     return Section("queries", "Query by query", lead, [Figures(figures), wins])
 
 
@@ -404,23 +534,36 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     differences = _differences(queries, winner, loser)
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     won = [number for number in best.tolist() if differences[number] > 0]
-    convention = shown.comparison.settings.convention.of(parse_metric(shown.comparison.metric)[0])
+    convention = shown.comparison.settings.convention.of(
+        parse_metric(shown.comparison.metric)[0]
+    )
     firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
 
     def row(number: int) -> TableRow:
         first = firsts[number]
         cell, query = queries.cell_of_query[first], queries.query_in_cell[first]
         judgments, fold = queries.judgments[cell], queries.cells[cell].fold
-        values = [float(queries.distinct.values[queries.labels.index(a), number]) for a in (winner, loser)]
+        values = [
+            float(queries.distinct.values[queries.labels.index(a), number])
+            for a in (winner, loser)
+        ]
         start, end = judgments.query_start[query : query + 2]
-        relevant = int((judgments.labels[start:end] >= convention.relevance_threshold).sum())
-        name = TableCell(str(judgments.query_ids[query]), note="" if fold is None else f"fold {fold}")
+        relevant = int(
+            (judgments.labels[start:end] >= convention.relevance_threshold).sum()
+        )
+        name = TableCell(
+            str(judgments.query_ids[query]), note="" if fold is None else f"fold {fold}"
+        )
         return [name, values[0] - values[1], *values, int(end - start), relevant]
 
     forms = {"query": None, "difference": DIFFERENCE, winner: QUALITY, loser: QUALITY}
     columns = columns_of({**forms, "documents": COUNT, "relevant": COUNT})
     rows = [row(number) for number in won]
-    return [Table(columns, rows, f"{winner} better than {loser}", "compact")] if rows else []
+    return (
+        [Table(columns, rows, f"{winner} better than {loser}", "compact")]
+        if rows
+        else []
+    )
 
 
 # ---- Section "Kinds of queries": means and differences by slice.
@@ -451,7 +594,13 @@ def slices_section(shown: Shown) -> Section | None:
             f"{baseline} varies over the slices: Welch's test of equal means, adjusted by "
             f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries."
         )
-        forms = {"model": None, "attribute": None, "slices tested": COUNT, "p": p_value, "p (Holm)": p_value}
+        forms = {
+            "model": None,
+            "attribute": None,
+            "slices tested": COUNT,
+            "p": p_value,
+            "p (Holm)": p_value,
+        }
         rows: list[TableRow] = [
             [
                 shown.cell_of(item.label),
@@ -461,11 +610,15 @@ def slices_section(shown: Shown) -> Section | None:
             for item in tested
         ]
         caption = f"Does the difference to {baseline} vary over the slices?"
-        tables.append(Table(columns_of({**forms, "note": None}), rows, caption, "compact"))
+        tables.append(
+            Table(columns_of({**forms, "note": None}), rows, caption, "compact")
+        )
     elif tested:
         few = f"no attribute has two slices with at least {SMALLEST_GROUP} queries and a variance above 0"
         reason = CHOSEN if any(item.note == CHOSEN for item in tested) else few
-        lead += f" Whether the difference varies over the slices is not tested: {reason}."
+        lead += (
+            f" Whether the difference varies over the slices is not tested: {reason}."
+        )
     lead += " Slices describe these trained models; no claim rests on them."
     return Section("slices", "Kinds of queries", lead, tables, ("slice",))
 
@@ -481,14 +634,18 @@ def _slice_table(shown: Shown, attribute: str) -> Table:
     for number, item in enumerate(slices):
         of_label = {row.label: _in_slice(row) for row in item.rows}
         name = TableCell(float(number), item.name)
-        rows.append([name, item.num_queries, *(of_label[label] for label in shown.paired)])
+        rows.append(
+            [name, item.num_queries, *(of_label[label] for label in shown.paired)]
+        )
     return Table(columns, rows, _TITLES.get(attribute, attribute), "compact")
 
 
 def _in_slice(row: InSlice) -> TableCell:
     if row.difference is None:
         return TableCell(row.mean)
-    note = f"{format_number(row.difference, DIFFERENCE)} {between(row.interval)}".rstrip()
+    note = (
+        f"{format_number(row.difference, DIFFERENCE)} {between(row.interval)}".rstrip()
+    )
     return TableCell(row.mean, note=note)
 
 
@@ -509,15 +666,24 @@ def risk_section(shown: Shown) -> Section | None:
     kinds = {"URisk": DIFFERENCE, "TRisk": SIGNED, "GeoRisk": QUALITY}
     columns = [
         TableColumn("model", left=True),
-        *(TableColumn(f"{kind}, alpha {alpha}", form) for kind, form in kinds.items() for alpha in _ALPHAS),
+        *(
+            TableColumn(f"{kind}, alpha {alpha}", form)
+            for kind, form in kinds.items()
+            for alpha in _ALPHAS
+        ),
     ]
     rows: list[TableRow] = []
     for label in shown.paired:
         of_row = of_label[label]
-        note = "; ".join(filter(None, ["baseline" * (label == baseline), of_row[0].note]))
+        note = "; ".join(
+            filter(None, ["baseline" * (label == baseline), of_row[0].note])
+        )
         values = ([risk.u_risk, risk.t_risk, risk.geo_risk] for risk in of_row)
         rows.append(
-            [shown.cell_of(label, note), *(value for kind in zip(*values, strict=True) for value in kind)]
+            [
+                shown.cell_of(label, note),
+                *(value for kind in zip(*values, strict=True) for value in kind),
+            ]
         )
     lead = (
         f"URisk is the mean gain in {comparison.metric} over {baseline}, with losses multiplied by 1 + "

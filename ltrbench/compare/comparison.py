@@ -55,7 +55,14 @@ from ltrbench.compare.studies import power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import parse_metric
-from ltrbench.runs.record import FINISHED, IMPORTED, MODEL_FOLDER, Run, RunResult, refuse_trial
+from ltrbench.runs.record import (
+    FINISHED,
+    IMPORTED,
+    MODEL_FOLDER,
+    Run,
+    RunResult,
+    refuse_trial,
+)
 from ltrbench.statistics import (
     TESTS,
     WORSE,
@@ -79,10 +86,14 @@ from ltrbench.statistics.repeated import (
 from ltrbench.tables import one_line
 
 
-def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[Pair, ...]:
+def all_pairs(
+    queries: PairedQueries, metric: str, settings: Settings
+) -> tuple[Pair, ...]:
     """Returns each earlier row minus each later row, with claims over all pairs."""
     index_pairs = list(itertools.combinations(range(len(queries.labels)), 2))
-    tested = compare_pairs(queries.distinct, index_pairs, settings.num_draws, settings.seed)
+    tested = compare_pairs(
+        queries.distinct, index_pairs, settings.num_draws, settings.seed
+    )
     pairs = []
     for (a, b), statistics in zip(index_pairs, tested, strict=True):
         scope, inference = infer(queries, a, b)
@@ -100,7 +111,9 @@ def all_pairs(queries: PairedQueries, metric: str, settings: Settings) -> tuple[
     return decided(pairs, queries, settings)
 
 
-def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) -> tuple[Pair, ...]:
+def decided(
+    family: Sequence[Pair], queries: PairedQueries, settings: Settings
+) -> tuple[Pair, ...]:
     """Returns the same pairs, with simultaneous intervals, claims, power and adjusted p-values over them.
 
     The error level is divided by the number of metrics that carry claims, and then among the pairs: by max-T
@@ -110,7 +123,10 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
     family = _with_shared_variance(family, queries)
     level = settings.level / len(settings.claimed_metrics)
     of_models = [pair for pair in family if pair.inference is None]
-    index_pairs = [(queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in of_models]
+    index_pairs = [
+        (queries.labels.index(pair.a), queries.labels.index(pair.b))
+        for pair in of_models
+    ]
     by_queries = simultaneous_intervals(
         queries.distinct,
         index_pairs,
@@ -118,28 +134,47 @@ def decided(family: Sequence[Pair], queries: PairedQueries, settings: Settings) 
         settings.seed,
         level * (len(of_models) / max(len(family), 1)),
     )
-    known = {(pair.a, pair.b): interval for pair, interval in zip(of_models, by_queries, strict=True)}
+    known = {
+        (pair.a, pair.b): interval
+        for pair, interval in zip(of_models, by_queries, strict=True)
+    }
     intervals = [
-        known[pair.a, pair.b] if pair.inference is None else pair.inference.interval(level / len(family))
+        known[pair.a, pair.b]
+        if pair.inference is None
+        else pair.inference.interval(level / len(family))
         for pair in family
     ]
-    intervals = [None if pair.withheld else each for pair, each in zip(family, intervals, strict=True)]
-    adjusted = {test: holm([pair.statistics.p_values[test] for pair in family]) for test in TESTS}
+    intervals = [
+        None if pair.withheld else each
+        for pair, each in zip(family, intervals, strict=True)
+    ]
+    adjusted = {
+        test: holm([pair.statistics.p_values[test] for pair in family])
+        for test in TESTS
+    }
     claimed = [
-        replace(pair, interval=interval, claim=claim_of(interval, settings.rope_of(pair.metric)))
+        replace(
+            pair,
+            interval=interval,
+            claim=claim_of(interval, settings.rope_of(pair.metric)),
+        )
         for pair, interval in zip(family, intervals, strict=True)
     ]
     return tuple(
         replace(
             pair,
             power=power_of(queries, pair, settings, level / len(family)),
-            p_adjusted={"holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}},
+            p_adjusted={
+                "holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}
+            },
         )
         for number, pair in enumerate(claimed)
     )
 
 
-def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Sequence[Pair]:
+def _with_shared_variance(
+    family: Sequence[Pair], queries: PairedQueries
+) -> Sequence[Pair]:
     """Returns the pairs; over folds, three or more comparable rows share a variance.
 
     Yardsticks, ensembles and imported rows keep a variance for each pair, because they may vary much more or
@@ -147,26 +182,36 @@ def _with_shared_variance(family: Sequence[Pair], queries: PairedQueries) -> Seq
     """
     if not queries.are_folds or queries.test_share is None:
         return family
-    kept = [not (row[0].is_yardstick or row[0].is_imported) for row in queries.trainings]
+    kept = [
+        not (row[0].is_yardstick or row[0].is_imported) for row in queries.trainings
+    ]
     means = np.round(queries.means_of_cells[kept], DECIMALS)
     means, places = np.unique(means, axis=0, return_inverse=True)
     if len(means) < 3:
         return family
     labels = itertools.compress(queries.labels, kept)
-    variances = dict(zip(labels, shared_variances(means)[places.ravel()].tolist(), strict=True))
+    variances = dict(
+        zip(labels, shared_variances(means)[places.ravel()].tolist(), strict=True)
+    )
     num_pairs = sum({pair.a, pair.b} <= {*variances} for pair in family)
 
     def sharing(pair: Pair) -> Pair:
         if pair.inference is None or not {pair.a, pair.b} <= {*variances}:
             return pair
-        shared = SharedVariance(variances[pair.a] + variances[pair.b], len(means), num_pairs)
-        inference = with_shared_variance(pair.inference, shared, queries.test_share or 0.0)
+        shared = SharedVariance(
+            variances[pair.a] + variances[pair.b], len(means), num_pairs
+        )
+        inference = with_shared_variance(
+            pair.inference, shared, queries.test_share or 0.0
+        )
         return replace(pair, inference=inference)
 
     return [*map(sharing, family)]
 
 
-def _test_over_folds(queries: PairedQueries, a: int, b: int, rope: float) -> OverFolds | None:
+def _test_over_folds(
+    queries: PairedQueries, a: int, b: int, rope: float
+) -> OverFolds | None:
     """Returns the fold tests, with the mean difference of each fold as one value; None without folds."""
     if not queries.are_folds or queries.test_share is None:
         return None
@@ -196,25 +241,42 @@ def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     runs = [run for row in rows for run in row.runs]
     # Imported scores have the seed of the run that they replace.
     seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
-    num_folds, num_repeats = (len(set(of_runs)) for of_runs in zip(*map(fold_of, runs), strict=True))
+    num_folds, num_repeats = (
+        len(set(of_runs)) for of_runs in zip(*map(fold_of, runs), strict=True)
+    )
     return {row.label: _of_row(row, seeds, num_folds, num_repeats) for row in rows}
 
 
-def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int, num_repeats: int) -> str:
+def _of_row(
+    row: EvaluatedRow, seeds: set[int], num_folds: int, num_repeats: int
+) -> str:
     """Returns the factors of the number of runs of a row, such as 5 folds x 2 repeats x 3 seeds.
 
     Args:
         seeds: Seeds of all rows.
         num_folds, num_repeats: Numbers of folds and of repeats of a cross-validation, of all rows.
     """
-    training_sets = grouped(row.runs, lambda run: (fold_of(run), replicate_of(run).resample))
-    num_seeds = [len({run.result.seed for run in runs}) for runs in training_sets.values()]
-    num_resamples = Counter(fold for fold, resample in training_sets if resample is not None)
-    is_imported = all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1
-    parts = [f"{num_folds} folds"] * (num_folds > 1) + [f"{num_repeats} repeats"] * (num_repeats > 1)
+    training_sets = grouped(
+        row.runs, lambda run: (fold_of(run), replicate_of(run).resample)
+    )
+    num_seeds = [
+        len({run.result.seed for run in runs}) for runs in training_sets.values()
+    ]
+    num_resamples = Counter(
+        fold for fold, resample in training_sets if resample is not None
+    )
+    is_imported = (
+        all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1
+    )
+    parts = [f"{num_folds} folds"] * (num_folds > 1) + [f"{num_repeats} repeats"] * (
+        num_repeats > 1
+    )
     number, planned = len({fold for fold, _ in training_sets}), num_folds * num_repeats
     if number < planned:
-        parts = [f"{number} of {planned} folds" + f" ({' x '.join(parts)})" * (num_repeats > 1)]
+        parts = [
+            f"{number} of {planned} folds"
+            + f" ({' x '.join(parts)})" * (num_repeats > 1)
+        ]
     if num_resamples and not is_imported:
         planned = max(run.result.data["resample"]["number"] for run in row.runs)
         parts.append(_count([*num_resamples.values()], planned, "resample"))
@@ -223,7 +285,11 @@ def _of_row(row: EvaluatedRow, seeds: set[int], num_folds: int, num_repeats: int
     elif is_imported:
         parts.append("1 (imported)")
     elif not num_resamples or max(num_seeds) > 1:
-        parts.append(_count(num_seeds, len(seeds | {run.result.seed for run in row.runs}), "seed"))
+        parts.append(
+            _count(
+                num_seeds, len(seeds | {run.result.seed for run in row.runs}), "seed"
+            )
+        )
     return " x ".join(parts)
 
 
@@ -328,24 +394,33 @@ class Comparison:
         """The pairs that are decided together: the pairs with the named baseline, or all pairs."""
         if not self.settings.names_baseline:
             return self.pairs
-        return tuple(row.to_baseline for row in self.rows if row.to_baseline is not None)
+        return tuple(
+            row.to_baseline for row in self.rows if row.to_baseline is not None
+        )
 
     @property
     def claims(self) -> tuple[Pair, ...]:
         """The pairs of the family, for every metric that carries claims."""
-        return (*self.family, *(pair for pairs in self.declared.values() for pair in pairs))
+        return (
+            *self.family,
+            *(pair for pairs in self.declared.values() for pair in pairs),
+        )
 
     def claim(self, label: str, metric: str) -> Pair | None:
         """Returns a row minus the baseline in a metric that carries claims; None if there is no claim."""
         if metric == self.metric:
             return self.row(label).to_baseline
         pairs = self.declared.get(metric, ())
-        return next((pair for pair in against(pairs, self.baseline) if pair.a == label), None)
+        return next(
+            (pair for pair in against(pairs, self.baseline) if pair.a == label), None
+        )
 
     def beats_all(self, label: str) -> bool:
         """Returns whether the family claims that a row is better than every other row."""
         others = against(self.family, label)
-        return len(others) == len(self.rows) - 1 > 0 and all(pair.claim == WORSE for pair in others)
+        return len(others) == len(self.rows) - 1 > 0 and all(
+            pair.claim == WORSE for pair in others
+        )
 
     @cached_property
     def replicates(self) -> dict[str, str]:
@@ -359,15 +434,23 @@ class Comparison:
         Raises:
             UndefinedMetricError, DataError: The convention does not define NDCG on these data.
         """
-        longest = max(int(item.judgments.query_sizes.max()) for row in self.rows for item in row.evaluated)
+        longest = max(
+            int(item.judgments.query_sizes.max())
+            for row in self.rows
+            for item in row.evaluated
+        )
         names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
         rows = [row.under(self.settings.convention, names) for row in self.rows]
         return {row.label: [row.mean(name) for name in names] for row in rows}
 
     def __repr__(self) -> str:
         means = [(row.label, row.metrics.get(self.metric)) for row in self.rows]
-        rows = [label if mean is None else f"{label} {mean:.4f}" for label, mean in means]
-        return one_line("Comparison", {"data": self.data, "metric": self.metric, "rows": rows})
+        rows = [
+            label if mean is None else f"{label} {mean:.4f}" for label, mean in means
+        ]
+        return one_line(
+            "Comparison", {"data": self.data, "metric": self.metric, "rows": rows}
+        )
 
     def row(self, label: str) -> ModelRow:
         """Returns the row with a label."""
@@ -410,11 +493,16 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         labels = [label for table in tables for label in table.rows]
         models = [run.result.model for table in tables for run in table.runs]
         require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
-    notes = [*(Note(ON_DATA, "mismatched data", sentence) for sentence in mismatched), *repeated]
+    notes = [
+        *(Note(ON_DATA, "mismatched data", sentence) for sentence in mismatched),
+        *repeated,
+    ]
     # A run may fail before its data set is known, so that every failure is a note under the first table.
     failures = [_failure(run) for run in runs if not run.result.is_compared]
     return [
-        _compare_on(table, metric, settings, [*notes, *(failures if number == 0 else [])])
+        _compare_on(
+            table, metric, settings, [*notes, *(failures if number == 0 else [])]
+        )
         for number, table in enumerate(tables)
     ]
 
@@ -430,7 +518,9 @@ def _compare_on(
     def cell_of_run(run: Run) -> DataCell:
         return cell_of(run).of_test if settings.allow_mismatch else cell_of(run)
 
-    rows = evaluate_rows(table.rows, [*evaluated], others, settings.convention, cell_of_run)
+    rows = evaluate_rows(
+        table.rows, [*evaluated], others, settings.convention, cell_of_run
+    )
     counted, paired_rows, missing = arrange(rows, settings.selected)
     paired = {name: pair_in_group(paired_rows, name, settings) for name in claimed}
     queries = paired[metric]
@@ -438,12 +528,19 @@ def _compare_on(
     best = None
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
-    base, absent = _baseline_of(table.rows, settings.baseline, best, paired_rows or counted)
+    base, absent = _baseline_of(
+        table.rows, settings.baseline, best, paired_rows or counted
+    )
     if absent:
         settings = replace(settings, baseline=None)
     pairs = () if queries is None else all_pairs(queries, metric, settings)
     declared = {
-        name: _family(all_pairs(queries_of_metric, name, settings), queries_of_metric, base, settings)
+        name: _family(
+            all_pairs(queries_of_metric, name, settings),
+            queries_of_metric,
+            base,
+            settings,
+        )
         for name, queries_of_metric in paired.items()
         if name != metric and queries_of_metric is not None
     }
@@ -460,7 +557,10 @@ def _compare_on(
         queries=queries,
         note_entries=(
             *first_notes,
-            *(Note(ON_CONVENTIONS, "plug-in metrics", sentence) for sentence in unknown),
+            *(
+                Note(ON_CONVENTIONS, "plug-in metrics", sentence)
+                for sentence in unknown
+            ),
             *absent,
             *missing,
             *warnings(counted, metric, settings.convention),
@@ -470,18 +570,25 @@ def _compare_on(
     )
 
 
-def pair_in_group(rows: Sequence[EvaluatedRow], claimed: str, settings: Settings) -> PairedQueries | None:
+def pair_in_group(
+    rows: Sequence[EvaluatedRow], claimed: str, settings: Settings
+) -> PairedQueries | None:
     """Returns the paired queries of a claimed metric, in the group of its guard; None if no query counts."""
     guard = settings.guard_of(claimed)
     queries = pair_queries(rows, guard.metric)
     if queries is None or not guard.group:
         return queries
     convention = settings.convention.of(parse_metric(guard.metric)[0])
-    return pair_queries(rows, guard.metric, group_of_queries(queries, guard.group, convention))
+    return pair_queries(
+        rows, guard.metric, group_of_queries(queries, guard.group, convention)
+    )
 
 
 def with_level(
-    comparison: Comparison, withheld: Mapping[str, str], level: float, notes: Sequence[Note] = ()
+    comparison: Comparison,
+    withheld: Mapping[str, str],
+    level: float,
+    notes: Sequence[Note] = (),
 ) -> Comparison:
     """Returns the comparison with all claims decided again at a level, and with further notes.
 
@@ -491,18 +598,33 @@ def with_level(
     """
     settings, queries = replace(comparison.settings, level=level), comparison.queries
 
-    def again(family: Sequence[Pair], queries: PairedQueries | None) -> tuple[Pair, ...]:
-        reasons = [withheld.get(pair.a) or withheld.get(pair.b) or pair.withheld for pair in family]
-        marked = [replace(pair, withheld=reason) for pair, reason in zip(family, reasons, strict=True)]
+    def again(
+        family: Sequence[Pair], queries: PairedQueries | None
+    ) -> tuple[Pair, ...]:
+        reasons = [
+            withheld.get(pair.a) or withheld.get(pair.b) or pair.withheld
+            for pair in family
+        ]
+        marked = [
+            replace(pair, withheld=reason)
+            for pair, reason in zip(family, reasons, strict=True)
+        ]
         return () if queries is None else decided(marked, queries, settings)
 
-    paired = [row for row in comparison.rows if queries is not None and row.label in queries.labels]
+    paired = [
+        row
+        for row in comparison.rows
+        if queries is not None and row.label in queries.labels
+    ]
     pairs = again(comparison.pairs, queries)
     rows = _rows(comparison.rows, queries, pairs, comparison.baseline, settings)
     declared = {
-        name: again(of, pair_in_group(paired, name, settings)) for name, of in comparison.declared.items()
+        name: again(of, pair_in_group(paired, name, settings))
+        for name, of in comparison.declared.items()
     }
-    comparison = replace(comparison, settings=settings, note_entries=(*notes, *comparison.note_entries))
+    comparison = replace(
+        comparison, settings=settings, note_entries=(*notes, *comparison.note_entries)
+    )
     return replace(comparison, rows=tuple(rows), pairs=pairs, declared=declared)
 
 
@@ -518,14 +640,19 @@ def _rows(
     if queries is not None:
         of_rows = system_intervals(queries.distinct)
         intervals = dict(zip(queries.labels, of_rows, strict=True))
-        to_base = {pair.a: pair for pair in against(_family(pairs, queries, base, settings), base)}
+        to_base = {
+            pair.a: pair
+            for pair in against(_family(pairs, queries, base, settings), base)
+        }
     rows = []
     for group in groups:
         results = [run.result for run in group.runs]
         row = ModelRow(
             label=group.label,
             evaluated=group.evaluated,
-            metrics={name: group.mean(name) for name in group.evaluated[0].evaluation.means},
+            metrics={
+                name: group.mean(name) for name in group.evaluated[0].evaluation.means
+            },
             interval=intervals.get(group.label),
             to_baseline=to_base.get(group.label),
             seconds=mean_seconds(results),
@@ -537,7 +664,9 @@ def _rows(
     return rows
 
 
-def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: Settings) -> tuple[Pair, ...]:
+def _family(
+    pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: Settings
+) -> tuple[Pair, ...]:
     """Returns the pairs that are decided together.
 
     With a named baseline, these are its pairs, decided among themselves. With the baseline "best" or without
@@ -549,10 +678,15 @@ def _family(pairs: Sequence[Pair], queries: PairedQueries, base: str, settings: 
 
 
 def _baseline_of(
-    rows: Mapping[str, Sequence[Run]], baseline: str | None, best: str | None, paired: Sequence[EvaluatedRow]
+    rows: Mapping[str, Sequence[Run]],
+    baseline: str | None,
+    best: str | None,
+    paired: Sequence[EvaluatedRow],
 ) -> tuple[str, list[Note]]:
     """Returns the label of the baseline, and a note if the first paired row replaces it."""
-    of_model = [label for label, runs in rows.items() if runs[0].result.model == baseline]
+    of_model = [
+        label for label, runs in rows.items() if runs[0].result.model == baseline
+    ]
     matching = [label for label in rows if label == baseline] or of_model
     if len(matching) > 1:
         raise ConfigError(
@@ -574,7 +708,10 @@ def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
     """Returns kind -> mean time, without runs that shared the machine."""
     alone = [result for result in results if not result.shared_machine]
     kinds = dict.fromkeys(kind for result in alone for kind in result.seconds)
-    return {kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds) for kind in kinds}
+    return {
+        kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds)
+        for kind in kinds
+    }
 
 
 def _mean_known(values: Iterable[float | None]) -> float | None:
@@ -625,7 +762,9 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     Test scores are not used. None if no row has a validation set.
     """
     rows = comparison.rows
-    validated = values_on_validation(rows, comparison.metric, comparison.settings.convention)
+    validated = values_on_validation(
+        rows, comparison.metric, comparison.settings.convention
+    )
     if not validated:
         return None
     best = best_on_validation(validated)
@@ -635,13 +774,21 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     reason = f"{best}: {'best ' * (len(validated) > 1)}validation {comparison.metric}, {mean:.4f}"
     if len(row.runs) > 1:
         of_fold = zip(("fold", "split_seed"), fold_of(run), strict=True)
-        where = "".join(f"{key}={value} " for key, value in of_fold if value is not None)
+        where = "".join(
+            f"{key}={value} " for key, value in of_fold if value is not None
+        )
         reason += (
             f", the mean of {len(row.runs)} runs; the best run is {where}seed={run.result.seed}, "
             f"{validated[best][number]:.4f}"
         )
-    seen = seen_by_choice([item for row in rows for item in row.evaluated]) if len(validated) > 1 else ""
-    of_test = {f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None}
+    seen = (
+        seen_by_choice([item for row in rows for item in row.evaluated])
+        if len(validated) > 1
+        else ""
+    )
+    of_test = {
+        f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None
+    }
     return Choice(
         row=row,
         run=run,
@@ -652,8 +799,12 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
 
 def _failure(run: Run) -> Note:
     if run.result.final and run.result.status == FINISHED:
-        sentence = f"{run.path} is a final model, trained on all queries: it is not compared."
+        sentence = (
+            f"{run.path} is a final model, trained on all queries: it is not compared."
+        )
         return Note(ON_DATA, "final model", sentence)
     # The first line is the message; a traceback may follow.
     reason = (run.result.error or "unknown").partition("\n")[0]
-    return Note(ON_DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}")
+    return Note(
+        ON_DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}"
+    )

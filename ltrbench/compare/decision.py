@@ -84,29 +84,48 @@ def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
     """
     base, order = comparison.baseline, (FAILS, UNDECIDED, HOLDS)
     # A higher primary metric is not lower.
-    guards = [guard for guard in comparison.settings.guards if guard.name != comparison.metric]
-    labels = [each for each in considered if comparison.row(each).model not in YARDSTICKS and each != base]
+    guards = [
+        guard for guard in comparison.settings.guards if guard.name != comparison.metric
+    ]
+    labels = [
+        each
+        for each in considered
+        if comparison.row(each).model not in YARDSTICKS and each != base
+    ]
     conditions = {
-        each: [condition_of(comparison, each, guard) for guard in (None, *guards)] for each in labels
+        each: [condition_of(comparison, each, guard) for guard in (None, *guards)]
+        for each in labels
     }
-    times = [each.values for label in labels for each in conditions[label] if each.name == LATENCY]
+    times = [
+        each.values
+        for label in labels
+        for each in conditions[label]
+        if each.name == LATENCY
+    ]
     if times and not any(times):
         raise ResultError(
             f"--guard latency: {listed(labels)} has imported scores and no model; add a trained run. The "
             "--baseline is not timed."
         )
-    states = {label: min((each.state for each in conditions[label]), key=order.index) for label in labels}
+    states = {
+        label: min((each.state for each in conditions[label]), key=order.index)
+        for label in labels
+    }
     reasons = {}
     for label in labels:
         by_state = sorted(conditions[label], key=lambda each: order.index(each.state))
         reasons[label] = f"{label}: {listed([each.words for each in by_state])}"
     for label in labels:
         if states[label] == HOLDS:
-            return Recommendation((label,), f"Ship {reasons[label]}.", verdict=SHIP, conditions=conditions)
+            return Recommendation(
+                (label,), f"Ship {reasons[label]}.", verdict=SHIP, conditions=conditions
+            )
     verdict = UNDECIDED if UNDECIDED in states.values() else KEEP
     headline = f"{'Keep' if verdict == KEEP else 'Undecided, keep'} {base}. {'; '.join(reasons.values())}."
     first = next((label for label in labels if states[label] == UNDECIDED), base)
-    needs = [f"{each.name}: {each.needs}" for each in conditions.get(first, ()) if each.needs]
+    needs = [
+        f"{each.name}: {each.needs}" for each in conditions.get(first, ()) if each.needs
+    ]
     if needs:
         headline += f" If {first} differs as measured, 80 % power to decide needs {'; '.join(needs)}."
     return Recommendation((), headline, verdict=verdict, conditions=conditions)
@@ -116,7 +135,9 @@ def condition_of(comparison: Comparison, label: str, guard: Guard | None) -> Con
     """Returns the condition of a guard; without one, that of the primary metric."""
     if guard is not None and guard.metric in COSTS:
         return _cost(comparison, comparison.row(label), guard)
-    name, limit = (comparison.metric, 0.0) if guard is None else (guard.name, guard.limit)
+    name, limit = (
+        (comparison.metric, 0.0) if guard is None else (guard.name, guard.limit)
+    )
     pair = comparison.claim(label, name)
     if pair is None or pair.interval is None or pair.difference is None:
         return Condition(name, UNDECIDED, f"{name} has no interval")
@@ -124,18 +145,33 @@ def condition_of(comparison: Comparison, label: str, guard: Guard | None) -> Con
     change = _change(comparison, name, values)
     if guard is None:
         state = {BETTER: HOLDS, UNDECIDED: UNDECIDED}.get(pair.claim, FAILS)
-        verb = {HOLDS: "is higher by", FAILS: "is not higher:", UNDECIDED: "is undecided:"}[state]
+        verb = {
+            HOLDS: "is higher by",
+            FAILS: "is not higher:",
+            UNDECIDED: "is undecided:",
+        }[state]
     else:
         state = HOLDS if low >= limit else FAILS if high < limit else UNDECIDED
         verb = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}[state]
         verb += f" lower by more than {-limit:g}:"
     what = re.sub(r"^value@(\d+):([^:]+)", r"\2 in the first \1", name)
-    condition, planned = Condition(name, state, f"{what} {verb} {change}", values), pair.power.planned
+    condition, planned = (
+        Condition(name, state, f"{what} {verb} {change}", values),
+        pair.power.planned,
+    )
     if comparison.queries is None or planned is None or state != UNDECIDED:
         return condition
     wanted = replace(comparison.settings, detect=abs(pair.difference - limit))
-    power = power_of(comparison.queries, replace(pair, claim=UNDECIDED), wanted, planned.present_level)
-    return replace(condition, needs="" if all(need.note for need in power.needs) else needs_of(power))
+    power = power_of(
+        comparison.queries,
+        replace(pair, claim=UNDECIDED),
+        wanted,
+        planned.present_level,
+    )
+    return replace(
+        condition,
+        needs="" if all(need.note for need in power.needs) else needs_of(power),
+    )
 
 
 def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:
@@ -144,21 +180,32 @@ def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:
     mean = comparison.row(comparison.baseline).metrics.get(name) or 0.0
     if name != comparison.metric or bounds_of(name) is not None or mean <= 0:
         return "{:.4f} [{:+.4f}, {:+.4f}]".format(*values)
-    percent = "{:.1f} % [{:+.1f}, {:+.1f}]".format(*(100 * value / mean for value in values))
+    percent = "{:.1f} % [{:+.1f}, {:+.1f}]".format(
+        *(100 * value / mean for value in values)
+    )
     return f"{percent} of {comparison.baseline}'s {mean:.4g}"
 
 
 def _cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Condition:
     value, unit = row.peak_memory_mb, "MB of memory in the fit"
     if guard.metric == LATENCY:
-        value, unit = comparison.settings.latency and comparison.settings.latency(row), "ms a list"
+        value, unit = (
+            comparison.settings.latency and comparison.settings.latency(row),
+            "ms a list",
+        )
     if value is None:
-        return Condition(guard.metric, UNDECIDED, f"{guard.metric} is not known, without a model")
+        return Condition(
+            guard.metric, UNDECIDED, f"{guard.metric} is not known, without a model"
+        )
     above = f", above {guard.limit:g}" if value > guard.limit else ""
-    return Condition(guard.metric, FAILS if above else HOLDS, f"{value:.3g} {unit}{above}", (value,))
+    return Condition(
+        guard.metric, FAILS if above else HOLDS, f"{value:.3g} {unit}{above}", (value,)
+    )
 
 
-def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> float | None:
+def latency_of_row(
+    row: EvaluatedRow, load_splits: Callable[[Run], Splits]
+) -> float | None:
     """Returns the median time to score one list of the test set on one thread, in ms, with the saved model of
     the run that has the most trees; None if it has scores without a model.
 
@@ -173,4 +220,6 @@ def latency_of_row(row: EvaluatedRow, load_splits: Callable[[Run], Splits]) -> f
     ranker.num_threads = 1
     test = load_splits(run).test
     ends = test.query_start[: MOST_LISTS + 1]
-    return latency_of(ranker.predict, np.split(np.array(test.features[: ends[-1]]), ends[1:-1]))[0]
+    return latency_of(
+        ranker.predict, np.split(np.array(test.features[: ends[-1]]), ends[1:-1])
+    )[0]

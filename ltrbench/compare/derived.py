@@ -25,7 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import cell_of, first_by, group_runs, newest_runs, replicate_of
+from ltrbench.compare.cells import (
+    cell_of,
+    first_by,
+    group_runs,
+    newest_runs,
+    replicate_of,
+)
 from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
@@ -38,7 +44,16 @@ from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
 from ltrbench.rankers.library import model_digest
-from ltrbench.runs.record import FINISHED, FUSED, IMPORTED, Run, RunResult, ScoredSplit, naming, refuse_trial
+from ltrbench.runs.record import (
+    FINISHED,
+    FUSED,
+    IMPORTED,
+    Run,
+    RunResult,
+    ScoredSplit,
+    naming,
+    refuse_trial,
+)
 from ltrbench.runs.writing import claim, write_run
 from ltrbench.shapes import Scores
 
@@ -53,7 +68,9 @@ FusionPart = NDArray[np.float64]
 """(D,), contribution of a run to the fused scores; (M, D) for M runs."""
 
 
-def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> FusionPart:
+def reciprocal_ranks(
+    judgments: Judgments, scores: Scores, k: float = RRF_K
+) -> FusionPart:
     """Returns 1 / (k + r) for the document at rank r of its query, counted from 1, (D,).
 
     Source: Cormack, Clarke and Buettcher (2009), "Reciprocal rank fusion outperforms Condorcet and individual
@@ -68,15 +85,24 @@ def reciprocal_ranks(judgments: Judgments, scores: Scores, k: float = RRF_K) -> 
 
 def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
     """Returns (s - mean) / sd over the documents of the query, (D,); 0 if all are tied."""
-    finite, start, sizes = _finite(judgments, scores), judgments.query_start[:-1], judgments.query_sizes
+    finite, start, sizes = (
+        _finite(judgments, scores),
+        judgments.query_start[:-1],
+        judgments.query_sizes,
+    )
     centred = finite - np.repeat(np.add.reduceat(finite, start) / sizes, sizes)
-    return _scaled(judgments, finite, centred, np.sqrt(np.add.reduceat(centred**2, start) / sizes))
+    return _scaled(
+        judgments, finite, centred, np.sqrt(np.add.reduceat(centred**2, start) / sizes)
+    )
 
 
 def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
     """Returns (s - min) / (max - min) over the documents of the query, (D,); 0 if all are tied."""
     finite, start = _finite(judgments, scores), judgments.query_start[:-1]
-    lowest, highest = np.minimum.reduceat(finite, start), np.maximum.reduceat(finite, start)
+    lowest, highest = (
+        np.minimum.reduceat(finite, start),
+        np.maximum.reduceat(finite, start),
+    )
     risen = finite - np.repeat(lowest, judgments.query_sizes)
     return _scaled(judgments, finite, risen, highest - lowest)
 
@@ -90,13 +116,18 @@ def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
     given, start = np.asarray(scores, dtype=np.float64), judgments.query_start[:-1]
     lowest = np.minimum.reduceat(np.where(np.isfinite(given), given, np.inf), start)
     highest = np.maximum.reduceat(np.where(np.isfinite(given), given, -np.inf), start)
-    ends: NDArray[np.float64] = np.where(np.isinf(lowest), [[0.0], [1.0]], [lowest, highest])
+    ends: NDArray[np.float64] = np.where(
+        np.isinf(lowest), [[0.0], [1.0]], [lowest, highest]
+    )
     lowest, highest = np.repeat(ends, judgments.query_sizes, axis=1)
     return given.clip(lowest, highest)
 
 
 def _scaled(
-    judgments: Judgments, scores: FusionPart, values: FusionPart, by_query: NDArray[np.float64]
+    judgments: Judgments,
+    scores: FusionPart,
+    values: FusionPart,
+    by_query: NDArray[np.float64],
 ) -> FusionPart:
     """Returns values / by_query; 0 in a query whose documents are tied: rounding must not order them."""
     start = judgments.query_start[:-1]
@@ -113,7 +144,11 @@ def _summed(weights: NDArray[np.float64], parts: FusionPart) -> FusionPart:
 
 
 def select_greedily(
-    judgments: Judgments, parts: FusionPart, metric: str, convention: Convention = DEFAULT, size: int = 25
+    judgments: Judgments,
+    parts: FusionPart,
+    metric: str,
+    convention: Convention = DEFAULT,
+    size: int = 25,
 ) -> NDArray[np.float64]:
     """Returns the shares of the runs among the draws of a greedy selection with replacement, (M,).
 
@@ -132,7 +167,9 @@ def select_greedily(
     """
 
     def reached(weights: NDArray[np.float64]) -> float:
-        return evaluate(judgments, _summed(weights, parts), [metric], convention).means[metric]
+        return evaluate(judgments, _summed(weights, parts), [metric], convention).means[
+            metric
+        ]
 
     if np.isnan(reached(np.ones(len(parts)))):
         raise ConfigError(
@@ -167,7 +204,10 @@ def unknown_metrics(results: Sequence[RunResult]) -> list[str]:
         return []
     # The name of the plug-in is only shown: no code is loaded because a folder names it.
     modules = {
-        name for result in results for name, text in result.versions.items() if is_plugin_version(text)
+        name
+        for result in results
+        for name, text in result.versions.items()
+        if is_plugin_version(text)
     }
     options = " ".join(f"--plugin {name}" for name in sorted(modules) or ["MODULE"])
     return [
@@ -177,7 +217,11 @@ def unknown_metrics(results: Sequence[RunResult]) -> list[str]:
 
 
 def _names_of(result: RunResult) -> list[str]:
-    return [name.removeprefix("test/") for name in result.metrics if name.startswith("test/")]
+    return [
+        name.removeprefix("test/")
+        for name in result.metrics
+        if name.startswith("test/")
+    ]
 
 
 def derived_run(
@@ -221,7 +265,10 @@ def derived_run(
         started=now,
         finished=now,
         best_iteration=num_trees,
-        config={"data": like.result.settings.get("data", {}), "model": model_settings or {}},
+        config={
+            "data": like.result.settings.get("data", {}),
+            "model": model_settings or {},
+        },
     )
     return Run(path, result, held=scored)
 
@@ -235,9 +282,15 @@ def default_metric(runs: Sequence[Run]) -> str:
     names = reported_metrics(runs[0])
     if not names:
         reasons = unknown_metrics([runs[0].result]) or ["it reports no metric."]
-        raise ConfigError(f"{runs[0].path}: {reasons[0]} Or name a metric with --metric, such as ndcg@10.")
+        raise ConfigError(
+            f"{runs[0].path}: {reasons[0]} Or name a metric with --metric, such as ndcg@10."
+        )
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
-    return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf) if ndcgs else names[0]
+    return (
+        max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf)
+        if ndcgs
+        else names[0]
+    )
 
 
 RRF, GREEDY = "rrf", "greedy"
@@ -291,7 +344,11 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         ResultError: The models have no common cell.
     """
     tables = group_runs([run for run in runs if run.result.is_compared])
-    known = [name for table in tables for name in (*table.rows, *(run.result.model for run in table.runs))]
+    known = [
+        name
+        for table in tables
+        for name in (*table.rows, *(run.result.model for run in table.runs))
+    ]
     for name in fusing.of:
         require_choice("model to fuse", name, dict.fromkeys(known))
     made: list[Run] = []
@@ -299,7 +356,9 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         members = {
             label: of_row
             for label, of_row in table.rows.items()
-            if not fusing.of or label in fusing.of or of_row[0].result.model in fusing.of
+            if not fusing.of
+            or label in fusing.of
+            or of_row[0].result.model in fusing.of
         }
         if len(members) >= 2:
             groups, lacking = _groups(members, shares_runs=GREEDY not in fusing.methods)
@@ -309,7 +368,9 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
                 for like, of_label in groups
             ]
     if not made:
-        raise ConfigError("there is nothing to fuse: give runs of at least two models on one data set.")
+        raise ConfigError(
+            "there is nothing to fuse: give runs of at least two models on one data set."
+        )
     return made
 
 
@@ -323,8 +384,13 @@ def _groups(
     """
     groups: list[tuple[Run, dict[str, Run]]] = []
     lacking: list[str] = []
-    for cell in dict.fromkeys(cell_of(run) for runs in members.values() for run in runs):
-        runs_here = {label: [run for run in runs if cell_of(run) == cell] for label, runs in members.items()}
+    for cell in dict.fromkeys(
+        cell_of(run) for runs in members.values() for run in runs
+    ):
+        runs_here = {
+            label: [run for run in runs if cell_of(run) == cell]
+            for label, runs in members.items()
+        }
         several = [run for runs in runs_here.values() if len(runs) > 1 for run in runs]
         one_each = [run for runs in runs_here.values() for run in runs][:1]
         for replicate, like in first_by(several or one_each, replicate_of).items():
@@ -339,7 +405,9 @@ def _groups(
                 groups.append((like, whole))
             else:
                 without = ", ".join(label for label in members if label not in whole)
-                lacking.append(f"{without} has no run with {replicate} on {_name_of(like)}: not fused there.")
+                lacking.append(
+                    f"{without} has no run with {replicate} on {_name_of(like)}: not fused there."
+                )
     if not groups:
         raise ResultError(
             f"{', '.join(members)} have no common cell, and cannot be fused. {' '.join(lacking)}"
@@ -353,7 +421,13 @@ def _name_of(run: Run) -> str:
     return f"{cell.data} {cell.words}".rstrip()
 
 
-def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence[str], fusing: Fusing) -> Run:
+def _fused(
+    method: str,
+    like: Run,
+    members: Mapping[str, Run],
+    lacking: Sequence[str],
+    fusing: Fusing,
+) -> Run:
     part, words = FUSION_METHODS[method]
     is_greedy, k = method == GREEDY, {"k": fusing.rrf_k} if method == RRF else {}
     without_valid = [label for label, run in members.items() if not has_valid(run)]
@@ -374,7 +448,9 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         parts = np.stack([part(item.judgments, item.scores, **k) for item in of_split])
         if is_greedy and split == "valid":
             judgments = of_split[0].judgments
-            weights = select_greedily(judgments, parts, fusing.metric, fusing.convention, fusing.size)
+            weights = select_greedily(
+                judgments, parts, fusing.metric, fusing.convention, fusing.size
+            )
         scored[split] = replace(of_split[0], scores=_summed(weights, parts))
     name = f"{method}({' + '.join(members)})"
     words = words.format(k=fusing.rrf_k, metric=fusing.metric, size=fusing.size)
@@ -399,17 +475,24 @@ def _fused(method: str, like: Run, members: Mapping[str, Run], lacking: Sequence
         params=FUSED,
         notes=[*notes, *lacking],
         overrides=["compare", *sources, "--fuse", method, *options],
-        model_settings={"metric": fusing.metric, "size": fusing.size} if is_greedy else None,
+        model_settings={"metric": fusing.metric, "size": fusing.size}
+        if is_greedy
+        else None,
     )
     return _as_ensemble(fused, like, members, shares) if is_greedy else fused
 
 
-def _as_ensemble(fused: Run, like: Run, members: Mapping[str, Run], shares: Mapping[str, float]) -> Run:
+def _as_ensemble(
+    fused: Run, like: Run, members: Mapping[str, Run], shares: Mapping[str, float]
+) -> Run:
     """Adds the record of the selection, and the sums of the times of the runs that it needs."""
     drawn = [run for label, run in members.items() if shares[label]]
     result = replace(
         fused.result,
-        ensemble={"weights": shares, "runs": {label: str(run.path) for label, run in members.items()}},
+        ensemble={
+            "weights": shares,
+            "runs": {label: str(run.path) for label, run in members.items()},
+        },
         seconds={
             kind: sum(run.result.seconds[kind] for run in runs)
             for kind, runs in (("fit", members.values()), ("predict", drawn))
@@ -422,7 +505,9 @@ def _as_ensemble(fused: Run, like: Run, members: Mapping[str, Run], shares: Mapp
     return replace(fused, result=result)
 
 
-def write_ensembles(runs: Sequence[Run], folder: Path, fusing: Fusing, overrides: Sequence[str]) -> list[Run]:
+def write_ensembles(
+    runs: Sequence[Run], folder: Path, fusing: Fusing, overrides: Sequence[str]
+) -> list[Run]:
     """Selects an ensemble in each cell and writes it as a run in a folder `folder`/0, `folder`/1, ...
 
     Args:
@@ -493,12 +578,16 @@ class Import:
 
     def __post_init__(self) -> None:
         if not self.name.strip() or not self.pattern:
-            raise ConfigError(f"{self}: expected a name and a file, as in ranklib=scores.txt.")
+            raise ConfigError(
+                f"{self}: expected a name and a file, as in ranklib=scores.txt."
+            )
         known = ", ".join(f"{{{name}}}" for name in _PLACEHOLDERS)
         try:
             self.pattern.format(**dict.fromkeys(_PLACEHOLDERS, 0))
         except (KeyError, ValueError, IndexError) as error:
-            raise ConfigError(f"{self}: {error}; known placeholders, in braces: {known}.") from None
+            raise ConfigError(
+                f"{self}: {error}; known placeholders, in braces: {known}."
+            ) from None
 
     def __str__(self) -> str:
         return f"{self.name}={self.pattern}"
@@ -508,12 +597,18 @@ class Import:
         cell, seed = cell_of(like), like.result.seed
         return Path(
             self.pattern.format(
-                data=cell.data, fold=cell.fold, split_seed=cell.repeat, seed=seed, split=split
+                data=cell.data,
+                fold=cell.fold,
+                split_seed=cell.repeat,
+                seed=seed,
+                split=split,
             )
         )
 
 
-def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) -> list[Run]:
+def import_runs(
+    system: Import, runs: Sequence[Run], load_splits: LoadSplits
+) -> list[Run]:
     """Returns the runs of a system, held in memory: one per cell with a file.
 
     If the file name has no `{seed}`, a cell has one run, however many seeds there are.
@@ -524,7 +619,11 @@ def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) ->
     """
     finished = [run for run in runs if run.result.is_compared]
     by_seed = "{seed" in system.pattern
-    of_cells = [*first_by(finished, lambda run: (cell_of(run), by_seed and run.result.seed)).values()]
+    of_cells = [
+        *first_by(
+            finished, lambda run: (cell_of(run), by_seed and run.result.seed)
+        ).values()
+    ]
     if not of_cells:
         raise ResultError(
             f"{system}: there is no finished run, and so no judgments to evaluate the scores with."
@@ -546,7 +645,9 @@ def import_runs(system: Import, runs: Sequence[Run], load_splits: LoadSplits) ->
     return imported
 
 
-def import_like(system: Import, like: Run, folder: Path, load_splits: LoadSplits) -> Run:
+def import_like(
+    system: Import, like: Run, folder: Path, load_splits: LoadSplits
+) -> Run:
     """Writes the scores or the model of a system as a run with the data of `like` into a folder.
 
     Raises:
@@ -556,7 +657,9 @@ def import_like(system: Import, like: Run, folder: Path, load_splits: LoadSplits
             the run or lack features of the model.
     """
     if like.result.status != FINISHED:
-        raise ResultError(f"{like.path} failed and has no judgments; name a finished run.")
+        raise ResultError(
+            f"{like.path} failed and has no judgments; name a finished run."
+        )
     refuse_trial(like, "judgments of test")
     ranker, splits = None, None
     if is_model_file(system.file(like, "test")):
@@ -572,13 +675,17 @@ def import_like(system: Import, like: Run, folder: Path, load_splits: LoadSplits
             run,
             folder,
             ranker=ranker,
-            importances=importances(ranker, splits, _importance_settings(like), ranker.seed),
+            importances=importances(
+                ranker, splits, _importance_settings(like), ranker.seed
+            ),
             example=splits.test,
             check_model=lambda saved: check_saved(ranker, saved, features, scores),
         )
 
 
-def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path, str]) -> Run:
+def _of_scores(
+    system: Import, like: Run, folder: Path, fingerprints: dict[Path, str]
+) -> Run:
     """Returns the run of a score file.
 
     Args:
@@ -589,12 +696,23 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
     scored, notes = {}, []
-    with_valid = "{split}" in system.pattern and has_valid(like) and system.file(like, "valid").exists()
+    with_valid = (
+        "{split}" in system.pattern
+        and has_valid(like)
+        and system.file(like, "valid").exists()
+    )
     for split in ("test", "valid") if with_valid else ("test",):
-        of_like, path, name = like.scored(split), system.file(like, split), f"{split} of {_name_of(like)}"
+        of_like, path, name = (
+            like.scored(split),
+            system.file(like, split),
+            f"{split} of {_name_of(like)}",
+        )
         file = read_score_file(path)
         fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
-        if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
+        if (
+            not file.queries
+            and fingerprints.setdefault(path, fingerprint) != fingerprint
+        ):
             raise DataError(
                 f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
                 f"among them {name}. Write one file per set, with {{data}}, {{fold}}, {{split_seed}} or "
@@ -611,16 +729,36 @@ def _of_scores(system: Import, like: Run, folder: Path, fingerprints: dict[Path,
 
 
 def _imported(
-    system: Import, like: Run, folder: Path, scored: Mapping[str, ScoredSplit], notes: list[str], **about: Any
+    system: Import,
+    like: Run,
+    folder: Path,
+    scored: Mapping[str, ScoredSplit],
+    notes: list[str],
+    **about: Any,
 ) -> Run:
     """Returns `derived_run` of a system, with the command that writes it into a folder."""
-    words = ["import", system.name, system.pattern, "--like", str(like.path), "--output", str(folder)]
+    words = [
+        "import",
+        system.name,
+        system.pattern,
+        "--like",
+        str(like.path),
+        "--output",
+        str(folder),
+    ]
     words += [] if system.features is None else ["--features", system.features]
-    about |= {"model": system.name, "params": IMPORTED, "notes": notes, "overrides": words}
+    about |= {
+        "model": system.name,
+        "params": IMPORTED,
+        "notes": notes,
+        "overrides": words,
+    }
     return derived_run(system.file(like, "test"), like, scored, **about)
 
 
-def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[Run, ImportedRanker]:
+def _of_model(
+    system: Import, like: Run, splits: Splits, folder: Path
+) -> tuple[Run, ImportedRanker]:
     """Applies a model to the data of a run, loaded again.
 
     Raises:
@@ -631,10 +769,14 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
     file = read_model_file(system.file(like, "test"))
     matched = match_features(file, splits.test.feature_names, system.features)
     test = splits.test
-    ranker = ImportedRanker.of(file, matched.columns, test.num_features, test.feature_names, test.categories)
+    ranker = ImportedRanker.of(
+        file, matched.columns, test.num_features, test.feature_names, test.categories
+    )
     num_trees = len(ranker.trees().trees)
     scored = {
-        name: ScoredSplit(split, ranker.predict(split.features), split.query_keys, split.file_rows)
+        name: ScoredSplit(
+            split, ranker.predict(split.features), split.query_keys, split.file_rows
+        )
         for name, split in splits
         if name != "train"
     }
@@ -652,7 +794,15 @@ def _of_model(system: Import, like: Run, splits: Splits, folder: Path) -> tuple[
         "digest": model_digest(file.content),
         "features": matched.way,
     }
-    run = _imported(system, like, folder, scored, notes, model_settings=settings, num_trees=num_trees)
+    run = _imported(
+        system,
+        like,
+        folder,
+        scored,
+        notes,
+        model_settings=settings,
+        num_trees=num_trees,
+    )
     return run, ranker
 
 
@@ -672,5 +822,9 @@ def _importance_settings(like: Run) -> ImportanceSettings | None:
     recorded: Any = like.result.config.get("importance")
     if recorded is None:
         return None
-    settings = ImportanceSettings(**{name: value for name, value in recorded.items() if name != "_target_"})
-    return replace(settings, kinds=[kind for kind in settings.kinds if kind != DROP_COLUMN])
+    settings = ImportanceSettings(
+        **{name: value for name, value in recorded.items() if name != "_target_"}
+    )
+    return replace(
+        settings, kinds=[kind for kind in settings.kinds if kind != DROP_COLUMN]
+    )

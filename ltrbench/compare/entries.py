@@ -82,12 +82,18 @@ def folds_of(sources: Sequence[DataSource]) -> dict[str, Run]:
 
     Other systems are evaluated like these runs, which have the judgments.
     """
-    about: dict[str, Any] = {"status": record.FINISHED, "params": record.NO_PARAMETERS, "seed": 0}
+    about: dict[str, Any] = {
+        "status": record.FINISHED,
+        "params": record.NO_PARAMETERS,
+        "seed": 0,
+    }
     runs = {}
     for source in sources:
         splits = load_once(source)[0]
         test, ranker = splits.test, SingleFeatureRanker().fit(splits.train)
-        scored = ScoredSplit(test, ranker.predict(test.features), test.query_keys, test.file_rows)
+        scored = ScoredSplit(
+            test, ranker.predict(test.features), test.query_keys, test.file_rows
+        )
         means = evaluate(test, scored.scores, METRICS_OF_A_RUN).means
         about |= {"source": described(source), "data": describe_data(source, splits)}
         about["metrics"] = {f"test/{name}": mean for name, mean in means.items()}
@@ -118,19 +124,31 @@ def add_entry(
     """
     folder = output / sources[0].name / system.name
     if folder.exists() or Path(system.name).name != system.name:
-        raise ConfigError(f"--name is {system.name!r}; give the name of a new folder in {folder.parent}.")
+        raise ConfigError(
+            f"--name is {system.name!r}; give the name of a new folder in {folder.parent}."
+        )
     if declared["division"] == "closed" and not all(declared.values()):
-        raise ConfigError("--division closed needs --code and --settings. Add both, or choose open.")
+        raise ConfigError(
+            "--division closed needs --code and --settings. Add both, or choose open."
+        )
     tests = folds_of(sources)
     given = _runs_of(system, tests, sources)
-    ranks = {fold: checked_ranks(given[fold], test.scored("test").judgments) for fold, test in tests.items()}
+    ranks = {
+        fold: checked_ranks(given[fold], test.scored("test").judgments)
+        for fold, test in tests.items()
+    }
     for other, (_, known) in _read_all(folder.parent).items():
         if all(np.array_equal(known.get(fold, ()), ranks[fold]) for fold in ranks):
-            raise DataError(f"{system}: the entry {other} has the same ranking. Give another system.")
+            raise DataError(
+                f"{system}: the entry {other} has the same ranking. Give another system."
+            )
     runs = _as_runs(system.name, ranks, tests)
     remarks = _plausible(system, runs, [*tests.values()])
     trained = [run.result for run in given.values()]
-    loads = ((next(iter(item.load), 0) or 0) > item.machine.get("cores", 1) for item in trained)
+    loads = (
+        (next(iter(item.load), 0) or 0) > item.machine.get("cores", 1)
+        for item in trained
+    )
     entry = Entry(
         name=system.name,
         data=sources[0].name,
@@ -144,7 +162,9 @@ def add_entry(
     with record.writing_to(folder):
         folder.mkdir(parents=True)
         np.savez_compressed(folder / RANKS_FILE, **ranks)  # type: ignore[arg-type]
-        text = yaml.safe_dump(asdict(entry), sort_keys=False, allow_unicode=True, width=100)
+        text = yaml.safe_dump(
+            asdict(entry), sort_keys=False, allow_unicode=True, width=100
+        )
         (folder / ENTRY_FILE).write_text(text, encoding="utf-8")
     return write_table(tests, folder.parent), remarks
 
@@ -156,11 +176,23 @@ def write_table(tests: Mapping[str, Run], folder: Path) -> str:
         DataError, ResultError: There is no entry, or one is damaged or has other test sets.
     """
     entries = _read_all(folder)
-    other = [name for name, (entry, _) in entries.items() if entry.tests != _fingerprints(tests)]
+    other = [
+        name
+        for name, (entry, _) in entries.items()
+        if entry.tests != _fingerprints(tests)
+    ]
     if other or not entries:
-        reason = f"{other[0]} has other test sets. {_REMEDY}" if other else "there is no entry; add one"
+        reason = (
+            f"{other[0]} has other test sets. {_REMEDY}"
+            if other
+            else "there is no entry; add one"
+        )
         raise ResultError(f"{folder}: {reason}.")
-    runs = [run for name, (_, ranks) in entries.items() for run in _as_runs(name, ranks, tests)]
+    runs = [
+        run
+        for name, (_, ranks) in entries.items()
+        for run in _as_runs(name, ranks, tests)
+    ]
     (comparison,) = compare(runs, Settings(metric=_METRIC))
     text = _as_markdown(comparison, entries)
     with record.writing_to(folder):
@@ -171,16 +203,26 @@ def write_table(tests: Mapping[str, Run], folder: Path) -> str:
 # ---- Scores of a new entry, and why they are refused.
 
 
-def _runs_of(system: Import, tests: Mapping[str, Run], sources: Sequence[DataSource]) -> dict[str, Run]:
+def _runs_of(
+    system: Import, tests: Mapping[str, Run], sources: Sequence[DataSource]
+) -> dict[str, Run]:
     """Returns fold -> the scores of a system as a run; of several runs in a folder the first."""
     if Path(system.pattern).is_dir():
         found = record.find_runs([Path(system.pattern)])
-        runs = [run for run in found if run.result.is_compared and run.result.model == system.name]
+        runs = [
+            run
+            for run in found
+            if run.result.is_compared and run.result.model == system.name
+        ]
     else:
         likes = [*tests.values()]
-        runs = import_runs(system, likes, lambda like: load_once(sources[likes.index(like)])[0])
+        runs = import_runs(
+            system, likes, lambda like: load_once(sources[likes.index(like)])[0]
+        )
     of_cells = first_by(runs, cell_of)
-    missing = [cell_of(test) for test in tests.values() if cell_of(test) not in of_cells]
+    missing = [
+        cell_of(test) for test in tests.values() if cell_of(test) not in of_cells
+    ]
     if missing:
         raise DataError(
             f"{system}: there are no scores of {describe_cells(missing)} of {missing[0].data}. Write "
@@ -199,11 +241,19 @@ def checked_ranks(run: Run, judgments: Judgments) -> NDArray[np.uint16]:
     order = np.lexsort((-scores, judgments.query_of_document))
     number = np.cumsum(scores[order] != scores[np.roll(order, 1)])
     ranks = np.empty(len(scores), dtype=np.uint16)
-    ranks[order] = number - np.repeat(number[judgments.query_start[:-1]], judgments.query_sizes)
+    ranks[order] = number - np.repeat(
+        number[judgments.query_start[:-1]], judgments.query_sizes
+    )
     missing = int((~np.isfinite(scores)).sum())
     if missing or not ranks.any():
-        reason = f"{missing} of {len(scores)} documents have no score" if missing else "scores are constant"
-        raise DataError(f"{run.path}: {reason}. Give each document a score that ranks it.")
+        reason = (
+            f"{missing} of {len(scores)} documents have no score"
+            if missing
+            else "scores are constant"
+        )
+        raise DataError(
+            f"{run.path}: {reason}. Give each document a score that ranks it."
+        )
     return ranks
 
 
@@ -217,13 +267,22 @@ def _plausible(system: Import, runs: Sequence[Run], tests: Sequence[Run]) -> lis
     differences: list[float] = []
     for item in (run.scored("test") for run in runs):
         # Tied documents count with the mean over all of their orders: the mean of a random ranking.
-        given, tied = (evaluate(item.judgments, each, [_METRIC]) for each in (item.scores, 0 * item.scores))
+        given, tied = (
+            evaluate(item.judgments, each, [_METRIC])
+            for each in (item.scores, 0 * item.scores)
+        )
         differences.extend(given.per_query[_METRIC] - tied.per_query[_METRIC])
     place = f"{system}: {_METRIC} is {reached:.4f}"
     if reached > _OF_LABELS:
-        raise DataError(f"{place}; above {_OF_LABELS} the scores rank with the labels. Give other scores.")
-    if np.nanmean(differences) < -3 * np.nanstd(differences) / np.sqrt(np.isfinite(differences).sum()):
-        raise DataError(f"{place}, below a random ranking. Check the sign of the scores and the line order.")
+        raise DataError(
+            f"{place}; above {_OF_LABELS} the scores rank with the labels. Give other scores."
+        )
+    if np.nanmean(differences) < -3 * np.nanstd(differences) / np.sqrt(
+        np.isfinite(differences).sum()
+    ):
+        raise DataError(
+            f"{place}, below a random ranking. Check the sign of the scores and the line order."
+        )
     remark = f"{place}, below the best single feature, {of_feature:.4f}. Check the line order."
     return [remark] if reached < of_feature else []
 
@@ -240,31 +299,50 @@ def _read_all(folder: Path) -> dict[str, tuple[Entry, Ranks]]:
     entries = {}
     for path in sorted(folder.glob(f"*/{ENTRY_FILE}")):
         try:
-            entry = Entry(**yaml.safe_load(read_bytes(path, _REMEDY)) | {"name": path.parent.name})
+            entry = Entry(
+                **yaml.safe_load(read_bytes(path, _REMEDY)) | {"name": path.parent.name}
+            )
             reason = type_error(vars(entry), types_of(Entry))
         except (yaml.YAMLError, TypeError) as error:
             reason = str(error)
         if reason:
             raise ResultError(f"{path}: {reason}. {_REMEDY}.")
-        entries[entry.name] = entry, load_npz(path.with_name(RANKS_FILE), remedy=_REMEDY)
+        entries[entry.name] = (
+            entry,
+            load_npz(path.with_name(RANKS_FILE), remedy=_REMEDY),
+        )
     return entries
 
 
 def _fingerprints(tests: Mapping[str, Run]) -> dict[str, str]:
-    return {fold: test.result.data["test"]["fingerprint"] for fold, test in tests.items()}
+    return {
+        fold: test.result.data["test"]["fingerprint"] for fold, test in tests.items()
+    }
 
 
 def _as_runs(name: str, ranks: Ranks, tests: Mapping[str, Run]) -> list[Run]:
     """Returns an entry as one run for each test set."""
-    about: dict[str, Any] = {"model": name, "params": record.IMPORTED, "notes": (), "overrides": ()}
+    about: dict[str, Any] = {
+        "model": name,
+        "params": record.IMPORTED,
+        "notes": (),
+        "overrides": (),
+    }
     scores = {fold: -ranks.get(fold, np.empty(0)).astype(np.float64) for fold in tests}
     return [
-        derived_run(Path(name), test, {"test": replace(test.scored("test"), scores=scores[fold])}, **about)
+        derived_run(
+            Path(name),
+            test,
+            {"test": replace(test.scored("test"), scores=scores[fold])},
+            **about,
+        )
         for fold, test in tests.items()
     ]
 
 
-def _as_markdown(comparison: Comparison, entries: Mapping[str, tuple[Entry, Ranks]]) -> str:
+def _as_markdown(
+    comparison: Comparison, entries: Mapping[str, tuple[Entry, Ranks]]
+) -> str:
     """Returns the table of all entries, the highest metric first, below what the claims are about."""
     # The label of an imported model says that it is imported.
     names = {row.label: row.runs[0].result.model for row in comparison.rows}
@@ -273,15 +351,32 @@ def _as_markdown(comparison: Comparison, entries: Mapping[str, tuple[Entry, Rank
     for row in sorted(comparison.rows, key=lambda row: -(row.metrics[_METRIC] or 0)):
         entry = entries[names[row.label]][0]
         claims = (
-            ", ".join(sorted(names[pair.b] for pair in pairs if (pair.a, pair.claim) == (row.label, claim)))
+            ", ".join(
+                sorted(
+                    names[pair.b]
+                    for pair in pairs
+                    if (pair.a, pair.claim) == (row.label, claim)
+                )
+            )
             for claim in (BETTER, EQUIVALENT)
         )
-        numbers = *map(row.metrics.get, METRICS_OF_A_RUN), *map(entry.seconds.get, ("fit", "predict"))
+        numbers = (
+            *map(row.metrics.get, METRICS_OF_A_RUN),
+            *map(entry.seconds.get, ("fit", "predict")),
+        )
         cells = [between(row.interval, QUALITY), *claims, *numbers]
         rows.append([entry.name, *cells, entry.division, entry.settings, entry.code])
     confidence = comparison.settings.confidence
-    header = ["entry", f"{_METRIC}, {confidence} interval", "better than", "equivalent to", *METRICS_OF_A_RUN]
-    table = Table.of([*header, "fit s", "predict s", "division", "settings", "code"], rows, QUALITY)
+    header = [
+        "entry",
+        f"{_METRIC}, {confidence} interval",
+        "better than",
+        "equivalent to",
+        *METRICS_OF_A_RUN,
+    ]
+    table = Table.of(
+        [*header, "fit s", "predict s", "division", "settings", "code"], rows, QUALITY
+    )
     scopes = ", ".join({SCOPES[pair.scope]: None for pair in comparison.pairs}) or "-"
     about_claims = (
         f"Mean over the folds, under the convention {DEFAULT.name}. Claims are about {_METRIC}, with "

@@ -63,13 +63,17 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
             for run in of_row
         )
         of_label = grouped(runs, lambda item: item[0])
-        cells_of = {label: {cell for _, _, cell in items} for label, items in of_label.items()}
+        cells_of = {
+            label: {cell for _, _, cell in items} for label, items in of_label.items()
+        }
         for (a, table_a, of_a), (b, table_b, of_b) in itertools.combinations(runs, 2):
             is_one_table = table_a == table_b and of_a.repeat == of_b.repeat
             are_apart = is_one_table or not cells_of[a] & cells_of[b]
             if of_a.fold == of_b.fold and of_a != of_b and are_apart:
                 sentence = _difference(a, of_a, b, of_b)
-                sentence += f" They are {table_a} and {table_b}." if table_a != table_b else ""
+                sentence += (
+                    f" They are {table_a} and {table_b}." if table_a != table_b else ""
+                )
                 sentences.setdefault((a, b), sentence)
     return list(sentences.values())
 
@@ -85,7 +89,9 @@ def _difference(a: str, of_a: DataCell, b: str, of_b: DataCell) -> str:
     return f"{of_a.data},{fold} {a} and {b}: the fingerprints of {', '.join(differing)} differ."
 
 
-def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) -> list[Note]:
+def warnings(
+    rows: Sequence[EvaluatedRow], metric: str, convention: Convention
+) -> list[Note]:
     """Returns the notes on how fairly the rows are compared."""
     evaluated = [item for row in rows for item in row.evaluated]
     results = [item.run.result for item in evaluated]
@@ -94,7 +100,9 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
         *_about_convention(convention.of(parse_metric(metric)[0]), evaluated, metric),
         *_about_seeds(rows),
         *_about_test_sets(evaluated, metric),
-        *_circumstances([result for result in results if result.seconds and not result.ensemble]),
+        *_circumstances(
+            [result for result in results if result.seconds and not result.ensemble]
+        ),
         *_about_shared_machine(rows),
         *_about_searches(rows),
         *_about_settings(untuned, metric, convention),
@@ -105,16 +113,24 @@ def warnings(rows: Sequence[EvaluatedRow], metric: str, convention: Convention) 
     ]
 
 
-def _about_convention(convention: Convention, items: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
+def _about_convention(
+    convention: Convention, items: Sequence[EvaluatedRun], metric: str
+) -> Iterator[Note]:
     fields = convention.describe()
     ties = f"ties: {fields['ties'].replace('_', ' ')}"
-    ties = "ties count with their expected value" if fields["ties"] == "expected" else ties
-    sentence = f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
+    ties = (
+        "ties count with their expected value" if fields["ties"] == "expected" else ties
+    )
+    sentence = (
+        f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
+    )
     yield Note(ON_CONVENTIONS, "convention", sentence)
     share = fmean(item.evaluation.share_without_relevant for item in items)
     value = convention.no_relevant.value
     counted = "are skipped" if value == "skip" else f"count {value}"
-    counted += ", unless their lists are left out" * (value != "skip" and convention.filters != "none")
+    counted += ", unless their lists are left out" * (
+        value != "skip" and convention.filters != "none"
+    )
     # Metrics of a column, and of plug-ins, may have a value without a relevant document.
     if value == "skip" and not any(item.evaluation.skipped[metric] for item in items):
         counted = f"count in {metric}"
@@ -150,7 +166,9 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
             f"documents and labels) {num_queries:,} times; each counts once in tests."
         )
         yield Note(ON_DATA, "repeated queries", sentence)
-    keys_of_fold = {cell: keys for cell, keys in keys_of_cell.items() if cell.fold is not None}
+    keys_of_fold = {
+        cell: keys for cell, keys in keys_of_cell.items() if cell.fold is not None
+    }
     if len(keys_of_fold) < 2:
         return
     folds = first_by(keys_of_fold, lambda cell: cell.fold).values()
@@ -161,7 +179,9 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
         sentence = f"No row counts {describe_cells(lacking)}: the queries count in the other repeats only."
         yield Note(ON_DATA, "missing runs", sentence)
     trains = {item.cell.of_test: item.cell for item in evaluated}
-    reasons = reasons_against_folds({trains[cell]: keys for cell, keys in keys_of_fold.items()})
+    reasons = reasons_against_folds(
+        {trains[cell]: keys for cell, keys in keys_of_fold.items()}
+    )
     if reasons:
         sentence = (
             f"{'. '.join(reasons)}: they are not folds of a cross-validation, and claims are about these "
@@ -175,18 +195,32 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Note]:
     if not trained:
         return
     threads = _several(str(result.threads) for result in trained)
-    differ = ", which differ between runs: do not compare the times" if len(threads) > 1 else ""
+    differ = (
+        ", which differ between runs: do not compare the times"
+        if len(threads) > 1
+        else ""
+    )
     yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
     if any(result.seconds.get("monitor") for result in trained):
-        yield Note(ON_COSTS, "fit s", "The fit time includes the evaluation after each iteration.")
+        yield Note(
+            ON_COSTS,
+            "fit s",
+            "The fit time includes the evaluation after each iteration.",
+        )
     described = parameters(trained)
     if described:
         yield Note(ON_BACKENDS, "matched parameters", described)
-    machines = _several(f"{item.machine.get('cpu')} ({item.machine.get('cores')} cores)" for item in trained)
+    machines = _several(
+        f"{item.machine.get('cpu')} ({item.machine.get('cores')} cores)"
+        for item in trained
+    )
     if len(machines) > 1:
         sentence = f"Machines differ: {'; '.join(machines)}. Do not compare the times."
         yield Note(ON_COSTS, "machines", sentence)
-    commits = _several(str(item.commit or f"version {item.versions.get('ltrbench')}") for item in trained)
+    commits = _several(
+        str(item.commit or f"version {item.versions.get('ltrbench')}")
+        for item in trained
+    )
     if len(commits) > 1:
         sentence = f"The runs were made by different commits of the code: {', '.join(commits)}."
         yield Note(ON_DATA, "commits", sentence)
@@ -194,7 +228,9 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Note]:
 
 def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields that times are left out because the command ran several jobs at a time."""
-    counts = {row.label: sum(run.result.shared_machine for run in row.runs) for row in rows}
+    counts = {
+        row.label: sum(run.result.shared_machine for run in row.runs) for row in rows
+    }
     words = [
         f"{counts[row.label]} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
         for row in rows
@@ -219,14 +255,26 @@ def parameters(results: Sequence[RunResult]) -> str:
     settings: dict[str, dict[str, None]] = {}
     for result in results:
         chosen = result.search.get("space", {})
-        fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
+        fixed = {
+            name: value
+            for name, value in result.own_settings.items()
+            if name not in chosen
+        }
         if fixed or (result.params == OWN and not result.search):
             settings.setdefault(result.model, {})[assignments(fixed)] = None
-    texts = {model: "; ".join(filter(None, sets)) or "none" for model, sets in settings.items()}
-    models = [f"{listed(alike)} ({text})" for text, alike in grouped(texts, texts.__getitem__).items()]
+    texts = {
+        model: "; ".join(filter(None, sets)) or "none"
+        for model, sets in settings.items()
+    }
+    models = [
+        f"{listed(alike)} ({text})"
+        for text, alike in grouped(texts, texts.__getitem__).items()
+    ]
     parts = []
     if kinds:
-        parts.append(f"{', '.join(kinds)}{f', except in {listed(models)}' if models else ''}")
+        parts.append(
+            f"{', '.join(kinds)}{f', except in {listed(models)}' if models else ''}"
+        )
     elif models:
         parts.append(f"each model's own, {listed(models)}")
     parts += [f"tuned by a search in {listed([*tuned])}"] if tuned else []
@@ -237,7 +285,9 @@ def _several(values: Iterable[str]) -> list[str]:
     return sorted(set(values), key=lambda text: (len(text), text))
 
 
-def _about_settings(untuned: Sequence[EvaluatedRow], metric: str, convention: Convention) -> Iterator[Note]:
+def _about_settings(
+    untuned: Sequence[EvaluatedRow], metric: str, convention: Convention
+) -> Iterator[Note]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
     tried = Counter(row.model for row in untuned if _is_trained(row.runs[0].result))
     if len(set(tried.values())) > 1:
@@ -245,7 +295,9 @@ def _about_settings(untuned: Sequence[EvaluatedRow], metric: str, convention: Co
         sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
         yield Note(ON_CLAIMS, "tuning budget", sentence)
     for model, rows in grouped(untuned, lambda row: row.model).items():
-        validated = values_on_validation(rows, metric, convention) if len(rows) > 1 else {}
+        validated = (
+            values_on_validation(rows, metric, convention) if len(rows) > 1 else {}
+        )
         if validated:
             sentence = (
                 f"Do not choose among the {len(rows)} settings of {model} by this table, which is on test; "
@@ -259,7 +311,9 @@ def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     counts = Counter(row.model for row in rows if not row.is_tuned)
     # A search that chooses per fold sees no other fold.
     chosen = [
-        row for row in rows if (not is_per_fold(row.runs[0]) if row.is_tuned else counts[row.model] > 1)
+        row
+        for row in rows
+        if (not is_per_fold(row.runs[0]) if row.is_tuned else counts[row.model] > 1)
     ]
     seen = seen_by_choice([item for row in chosen for item in row.evaluated])
     if seen:
@@ -283,7 +337,8 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
         str(one.fold)
         for one, keys in valid_keys.items()
         if any(
-            one.fold_and_repeat != other.fold_and_repeat and np.isin(keys, item.query_keys).any()
+            one.fold_and_repeat != other.fold_and_repeat
+            and np.isin(keys, item.query_keys).any()
             for other, item in folds.items()
         )
     )
@@ -305,7 +360,9 @@ def values_on_validation(
     known = {}
     for row in rows:
         values = [_value_on_validation(run, metric, convention) for run in row.runs]
-        known[row.label] = {number: value for number, value in enumerate(values) if value is not None}
+        known[row.label] = {
+            number: value for number, value in enumerate(values) if value is not None
+        }
     return {label: of_row for label, of_row in known.items() if of_row}
 
 
@@ -321,7 +378,9 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
         return recorded
     try:
         scored = run.scored("valid")
-        mean = evaluate(scored.judgments, scored.scores, [metric], convention).means[metric]
+        mean = evaluate(scored.judgments, scored.scores, [metric], convention).means[
+            metric
+        ]
     except (ResultError, UndefinedMetricError):
         return None
     return None if math.isnan(mean) else mean
@@ -329,7 +388,9 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
 
 def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
     for model, folds in stopped_on_test(results).items():
-        known = ", ".join(str(fold) for fold in dict.fromkeys(folds) if fold is not None)
+        known = ", ".join(
+            str(fold) for fold in dict.fromkeys(folds) if fold is not None
+        )
         where = f" in fold {known}" if known else ""
         sentence = (
             f"{model} was picked on test{where}: its validation set is the test set, and its metrics are too "
@@ -342,7 +403,9 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
     """Returns model -> the folds in which its validation set is the test set, None without folds."""
     folds: dict[str, list[object]] = {}
     for result in results:
-        valid, test = (result.data.get(split, {}).get("fingerprint") for split in ("valid", "test"))
+        valid, test = (
+            result.data.get(split, {}).get("fingerprint") for split in ("valid", "test")
+        )
         if valid is not None and valid == test:
             folds.setdefault(result.model, []).append(result.data.get("fold"))
     return folds
@@ -352,7 +415,10 @@ def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields the mean weights of the members of each ensemble, and that their selection is a part of it."""
     for row in (row for row in rows if row.runs[0].result.ensemble):
         weights = [run.result.ensemble["weights"] for run in row.runs]
-        means = {label: fmean(each.get(label, 0.0) for each in weights) for label in weights[0]}
+        means = {
+            label: fmean(each.get(label, 0.0) for each in weights)
+            for label in weights[0]
+        }
         words = [f"{label} {mean:.2f}" for label, mean in means.items() if mean]
         sentence = (
             f"Members and weights were selected among {len(means)} rows on validation, in each fold, "
@@ -372,17 +438,30 @@ def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
     """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model, of_model in grouped(results, lambda result: result.model).items():
         texts = [text for result in of_model for text in result.unmatched]
-        losses = {text for text in texts if text.startswith(("The objective is ", "The loss is "))}
+        losses = {
+            text
+            for text in texts
+            if text.startswith(("The objective is ", "The loss is "))
+        }
         differing = {text for text in losses if texts.count(text) < len(of_model)}
         differ = "The objectives of the runs differ: see the names of the rows, and what the searches chose."
-        for sentence in dict.fromkeys(differ if text in differing else text for text in texts):
+        for sentence in dict.fromkeys(
+            differ if text in differing else text for text in texts
+        ):
             yield Note(ON_BACKENDS, "differences between backends", sentence, model)
-        trained = [text for result in of_model if _is_trained(result) for text in result.notes]
+        trained = [
+            text for result in of_model if _is_trained(result) for text in result.notes
+        ]
         # Values and names of features in a note differ between folds and resamples, its first words do not.
         for alike in grouped(trained, lambda text: tuple(text.split()[:4])).values():
             differ = " Other runs have other values." * (len(set(alike)) > 1)
             yield Note(ON_DATA, "notes of runs", alike[0] + differ, model)
-        derived = (text for result in of_model if not _is_trained(result) for text in result.notes)
+        derived = (
+            text
+            for result in of_model
+            if not _is_trained(result)
+            for text in result.notes
+        )
         for sentence in dict.fromkeys(derived):
             yield Note(ON_DATA, "imported and fused scores", sentence, model)
 
@@ -459,31 +538,60 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
 
 def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
-    totals = {row.label: search for row in rows if (search := search_totals(row)) is not None}
+    totals = {
+        row.label: search for row in rows if (search := search_totals(row)) is not None
+    }
     sentences = []
-    of_kind = grouped(totals.items(), lambda item: (item[1].name, item[1].choose, item[1].metric))
+    of_kind = grouped(
+        totals.items(), lambda item: (item[1].name, item[1].choose, item[1].metric)
+    )
     for (name, choose, metric), searches in of_kind.items():
         sizes = "; ".join(f"{label} ({search})" for label, search in searches)
         how = choose.replace("_", " ")
         sentences.append(f"Search {name}, {how}, by {metric} on validation: {sizes}.")
     spaces = [search.space for search in totals.values()]
-    common = {key for space in spaces for key in space if all(key in other for other in spaces)}
-    of_some = grouped(totals, lambda row: ", ".join(key for key in totals[row].space if key not in common))
+    common = {
+        key
+        for space in spaces
+        for key in space
+        if all(key in other for other in spaces)
+    }
+    of_some = grouped(
+        totals,
+        lambda row: ", ".join(key for key in totals[row].space if key not in common),
+    )
     if len(of_some) > 1:
-        varied = "; ".join(f"{names} ({listed(labels)})" for names, labels in of_some.items() if names)
-        sentences.append(f"All searches vary {len(common)} common settings; some also vary {varied}.")
+        varied = "; ".join(
+            f"{names} ({listed(labels)})" for names, labels in of_some.items() if names
+        )
+        sentences.append(
+            f"All searches vary {len(common)} common settings; some also vary {varied}."
+        )
     models = {row.model for row in rows if row.label in totals}
     trials = [search.trials for search in totals.values()]
-    budgets: dict[str, list[Any]] = {"trials": trials, "settings varied, or their ranges": spaces}
-    differences = [name for name, values in budgets.items() if any(value != values[0] for value in values)]
+    budgets: dict[str, list[Any]] = {
+        "trials": trials,
+        "settings varied, or their ranges": spaces,
+    }
+    differences = [
+        name
+        for name, values in budgets.items()
+        if any(value != values[0] for value in values)
+    ]
     if differences and len(models) > 1:
         sentences.append(
             f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "
             "advantage: repeat the searches with the same search.trials and search.space."
         )
     # Yardsticks have no parameters.
-    others = [row for row in rows if row.model not in models and _is_trained(row.runs[0].result)]
-    untuned = [row.model for row in others if row.runs[0].result.params != NO_PARAMETERS]
+    others = [
+        row
+        for row in rows
+        if row.model not in models and _is_trained(row.runs[0].result)
+    ]
+    untuned = [
+        row.model for row in others if row.runs[0].result.params != NO_PARAMETERS
+    ]
     if totals and untuned:
         example = next(iter(totals.values()))
         sentences.append(

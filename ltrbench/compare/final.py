@@ -67,35 +67,63 @@ def final_fit(
     """
     comparison = only(comparisons)
     metric, (run, row, reason) = comparison.metric, _choice(comparison, model)
-    alike = [other for other in row.runs if settings_of_model(other) == settings_of_model(run)]
+    alike = [
+        other
+        for other in row.runs
+        if settings_of_model(other) == settings_of_model(run)
+    ]
     if variant := run.result.variant:
         run = read_run(Path(variant["run"]))
         if not variant["change"].startswith("trees="):
-            raise ResultError(f"{_OTHER_VARIANT.format(row.label)}, or name another row with --model.")
+            raise ResultError(
+                f"{_OTHER_VARIANT.format(row.label)}, or name another row with --model."
+            )
     if not run.result.ranker:
-        raise ResultError(f"{row.label} was imported or fused, not trained; name a model with --model.")
-    trees = [other.result.best_iteration for other in alike if other.result.best_iteration is not None]
+        raise ResultError(
+            f"{row.label} was imported or fused, not trained; name a model with --model."
+        )
+    trees = [
+        other.result.best_iteration
+        for other in alike
+        if other.result.best_iteration is not None
+    ]
     num_train = fmean(other.result.data["train"]["queries"] for other in alike)
     scale = 1.0 if count_queries is None else count_queries(run) / num_train
     num_trees = math.ceil(scale * median(trees)) if trees else None
-    low, high = (None, None) if row.interval is None else (row.interval.low, row.interval.high)
+    low, high = (
+        (None, None) if row.interval is None else (row.interval.low, row.interval.high)
+    )
     value = row.metrics[metric]
     record = {
         **{"row": row.label, "reason": reason, "settings": str(run.path)},
-        **{"runs": [str(other.path) for other in alike], "trees": trees, "scale": scale},
+        **{
+            "runs": [str(other.path) for other in alike],
+            "trees": trees,
+            "scale": scale,
+        },
         **{"metric": metric, "estimate": value, "low": low, "high": high},
     }
-    notes = [f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."]
+    notes = [
+        f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."
+    ]
     if trees:
-        scaled = "" if count_queries is None else f" times {scale:.3g}, all queries over training queries"
+        scaled = (
+            ""
+            if count_queries is None
+            else f" times {scale:.3g}, all queries over training queries"
+        )
         numbers = f"the median over the runs ({', '.join(map(str, trees))}){scaled}"
-        notes.append(f"Number of {run.result.unit_of_iterations}: {num_trees}, {numbers}, rounded up.")
+        notes.append(
+            f"Number of {run.result.unit_of_iterations}: {num_trees}, {numbers}, rounded up."
+        )
     bounds = "" if low is None else f" (95 % interval {low:.4f} to {high:.4f})"
     notes.append(
         "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
         f"{metric} {format_number(value, '.4f')}{bounds}."
     )
-    failed = [note.sentence for note in comparison.note_entries if note.term == "failed runs"]
+    failed = [
+        note.sentence for note in comparison.note_entries if note.term == "failed runs"
+    ]
     return FinalFit(run, num_trees, record, (*notes, *failed))
 
 
@@ -103,7 +131,11 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
     """Returns the best run by validation among the rows of a name, its row and the reason; a single row needs
     no validation."""
     labels = [row.label for row in comparison.rows]
-    require_choice("model", model, [*dict.fromkeys([*labels, *(row.model for row in comparison.rows)])])
+    require_choice(
+        "model",
+        model,
+        [*dict.fromkeys([*labels, *(row.model for row in comparison.rows)])],
+    )
     rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
     if model is None:
         rows = [row for row in rows if not row.runs[0].result.variant]
@@ -121,13 +153,22 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
 # ---- The command that trains the final model.
 
 
-def final_command(runs: Iterable[Run], model: str | None = None, data: str | None = None) -> str:
+def final_command(
+    runs: Iterable[Run], model: str | None = None, data: str | None = None
+) -> str:
     """Returns the shell command that trains the final model of runs in folders."""
     runs = list(runs)
-    plugins = dict.fromkeys(name for run in runs for name in run.result.config.get("plugins") or ())
+    plugins = dict.fromkeys(
+        name for run in runs for name in run.result.config.get("plugins") or ()
+    )
     folders = list(dict.fromkeys(str(_folder_of(run)) for run in runs))
-    folders = folders if len(folders) <= _MOST_FOLDERS else [os.path.commonpath(folders)]
-    named = [*(["--model", model] if model else []), *(["--data", data] if data else [])]
+    folders = (
+        folders if len(folders) <= _MOST_FOLDERS else [os.path.commonpath(folders)]
+    )
+    named = [
+        *(["--model", model] if model else []),
+        *(["--data", data] if data else []),
+    ]
     named += [word for name in plugins for word in ("--plugin", name)]
     return shlex.join(["python", "-m", "ltrbench", "final", *folders, *named])
 
@@ -137,10 +178,14 @@ def _folder_of(run: Run) -> Path:
     if run.result.sweep is None:
         return run.path
     name = Path(run.result.sweep).name
-    return next((folder for folder in run.path.parents if folder.name == name), run.path.parent)
+    return next(
+        (folder for folder in run.path.parents if folder.name == name), run.path.parent
+    )
 
 
-def refuse_part(run: Run, purpose: str, anyway: bool = False, otherwise: str = "add --anyway") -> None:
+def refuse_part(
+    run: Run, purpose: str, anyway: bool = False, otherwise: str = "add --anyway"
+) -> None:
     """Raises ResultError if a run trained on a resample or on a fold of a cross-validation.
 
     Args:

@@ -27,7 +27,9 @@ from ltrbench.statistics import Interval
 QUERY_ID = "query_id"
 """Column with the query id in a table of attributes."""
 
-_MOST_VALUES = 6  # attributes with at most this number of values have one slice per value
+_MOST_VALUES = (
+    6  # attributes with at most this number of values have one slice per value
+)
 _MOST_TEXTS, _OTHERS = 12, "others"
 _NUM_RANGES = 4  # attributes with more values are split at the quartiles
 
@@ -41,7 +43,9 @@ def query_size(judgments: Judgments, convention: Convention) -> NDArray[np.float
 def num_relevant(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
     """Returns the number of documents with a label at or above the relevance threshold, (Q,)."""
     relevant = judgments.labels >= convention.relevance_threshold
-    return np.add.reduceat(relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64))
+    return np.add.reduceat(
+        relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64)
+    )
 
 
 def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
@@ -54,7 +58,10 @@ def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.fl
     starts, sizes = judgments.query_start[:-1].astype(np.int64), judgments.query_sizes
     entropy = np.zeros(judgments.num_queries)
     for label in np.unique(judgments.labels):
-        share = np.add.reduceat((judgments.labels == label).astype(np.float64), starts) / sizes
+        share = (
+            np.add.reduceat((judgments.labels == label).astype(np.float64), starts)
+            / sizes
+        )
         entropy -= share * np.log2(share, where=share > 0, out=np.zeros_like(share))
     return entropy
 
@@ -77,10 +84,14 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
         known = ~np.isnan(values)
         counts = np.add.reduceat(known.astype(np.float64), starts)
         if counts.all():
-            return np.asarray(np.add.reduceat(np.where(known, values, 0), starts) / counts)
+            return np.asarray(
+                np.add.reduceat(np.where(known, values, 0), starts) / counts
+            )
         values = np.where(known, values.astype(str), "")
     split = np.split(values, starts[1:])
-    return np.array([mode([*filter(None, of_query.tolist())] or ["missing"]) for of_query in split])
+    return np.array(
+        [mode([*filter(None, of_query.tolist())] or ["missing"]) for of_query in split]
+    )
 
 
 Given = Mapping[str, Mapping[str, str]]
@@ -141,7 +152,9 @@ def read_attributes(path: Path) -> Given:
     repeated = table[QUERY_ID].duplicated().to_numpy()
     if repeated.any():
         row = int(repeated.argmax())
-        raise DataError(f"{path}:{row + 2}: query '{ids[row]}' is repeated; keep one line per query.")
+        raise DataError(
+            f"{path}:{row + 2}: query '{ids[row]}' is repeated; keep one line per query."
+        )
     return {name: dict(zip(ids, table[name], strict=True)) for name in names}
 
 
@@ -149,7 +162,9 @@ TRAFFIC = ("head", "torso", "tail")
 """The queries with the first, the second and the last third of the sum of weights, by descending weight."""
 
 
-def group_of_queries(queries: PairedQueries, group: str, convention: Convention) -> NDArray[np.bool_]:
+def group_of_queries(
+    queries: PairedQueries, group: str, convention: Convention
+) -> NDArray[np.bool_]:
     """Returns which queries are in a group, (Q,), at least one.
 
     Args:
@@ -160,15 +175,21 @@ def group_of_queries(queries: PairedQueries, group: str, convention: Convention)
     """
     name, equals, value = group.partition("=")
     if equals:
-        kinds = dict(kinds_of_values(values_of_attribute(queries, name, convention, {})))
+        kinds = dict(
+            kinds_of_values(values_of_attribute(queries, name, convention, {}))
+        )
         require_choice(f"the group of queries by {name}", value, kinds)
         return kinds[value]
     known = [(item.query_weights, item.num_queries) for item in queries.judgments]
-    weights = queries.of_query([np.ones(count) if each is None else each for each, count in known])
+    weights = queries.of_query(
+        [np.ones(count) if each is None else each for each, count in known]
+    )
     _, place = np.unique(-weights, return_inverse=True)
     shares = np.bincount(place, weights) / weights.sum()
     # Queries of equal weight are in one part, that of the middle of their shares.
-    parts = np.array(TRAFFIC)[(3 * (shares.cumsum() - shares / 2)).astype(np.int64)[place]]
+    parts = np.array(TRAFFIC)[
+        (3 * (shares.cumsum() - shares / 2)).astype(np.int64)[place]
+    ]
     if group not in parts:
         raise ConfigError(
             f"no query is in the group '{group}'{did_you_mean(group, {*TRAFFIC} - {group})} Name "
@@ -189,10 +210,16 @@ def values_of_attribute(
             f"column of a table in data.keep."
         )
     if name in ATTRIBUTES and name not in given:
-        return queries.of_query([ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments])
+        return queries.of_query(
+            [ATTRIBUTES[name](judgments, convention) for judgments in queries.judgments]
+        )
     if name not in given:
-        return queries.of_query([column_of_queries(judgments, name) for judgments in queries.judgments])
-    ids = queries.of_query([judgments.query_ids for judgments in queries.judgments]).tolist()
+        return queries.of_query(
+            [column_of_queries(judgments, name) for judgments in queries.judgments]
+        )
+    ids = queries.of_query(
+        [judgments.query_ids for judgments in queries.judgments]
+    ).tolist()
     missing = [query_id for query_id in ids if query_id not in given[name]]
     if missing:
         raise DataError(
@@ -215,9 +242,15 @@ def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]
     ends = np.unique(values)
     if not is_text and len(ends) > _MOST_VALUES:
         # Each range ends at a value that occurs, so that its name is exact.
-        ends = np.unique(np.quantile(values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"))
+        ends = np.unique(
+            np.quantile(
+                values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"
+            )
+        )
     kind = np.searchsorted(ends, values)
-    limits = np.array([np.sort(values[kind == number])[[0, -1]] for number in range(len(ends))])
+    limits = np.array(
+        [np.sort(values[kind == number])[[0, -1]] for number in range(len(ends))]
+    )
     names = _names(np.unique(limits))
     return [
         (" to ".join(dict.fromkeys((names[low], names[high]))), kind == number)

@@ -53,13 +53,19 @@ class Guard:
         """
         name, _, number = text.rpartition("=") if "=" in text else (text, "", "")
         word = re.split("[@:]", name)[0]
-        require_choice(f"--guard {text}: the name", word, [*COSTS, *METRICS, *ALIASES, *OF_COLUMNS])
+        require_choice(
+            f"--guard {text}: the name", word, [*COSTS, *METRICS, *ALIASES, *OF_COLUMNS]
+        )
         num_parts = 2 if word in OF_COLUMNS else 1
         parts = name.split(":", num_parts)
         metric, group = ":".join(parts[:num_parts]), "".join(parts[num_parts:])
         units = COSTS.get(word, {"": 1.0})
         match = re.fullmatch(r"(-?\d*\.?\d+)([A-Za-z]*)", number)
-        limit = float(match[1]) * units[match[2]] if match and match[2] in units else math.nan
+        limit = (
+            float(match[1]) * units[match[2]]
+            if match and match[2] in units
+            else math.nan
+        )
         if not (limit > 0 if word in COSTS else limit <= 0):
             raise ConfigError(
                 f"--guard {text}: '{number}' is no limit. Give the lowest difference to the baseline, as in "

@@ -66,14 +66,22 @@ class ImportanceComparison:
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of importance that a model has, in the order of the output."""
-        return tuple(kind for kind in ALL_KINDS if any(kind in row.values for row in self.rows.values()))
+        return tuple(
+            kind
+            for kind in ALL_KINDS
+            if any(kind in row.values for row in self.rows.values())
+        )
 
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Indices of the features, sorted by the mean of the first kind over the models that have it."""
         if not self.kinds:
             return ()
-        values = [row.values[self.kinds[0]] for row in self.rows.values() if self.kinds[0] in row.values]
+        values = [
+            row.values[self.kinds[0]]
+            for row in self.rows.values()
+            if self.kinds[0] in row.values
+        ]
         return tuple(by_size(self.kinds[0], np.mean(values, axis=0)).tolist())
 
     @cached_property
@@ -81,7 +89,10 @@ class ImportanceComparison:
         """Kind -> Spearman's rank correlations between the models, for kinds that two models have."""
         return {
             kind: tuple(
-                tuple(spearman(a.values.get(kind), b.values.get(kind)) for b in self.rows.values())
+                tuple(
+                    spearman(a.values.get(kind), b.values.get(kind))
+                    for b in self.rows.values()
+                )
                 for a in self.rows.values()
             )
             for kind in self.kinds
@@ -94,13 +105,20 @@ class ImportanceComparison:
         ignoring = [*filter(None, (_about_ignored(label, self) for label in self.rows))]
         if not ignoring and len(self.rows) > 1:
             ignoring = ["No feature that one model uses is ignored by another."]
-        apart = [f"{label} is left out: its features have other names." for label in self.left_out]
-        only_of_training = any(set(row.kinds) <= {GAIN, SPLIT} for row in self.rows.values())
+        apart = [
+            f"{label} is left out: its features have other names."
+            for label in self.left_out
+        ]
+        only_of_training = any(
+            set(row.kinds) <= {GAIN, SPLIT} for row in self.rows.values()
+        )
         more = [MORE_KINDS] if only_of_training else []
         return (*apart, *ignoring, *more)
 
 
-def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> ImportanceComparison:
+def compare_importances(
+    runs_by_label: Mapping[str, Sequence[Run]],
+) -> ImportanceComparison:
     """Compares the importances of the finished runs on one data set.
 
     Args:
@@ -109,7 +127,9 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
     recorded: dict[str, Importances] = {}
     for label, runs in runs_by_label.items():
         trained = [
-            run for run in runs if run.result.status == FINISHED and run.result.model not in YARDSTICKS
+            run
+            for run in runs
+            if run.result.status == FINISHED and run.result.model not in YARDSTICKS
         ]
         means = mean_importances(trained) if trained else Importances((), {})
         if means.kinds:
@@ -126,7 +146,9 @@ def compare_importances(runs_by_label: Mapping[str, Sequence[Run]]) -> Importanc
     return ImportanceComparison(names, rows, tuple(left_out))
 
 
-def spearman(a: NDArray[np.float64] | None, b: NDArray[np.float64] | None) -> float | None:
+def spearman(
+    a: NDArray[np.float64] | None, b: NDArray[np.float64] | None
+) -> float | None:
     """Returns the rank correlation with mean ranks for ties (Spearman, 1904); None for constant values.
 
     >>> spearman(np.array([0.1, 0.2, 0.5]), np.array([3.0, 9.0, 10.0]))
@@ -143,7 +165,9 @@ def _uses(row: Importances) -> NDArray[np.bool_]:
     """Returns whether any run splits on a feature or, without splits, has a nonzero importance, (F,)."""
     if SPLIT in row.values:
         return row.values[SPLIT] > 0
-    used: NDArray[np.bool_] = np.any([row.values[kind] != 0 for kind in row.kinds], axis=0)
+    used: NDArray[np.bool_] = np.any(
+        [row.values[kind] != 0 for kind in row.kinds], axis=0
+    )
     return used
 
 
@@ -162,7 +186,12 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
                 value = float(row.values[kind][feature])
                 # Decreases of the metric and shares have different units.
                 rank = (kind in SHARES, value)
-                users.append((rank, f"{name} ({_written(kind, value)} by {label}'s {NAMES[kind]})"))
+                users.append(
+                    (
+                        rank,
+                        f"{name} ({_written(kind, value)} by {label}'s {NAMES[kind]})",
+                    )
+                )
         if users:
             ignored.append(max(users, key=itemgetter(0)))
     if not ignored:
@@ -187,20 +216,30 @@ def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
             data,
             importances.feature_names[feature],
             *(
-                format_number(_value(importances, label, kind, feature), ".6g", missing="")
+                format_number(
+                    _value(importances, label, kind, feature), ".6g", missing=""
+                )
                 for label, kind in columns
             ),
         ]
         for data, importances in comparisons.items()
         for feature in importances.order
     ]
-    return Table.of(["data", "feature", *(f"{label} {kind}" for label, kind in columns)], rows).csv()
+    return Table.of(
+        ["data", "feature", *(f"{label} {kind}" for label, kind in columns)], rows
+    ).csv()
 
 
-def _value(importances: ImportanceComparison, label: str, kind: str, feature: int) -> float | None:
+def _value(
+    importances: ImportanceComparison, label: str, kind: str, feature: int
+) -> float | None:
     """Returns an importance; None if the model has none of this kind."""
     row = importances.rows.get(label)
-    return float(row.values[kind][feature]) if row is not None and kind in row.values else None
+    return (
+        float(row.values[kind][feature])
+        if row is not None and kind in row.values
+        else None
+    )
 
 
 def importances_markdown(data: str, importances: ImportanceComparison) -> str:
@@ -213,14 +252,22 @@ def importances_markdown(data: str, importances: ImportanceComparison) -> str:
         having = [label for label in labels if kind in importances.rows[label].values]
         rows: list[TableRow] = []
         for feature in importances.order[:_MOST_ROWS]:
-            cells = (_cell(importances.rows[label].values, kind, feature) for label in having)
+            cells = (
+                _cell(importances.rows[label].values, kind, feature) for label in having
+            )
             rows.append([importances.feature_names[feature], *cells])
-        over = ", with 95 % intervals over several trainings" if kind in OF_LINEAR else ""
-        parts.append(f"By {NAMES[kind]}{over}:\n\n{Table.of(['feature', *having], rows).markdown()}")
+        over = (
+            ", with 95 % intervals over several trainings" if kind in OF_LINEAR else ""
+        )
+        parts.append(
+            f"By {NAMES[kind]}{over}:\n\n{Table.of(['feature', *having], rows).markdown()}"
+        )
     for kind, matrix in importances.correlations.items():
         rows = [[label, *row] for label, row in zip(labels, matrix, strict=True)]
         table = Table.of(["model", *labels], rows, ".2f")
-        parts.append(f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}")
+        parts.append(
+            f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}"
+        )
     parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -229,7 +276,9 @@ def _cell(values: Mapping[str, NDArray[np.float64]], kind: str, feature: int) ->
     """Returns an importance, with the interval of a coefficient."""
     written = _written(kind, float(values[kind][feature]))
     if kind in OF_LINEAR and kind + LOW in values:
-        interval = format_interval(values[kind + LOW][feature], values[kind + HIGH][feature], "+.4g")
+        interval = format_interval(
+            values[kind + LOW][feature], values[kind + HIGH][feature], "+.4g"
+        )
         return f"{written} {interval}"
     return written
 

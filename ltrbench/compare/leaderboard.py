@@ -48,10 +48,28 @@ _OF_QUERIES = ("effect_size", "wins", "ties", "losses", "num_queries")
 """Values of `PairStatistics` in table.csv and JSON."""
 
 _OF_RESULTS = (
-    *("model", "ranker", "params", "own_settings", "seed", "seconds", "shared_machine", "peak_memory_mb"),
+    *(
+        "model",
+        "ranker",
+        "params",
+        "own_settings",
+        "seed",
+        "seconds",
+        "shared_machine",
+        "peak_memory_mb",
+    ),
     *("best_iteration", "versions", "commit"),
 )
-_OF_ROWS = ("baseline", "trainings", "difference", "scope", "claim", "peak_memory_mb", "model_mb", "trees")
+_OF_ROWS = (
+    "baseline",
+    "trainings",
+    "difference",
+    "scope",
+    "claim",
+    "peak_memory_mb",
+    "model_mb",
+    "trees",
+)
 _OF_PAIRS = ("a", "b", "metric", "scope", "claim", "reason", "difference")
 """Fields of `RunResult`, of `values_of` and of `Pair` in JSON."""
 
@@ -97,16 +115,27 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
 
 def in_full(comparisons: Sequence[Comparison]) -> Table:
     """Returns one row per model of each comparison, with all of its values: the content of table.csv."""
-    metrics = list(dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics))
+    metrics = list(
+        dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics)
+    )
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
     # Of all runs, so that the columns do not depend on which runs shared the machine.
     seconds = list(dict.fromkeys(kind for run in runs for kind in run.result.seconds))
-    declared = list(dict.fromkeys(name for item in comparisons for name in item.declared))
+    declared = list(
+        dict.fromkeys(name for item in comparisons for name in item.declared)
+    )
     rows: list[dict[str, CellValue]] = []
     for comparison in comparisons:
         for row in comparison.rows:
-            pairs = {metric: comparison.claim(row.label, metric) for metric in comparison.declared}
-            claims = {name: f"{pair.claim} ({SCOPES[pair.scope]})" for name, pair in pairs.items() if pair}
+            pairs = {
+                metric: comparison.claim(row.label, metric)
+                for metric in comparison.declared
+            }
+            claims = {
+                name: f"{pair.claim} ({SCOPES[pair.scope]})"
+                for name, pair in pairs.items()
+                if pair
+            }
             rows.append(
                 {"data": comparison.data, "model": row.label}
                 | {metric: row.metrics.get(metric) for metric in metrics}
@@ -143,14 +172,23 @@ def leaderboard(
 ) -> Table:
     """Returns one row per model; the mean of a row that is claimed to be better than all others is strong."""
     comparison = shown.comparison
-    tags = {row.label: ["baseline"] * (row.label == comparison.baseline) for row in rows}
+    tags = {
+        row.label: ["baseline"] * (row.label == comparison.baseline) for row in rows
+    }
     if comparison.best in tags:
         tags[comparison.best].append("highest")
     cells: list[TableRow] = [
-        [shown.cell_of(row.label, ", ".join(tags[row.label])), *(item.cell(row) for item in columns)]
+        [
+            shown.cell_of(row.label, ", ".join(tags[row.label])),
+            *(item.cell(row) for item in columns),
+        ]
         for row in rows
     ]
-    return Table([TableColumn("model", left=True), *(item.column for item in columns)], cells, caption)
+    return Table(
+        [TableColumn("model", left=True), *(item.column for item in columns)],
+        cells,
+        caption,
+    )
 
 
 def columns_of_report(comparison: Comparison) -> list[Column]:
@@ -168,7 +206,9 @@ def _columns(comparison: Comparison) -> list[Column]:
     first, *others = comparison.rows[0].metrics
     declared = [name for name in others if name in comparison.declared]
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
-    scopes = {row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None}
+    scopes = {
+        row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None
+    }
     scope = f" ({_short(scopes.pop())})" if len(scopes) == 1 else ""
     bars = _bars(comparison.rows)
 
@@ -180,38 +220,78 @@ def _columns(comparison: Comparison) -> list[Column]:
 
     def metric(name: str) -> Column:
         column = TableColumn(name, QUALITY, with_notes=name != first)
-        return Column("metric", column, lambda row: _mean(row, name, comparison), in_report=True)
+        return Column(
+            "metric", column, lambda row: _mean(row, name, comparison), in_report=True
+        )
 
     def difference(row: ModelRow) -> TableCell:
         if row.to_baseline is None:
-            return TableCell(text="baseline" if row.label == comparison.baseline else "not paired")
+            return TableCell(
+                text="baseline" if row.label == comparison.baseline else "not paired"
+            )
         return difference_cell(row.to_baseline)
 
     def claim(pair: Pair) -> TableCell:
         return TableCell(pair.claim, note="" if scope else f"({_short(pair.scope)})")
 
-    def cost(term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True) -> Column:
-        return Column(term, TableColumn(term, form), cell, optional=optional, is_cost=True)
+    def cost(
+        term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True
+    ) -> Column:
+        return Column(
+            term, TableColumn(term, form), cell, optional=optional, is_cost=True
+        )
 
     def seconds(kind: str, form: Form, optional: bool = False) -> Column:
-        return cost(f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional)
+        return cost(
+            f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional
+        )
 
     header = f"difference to {comparison.baseline} [{comparison.settings.confidence} interval]"
     interval = TableColumn("interval", left=True, sortable=False)
     claims = TableColumn(f"claim{scope}", left=True, with_notes=True)
     detectable = TableColumn("detectable", QUALITY)
     paired = [
-        Column("difference", TableColumn(header, DIFFERENCE, with_notes=True), difference, in_report=True),
-        Column("difference", interval, lambda row: bars.get(row.label), False, in_report=True),
+        Column(
+            "difference",
+            TableColumn(header, DIFFERENCE, with_notes=True),
+            difference,
+            in_report=True,
+        ),
+        Column(
+            "difference",
+            interval,
+            lambda row: bars.get(row.label),
+            False,
+            in_report=True,
+        ),
         Column("claim", claims, of_pair(claim), in_report=True),
-        Column("minimum detectable difference", detectable, value("detectable"), in_report=True),
+        Column(
+            "minimum detectable difference",
+            detectable,
+            value("detectable"),
+            in_report=True,
+        ),
         *map(metric, declared),
-        Column("note", TableColumn("note", left=True), value("note"), in_report=True, optional=True),
+        Column(
+            "note",
+            TableColumn("note", left=True),
+            value("note"),
+            in_report=True,
+            optional=True,
+        ),
     ]
     wins, effect = TableColumn("better/tied/worse"), TableColumn("effect size", SIGNED)
     compared = [
-        Column("better, tied, worse", wins, of_pair(wins_cell), in_report=True, optional=True),
-        Column("effect size", effect, value("effect_size"), in_tables=False, in_report=True),
+        Column(
+            "better, tied, worse",
+            wins,
+            of_pair(wins_cell),
+            in_report=True,
+            optional=True,
+        ),
+        Column(
+            "effect size", effect, value("effect_size"), in_tables=False, in_report=True
+        ),
     ]
     several = len(comparison.rows) > 1
     columns = [
@@ -230,7 +310,8 @@ def _columns(comparison: Comparison) -> list[Column]:
     return [
         item
         for item in columns
-        if not item.optional or any(item.cell(row) is not None for row in comparison.rows)
+        if not item.optional
+        or any(item.cell(row) is not None for row in comparison.rows)
     ]
 
 
@@ -248,7 +329,9 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     if metric == comparison.metric:
         emphasis = STRONG if comparison.beats_all(row.label) else ""
         return TableCell(mean, note=between(row.interval, QUALITY), emphasis=emphasis)
-    pair = comparison.claim(row.label, metric) if metric in comparison.declared else None
+    pair = (
+        comparison.claim(row.label, metric) if metric in comparison.declared else None
+    )
     if pair is None:
         return TableCell(mean)
     difference = format_number(pair.difference, DIFFERENCE)
@@ -258,7 +341,9 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
 
 def difference_cell(pair: Pair) -> TableCell:
     """Returns the difference with its interval, emphasised as its claim."""
-    return TableCell(pair.difference, note=between(pair.interval), emphasis=emphasis_of(pair))
+    return TableCell(
+        pair.difference, note=between(pair.interval), emphasis=emphasis_of(pair)
+    )
 
 
 def wins_cell(pair: Pair) -> TableCell:
@@ -270,7 +355,9 @@ def wins_cell(pair: Pair) -> TableCell:
 
 def between(interval: Interval | None, form: Form = DIFFERENCE) -> str:
     """Returns an interval in brackets; empty for None."""
-    return "" if interval is None else format_interval(interval.low, interval.high, form)
+    return (
+        "" if interval is None else format_interval(interval.low, interval.high, form)
+    )
 
 
 def emphasis_of(pair: Pair) -> str:
@@ -293,7 +380,9 @@ def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
 def _bars(rows: Sequence[ModelRow]) -> dict[str, TableCell]:
     """Returns label -> drawing of the difference and its interval, scaled by the largest distance from 0."""
     drawn = differences_of(rows)
-    largest = max((abs(end) for bar in drawn.values() for end in bar), default=0.0) or 1.0
+    largest = (
+        max((abs(end) for bar in drawn.values() for end in bar), default=0.0) or 1.0
+    )
     return {
         label: TableCell(text="", bar=(low / largest, middle / largest, high / largest))
         for label, (low, middle, high) in drawn.items()
@@ -330,13 +419,27 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         ],
         "level": first.settings.level,
         "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
-        "verdicts": {comparison.data: verdict(comparison) for comparison in comparisons},
-        "runs": [_run_record(comparison, row, item) for comparison, row in rows for item in row.evaluated],
+        "verdicts": {
+            comparison.data: verdict(comparison) for comparison in comparisons
+        },
+        "runs": [
+            _run_record(comparison, row, item)
+            for comparison, row in rows
+            for item in row.evaluated
+        ],
         "rows": [_row_record(comparison, row) for comparison, row in rows],
         "claimed_metrics": [first.metric, *first.declared],
         "rope": first.settings.rope_of(first.metric),
-        "pairs": [_pair_record(comparison, pair) for comparison in comparisons for pair in comparison.claims],
-        "slices": [{"data": item.data, **asdict(kind)} for item in comparisons for kind in item.slices],
+        "pairs": [
+            _pair_record(comparison, pair)
+            for comparison in comparisons
+            for pair in comparison.claims
+        ],
+        "slices": [
+            {"data": item.data, **asdict(kind)}
+            for item in comparisons
+            for kind in item.slices
+        ],
         "interactions": [
             {"data": item.data, **asdict(tested)}
             for item in comparisons
@@ -361,9 +464,14 @@ def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     for comparison in comparisons:
         prefix = f"{comparison.data}/" if len(comparisons) > 1 else ""
         for row in comparison.rows:
-            by_name |= {f"{prefix}{row.label}/{name}": value for name, value in row.metrics.items()}
+            by_name |= {
+                f"{prefix}{row.label}/{name}": value
+                for name, value in row.metrics.items()
+            }
             values = values_of(comparison, row)
-            against = f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
+            against = (
+                f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
+            )
             by_name[against] = values["difference"]
             by_name[f"{against} low"] = values["difference_low"]
             by_name[f"{against} high"] = values["difference_high"]
@@ -371,9 +479,14 @@ def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     return {name: float(value) for name, value in by_name.items() if value is not None}
 
 
-def _run_record(comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun) -> dict[str, Any]:
+def _run_record(
+    comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun
+) -> dict[str, Any]:
     result = evaluated.run.result
-    computed = {name: None if math.isnan(mean) else mean for name, mean in evaluated.evaluation.means.items()}
+    computed = {
+        name: None if math.isnan(mean) else mean
+        for name, mean in evaluated.evaluation.means.items()
+    }
     return {
         **{name: getattr(result, name) for name in _OF_RESULTS},
         "search": dict(result.search) or None,
@@ -397,7 +510,9 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "search": _fields(search_totals(row)),
         "metrics": dict(row.metrics),
         "interval": _ends(row.interval),
-        "difference_interval": None if row.to_baseline is None else _ends(row.to_baseline.interval),
+        "difference_interval": None
+        if row.to_baseline is None
+        else _ends(row.to_baseline.interval),
         "num_queries": values["num_queries"] or 0,
         "seconds": dict(row.seconds),
     }

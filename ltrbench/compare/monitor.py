@@ -24,8 +24,22 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs.record import ScoredSplit
 from ltrbench.shapes import Features, Scores
-from ltrbench.statistics.drift import Estimate, Sample, bins_of, kolmogorov_smirnov, psi, simultaneous
-from ltrbench.tables import Table, TableCell, TableColumn, TableRow, format_interval, share
+from ltrbench.statistics.drift import (
+    Estimate,
+    Sample,
+    bins_of,
+    kolmogorov_smirnov,
+    psi,
+    simultaneous,
+)
+from ltrbench.tables import (
+    Table,
+    TableCell,
+    TableColumn,
+    TableRow,
+    format_interval,
+    share,
+)
 
 FEWEST_QUERIES = 20  # of new data: intervals over fewer are too narrow
 FIRST = 10
@@ -44,7 +58,9 @@ ABOUT_FEATURES = (
     "psi: population stability index. ks: Kolmogorov-Smirnov distance. missing: share of missing values. "
     "unseen: share of documents with a category that training does not have."
 )
-UNLABELLED = "The data have no labels: nothing is claimed about the quality of the rankings."
+UNLABELLED = (
+    "The data have no labels: nothing is claimed about the quality of the rankings."
+)
 
 
 @dataclass(frozen=True)
@@ -71,10 +87,15 @@ class Measure:
         """Whether the whole interval is past the threshold."""
         if self.limit is None:
             return False
-        return self.high < self.limit if self.name == "overlap" else self.low > self.limit
+        return (
+            self.high < self.limit if self.name == "overlap" else self.low > self.limit
+        )
 
     def __str__(self) -> str:
-        sign, interval = "<" if self.name == "overlap" else ">", format_interval(self.low, self.high, ".3g")
+        sign, interval = (
+            "<" if self.name == "overlap" else ">",
+            format_interval(self.low, self.high, ".3g"),
+        )
         return f"{self.name} of {self.feature} {self.value:.3g} {interval} {sign} {self.limit:g}"
 
 
@@ -110,24 +131,39 @@ def monitor(
     known: dict[tuple[str, str], tuple[Estimate, float | None]] = {}
     for name, old, values in zip(train.feature_names, then.T, now.T, strict=True):
         is_category, is_missing = name in train.categories, np.isnan(values)
-        known["psi", name] = psi(*bins_of(old, values, is_category), before, after), None
+        known["psi", name] = (
+            psi(*bins_of(old, values, is_category), before, after),
+            None,
+        )
         if is_category:
             is_unseen = ~np.isin(values, old) & ~is_missing
             known["unseen", name] = after.mean_of_documents(is_unseen), None
         elif distance := kolmogorov_smirnov(old, values, before, after):
             known["ks", name] = distance, None
-        known["missing", name] = after.mean_of_documents(is_missing), float(np.isnan(old).mean())
+        known["missing", name] = (
+            after.mean_of_documents(is_missing),
+            float(np.isnan(old).mean()),
+        )
     features = [_as_read(*model) for model in models]
     scores = [
-        model.predict_lists(read, new.query_start) for (model, _), read in zip(models, features, strict=True)
+        model.predict_lists(read, new.query_start)
+        for (model, _), read in zip(models, features, strict=True)
     ]
     with contextlib.suppress(ConfigError):  # a model without trees
-        shares = np.split(_shares_in_rare_leaves(trees_of(ranker), then, features[0]), [len(then)])
-        known["rare", "model"] = after.mean_of_documents(shares[1]), float(shares[0].mean())
+        shares = np.split(
+            _shares_in_rare_leaves(trees_of(ranker), then, features[0]), [len(then)]
+        )
+        known["rare", "model"] = (
+            after.mean_of_documents(shares[1]),
+            float(shares[0].mean()),
+        )
     if len(models) > 1 and (new.query_sizes > FIRST).any():
         both = _is_first(new, scores[0]) & _is_first(new, scores[1])
         overlap = np.add.reduceat(both, new.query_start[:-1], dtype=np.float64) / FIRST
-        known["overlap", "model"] = after.mean(np.where(new.query_sizes > FIRST, overlap, np.nan)), None
+        known["overlap", "model"] = (
+            after.mean(np.where(new.query_sizes > FIRST, overlap, np.nan)),
+            None,
+        )
     if new.labels.any():
         quality = _quality(new, scores[0], metric, after)
         known[metric, "model"] = quality, None
@@ -135,7 +171,10 @@ def monitor(
             sample = Sample(test.judgments.query_start, seed + 2)
             then_quality = _quality(test.judgments, test.scores, metric, sample)
             noise = then_quality.noise - quality.noise
-            known["fall", "model"] = Estimate(then_quality.value - quality.value, noise, least=-np.inf), None
+            known["fall", "model"] = (
+                Estimate(then_quality.value - quality.value, noise, least=-np.inf),
+                None,
+            )
             known[metric, "model"] = quality, then_quality.value
     for name in limits.keys() - {name for name, _ in known}:
         raise ConfigError(
@@ -174,11 +213,15 @@ def _shares_in_rare_leaves(trees: Ensemble, then: Features, now: Features) -> Sc
 def _is_first(data: Judgments, scores: Scores) -> NDArray[np.bool_]:
     """Returns (D,), whether a document is among the first of its query; ties are in the order of the rows."""
     is_first = np.zeros(data.num_documents, dtype=np.bool_)
-    is_first[np.lexsort((-scores, data.query_of_document))[data.ranks_of_rows < FIRST]] = True
+    is_first[
+        np.lexsort((-scores, data.query_of_document))[data.ranks_of_rows < FIRST]
+    ] = True
     return is_first
 
 
-def _quality(judgments: Judgments, scores: Scores, metric: str, sample: Sample) -> Estimate:
+def _quality(
+    judgments: Judgments, scores: Scores, metric: str, sample: Sample
+) -> Estimate:
     values = evaluate(judgments, scores, [metric]).per_query[metric]
     return sample.mean(values, judgments.query_weights)
 
@@ -190,11 +233,18 @@ def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> 
         answer = f"Past a threshold: {'; '.join(past)}."
     elif all(item.limit is None for item in measures):
         answer = "No threshold is set: these are the measures only."
-    facts = [("queries", f"{new.num_queries:,}"), ("documents", f"{new.num_documents:,}")]
+    facts = [
+        ("queries", f"{new.num_queries:,}"),
+        ("documents", f"{new.num_documents:,}"),
+    ]
     of_model = [item for item in measures if item.feature == "model"]
     of_features = [item for item in measures if item.feature != "model"]
-    sections = [Section("model", "Model", ABOUT_MODEL, [_table(of_model)])] if of_model else []
-    sections.append(Section("features", "Features", ABOUT_FEATURES, [_table(of_features)]))
+    sections = (
+        [Section("model", "Model", ABOUT_MODEL, [_table(of_model)])] if of_model else []
+    )
+    sections.append(
+        Section("features", "Features", ABOUT_FEATURES, [_table(of_features)])
+    )
     quality = [] if new.labels.any() else [UNLABELLED]
     return Chapter("monitor", title, sections, [answer, *quality, READING], facts)
 
@@ -203,11 +253,15 @@ def _table(measures: Sequence[Measure]) -> Table:
     """Returns a row for each feature, by the lower end of the PSI, and a column for each measure."""
     names = list(dict.fromkeys(item.name for item in measures))
     rows: dict[str, dict[str, TableCell]] = {}
-    for item in sorted(measures, key=lambda item: (item.name != "psi", -item.low, -item.value)):
+    for item in sorted(
+        measures, key=lambda item: (item.name != "psi", -item.low, -item.value)
+    ):
         earlier = "" if item.then is None else f" before {item.then:.3f}"
         note = format_interval(item.low, item.high, ".3f") + earlier
         cell = TableCell(item.value, note=note, emphasis="worse" * item.is_past)
         rows.setdefault(item.feature, {})[item.name] = cell
     columns = [TableColumn(name, ".3f", with_notes=True) for name in names]
-    cells: list[TableRow] = [[row, *(rows[row].get(name, TableCell()) for name in names)] for row in rows]
+    cells: list[TableRow] = [
+        [row, *(rows[row].get(name, TableCell()) for name in names)] for row in rows
+    ]
     return Table([TableColumn("", left=True), *columns], cells)

@@ -26,7 +26,9 @@ class NotebookComparison(Comparison):
     @classmethod
     def of(cls, comparison: Comparison) -> NotebookComparison:
         """Returns the same comparison with outputs."""
-        return cls(**{each.name: getattr(comparison, each.name) for each in fields(comparison)})
+        return cls(
+            **{each.name: getattr(comparison, each.name) for each in fields(comparison)}
+        )
 
     def report(self) -> Report:
         """Returns the report, which a notebook shows and `save` writes."""
@@ -45,6 +47,12 @@ class NotebookComparison(Comparison):
         """Returns the table with title, recommendation, claims and notes, for a notebook."""
         first, *rest = [*answer(self), ""]
         step = " ".join(view.text for view in next_step_views(self))
-        notes = [str(note) for of_group in grouped_notes(all_notes(self)) for note in of_group.notes]
-        table = leaderboard(Shown(self), self.rows, columns_of_tables(self), title(self))
+        notes = [
+            str(note)
+            for of_group in grouped_notes(all_notes(self))
+            for note in of_group.notes
+        ]
+        table = leaderboard(
+            Shown(self), self.rows, columns_of_tables(self), title(self)
+        )
         return table.html(filter(None, [first, step, *rest, *notes]))

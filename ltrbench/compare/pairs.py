@@ -60,16 +60,22 @@ def infer(queries: PairedQueries, a: int, b: int) -> tuple[str, Inference | None
     imported = [queries.trainings[row][0].is_imported for row in (a, b)]
     if all(imported):
         return MODELS, inference
-    return with_imported(scope) if any(imported) and scope != MODELS else scope, inference
+    return with_imported(scope) if any(
+        imported
+    ) and scope != MODELS else scope, inference
 
 
-def _on_one_split(a: Trainings, b: Trainings, shares: PerQuery) -> tuple[str, Inference | None]:
+def _on_one_split(
+    a: Trainings, b: Trainings, shares: PerQuery
+) -> tuple[str, Inference | None]:
     if a.resample is not None or b.resample is not None:
         common = sorted(set(a.keys) & set(b.keys))
         if a.resample is None or a.resample != b.resample or len(common) < 2:
             return MODELS, None
         factor = resampling_factor(a.resample["kind"], len(common), a.resample["share"])
-        return METHODS, shared_replicates(a.values_of(common), b.values_of(common), shares, factor)
+        return METHODS, shared_replicates(
+            a.values_of(common), b.values_of(common), shares, factor
+        )
     repeated = [len(row.keys) > 1 for row in (a, b)]
     # Training was repeated in both rows, or in one if seeds change nothing in the other.
     if not (all(repeated) or (any(repeated) and (a.is_constant or b.is_constant))):
@@ -89,11 +95,15 @@ def _infer_over_folds(queries: PairedQueries, a: int, b: int) -> Inference:
         shares = shares / shares.sum()
         of_a, of_b = queries.trainings[a][number], queries.trainings[b][number]
         _, within = _on_one_split(of_a, of_b, shares)
-        alone = independent_replicates(of_a.values.mean(axis=0)[None], of_b.values.mean(axis=0)[None], shares)
+        alone = independent_replicates(
+            of_a.values.mean(axis=0)[None], of_b.values.mean(axis=0)[None], shares
+        )
         folds.append(alone if within is None else within)
         query_parts.append(alone.parts.query)
     num_folds = len({queries.cells[number].fold for number in queries.counting_cells})
-    return fold_replicates(folds, query_parts, queries.test_share, queries.times_counted, num_folds)
+    return fold_replicates(
+        folds, query_parts, queries.test_share, queries.times_counted, num_folds
+    )
 
 
 @dataclass(frozen=True)
@@ -145,14 +155,20 @@ class Pair:
     @property
     def difference(self) -> float | None:
         """The difference of the interval; over the common resamples if the rows have different ones."""
-        return self.statistics.difference if self.inference is None else self.inference.difference
+        return (
+            self.statistics.difference
+            if self.inference is None
+            else self.inference.difference
+        )
 
     @property
     def reason(self) -> str:
         """Why there is no interval; empty if there is one."""
         if self.interval is not None:
             return ""
-        return self.withheld or (self.statistics.note if self.inference is None else self.inference.note)
+        return self.withheld or (
+            self.statistics.note if self.inference is None else self.inference.note
+        )
 
     def turned(self) -> Pair:
         """Returns row `b` minus row `a`."""
@@ -170,4 +186,8 @@ class Pair:
 
 def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
     """Returns each other row minus `base`, given pairs in any direction."""
-    return tuple(pair if pair.b == base else pair.turned() for pair in pairs if base in (pair.a, pair.b))
+    return tuple(
+        pair if pair.b == base else pair.turned()
+        for pair in pairs
+        if base in (pair.a, pair.b)
+    )

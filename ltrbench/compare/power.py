@@ -41,7 +41,10 @@ class Need:
             return self.note
         if self.kind == QUERIES and self.high is None:
             return f"{self.low:,} or more {self.kind}"
-        ends = [f"{end:,}" if end else f"more than {MOST[self.kind]}" for end in (self.low, self.high)]
+        ends = [
+            f"{end:,}" if end else f"more than {MOST[self.kind]}"
+            for end in (self.low, self.high)
+        ]
         return f"{' to '.join(dict.fromkeys(ends))} {self.kind.removesuffix('s' * (ends == ['1', '1']))}"
 
 
@@ -81,7 +84,10 @@ class Power:
     @property
     def is_enough(self) -> bool:
         """Whether the present data detect the difference named by the user."""
-        return any(need.high is not None and need.high <= need.present for need in self.needs[:1])
+        return any(
+            need.high is not None and need.high <= need.present
+            for need in self.needs[:1]
+        )
 
 
 def needs_of(power: Power) -> str:

@@ -35,15 +35,33 @@ from typing import Any
 
 from ltrbench.compare.cells import DATA_SPLITS, DataCell, replicate_of
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.importances import compare_importances, importances_csv, importances_markdown
+from ltrbench.compare.importances import (
+    compare_importances,
+    importances_csv,
+    importances_markdown,
+)
 from ltrbench.compare.leaderboard import comparisons_as_json, in_full
-from ltrbench.compare.report import as_latex, as_page, chapters_of, render, terms_of, text_over_data_sets
+from ltrbench.compare.report import (
+    as_latex,
+    as_page,
+    chapters_of,
+    render,
+    terms_of,
+    text_over_data_sets,
+)
 from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
-from ltrbench.tables import GLOSSARY_FILE, Table, TableRow, extract, format_number, listed
+from ltrbench.tables import (
+    GLOSSARY_FILE,
+    Table,
+    TableRow,
+    extract,
+    format_number,
+    listed,
+)
 from ltrbench.untrusted import in_markdown, read_bytes, read_json
 
 RECORD_FILE = "comparison.json"
@@ -68,13 +86,26 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD_FILE).unlink(missing_ok=True)
         chapters = chapters_of(comparisons, command)
-        files = _files(comparisons, folder.name) | {"report.html": as_page(comparisons, chapters)}
+        files = _files(comparisons, folder.name) | {
+            "report.html": as_page(comparisons, chapters)
+        }
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         for comparison, chapter in zip(comparisons, chapters, strict=False):
-            pictures = folder if len(comparisons) == 1 else folder / _folder_name(comparison.data)
-            figures = [figure for section in chapter.sections for figure in section.figures if figure.file]
-            write_figures(pictures, {figure.file: figure.draw(PAPER) for figure in figures})
+            pictures = (
+                folder
+                if len(comparisons) == 1
+                else folder / _folder_name(comparison.data)
+            )
+            figures = [
+                figure
+                for section in chapter.sections
+                for figure in section.figures
+                if figure.file
+            ]
+            write_figures(
+                pictures, {figure.file: figure.draw(PAPER) for figure in figures}
+            )
         (folder / RECORD_FILE).write_text(_record(comparisons))
     except OSError as error:
         raise ResultError(
@@ -92,33 +123,59 @@ def is_published(comparisons: Sequence[Comparison], folder: Path) -> bool:
 
 
 def _record(comparisons: Sequence[Comparison]) -> str:
-    return f"{json.dumps(comparisons_as_json(comparisons), indent=2, allow_nan=False)}\n"
+    return (
+        f"{json.dumps(comparisons_as_json(comparisons), indent=2, allow_nan=False)}\n"
+    )
 
 
-def as_markdown(comparisons: Sequence[Comparison], title: str, glossary_file: str | None = None) -> str:
+def as_markdown(
+    comparisons: Sequence[Comparison], title: str, glossary_file: str | None = None
+) -> str:
     """Returns the tables of all data sets under a title, and what made them; `render` has the arguments."""
-    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
-    tables = "\n".join(f"## {render(item, None, glossary_file, most_columns=None)}" for item in comparisons)
+    runs = [
+        run for comparison in comparisons for row in comparison.rows for run in row.runs
+    ]
+    tables = "\n".join(
+        f"## {render(item, None, glossary_file, most_columns=None)}"
+        for item in comparisons
+    )
     over = text_over_data_sets(comparisons, None)
-    return joined([f"# {in_markdown(title)}", tables.rstrip(), over, in_markdown(_made_by(runs))]) + "\n"
+    return (
+        joined(
+            [
+                f"# {in_markdown(title)}",
+                tables.rstrip(),
+                over,
+                in_markdown(_made_by(runs)),
+            ]
+        )
+        + "\n"
+    )
 
 
 def _files(comparisons: Sequence[Comparison], title: str) -> dict[str, str]:
     """Returns file name -> content, without the report; the importances only if a run recorded some."""
     files = {
         "table.md": as_markdown(comparisons, title, GLOSSARY_FILE),
-        GLOSSARY_FILE: extract(term for comparison in comparisons for term in terms_of(comparison)),
+        GLOSSARY_FILE: extract(
+            term for comparison in comparisons for term in terms_of(comparison)
+        ),
         "table.tex": "\n".join(map(as_latex, comparisons)),
         "table.csv": in_full(comparisons).csv(),
         ENVIRONMENT_FILE: f"{json.dumps(_environment(comparisons), indent=2)}\n",
         PER_QUERY_TABLE: _per_query(comparisons).csv(),
     }
     compared = {
-        item.data: compare_importances({row.label: row.runs for row in item.rows}) for item in comparisons
+        item.data: compare_importances({row.label: row.runs for row in item.rows})
+        for item in comparisons
     }
-    recorded = {data: importances for data, importances in compared.items() if importances.rows}
+    recorded = {
+        data: importances for data, importances in compared.items() if importances.rows
+    }
     if recorded:
-        text = "\n".join(importances_markdown(data, each) for data, each in recorded.items())
+        text = "\n".join(
+            importances_markdown(data, each) for data, each in recorded.items()
+        )
         files["importances.csv"] = importances_csv(recorded)
         files["importances.md"] = f"# Feature importances\n\n{text}"
     return files
@@ -137,8 +194,12 @@ def _made_by(runs: Sequence[Run]) -> str:
     # Imported scores have no machine.
     result = next((run.result for run in runs if run.result.machine), None)
     if result is None:
-        return "Made of imported scores. environment.json lists the command of each run."
-    versions = ", ".join(f"{name} {version}" for name, version in _versions(runs).items())
+        return (
+            "Made of imported scores. environment.json lists the command of each run."
+        )
+    versions = ", ".join(
+        f"{name} {version}" for name, version in _versions(runs).items()
+    )
     commits = _commits(runs)
     commit = f"commit{'s' * (len(commits) > 1)} {listed(commits)}, " if commits else ""
     return (
@@ -153,7 +214,9 @@ def _commits(runs: Sequence[Run]) -> list[str]:
 
 
 def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
-    runs = [run for comparison in comparisons for row in comparison.rows for run in row.runs]
+    runs = [
+        run for comparison in comparisons for row in comparison.rows for run in row.runs
+    ]
     first = runs[0].result
     return {
         "commit": ", ".join(_commits(runs)) or None,
@@ -164,7 +227,9 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
         "convention": dict(first.convention),
         "runs": [
             {
-                "command": None if run.result.command is None else shlex.join(run.result.command),
+                "command": None
+                if run.result.command is None
+                else shlex.join(run.result.command),
                 "seed": run.result.seed,
                 "metrics": dict(run.result.metrics),
                 "fingerprints": {
@@ -173,7 +238,11 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
                     if split in run.result.data
                 },
                 **({"search": dict(run.result.search)} if run.result.search else {}),
-                **({} if run.result.distributed.get("deterministic", True) else {"deterministic": False}),
+                **(
+                    {}
+                    if run.result.distributed.get("deterministic", True)
+                    else {"deterministic": False}
+                ),
             }
             for run in runs
         ],
@@ -184,7 +253,10 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
     """Returns package or plug-in -> its version; all versions if they differ between runs."""
     versions = [run.result.versions for run in runs]
     names = dict.fromkeys(name for of_run in versions for name in of_run)
-    return {name: listed(sorted({of_run[name] for of_run in versions if name in of_run})) for name in names}
+    return {
+        name: listed(sorted({of_run[name] for of_run in versions if name in of_run}))
+        for name in names
+    }
 
 
 def _per_query(comparisons: Sequence[Comparison]) -> Table:
@@ -196,7 +268,9 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
             columns |= dict.fromkeys(_column(row, run) for run in row.runs)
             for item in row.evaluated:
                 per_query = item.evaluation.per_query[comparison.metric].tolist()
-                for query_id, value in zip(item.judgments.query_ids.tolist(), per_query, strict=True):
+                for query_id, value in zip(
+                    item.judgments.query_ids.tolist(), per_query, strict=True
+                ):
                     key = (comparison.data, item.cell, query_id)
                     values.setdefault(key, {})[_column(row, item.run)] = value
     are_repeated = len({cell.repeat for _, cell, _ in values}) > 1
@@ -279,16 +353,26 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     }
     differences, distances = [], []
     for command in sorted(old_runs.keys() & new_runs.keys()):
-        allowed = TOLERANCE_NOT_REPEATABLE if command in loose else TOLERANCE if reason else 0.0
+        allowed = (
+            TOLERANCE_NOT_REPEATABLE
+            if command in loose
+            else TOLERANCE
+            if reason
+            else 0.0
+        )
         for name, old in old_runs[command]["metrics"].items():
             new = new_runs[command]["metrics"].get(name)
             known = old is not None and new is not None
-            distances.append(abs(old - new) if known else 0.0 if old is new else math.inf)
+            distances.append(
+                abs(old - new) if known else 0.0 if old is new else math.inf
+            )
             if distances[-1] > allowed:
                 differences.append(f"{command}: {name}: committed {old}, rerun {new}")
     missing = old_runs.keys() ^ new_runs.keys()
     differences += [f"{command}: only in one of the two" for command in sorted(missing)]
-    per_query = [read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)]
+    per_query = [
+        read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)
+    ]
     if not reason and not loose and per_query[0] != per_query[1]:
         differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
     return Reproduction(
@@ -304,7 +388,9 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
 def _read(folder: Path) -> dict[str, Any]:
     content: dict[str, Any] = read_json(folder / ENVIRONMENT_FILE, _REMEDY)
     if any("metrics" not in run for run in content.get("runs", [{}])):
-        raise ResultError(f"{folder / ENVIRONMENT_FILE} has no metrics of runs. {_REMEDY}.")
+        raise ResultError(
+            f"{folder / ENVIRONMENT_FILE} has no metrics of runs. {_REMEDY}."
+        )
     return content
 
 
@@ -312,7 +398,10 @@ def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Returns the first difference of machine or versions; empty if they are equal."""
     facts: list[dict[str, object]] = [
         {f"on {key}": content["machine"].get(key) for key in ("cpu", "cores")}
-        | {f"with {package}": version for package, version in sorted(content["versions"].items())}
+        | {
+            f"with {package}": version
+            for package, version in sorted(content["versions"].items())
+        }
         for content in (before, after)
     ]
     for fact in facts[0] | facts[1]:

@@ -32,12 +32,27 @@ KINDS = ("stated", "code", "counted", "inferred")
 """Kinds of evidence."""
 
 _OF_TESTS = ("version", "folds", "split", "queries", "empty", "filters")
-FIELDS = (*_OF_TESTS, "gain", "discount", "ties", "no_relevant", "aggregation", "chosen_on_test")
+FIELDS = (
+    *_OF_TESTS,
+    "gain",
+    "discount",
+    "ties",
+    "no_relevant",
+    "aggregation",
+    "chosen_on_test",
+)
 """Fields of every figure. `queries` and `empty` are lists by fold; `filters` is none, a number of removed
 test queries, or text such as `Convention.filters`; `aggregation` is queries, folds (the mean of their means),
 ratio_of_sums, or text."""
 
-OPTIONAL = ("cutoff", "highest_label", "relevance_threshold", "highest_grade", "short_lists", "short")
+OPTIONAL = (
+    "cutoff",
+    "highest_label",
+    "relevance_threshold",
+    "highest_grade",
+    "short_lists",
+    "short",
+)
 """Fields of some figures: cutoff of a name without one; highest label of the data; those of a `Convention`
 that define MAP and ERR; 0 if lists with fewer than k documents count 0, and k -> numbers of such lists."""
 
@@ -114,18 +129,28 @@ class Figure:
         folds = self.value("folds")
         if folds is None or numbers is None:
             return []
-        return [numbers[fold - 1] for fold in folds] if isinstance(folds, list) else numbers
+        return (
+            [numbers[fold - 1] for fold in folds]
+            if isinstance(folds, list)
+            else numbers
+        )
 
     @property
     def tests(self) -> list[Counts]:
         """The test sets; empty if their numbers of queries are unknown."""
-        queries, empty = self.by_fold(self.value("queries")), self.by_fold(self.value("empty"))
+        queries, empty = (
+            self.by_fold(self.value("queries")),
+            self.by_fold(self.value("empty")),
+        )
         return [*map(Counts, queries, empty)] if empty else []
 
     def has_tests(self, folds: list[int], num_queries: int) -> bool:
         """Returns whether the figure is about these test sets, as far as their size is known."""
         expected = self.value("folds") if isinstance(self.value("folds"), list) else []
-        return folds == expected and sum(self.by_fold(self.value("queries"))) in (0, num_queries)
+        return folds == expected and sum(self.by_fold(self.value("queries"))) in (
+            0,
+            num_queries,
+        )
 
 
 # ---- The catalogue.
@@ -149,16 +174,33 @@ def _figures(file: Path, facts: Mapping[str, Any]) -> Iterator[Figure]:
     tables, common = content.pop("tables"), content.pop("fields", {})
     source = Source(file.stem, **content)
     for table, row in ((item, row) for item in tables for row in item["figures"]):
-        place, words = f"{file}: {row['model']}", row.get("words", table.get("words", ""))
+        place, words = (
+            f"{file}: {row['model']}",
+            row.get("words", table.get("words", "")),
+        )
         specific = row.get("fields", {}), table.get("fields", {})
         given = ChainMap(*specific, common, facts.get(table["data"], {}))
         if wrong := {*FIELDS} - {*given} | {*given} - {*FIELDS, *OPTIONAL}:
-            raise ConfigError(f"{place}: the field {min(wrong)} is missing or does not exist.")
-        fields = {name: _evidence(value, f"{place}: {name}") for name, value in given.items()}
+            raise ConfigError(
+                f"{place}: the field {min(wrong)} is missing or does not exist."
+            )
+        fields = {
+            name: _evidence(value, f"{place}: {name}") for name, value in given.items()
+        }
         for metric, printed in row["values"].items():
             if not isinstance(printed, str) or printed not in words:
-                raise ConfigError(f"{place}: {metric} is {printed!r}, which must be a text in {words!r}.")
-            what = (source, table["table"], table["data"], metric, printed, words, row["model"])
+                raise ConfigError(
+                    f"{place}: {metric} is {printed!r}, which must be a text in {words!r}."
+                )
+            what = (
+                source,
+                table["table"],
+                table["data"],
+                metric,
+                printed,
+                words,
+                row["model"],
+            )
             yield Figure(*what, table.get("scale", 1.0), row.get("repeated_by"), fields)
 
 
@@ -171,7 +213,11 @@ def catalogue(folder: Path | None = None) -> tuple[Figure, ...]:
     """
     folder = folder or Path(__file__).parents[1] / "published"
     facts = yaml.safe_load((folder / "_data.yaml").read_text(encoding="utf-8"))
-    return tuple(figure for file in sorted(folder.glob("[!_]*.yaml")) for figure in _figures(file, facts))
+    return tuple(
+        figure
+        for file in sorted(folder.glob("[!_]*.yaml"))
+        for figure in _figures(file, facts)
+    )
 
 
 # ---- Values under a convention.
@@ -194,21 +240,36 @@ class Comparable:
     reasons: tuple[str, ...]
 
 
-def _obstacles(figure: Figure, metric: str, here: Convention, folds: Sequence[int]) -> Iterator[str]:
+def _obstacles(
+    figure: Figure, metric: str, here: Convention, folds: Sequence[int]
+) -> Iterator[str]:
     """Yields what makes a figure another quantity."""
     name, cutoff = parse_metric(metric)
-    there = {item: figure.value(item) for item in (*FIELDS, *OPTIONAL)} | {"cutoff": figure.cutoff}
-    expected: dict[str, Any] = {"split": "test", "cutoff": cutoff or here.default_cutoff}
+    there = {item: figure.value(item) for item in (*FIELDS, *OPTIONAL)} | {
+        "cutoff": figure.cutoff
+    }
+    expected: dict[str, Any] = {
+        "split": "test",
+        "cutoff": cutoff or here.default_cutoff,
+    }
     for item in _DEFINING.get(name, ("relevance_threshold",)):
-        value = here.describe()[item]  # labels are whole: a threshold of 0.5 is one of 1
-        expected[item] = math.ceil(value) if isinstance(value, float) else str(value).partition("_")[0]
+        value = here.describe()[
+            item
+        ]  # labels are whole: a threshold of 0.5 is one of 1
+        expected[item] = (
+            math.ceil(value)
+            if isinstance(value, float)
+            else str(value).partition("_")[0]
+        )
     expected |= {"folds": [*folds]} if folds else {}
     # 2^l - 1 = l for the labels 0 and 1, and every discount of the first rank is 1.
     same = {"gain": there["highest_label"] == 1, "discount": there["cutoff"] == 1}
     for item, value in expected.items():
         if there[item] != value and not same.get(item, False):
             yield f"{item} is {there[item] or 'not stated'}, here {value or 'none'}"
-    if name not in (here.metrics or {name}) or (name in here.binary_metrics and there["highest_label"] != 1):
+    if name not in (here.metrics or {name}) or (
+        name in here.binary_metrics and there["highest_label"] != 1
+    ):
         yield f"{here.name} does not define {name} on these labels"
     is_ratio = here.aggregation is Aggregation.RATIO_OF_SUMS
     averages = ["ratio_of_sums"] if is_ratio else ["queries", "folds"]
@@ -219,7 +280,9 @@ def _obstacles(figure: Figure, metric: str, here: Convention, folds: Sequence[in
             yield f"{item}: {there[item] or 'not stated'}, here {' or '.join(values)}"
 
 
-def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[int]) -> Comparable:
+def under(
+    figure: Figure, metric: str, convention: Convention, folds: Sequence[int]
+) -> Comparable:
     """Returns a figure under a convention.
 
     Args:
@@ -229,10 +292,14 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
     name, get = parse_metric(metric)[0], figure.value
     here, empty, over = convention.of(name), get("no_relevant"), get("aggregation")
     # The numbers of queries are those of the whole test sets, and a ratio of sums has other weights.
-    is_plain = here.filters == "none" and here.aggregation is not Aggregation.RATIO_OF_SUMS
+    is_plain = (
+        here.filters == "none" and here.aggregation is not Aggregation.RATIO_OF_SUMS
+    )
     tests = figure.tests if is_plain else []
     known = empty is not None and figure.fields["no_relevant"].kind != "inferred"
-    averages = [False] if len(tests) == 1 else [over == "folds"] if over else [False, True]
+    averages = (
+        [False] if len(tests) == 1 else [over == "folds"] if over else [False, True]
+    )
     values = [NoRelevant(empty)] if known else [*NoRelevant]
     sources = [Averaging(value, average) for value in values for average in averages]
     target = Averaging(here.no_relevant, len(folds) > 1 if folds else averages[0])
@@ -241,40 +308,68 @@ def under(figure: Figure, metric: str, convention: Convention, folds: Sequence[i
     zeroed = zeroed and not here.zero_if_shorter_than_k
     short = figure.by_fold((get("short") or {}).get(figure.cutoff)) if zeroed else []
     obstacles = [*_obstacles(figure, metric, here, folds)]
-    lacks_numbers = (not tests and (removed or sources != [target])) or (zeroed and not short)
+    lacks_numbers = (not tests and (removed or sources != [target])) or (
+        zeroed and not short
+    )
     if lacks_numbers and (is_plain or not obstacles):
-        obstacles.append("the numbers of queries, of empty queries or of short lists are unknown")
+        obstacles.append(
+            "the numbers of queries, of empty queries or of short lists are unknown"
+        )
     if obstacles:
         return Comparable(figure, NOT_COMPARABLE, None, None, tuple(obstacles))
 
     def bounds(mean: Bounds) -> Bounds:
         if not tests:
             return mean
-        whole = [conversion.restored(mean, tests, source, removed, short) for source in sources]
-        of_sources = [*map(conversion.converted, whole, repeat(tests), sources, repeat(target))]
+        whole = [
+            conversion.restored(mean, tests, source, removed, short)
+            for source in sources
+        ]
+        of_sources = [
+            *map(conversion.converted, whole, repeat(tests), sources, repeat(target))
+        ]
         return Bounds(min(of_sources)[0], max(item.high for item in of_sources))
 
     printed = conversion.rounded(figure.printed, figure.scale)
     point, around = bounds(Bounds(figure.mean, figure.mean)), bounds(printed)
     # Four decimals are those of the tables; 1e-9 is above the rounding errors of float64.
     exact = point.high - point.low < 1e-9 and printed.high - printed.low < 1.01e-4
-    ties, filters, word = get("ties") or UNKNOWN, get("filters") or UNKNOWN, target.empty.value
+    ties, filters, word = (
+        get("ties") or UNKNOWN,
+        get("filters") or UNKNOWN,
+        target.empty.value,
+    )
     unit = "folds" if target.over_folds else "queries"
     counts = f"{sum(test.empty for test in tests)} of {sum(test.queries for test in tests)} queries"
     remarks = {
         "the value of empty queries is not stated: skip, 0 or 1": not known,
-        f"the value of empty queries is {empty}, here {word} ({counts})": known and empty != word,
-        f"the order of ties is {ties}, here {here.ties.value}; not in the bounds": ties != here.ties.value,
-        f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters != here.filters,
+        f"the value of empty queries is {empty}, here {word} ({counts})": known
+        and empty != word,
+        f"the order of ties is {ties}, here {here.ties.value}; not in the bounds": ties
+        != here.ties.value,
+        f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters
+        != here.filters,
         "chosen on the test set, so too high": get("chosen_on_test"),
-        f"the mean is over {over or UNKNOWN}, here over {unit}": averages != [target.over_folds],
+        f"the mean is over {over or UNKNOWN}, here over {unit}": averages
+        != [target.over_folds],
         f"lists with fewer than {figure.cutoff} documents count 0 ({sum(short)} queries)": zeroed,
     }
-    items = ("no_relevant", "folds", "split", "filters", *_DEFINING.get(name, ("relevance_threshold",)))
+    items = (
+        "no_relevant",
+        "folds",
+        "split",
+        "filters",
+        *_DEFINING.get(name, ("relevance_threshold",)),
+    )
     inferred = [item for item in items if figure.fields[item].kind == "inferred"]
-    remarks |= {f"{item}: {get(item)} is inferred: {figure.fields[item].words}": True for item in inferred}
+    remarks |= {
+        f"{item}: {get(item)} is inferred: {figure.fields[item].words}": True
+        for item in inferred
+    }
     reasons = tuple(text for text, holds in remarks.items() if holds)
-    return Comparable(figure, EXACT if exact else RANGE, point.low if exact else None, around, reasons)
+    return Comparable(
+        figure, EXACT if exact else RANGE, point.low if exact else None, around, reasons
+    )
 
 
 def as_table(items: Sequence[Comparable], convention: str) -> tuple[Table, list[str]]:
@@ -283,11 +378,19 @@ def as_table(items: Sequence[Comparable], convention: str) -> tuple[Table, list[
     texts = [*dict.fromkeys(text for item in items for text in item.reasons)]
     rows: list[TableRow] = []
     for figure, item in ((item.figure, item) for item in items):
-        value = item.value if item.kind != RANGE or item.bounds is None else format_interval(*item.bounds)
+        value = (
+            item.value
+            if item.kind != RANGE or item.bounds is None
+            else format_interval(*item.bounds)
+        )
         folds = str(figure.value("folds") or UNKNOWN).strip("[]")
         why = " ".join(f"{texts.index(text) + 1}" for text in item.reasons)
         printed = figure.printed + " %" * (figure.scale != 1)
-        rows.append([figure.source.name, figure.model, folds, printed, value, item.kind, why])
+        rows.append(
+            [figure.source.name, figure.model, folds, printed, value, item.kind, why]
+        )
     names = dict.fromkeys(("source", "model", "folds", "printed"))
     columns = columns_of({**names, convention: QUALITY, "kind": None, "why": None})
-    return Table(columns, rows), [f"{number}: {text}." for number, text in enumerate(texts, 1)]
+    return Table(columns, rows), [
+        f"{number}: {text}." for number, text in enumerate(texts, 1)
+    ]

@@ -89,7 +89,11 @@ SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
 """The sections of the report, in its order: functions from `Shown` to a `Section`, or None if there is
 nothing to show."""
 
-OF_TEXT = (claim_sections.folds_section, claim_sections.slices_section, run_sections.published_section)
+OF_TEXT = (
+    claim_sections.folds_section,
+    claim_sections.slices_section,
+    run_sections.published_section,
+)
 """The sections below the table on a terminal and in table.md."""
 
 _DRAWS = 2_000
@@ -102,15 +106,24 @@ def chapters_of(comparisons: Sequence[Comparison], command: str = "") -> list[Ch
     Args:
         command: Command that writes the report again; empty to leave it out.
     """
-    chapters = [_chapter(comparison, f"data-{number}") for number, comparison in enumerate(comparisons, 1)]
+    chapters = [
+        _chapter(comparison, f"data-{number}")
+        for number, comparison in enumerate(comparisons, 1)
+    ]
     chapters += data_sets_chapters(comparisons)
     return [*chapters, _provenance_chapter(comparisons, command), _glossary_chapter()]
 
 
 def _chapter(comparison: Comparison, name: str) -> Chapter:
     # The default attributes that were not requested, with fewer draws.
-    settings = replace(comparison.settings, num_draws=min(comparison.settings.num_draws, _DRAWS))
-    missing = [each for each in ATTRIBUTES if each not in {item.attribute for item in comparison.slices}]
+    settings = replace(
+        comparison.settings, num_draws=min(comparison.settings.num_draws, _DRAWS)
+    )
+    missing = [
+        each
+        for each in ATTRIBUTES
+        if each not in {item.attribute for item in comparison.slices}
+    ]
     added = slices(replace(comparison, settings=settings), missing)
     shown = Shown(replace(comparison, slices=[*comparison.slices, *added]))
     results = [run.result for row in comparison.rows for run in row.runs]
@@ -119,7 +132,9 @@ def _chapter(comparison: Comparison, name: str) -> Chapter:
         "metric": comparison.metric,
         "convention": comparison.settings.convention.name,
         "models": f"{len(comparison.rows):,}",
-        "queries": "" if comparison.queries is None else f"{comparison.queries.distinct.num_queries:,}",
+        "queries": ""
+        if comparison.queries is None
+        else f"{comparison.queries.distinct.num_queries:,}",
         "folds": f"{len(folds):,}{repeats}" if folds else "",
         "runs": f"{len(results):,}",
         "trainings": ", ".join(dict.fromkeys(comparison.replicates.values())),
@@ -149,30 +164,53 @@ def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chap
     """Returns one chapter for all data sets, because one sweep makes the runs on all of them."""
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
     lead = "One command per run, in the order of the table above; runs made from Python have none."
-    commands = dict.fromkeys(shlex.join(run.result.command) for run in runs if run.result.command is not None)
+    commands = dict.fromkeys(
+        shlex.join(run.result.command) for run in runs if run.result.command is not None
+    )
     again = Code("\n".join(commands))
-    sections = [_environment(runs), Section("rerun", "Repeat the runs", lead, [again] * bool(commands))]
+    sections = [
+        _environment(runs),
+        Section("rerun", "Repeat the runs", lead, [again] * bool(commands)),
+    ]
     if command:
-        sections.append(Section("command", "Repeat the comparison", "", [Code(command)]))
+        sections.append(
+            Section("command", "Repeat the comparison", "", [Code(command)])
+        )
     return Chapter("provenance", "Provenance", sections)
 
 
 def _environment(runs: Sequence[Run]) -> Section:
     results = [run.result for run in runs]
-    started = sorted(f"{result.started[:16].replace('T', ' ')} UTC" for result in results if result.started)
+    started = sorted(
+        f"{result.started[:16].replace('T', ' ')} UTC"
+        for result in results
+        if result.started
+    )
     machines = [result.machine for result in results if result.machine.get("cpu")]
     facts: dict[str, Iterable[object]] = {
         "commit": (result.commit for result in results),
-        "machine": (f"{machine['cpu']}, {machine.get('cores')} cores" for machine in machines),
+        "machine": (
+            f"{machine['cpu']}, {machine.get('cores')} cores" for machine in machines
+        ),
         "system": (result.machine.get("system") for result in results),
         "threads": (result.threads or None for result in results),
         "started": [" to ".join(dict.fromkeys([*started[:1], *started[-1:]]))],
     }
     packages = sorted({name for result in results for name in result.versions})
-    versions = {name: [result.versions.get(name) for result in results] for name in packages}
-    columns = [TableColumn(header, left=True, sortable=False) for header in ("", "value in these runs")]
+    versions = {
+        name: [result.versions.get(name) for result in results] for name in packages
+    }
+    columns = [
+        TableColumn(header, left=True, sortable=False)
+        for header in ("", "value in these runs")
+    ]
     tables = [
-        Table(columns, [[name, _distinct(each)] for name, each in values.items()], caption, "compact")
+        Table(
+            columns,
+            [[name, _distinct(each)] for name, each in values.items()],
+            caption,
+            "compact",
+        )
         for caption, values in (("Environment", facts), ("Versions", versions))
     ]
     return Section("made-by", "Environment of the runs", "", tables)
@@ -180,7 +218,12 @@ def _environment(runs: Sequence[Run]) -> Section:
 
 def _distinct(values: Iterable[object]) -> str | None:
     """Returns the distinct values, separated by semicolons."""
-    return "; ".join(dict.fromkeys(str(value) for value in values if value not in (None, ""))) or None
+    return (
+        "; ".join(
+            dict.fromkeys(str(value) for value in values if value not in (None, ""))
+        )
+        or None
+    )
 
 
 # ---- Writes chapters as one HTML page that contains its style and its script.
@@ -190,7 +233,9 @@ _CODE = re.compile(r"`([^`]+)`")
 _HYPHEN = re.compile(r"(?<![^\s\[(])-(?=[\d.])")
 
 
-def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter], title: str = "") -> str:
+def as_page(
+    comparisons: Sequence[Comparison], chapters: Sequence[Chapter], title: str = ""
+) -> str:
     """Returns chapters as HTML, by default with the title of comparisons.
 
     Every text is escaped; the content policy allows no requests and no other script.
@@ -215,7 +260,8 @@ def as_page(comparisons: Sequence[Comparison], chapters: Sequence[Chapter], titl
     script = (_HERE / "page.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
-        title=title or f"{', '.join(comparison.data for comparison in comparisons)}: {comparisons[0].metric}",
+        title=title
+        or f"{', '.join(comparison.data for comparison in comparisons)}: {comparisons[0].metric}",
         chapters=chapters,
         style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
         script=Markup(script),
@@ -236,8 +282,12 @@ class Report:
     def _repr_html_(self) -> str:
         """Returns the page in a frame of a notebook, which keeps its style and its script."""
         # Links inside the page would otherwise open the notebook in the frame.
-        page = escape(self.html.replace("<head>", '<head><base href="about:srcdoc">', 1))
-        return f'<iframe srcdoc="{page}" style="width:100%;height:80vh;border:0"></iframe>'
+        page = escape(
+            self.html.replace("<head>", '<head><base href="about:srcdoc">', 1)
+        )
+        return (
+            f'<iframe srcdoc="{page}" style="width:100%;height:80vh;border:0"></iframe>'
+        )
 
     def save(self, path: str | Path) -> None:
         """Writes the page."""
@@ -287,24 +337,39 @@ def render(
     columns = columns_of_tables(comparison)
     main = columns[: None if most_columns is None else most_columns - 1]
     first, *rest = map(Prose, (*answer(comparison), ""))
-    views: list[View] = [Prose(title(comparison)), first, *next_step_views(comparison), *rest]
+    views: list[View] = [
+        Prose(title(comparison)),
+        first,
+        *next_step_views(comparison),
+        *rest,
+    ]
     views.append(leaderboard(shown, comparison.rows, main))
-    views += grouped_notes(note for note in all_notes(comparison) if note not in shown_notes)
+    views += grouped_notes(
+        note for note in all_notes(comparison) if note not in shown_notes
+    )
     parts = [as_text(view, width, glossary_file) for view in views]
     sections = (make(shown) for make in OF_TEXT)
-    parts += [section_text(section, width) for section in sections if section is not None]
+    parts += [
+        section_text(section, width) for section in sections if section is not None
+    ]
     if glossary_file is not None:
         links = [link_to(term, glossary_file) for term in _column_terms(comparison)]
         parts.append(f"Columns: {', '.join(links)}.")
     else:
         more = len(columns) - len(main)
-        parts.append(f"{more} more columns: python -m ltrbench compare DIR --columns all" if more else "")
+        parts.append(
+            f"{more} more columns: python -m ltrbench compare DIR --columns all"
+            if more
+            else ""
+        )
         parts.append("Meaning of a column or term: python -m ltrbench glossary TERM")
     return f"{joined(parts)}\n"
 
 
 def render_all(
-    comparisons: Sequence[Comparison], width: int | None, most_columns: int | None = MAIN_COLUMNS
+    comparisons: Sequence[Comparison],
+    width: int | None,
+    most_columns: int | None = MAIN_COLUMNS,
 ) -> str:
     """Returns the tables of all data sets, with each note once, and the tests over data sets."""
     parts: list[str] = []
@@ -318,7 +383,11 @@ def render_all(
 def text_over_data_sets(comparisons: Sequence[Comparison], width: int | None) -> str:
     """Returns means and tests over data sets; empty with a single data set."""
     chapters = data_sets_chapters(comparisons)
-    return joined(section_text(section, width) for chapter in chapters for section in chapter.sections)
+    return joined(
+        section_text(section, width)
+        for chapter in chapters
+        for section in chapter.sections
+    )
 
 
 def answer(comparison: Comparison) -> list[str]:
@@ -326,7 +395,12 @@ def answer(comparison: Comparison) -> list[str]:
     recommended = recommend(comparison)
     if recommended is None:
         return []
-    texts = (recommended.headline, " ".join(recommended.remarks), recommended.certainty, verdict(comparison))
+    texts = (
+        recommended.headline,
+        " ".join(recommended.remarks),
+        recommended.certainty,
+        verdict(comparison),
+    )
     return [text for text in texts if text]
 
 
@@ -340,7 +414,9 @@ def next_step_views(comparison: Comparison) -> list[Prose | Code]:
 
 def _column_terms(comparison: Comparison) -> list[str]:
     """Returns the term of each column of the table, once each."""
-    return list(dict.fromkeys(["model", *(item.term for item in columns_of_tables(comparison))]))
+    return list(
+        dict.fromkeys(["model", *(item.term for item in columns_of_tables(comparison))])
+    )
 
 
 def terms_of(comparison: Comparison) -> list[str]:
@@ -354,7 +430,10 @@ def as_latex(comparison: Comparison) -> str:
     A mean is bold if its row is claimed to be better than every other row. Times, sizes and memory are left
     out.
     """
-    sentences = [about(comparison) for about in (about_intervals, about_claims, about_training, about_tuning)]
+    sentences = [
+        about(comparison)
+        for about in (about_intervals, about_claims, about_training, about_tuning)
+    ]
     how = " ".join(filter(None, sentences)) if comparison.pairs else ""
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
     columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
@@ -362,7 +441,9 @@ def as_latex(comparison: Comparison) -> str:
 
 
 def title(comparison: Comparison) -> str:
-    return f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
+    return (
+        f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
+    )
 
 
 def _folds(comparison: Comparison) -> tuple[set[int], str]:
@@ -375,14 +456,18 @@ def _folds(comparison: Comparison) -> tuple[set[int], str]:
 
 def _counts(comparison: Comparison) -> str:
     folds, repeats = _folds(comparison)
-    queries = 0 if comparison.queries is None else comparison.queries.distinct.num_queries
+    queries = (
+        0 if comparison.queries is None else comparison.queries.distinct.num_queries
+    )
     parts = []
     if len(folds) == 1:
         parts.append(f"fold {next(iter(folds))}")
     elif folds:
         parts.append(f"mean over {len(folds)} folds{repeats}")
     if queries and len(comparison.rows) > 1:
-        parts.append(f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}")
+        parts.append(
+            f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}"
+        )
     return ", ".join(parts) or "one model"
 
 
@@ -398,7 +483,9 @@ _COLOURS = {
     "#0072b2": "var(--blue)",
 }
 _COLOUR = re.compile("|".join(_COLOURS), re.IGNORECASE)
-_ROOT = re.compile(r'.*?<svg[^>]* viewBox="([^"]*)"[^>]*>(?:\s*<defs>\s*<style.*?</defs>)?', re.DOTALL)
+_ROOT = re.compile(
+    r'.*?<svg[^>]* viewBox="([^"]*)"[^>]*>(?:\s*<defs>\s*<style.*?</defs>)?', re.DOTALL
+)
 _TAG = re.compile(r"<[^>]*>")
 _GROUP = re.compile(r'(?<=<g) id="[^"]*"')
 _STYLE = re.compile(r'style="[^"]*"')

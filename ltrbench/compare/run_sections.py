@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compare.advice import all_notes
-from ltrbench.compare.cells import DATA_SPLITS, Note, by_group, cell_of, describe_cells, flatten
+from ltrbench.compare.cells import (
+    DATA_SPLITS,
+    Note,
+    by_group,
+    cell_of,
+    describe_cells,
+    flatten,
+)
 from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
@@ -75,7 +82,10 @@ def _micros_per_document(row: ModelRow) -> float | None:
     None if there is no such run, or one of them was not timed.
     """
     alone = [item for item in row.evaluated if not item.run.result.shared_machine]
-    times = [item.run.result.seconds.get("predict", nan) / item.judgments.num_documents for item in alone]
+    times = [
+        item.run.result.seconds.get("predict", nan) / item.judgments.num_documents
+        for item in alone
+    ]
     return 1e6 * fmean(times) if times and not isnan(fmean(times)) else None
 
 
@@ -83,36 +93,69 @@ _COSTS: Mapping[Cost, Callable[[ModelRow], float | None]] = {
     FIT: lambda row: row.seconds.get("fit"),
     Cost("predict time", "predict time per document, µs", 0.001): _micros_per_document,
     Cost("model size", "model size on disk, MB", 0.0001): lambda row: row.model_mb,
-    Cost("memory of the fit", "peak memory increase during the fit, MB", 0.1): lambda row: row.peak_memory_mb,
+    Cost(
+        "memory of the fit", "peak memory increase during the fit, MB", 0.1
+    ): lambda row: row.peak_memory_mb,
 }
 
 
 def costs_section(shown: Shown) -> Section | None:
     """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
-    comparison, rows = shown.comparison, [shown.comparison.row(item.label) for item in shown.series]
+    comparison, rows = (
+        shown.comparison,
+        [shown.comparison.row(item.label) for item in shown.series],
+    )
     figures = []
     for cost, of_row in _COSTS.items():
         label = f"{comparison.metric} on test"
-        draw = partial(metric_against_cost, shown.series, [*map(of_row, rows)], cost, label)
-        figures += drawn(draw, f"Against the {cost.name}", "time_against_ndcg.png" * (cost is FIT))
+        draw = partial(
+            metric_against_cost, shown.series, [*map(of_row, rows)], cost, label
+        )
+        figures += drawn(
+            draw, f"Against the {cost.name}", "time_against_ndcg.png" * (cost is FIT)
+        )
     if not figures:
         return None
     lead = (
         f"{comparison.metric} on test against cost. The dashed line is the Pareto front: no other model is "
         "both cheaper and better than a model on it. Times are wall times on the machine of the run."
     )
-    times_of = (TIMES["fit"], TIMES["monitor"], TIMES["fit_clean"], f"{TIMES['predict']} per document")
-    forms = {"model": None, comparison.metric: QUALITY, **dict.fromkeys(times_of, format_duration)}
-    columns = columns_of({**forms, "model size": size, "memory": size, "trees": significant})
+    times_of = (
+        TIMES["fit"],
+        TIMES["monitor"],
+        TIMES["fit_clean"],
+        f"{TIMES['predict']} per document",
+    )
+    forms = {
+        "model": None,
+        comparison.metric: QUALITY,
+        **dict.fromkeys(times_of, format_duration),
+    }
+    columns = columns_of(
+        {**forms, "model size": size, "memory": size, "trees": significant}
+    )
     cells: list[TableRow] = []
     for row in shown.rows:
         micros = _micros_per_document(row)
         times = [row.seconds.get(kind) for kind in ("fit", "monitor", "fit_clean")]
         times.append(None if micros is None else micros / 1e6)
         others = (row.model_mb, row.peak_memory_mb, row.trees)
-        cells.append([shown.cell_of(row.label), row.metrics[comparison.metric], *times, *others])
-    parts: list[View] = [Figures(figures), Table(columns, cells, "Costs, means over runs")]
-    terms = ("fit s", "evaluation s", "clean fit s", "predict s", "model size", "memory MB", "trees")
+        cells.append(
+            [shown.cell_of(row.label), row.metrics[comparison.metric], *times, *others]
+        )
+    parts: list[View] = [
+        Figures(figures),
+        Table(columns, cells, "Costs, means over runs"),
+    ]
+    terms = (
+        "fit s",
+        "evaluation s",
+        "clean fit s",
+        "predict s",
+        "model size",
+        "memory MB",
+        "trees",
+    )
     return Section("costs", "Quality and cost", lead, parts, ("Pareto front", *terms))
 
 
@@ -126,14 +169,27 @@ def cutoffs_section(shown: Shown) -> Section:
         ndcg = shown.comparison.ndcg_by_cutoff
     except (UndefinedMetricError, DataError) as error:
         reason = f"NDCG is not defined here: {error}"
-    figures = drawn(partial(ndcg_by_cutoff, shown.series), "NDCG@k on test", "ndcg_at_k.png")
+    figures = drawn(
+        partial(ndcg_by_cutoff, shown.series), "NDCG@k on test", "ndcg_at_k.png"
+    )
     if not figures:
         return Section("cutoffs", "NDCG@k", "", [Prose(reason)])
     ks = range(1, max(map(len, ndcg.values())) + 1)
-    columns = columns_of({"model": None, **dict.fromkeys((f"@{k}" for k in ks), QUALITY)})
-    table = Table(columns, [[shown.cell_of(row.label), *ndcg[row.label]] for row in shown.rows], "NDCG@k")
+    columns = columns_of(
+        {"model": None, **dict.fromkeys((f"@{k}" for k in ks), QUALITY)}
+    )
+    table = Table(
+        columns,
+        [[shown.cell_of(row.label), *ndcg[row.label]] for row in shown.rows],
+        "NDCG@k",
+    )
     lead = f"NDCG of the first k documents, k = 1 to {ks[-1]}: does the order of models depend on k?"
-    return Section("cutoffs", "NDCG@k", lead, [Figures(figures), Folded("Table of NDCG@k", [table])])
+    return Section(
+        "cutoffs",
+        "NDCG@k",
+        lead,
+        [Figures(figures), Folded("Table of NDCG@k", [table])],
+    )
 
 
 def learning_section(shown: Shown) -> Section | None:
@@ -144,7 +200,11 @@ def learning_section(shown: Shown) -> Section | None:
         "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
         "which stopped while the metric was still increasing? Values are means over runs."
     )
-    return Section("learning", "Learning curves", lead, [Figures(figures)]) if figures else None
+    return (
+        Section("learning", "Learning curves", lead, [Figures(figures)])
+        if figures
+        else None
+    )
 
 
 # ---- Sections "Data card" and "Published values".
@@ -164,10 +224,20 @@ def data_section(shown: Shown) -> Section:
     )
     forms = {"split": None, "documents": COUNT, "queries": COUNT, "features": COUNT}
     counted = dict.fromkeys(("one document", "equal labels"), COUNT)
-    columns = columns_of({**forms, "queries without relevant": share, **counted, "fingerprint": None})
-    views: list[View] = [Prose(f"Rule of the splits: {rule}.") for rule in rules if rule]
-    views += [Table(columns, splits, "Splits", "compact"), _grades(judged), _sizes(judged)]
-    asked = [item for item in shown.comparison.slices if item.attribute not in ATTRIBUTES]
+    columns = columns_of(
+        {**forms, "queries without relevant": share, **counted, "fingerprint": None}
+    )
+    views: list[View] = [
+        Prose(f"Rule of the splits: {rule}.") for rule in rules if rule
+    ]
+    views += [
+        Table(columns, splits, "Splits", "compact"),
+        _grades(judged),
+        _sizes(judged),
+    ]
+    asked = [
+        item for item in shown.comparison.slices if item.attribute not in ATTRIBUTES
+    ]
     views += [_slices(asked)] if asked else []
     return Section("data", "Data card", lead, views, ("fingerprint", "skipped queries"))
 
@@ -175,13 +245,20 @@ def data_section(shown: Shown) -> Section:
 def _splits(run: Run) -> list[TableRow]:
     data, words = run.result.data, cell_of(run).words
     fold = f" of {words}" if words else ""
-    splits = {split: data[split] for split in DATA_SPLITS if (data.get(split) or {}).get("fingerprint")}
+    splits = {
+        split: data[split]
+        for split in DATA_SPLITS
+        if (data.get(split) or {}).get("fingerprint")
+    }
     names = ("documents", "queries", "features", "queries_without_relevant_document")
     return [
         [
             TableCell(f"{split}{fold}", note=" to ".join(facts.get("span", ()))),
             *(facts.get(name) for name in names),
-            *(_counted(facts, name) for name in ("queries_with_one_document", "queries_with_equal_labels")),
+            *(
+                _counted(facts, name)
+                for name in ("queries_with_one_document", "queries_with_equal_labels")
+            ),
             TableCell(facts["fingerprint"], facts["fingerprint"][:SHOWN_DIGITS]),
         ]
         for split, facts in splits.items()
@@ -190,25 +267,42 @@ def _splits(run: Run) -> list[TableRow]:
 
 def _counted(facts: Mapping[str, Any], name: str) -> TableCell | None:
     """Returns a number of queries with its share; None if it was not recorded."""
-    return TableCell(facts[name], note=share(facts[name] / facts["queries"])) if name in facts else None
+    return (
+        TableCell(facts[name], note=share(facts[name] / facts["queries"]))
+        if name in facts
+        else None
+    )
 
 
 def _slices(slices: Sequence[Slice]) -> Table:
     columns = columns_of({"attribute": None, "slice": None, "queries": COUNT})
-    rows: list[TableRow] = [[item.attribute, item.name, item.num_queries] for item in slices]
+    rows: list[TableRow] = [
+        [item.attribute, item.name, item.num_queries] for item in slices
+    ]
     return Table(columns, rows, "Slices of test", "compact")
 
 
 def _grades(judged: list[Judgments]) -> Table:
-    labels, counts = np.unique(np.concatenate([item.labels for item in judged]), return_counts=True)
+    labels, counts = np.unique(
+        np.concatenate([item.labels for item in judged]), return_counts=True
+    )
     columns = columns_of({"label": "g", "documents": COUNT, "share": share})
-    rows = zip(labels.tolist(), counts.tolist(), (counts / counts.sum()).tolist(), strict=True)
+    rows = zip(
+        labels.tolist(), counts.tolist(), (counts / counts.sum()).tolist(), strict=True
+    )
     return Table(columns, list(rows), "Labels of test", "compact")
 
 
 def _sizes(judged: list[Judgments]) -> Table:
     sizes = np.concatenate([item.query_sizes for item in judged])
-    names = ("per query", "minimum", "lower quartile", "median", "upper quartile", "maximum")
+    names = (
+        "per query",
+        "minimum",
+        "lower quartile",
+        "median",
+        "upper quartile",
+        "maximum",
+    )
     quantiles = np.quantile(sizes, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     return Table.of(names, [["documents", *quantiles]], COUNT, "Sizes of test queries")
 
@@ -217,7 +311,11 @@ def published_section(shown: Shown) -> Section | None:
     """Returns the published values that the YAML of the data names, and figures of the catalogue if they are
     asked for; None if there are none."""
     parts = [*_published_values(shown), *_published_figures(shown)]
-    return Section("published", "Published values", "", parts, ("published values",)) if parts else None
+    return (
+        Section("published", "Published values", "", parts, ("published values",))
+        if parts
+        else None
+    )
 
 
 def _published_values(shown: Shown) -> Iterator[View]:
@@ -228,27 +326,44 @@ def _published_values(shown: Shown) -> Iterator[View]:
         return
     key = published.source, comparison.data
     items = [item for item in catalogue() if (item.source.name, item.data) == key]
-    source, name, figures = published.source.strip(), published.convention, dict(published.figures)
+    source, name, figures = (
+        published.source.strip(),
+        published.convention,
+        dict(published.figures),
+    )
     if items:
         source, name = items[0].source.summary, items[0].source.convention
     for item in items:
         figures[item.model] = {**figures.get(item.model, {}), item.metric: item.mean}
-    metrics = list(dict.fromkeys(metric for values in figures.values() for metric in values))
-    columns = columns_of({"origin": None, "model": None, **dict.fromkeys(metrics, QUALITY)})
+    metrics = list(
+        dict.fromkeys(metric for values in figures.values() for metric in values)
+    )
+    columns = columns_of(
+        {"origin": None, "model": None, **dict.fromkeys(metrics, QUALITY)}
+    )
     rows: list[TableRow] = [
-        ["published", model, *(values.get(name) for name in metrics)] for model, values in figures.items()
+        ["published", model, *(values.get(name) for name in metrics)]
+        for model, values in figures.items()
     ]
     deviations = []
     if name is not None:
         source += f" The rows of this comparison are evaluated under the same convention, {name}."
         for row in comparison.rows:
-            means = {metric: _published_mean(row, metric, preset(name)) for metric in metrics}
+            means = {
+                metric: _published_mean(row, metric, preset(name)) for metric in metrics
+            }
             cells = describe_cells(sorted(row.cells, key=lambda cell: cell.fold or 0))
             rows.append([f"here, {cells}", row.label, *means.values()])
             for item in items:
                 mean = means[item.metric]
-                if mean is not None and item.repeated_by == row.model and _repeats(row, item):
-                    deviations.append(f"{row.label}, {item.metric}: {mean - item.mean:+.4f}")
+                if (
+                    mean is not None
+                    and item.repeated_by == row.model
+                    and _repeats(row, item)
+                ):
+                    deviations.append(
+                        f"{row.label}, {item.metric}: {mean - item.mean:+.4f}"
+                    )
     yield Prose(source)
     yield Table(columns, rows, "Means on test", "compact")
     if deviations:
@@ -257,15 +372,22 @@ def _published_values(shown: Shown) -> Iterator[View]:
 
 def _tests_of(rows: Sequence[ModelRow]) -> tuple[list[int], int]:
     """Returns the folds of the test sets, and their number of queries together."""
-    cells = {item.cell: item.judgments.num_queries for row in rows for item in row.evaluated}
+    cells = {
+        item.cell: item.judgments.num_queries for row in rows for item in row.evaluated
+    }
     return sorted(cell.fold for cell in cells if cell.fold), sum(cells.values())
 
 
 def _repeats(row: ModelRow, figure: Figure) -> bool:
     """Returns whether a row has the test sets, the whole training data and the settings of a figure."""
     settings = row.runs[0].result.settings
-    whole = settings["data"].get("subset", 1.0) == 1.0 and settings.get("early_stopping") is None
-    same = whole and figure.source.protocol.items() <= settings.get("params", {}).items()
+    whole = (
+        settings["data"].get("subset", 1.0) == 1.0
+        and settings.get("early_stopping") is None
+    )
+    same = (
+        whole and figure.source.protocol.items() <= settings.get("params", {}).items()
+    )
     return same and figure.has_tests(*_tests_of([row]))
 
 
@@ -276,8 +398,14 @@ def _published_figures(shown: Shown) -> Iterator[View]:
         return
     metric, tests = comparison.metric, _tests_of(comparison.rows)
     figures = [item for item in catalogue() if item.data == comparison.data]
-    items = [under(item, metric, convention, tests[0]) for item in figures if item.has_tests(*tests)]
-    table, reasons = as_table([item for item in items if item.bounds is not None], convention.name)
+    items = [
+        under(item, metric, convention, tests[0])
+        for item in figures
+        if item.has_tests(*tests)
+    ]
+    table, reasons = as_table(
+        [item for item in items if item.bounds is not None], convention.name
+    )
     yield Prose(
         f"Published figures of {metric} on the same test queries, under {convention.name}: "
         f"{len(table.rows)} of the {len(figures)} figures on {comparison.data}. They are not tested, because "
@@ -306,31 +434,46 @@ _OF_EVERY_CLASS = {*OF_EVERY_RANKER, *SHARED, "early_stopping"}
 
 def hyperparameters_section(shown: Shown) -> Section | None:
     """Returns the settings of all models; None if no run has settings, as with imported scores."""
-    settings = _settings([row for row in shown.rows if row.runs[0].result.settings.get("model")])
+    settings = _settings(
+        [row for row in shown.rows if row.runs[0].result.settings.get("model")]
+    )
     if not settings:
         return None
     labels = [row.label for row in shown.rows]
-    shared = {key: values for key, values in settings.items() if len(values) > 1 or len(labels) == 1}
+    shared = {
+        key: values
+        for key, values in settings.items()
+        if len(values) > 1 or len(labels) == 1
+    }
     alone = {key: values for key, values in settings.items() if key not in shared}
-    differing = {key: values for key, values in shared.items() if len(set(values.values())) > 1}
+    differing = {
+        key: values for key, values in shared.items() if len(set(values.values())) > 1
+    }
     same = {key: values for key, values in shared.items() if key not in differing}
     lead = (
         f"{len(differing)} of {len(shared)} settings differ between the models that have them. A dash means: "
         "the model does not have the setting; null: it is not set. Settings of one backend only are not "
         "compared with those of another."
     )
-    results = [run.result for row in shown.rows for run in row.runs if run.result.seconds]
+    results = [
+        run.result for row in shown.rows for run in row.runs if run.result.seconds
+    ]
     lead = " ".join(filter(None, [parameters(results), lead]))
     parts: list[View] = [
         _settings_table("Settings that differ", labels, differing, CHANGED)
         if differing
         else Prose("No shared setting differs.")
     ]
-    for group, caption in ((same, "settings that are equal"), (alone, "settings that only one model has")):
+    for group, caption in (
+        (same, "settings that are equal"),
+        (alone, "settings that only one model has"),
+    ):
         if group:
             summary = f"{len(group)} {caption}"
             parts.append(Folded(summary, [_settings_table(summary, labels, group)]))
-    return Section("hyperparameters", "Hyperparameters", lead, parts, ("matched parameters",))
+    return Section(
+        "hyperparameters", "Hyperparameters", lead, parts, ("matched parameters",)
+    )
 
 
 def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
@@ -338,8 +481,12 @@ def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
     settings: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
         runs = [flatten(run.result.settings["model"]) for run in row.runs]
-        for name in dict.fromkeys(name for run in runs for name in run if name not in _OF_THE_RUN):
-            values = dict.fromkeys(format_setting(run[name]) for run in runs if name in run)
+        for name in dict.fromkeys(
+            name for run in runs for name in run if name not in _OF_THE_RUN
+        ):
+            values = dict.fromkeys(
+                format_setting(run[name]) for run in runs if name in run
+            )
             is_of_every_class = name.partition(".")[0] in _OF_EVERY_CLASS
             of_class = "" if is_of_every_class else str(runs[0].get("_target_"))
             settings.setdefault((name, of_class), {})[row.label] = ", ".join(values)
@@ -351,7 +498,13 @@ def _settings_table(
 ) -> Table:
     columns = columns_of(dict.fromkeys(("setting", *labels)))
     rows: list[TableRow] = [
-        [name, *(TableCell(values.get(label), emphasis=emphasis * (label in values)) for label in labels)]
+        [
+            name,
+            *(
+                TableCell(values.get(label), emphasis=emphasis * (label in values))
+                for label in labels
+            ),
+        ]
         for (name, _), values in settings.items()
     ]
     return Table(columns, rows, caption, "settings")
@@ -365,7 +518,9 @@ _MOST_ROWS = 100
 
 def importances_section(shown: Shown) -> Section | None:
     """Returns figures and tables; None if no run recorded importances."""
-    importances = compare_importances({row.label: row.runs for row in shown.comparison.rows})
+    importances = compare_importances(
+        {row.label: row.runs for row in shown.comparison.rows}
+    )
     if not importances.rows:
         return None
     lead = (
@@ -384,7 +539,10 @@ def importances_section(shown: Shown) -> Section | None:
         *(TableColumn(label, SIGNED, sortable=False) for label in labels),
     ]
     for kind, matrix in importances.correlations.items():
-        rows = [[shown.cell_of(label), *row] for label, row in zip(labels, matrix, strict=True)]
+        rows = [
+            [shown.cell_of(label), *row]
+            for label, row in zip(labels, matrix, strict=True)
+        ]
         caption = f"Spearman's rank correlation by {NAMES[kind]}"
         parts.append(Table(columns, rows, caption, "compact"))
     tables = [_feature_table(importances, kind) for kind in importances.kinds]
@@ -400,16 +558,27 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
         """Returns the value, with its 95 % interval if the kind has one."""
         values = importances.rows[label].values
         low, high = values.get(kind + LOW), values.get(kind + HIGH)
-        note = "" if low is None or high is None else format_interval(low[feature], high[feature], digits)
+        note = (
+            ""
+            if low is None or high is None
+            else format_interval(low[feature], high[feature], digits)
+        )
         return TableCell(float(values[kind][feature]), note=note)
 
     rows: list[TableRow] = [
-        [importances.feature_names[feature], *(cell(label, feature) for label in labels)]
+        [
+            importances.feature_names[feature],
+            *(cell(label, feature) for label in labels),
+        ]
         for feature in importances.order[:_MOST_ROWS]
     ]
     form = share if kind in SHARES else digits
     columns = columns_of({"feature": None, **dict.fromkeys(labels, form)})
-    few = f", the first {_MOST_ROWS} features" if len(importances.order) > _MOST_ROWS else ""
+    few = (
+        f", the first {_MOST_ROWS} features"
+        if len(importances.order) > _MOST_ROWS
+        else ""
+    )
     return Table(columns, rows, f"By {NAMES[kind]}{few}")
 
 
@@ -424,7 +593,9 @@ def notes_section(shown: Shown) -> Section | None:
 
 def grouped_notes(notes: Iterable[Note]) -> list[GroupedNotes]:
     """Returns a view for each group of notes."""
-    return [GroupedNotes(group, of_group) for group, of_group in by_group(notes).items()]
+    return [
+        GroupedNotes(group, of_group) for group, of_group in by_group(notes).items()
+    ]
 
 
 # ---- Section "Search": the budget of each model, and what the search improved on validation and on test.
@@ -441,10 +612,21 @@ def search_section(shown: Shown) -> Section | None:
         "too high."
     )
     parts: list[View] = [_budgets(shown, searched), _results(shown, searched)]
-    figures = drawn(partial(budget_picture, searched), "Best value by number of trials", "search.png")
+    figures = drawn(
+        partial(budget_picture, searched),
+        "Best value by number of trials",
+        "search.png",
+    )
     if figures:
         parts += [Figures(figures), Prose(_READING)]
-    terms = ("search", "trial", "settings varied", "iterations fitted", "tunability", "expected best value")
+    terms = (
+        "search",
+        "trial",
+        "settings varied",
+        "iterations fitted",
+        "tunability",
+        "expected best value",
+    )
     return Section("search", "Search", lead, parts, terms)
 
 
@@ -457,12 +639,18 @@ _READING = (
 def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
     columns = columns_of(
         {"model": None, "search": None, "settings varied": COUNT, "searches": COUNT}
-        | {"trials": significant, "iterations fitted": significant, "fit time": format_duration}
+        | {
+            "trials": significant,
+            "iterations fitted": significant,
+            "fit time": format_duration,
+        }
     )
     rows: list[TableRow] = [
         [
             shown.cell_of(item.label),
-            ", ".join(dict.fromkeys(str(search.record["name"]) for search in item.searches)),
+            ", ".join(
+                dict.fromkeys(str(search.record["name"]) for search in item.searches)
+            ),
             item.num_settings,
             len(item.searches),
             item.trials,
@@ -476,15 +664,33 @@ def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
 
 def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
     metric = ", ".join(dict.fromkeys(item.metric for item in searched))
-    forms = {"default, validation": QUALITY, "chosen, validation": QUALITY, "tunability": DIFFERENCE}
-    forms |= {"chosen, test": QUALITY, minus("validation", "test"): DIFFERENCE, "sd over searches": QUALITY}
-    columns = columns_of({"model": None, **forms, minus("tuned", "default"): DIFFERENCE, "claim": None})
+    forms = {
+        "default, validation": QUALITY,
+        "chosen, validation": QUALITY,
+        "tunability": DIFFERENCE,
+    }
+    forms |= {
+        "chosen, test": QUALITY,
+        minus("validation", "test"): DIFFERENCE,
+        "sd over searches": QUALITY,
+    }
+    columns = columns_of(
+        {"model": None, **forms, minus("tuned", "default"): DIFFERENCE, "claim": None}
+    )
     rows: list[TableRow] = []
     for item in searched:
-        values = (item.default_value, item.chosen_value, item.tunability, item.test_value, item.gap)
+        values = (
+            item.default_value,
+            item.chosen_value,
+            item.tunability,
+            item.test_value,
+            item.gap,
+        )
         pair = item.untuned
         on_test = [None, None] if pair is None else [difference_cell(pair), pair.claim]
-        rows.append([shown.cell_of(item.label), *values, item.sd_over_searches, *on_test])
+        rows.append(
+            [shown.cell_of(item.label), *values, item.sd_over_searches, *on_test]
+        )
     return Table(columns, rows, f"{metric} under the default convention")
 
 
@@ -521,13 +727,20 @@ def _chosen(item: Tuning) -> Table:
         TableColumn("trial", COUNT),
         TableColumn(f"{item.metric} on validation", QUALITY),
         TableColumn("iterations", COUNT, hint="Fitted in the trial."),
-        *(TableColumn(name, left=True, hint=values) for name, values in first["space"].items()),
+        *(
+            TableColumn(name, left=True, hint=values)
+            for name, values in first["space"].items()
+        ),
     ]
     default = _setting_cells(first, first["default"])
     rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
         fold = f"{search.fold}, " if search.fold else ""
-        name, chosen, cheapest = f"{fold}seed {search.record['seed']}", search.chosen, search.cheapest
+        name, chosen, cheapest = (
+            f"{fold}seed {search.record['seed']}",
+            search.chosen,
+            search.cheapest,
+        )
         of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
         settings = _setting_cells(search.record, search.record["settings"])
         rows.append([name, search.record["chosen"], *of_trial, *settings])
@@ -540,12 +753,23 @@ def _chosen(item: Tuning) -> Table:
     return Table(columns, rows, f"{item.label}: chosen settings", "settings")
 
 
-def _setting_cells(record: Mapping[str, Any], settings: Mapping[str, object]) -> list[TableCell]:
+def _setting_cells(
+    record: Mapping[str, Any], settings: Mapping[str, object]
+) -> list[TableCell]:
     """Returns the settings of a trial; those that differ from the default are emphasised."""
     cells = []
     for name in record["space"]:
-        value, default = format_setting(settings.get(name)), format_setting(record["default"].get(name))
-        cells.append(TableCell(value, short_setting(value), emphasis=CHANGED if value != default else ""))
+        value, default = (
+            format_setting(settings.get(name)),
+            format_setting(record["default"].get(name)),
+        )
+        cells.append(
+            TableCell(
+                value,
+                short_setting(value),
+                emphasis=CHANGED if value != default else "",
+            )
+        )
     return cells
 
 

@@ -24,12 +24,24 @@ from ltrbench.compare.cells import (
 )
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.derived import default_metric
-from ltrbench.compare.groups import Given, InSlice, Slice, kinds_of_values, values_of_attribute
+from ltrbench.compare.groups import (
+    Given,
+    InSlice,
+    Slice,
+    kinds_of_values,
+    values_of_attribute,
+)
 from ltrbench.errors import ResultError
 from ltrbench.metrics import parse_metric
 from ltrbench.runs.record import Run
 from ltrbench.statistics import Interval, PairedSample
-from ltrbench.statistics.claims import FEWEST_DATA_SETS, DataSetTest, friedman, holm, welch_anova
+from ltrbench.statistics.claims import (
+    FEWEST_DATA_SETS,
+    DataSetTest,
+    friedman,
+    holm,
+    welch_anova,
+)
 from ltrbench.statistics.paired import system_intervals, unknown_spread
 from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
 
@@ -54,7 +66,9 @@ class Interaction:
     note: str
 
 
-def slices(comparison: Comparison, names: Sequence[str], given: Given | None = None) -> list[Slice]:
+def slices(
+    comparison: Comparison, names: Sequence[str], given: Given | None = None
+) -> list[Slice]:
     """Returns the slices by each attribute; empty if nothing can be paired.
 
     Args:
@@ -70,18 +84,32 @@ def slices(comparison: Comparison, names: Sequence[str], given: Given | None = N
         return sliced
     convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
     for name in names:
-        kinds = kinds_of_values(values_of_attribute(queries, name, convention, given or {}))
-        sliced += [_slice(comparison, queries, name, kind, inside) for kind, inside in kinds]
+        kinds = kinds_of_values(
+            values_of_attribute(queries, name, convention, given or {})
+        )
+        sliced += [
+            _slice(comparison, queries, name, kind, inside) for kind, inside in kinds
+        ]
     return sliced
 
 
 def _slice(
-    comparison: Comparison, queries: PairedQueries, attribute: str, name: str, inside: NDArray[np.bool_]
+    comparison: Comparison,
+    queries: PairedQueries,
+    attribute: str,
+    name: str,
+    inside: NDArray[np.bool_],
 ) -> Slice:
     # All folds together, because a fold may have too few queries of a kind.
-    of_all_folds = PairedSample.of(queries.sample.values[:, inside], queries.sample.weights[inside])
+    of_all_folds = PairedSample.of(
+        queries.sample.values[:, inside], queries.sample.weights[inside]
+    )
     sample = clustered(of_all_folds, queries.query_keys[inside])
-    base = queries.labels.index(comparison.baseline) if comparison.baseline in queries.labels else None
+    base = (
+        queries.labels.index(comparison.baseline)
+        if comparison.baseline in queries.labels
+        else None
+    )
     intervals: list[Interval | None] = [None] * len(queries.labels)
     errors = [float("nan")] * len(queries.labels)
     if base is not None:
@@ -94,8 +122,16 @@ def _slice(
     rows = [
         InSlice(label, mean, None, None)
         if base in (None, number)
-        else InSlice(label, mean, mean - means[base], intervals[number], None if isnan(error) else error)
-        for number, (label, mean, error) in enumerate(zip(queries.labels, means, errors, strict=True))
+        else InSlice(
+            label,
+            mean,
+            mean - means[base],
+            intervals[number],
+            None if isnan(error) else error,
+        )
+        for number, (label, mean, error) in enumerate(
+            zip(queries.labels, means, errors, strict=True)
+        )
     ]
     return Slice(attribute, name, sample.num_queries, tuple(rows))
 
@@ -122,11 +158,15 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
     adjusted = holm([p_value for _, p_value, _ in tests])
     return [
         Interaction(*key, number, p_value, p_adjusted, note)
-        for key, (number, p_value, note), p_adjusted in zip(groups, tests, adjusted, strict=True)
+        for key, (number, p_value, note), p_adjusted in zip(
+            groups, tests, adjusted, strict=True
+        )
     ]
 
 
-def _equal_means(of_row: Sequence[tuple[Slice, InSlice]]) -> tuple[int, float | None, str]:
+def _equal_means(
+    of_row: Sequence[tuple[Slice, InSlice]],
+) -> tuple[int, float | None, str]:
     """Returns the number of slices in Welch's test, its p-value, and a note on the slices left out."""
     reasons = {item.name: _why_left_out(item, row) for item, row in of_row}
     tested = [
@@ -134,10 +174,16 @@ def _equal_means(of_row: Sequence[tuple[Slice, InSlice]]) -> tuple[int, float | 
         for item, row in of_row
         if not reasons[item.name]
     ]
-    left_out = ", ".join(f"{name} ({reason})" for name, reason in reasons.items() if reason)
+    left_out = ", ".join(
+        f"{name} ({reason})" for name, reason in reasons.items() if reason
+    )
     note = f"left out: {left_out}" if left_out else ""
     if len(tested) < 2:
-        return len(tested), None, "; ".join(filter(None, ["fewer than two groups to test", note]))
+        return (
+            len(tested),
+            None,
+            "; ".join(filter(None, ["fewer than two groups to test", note])),
+        )
     return len(tested), welch_anova(*np.array(tested, dtype=np.float64).T), note
 
 
@@ -180,10 +226,17 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     if len(comparisons) < 2:
         return None
     known = [
-        {row.label: row.metrics[comparison.metric] for row in comparison.rows} for comparison in comparisons
+        {row.label: row.metrics[comparison.metric] for row in comparison.rows}
+        for comparison in comparisons
     ]
-    labels = [label for label in known[0] if all(of_data.get(label) is not None for of_data in known)]
-    means = np.array([[of_data[label] for label in labels] for of_data in known], dtype=np.float64)
+    labels = [
+        label
+        for label in known[0]
+        if all(of_data.get(label) is not None for of_data in known)
+    ]
+    means = np.array(
+        [[of_data[label] for label in labels] for of_data in known], dtype=np.float64
+    )
     reason = _reason(comparisons, len(labels))
     return Across(
         data=tuple(comparison.data for comparison in comparisons),
@@ -202,7 +255,9 @@ def _shared_queries(comparisons: Sequence[Comparison]) -> str:
         )
         for comparison in comparisons
     }
-    for (a, keys_of_a), (b, keys_of_b) in itertools.combinations(keys_of_data.items(), 2):
+    for (a, keys_of_a), (b, keys_of_b) in itertools.combinations(
+        keys_of_data.items(), 2
+    ):
         count = len(np.intersect1d(keys_of_a, keys_of_b))
         if count:
             return (
@@ -213,7 +268,10 @@ def _shared_queries(comparisons: Sequence[Comparison]) -> str:
 
 
 def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
-    names = [str(comparison.rows[0].runs[0].result.data["name"]) for comparison in comparisons]
+    names = [
+        str(comparison.rows[0].runs[0].result.data["name"])
+        for comparison in comparisons
+    ]
     if len(set(names)) < len(names):
         return "Several tables are on one data set under different settings: read the tables one by one."
     if shared := _shared_queries(comparisons):
@@ -275,7 +333,9 @@ def each_against_itself(runs: Sequence[Run], settings: Settings) -> list[Against
     """
     finished, _ = newest_runs([run for run in runs if run.result.is_compared])
     if not finished:
-        raise ResultError("there is no finished run with replicates to split into halves.")
+        raise ResultError(
+            "there is no finished run with replicates to split into halves."
+        )
     metric = settings.claimed_metrics[0] or default_metric(finished)
     return [
         row_against_itself(table.name, row, metric, settings)
@@ -284,14 +344,22 @@ def each_against_itself(runs: Sequence[Run], settings: Settings) -> list[Against
     ]
 
 
-def row_against_itself(data: str, row: EvaluatedRow, metric: str, settings: Settings) -> AgainstItself:
+def row_against_itself(
+    data: str, row: EvaluatedRow, metric: str, settings: Settings
+) -> AgainstItself:
     """Returns one row of a data set against itself."""
     queries = pair_queries([row], metric)
     if queries is None:
-        return AgainstItself(data, row.label, metric, "seeds", 1, 0, None, "no query counts")
+        return AgainstItself(
+            data, row.label, metric, "seeds", 1, 0, None, "no query counts"
+        )
     trainings = queries.trainings[0]
-    keys = sorted(set(trainings[0].keys).intersection(*(fold.keys for fold in trainings)))
-    kind = "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
+    keys = sorted(
+        set(trainings[0].keys).intersection(*(fold.keys for fold in trainings))
+    )
+    kind = (
+        "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
+    )
     if len(keys) < FEWEST_TO_HALVE:
         are_constant = any(fold.is_constant for fold in trainings)
         more = " (seeds change nothing)" if are_constant else ", or with more seeds"
@@ -300,16 +368,22 @@ def row_against_itself(data: str, row: EvaluatedRow, metric: str, settings: Sett
             f"with replicates={FEWEST_TO_HALVE}{more}"
         )
     elif len(queries.cells) > 1 and not queries.are_folds:
-        reason = f"{len(queries.cells)} test sets that are not folds of a cross-validation"
+        reason = (
+            f"{len(queries.cells)} test sets that are not folds of a cross-validation"
+        )
     elif queries.distinct is not queries.sample and len(queries.cells) > 1:
         reason = "repeats of a cross-validation; name the runs of one data.split_seed"
     else:
         reason = unknown_spread(queries.sample)
     halved = None if reason else _halved(queries, keys, metric, settings)
-    return AgainstItself(data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason)
+    return AgainstItself(
+        data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason
+    )
 
 
-def _halved(queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings) -> SelfComparison:
+def _halved(
+    queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings
+) -> SelfComparison:
     trainings = queries.trainings[0]
     sample = queries.sample
     if len(queries.cells) == 1:

@@ -75,12 +75,17 @@ def train_and_compare(
         ResultError: The folder contains runs, and `overwrite` is false.
         ConfigError, DataError: A setting or the data are invalid.
     """
-    resamples = [TrainingResample(number=replicates, index=index) for index in range(1, replicates + 1)]
+    resamples = [
+        TrainingResample(number=replicates, index=index)
+        for index in range(1, replicates + 1)
+    ]
     source = InMemory(name=name, train=train, valid=valid, test=test)
     experiments = [
         Experiment(
             model=model,
-            ranker=replace(ranker, seed=seed if resample is None else resample.seed_of_ranker(seed)),
+            ranker=replace(
+                ranker, seed=seed if resample is None else resample.seed_of_ranker(seed)
+            ),
             source=source,
             resample=resample,
             metrics=tuple(metrics),
@@ -90,8 +95,15 @@ def train_and_compare(
         for resample in resamples or (None,)
     ]
     with contextlib.ExitStack() as temporary:
-        path = Path(folder or temporary.enter_context(tempfile.TemporaryDirectory(prefix="ltrbench-")))
-        earlier = [file.parent for file in path.glob(f"*/{RESULT_FILE}") if file.parent.name.isdecimal()]
+        path = Path(
+            folder
+            or temporary.enter_context(tempfile.TemporaryDirectory(prefix="ltrbench-"))
+        )
+        earlier = [
+            file.parent
+            for file in path.glob(f"*/{RESULT_FILE}")
+            if file.parent.name.isdecimal()
+        ]
         if earlier and not overwrite:
             raise ResultError(
                 f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
@@ -121,7 +133,10 @@ def _progress(experiments: Sequence[Experiment]) -> Iterator[Iterable[Experiment
         from tqdm.auto import tqdm
         from tqdm.contrib.logging import logging_redirect_tqdm
 
-        shown, redirected = tqdm(experiments, unit="fit", disable=None), logging_redirect_tqdm([log])
+        shown, redirected = (
+            tqdm(experiments, unit="fit", disable=None),
+            logging_redirect_tqdm([log]),
+        )
     try:
         with redirected:
             yield shown

@@ -68,7 +68,11 @@ class SearchedRun:
     @property
     def cheapest(self) -> TrialRow | None:
         """The trial of `alike` with the fewest iterations; with the shortest time in case of ties."""
-        return min(self.alike, key=lambda trial: (trial.iterations, trial.seconds), default=None)
+        return min(
+            self.alike,
+            key=lambda trial: (trial.iterations, trial.seconds),
+            default=None,
+        )
 
     @property
     def draws_independently(self) -> bool:
@@ -83,11 +87,20 @@ class SearchedRun:
         With independent draws it is the expected value over their order (`expected_best`); the first trial,
         with the default settings, is always the first one. Otherwise it is the best value so far.
         """
-        values = np.array([trial.value if trial.state == COMPLETE else nan for trial in self.trials])
+        values = np.array(
+            [trial.value if trial.state == COMPLETE else nan for trial in self.trials]
+        )
         if len(values) < 2 or not self.draws_independently or isnan(values[0]):
-            return [float(value) for value in np.fmax.accumulate(values)] if len(values) else []
+            return (
+                [float(value) for value in np.fmax.accumulate(values)]
+                if len(values)
+                else []
+            )
         # A trial that failed leaves the default settings as the best ones.
-        return [float(values[0]), *expected_best(np.fmax(values[1:], values[0])).tolist()]
+        return [
+            float(values[0]),
+            *expected_best(np.fmax(values[1:], values[0])).tolist(),
+        ]
 
 
 @dataclass(frozen=True)
@@ -148,9 +161,15 @@ class Tuning:
     @property
     def importance(self) -> dict[str, float]:
         """Setting -> share of the variance that it explains, mean over the searches; descending."""
-        recorded = [search.record["importance"] for search in self.searches if search.record["importance"]]
+        recorded = [
+            search.record["importance"]
+            for search in self.searches
+            if search.record["importance"]
+        ]
         names = dict.fromkeys(name for shares in recorded for name in shares)
-        means = {name: fmean(shares.get(name, 0.0) for shares in recorded) for name in names}
+        means = {
+            name: fmean(shares.get(name, 0.0) for shares in recorded) for name in names
+        }
         return dict(sorted(means.items(), key=lambda item: -item[1]))
 
     @property
@@ -167,12 +186,20 @@ class Tuning:
 
 def tunings(comparison: Comparison) -> list[Tuning]:
     """Returns the searches of each row that has any, in the order of the rows."""
-    return [_tuning(comparison, row) for row in comparison.rows if any(run.result.search for run in row.runs)]
+    return [
+        _tuning(comparison, row)
+        for row in comparison.rows
+        if any(run.result.search for run in row.runs)
+    ]
 
 
 def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     searches = tuple(
-        SearchedRun(cell_of(run).words if is_per_fold(run) else "", run.result.search, tuple(run.trials()))
+        SearchedRun(
+            cell_of(run).words if is_per_fold(run) else "",
+            run.result.search,
+            tuple(run.trials()),
+        )
         for run in searched_runs(row)
     )
     metric = str(searches[0].record["metric"])
@@ -180,7 +207,9 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     is_default = comparison.settings.convention.name == DEFAULT.name
     seeds = grouped(row.evaluated, lambda item: item.run.result.search.get("seed"))
     test_by_seed = [
-        replace(row, evaluated=tuple(items)).mean(metric) for items in seeds.values() if metric in row.metrics
+        replace(row, evaluated=tuple(items)).mean(metric)
+        for items in seeds.values()
+        if metric in row.metrics
     ]
     known = [value for value in test_by_seed if value is not None]
     return Tuning(
@@ -209,12 +238,23 @@ def _over_folds(trial_of_fold: Iterable[tuple[str, TrialRow | None]]) -> float |
     return fmean(map(fmean, values.values()))
 
 
-def _against_untuned(comparison: Comparison, row: ModelRow, record: Mapping[str, Any]) -> Pair | None:
+def _against_untuned(
+    comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
+) -> Pair | None:
     for other in comparison.rows:
         same_cells = other.cells.keys() == row.cells.keys()
-        if other.model == row.model and same_cells and _is_untuned(other, record["default"]):
+        if (
+            other.model == row.model
+            and same_cells
+            and _is_untuned(other, record["default"])
+        ):
             return next(
-                (pair for pair in against(comparison.pairs, other.label) if pair.a == row.label), None
+                (
+                    pair
+                    for pair in against(comparison.pairs, other.label)
+                    if pair.a == row.label
+                ),
+                None,
             )
     return None
 
@@ -223,7 +263,9 @@ def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
     """Returns whether a row has the default settings, and not from a search."""
     return not any(run.result.search for run in row.runs) and all(
         value in (settings.get(name), settings.get(f"objective.{name}"))
-        for settings in (flatten(run.result.settings.get("model", {})) for run in row.runs)
+        for settings in (
+            flatten(run.result.settings.get("model", {})) for run in row.runs
+        )
         for name, value in default.items()
     )
 
@@ -244,7 +286,9 @@ def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | N
         )
         for item in searched
     ]
-    return best_by_trials(curves, metrics.pop(), all(item.is_expected for item in searched), page)
+    return best_by_trials(
+        curves, metrics.pop(), all(item.is_expected for item in searched), page
+    )
 
 
 def series_of_search(item: Tuning) -> Series:

@@ -54,7 +54,10 @@ class Figures:
 
 
 def drawn(
-    draw: Callable[[Page], Drawing | None], caption: str, file: str = "", page: Page = PAGE
+    draw: Callable[[Page], Drawing | None],
+    caption: str,
+    file: str = "",
+    page: Page = PAGE,
 ) -> list[Figure]:
     """Returns the figure for a page of the report; empty if there is nothing to draw."""
     drawing = draw(page)
@@ -126,7 +129,12 @@ class Section:
 
     @property
     def figures(self) -> list[Figure]:
-        return [figure for view in self.parts if isinstance(view, Figures) for figure in view.figures]
+        return [
+            figure
+            for view in self.parts
+            if isinstance(view, Figures)
+            for figure in view.figures
+        ]
 
 
 @dataclass(frozen=True)
@@ -159,7 +167,11 @@ def section_text(section: Section, width: int | None) -> str:
     title = paragraph(section.title, width)
     heading = title if width is not None else f"### {title}"
     return joined(
-        [heading, paragraph(section.lead, width), *(as_text(part, width) for part in section.parts)]
+        [
+            heading,
+            paragraph(section.lead, width),
+            *(as_text(part, width) for part in section.parts),
+        ]
     )
 
 
@@ -226,7 +238,10 @@ class Shown:
         rows = self.comparison.rows
         try:
             ndcg = self.comparison.ndcg_by_cutoff
-        except (UndefinedMetricError, DataError):  # the section "NDCG@k" shows the error
+        except (
+            UndefinedMetricError,
+            DataError,
+        ):  # the section "NDCG@k" shows the error
             ndcg = {}
         return [
             Series(
@@ -234,7 +249,9 @@ class Shown:
                 model=row.model,
                 runs=row.runs,
                 value=row.metrics[self.comparison.metric],
-                ndcg=tuple(value for value in ndcg.get(row.label, []) if value is not None),
+                ndcg=tuple(
+                    value for value in ndcg.get(row.label, []) if value is not None
+                ),
             )
             for row in [row for row in rows if row.model not in YARDSTICKS] or rows
         ]
@@ -243,24 +260,40 @@ class Shown:
     def paired(self) -> list[str]:
         """Labels of the paired rows, the best first."""
         queries = self.comparison.queries
-        return [] if queries is None else [row.label for row in self.rows if row.label in queries.labels]
+        return (
+            []
+            if queries is None
+            else [row.label for row in self.rows if row.label in queries.labels]
+        )
 
     def cell_of(self, label: str, note: str = "") -> TableCell:
         """Returns the cell with the label of a row and its colour."""
-        return TableCell(label, note=note, colour=colour_of(self.comparison.row(label).model))
+        return TableCell(
+            label, note=note, colour=colour_of(self.comparison.row(label).model)
+        )
 
     def pair_tables(
-        self, caption: str, columns: Sequence[TableColumn], cells: Callable[[Pair], TableRow]
+        self,
+        caption: str,
+        columns: Sequence[TableColumn],
+        cells: Callable[[Pair], TableRow],
     ) -> list[View]:
         """Returns one row per pair: those with the baseline first, others folded."""
         baseline = self.comparison.baseline
         first = [row.to_baseline for row in self.rows if row.to_baseline is not None]
-        rest = [pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)]
+        rest = [
+            pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)
+        ]
         tables = [
-            Table(columns, [cells(pair) for pair in pairs], caption) for pairs in (first, rest) if pairs
+            Table(columns, [cells(pair) for pair in pairs], caption)
+            for pairs in (first, rest)
+            if pairs
         ]
         if first and rest:
-            return [tables[0], Folded(f"Pairs without {baseline}: {len(rest)}", tables[1:])]
+            return [
+                tables[0],
+                Folded(f"Pairs without {baseline}: {len(rest)}", tables[1:]),
+            ]
         return [*tables]
 
     @property

@@ -16,7 +16,14 @@ from ltrbench.data.dataset import Judgments, RankingDataset
 from ltrbench.data.letor import read_feature_names, read_letor, write_letor
 from ltrbench.data.score_files import read_qrels, read_score_file, read_trec_run
 from ltrbench.data.sources import read_data, read_features
-from ltrbench.data.splits import Splits, TrainingResample, folds, sample_queries, split_latest, split_queries
+from ltrbench.data.splits import (
+    Splits,
+    TrainingResample,
+    folds,
+    sample_queries,
+    split_latest,
+    split_queries,
+)
 from ltrbench.data.tables import read_table, write_table
 
 __all__ = [

@@ -52,7 +52,11 @@ def _zst(file: IO[bytes], mode: str) -> Any:
     # Imported here, because pyarrow takes a tenth of a second, too long for --help.
     import pyarrow
 
-    stream = pyarrow.CompressedInputStream if mode == "rb" else pyarrow.CompressedOutputStream
+    stream = (
+        pyarrow.CompressedInputStream
+        if mode == "rb"
+        else pyarrow.CompressedOutputStream
+    )
     return stream(pyarrow.PythonFile(file, mode[0]), "zstd")
 
 
@@ -103,22 +107,37 @@ def _blocks_of(raw: BufferedReader, path: Path) -> Blocks:
                 continue
             # A view, because another copy would take as long as reading.
             text, rest = b"".join((rest, memoryview(piece)[:end])), piece[end:]
-            yield (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text), first_line
+            yield (
+                (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text),
+                first_line,
+            )
             # Takes a quarter of the time of text.count [measured].
-            first_line += int(np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n")))
+            first_line += int(
+                np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
+            )
     except _DAMAGE as error:
         raise DataError(
             f"{path}:{first_line}: the {(ending or '.plain')[1:]} file is damaged or truncated somewhere "
             f"after this line ({error}). Copy or download the file again."
         ) from None
     if rest:
-        yield (rest.removeprefix(codecs.BOM_UTF8) if first_line == 1 else rest), first_line
+        yield (
+            (rest.removeprefix(codecs.BOM_UTF8) if first_line == 1 else rest),
+            first_line,
+        )
 
 
 def _packed_as(raw: BufferedReader) -> str | None:
     """Returns the extension of the compression of an open file; None if it is plain."""
     first = raw.peek(6)
-    return next((ending for ending, (magic, _) in COMPRESSIONS.items() if first.startswith(magic)), None)
+    return next(
+        (
+            ending
+            for ending, (magic, _) in COMPRESSIONS.items()
+            if first.startswith(magic)
+        ),
+        None,
+    )
 
 
 def _open(path: Path) -> BufferedReader:
@@ -140,7 +159,9 @@ def write_whole(path: Path) -> Iterator[IO[bytes]]:
         DataError: The path is a folder, or its folder does not exist or is not writable.
     """
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    _, compress = COMPRESSIONS.get(path.suffix.lower(), (b"", lambda raw, _: nullcontext(raw)))
+    _, compress = COMPRESSIONS.get(
+        path.suffix.lower(), (b"", lambda raw, _: nullcontext(raw))
+    )
     try:
         with unfinished.open("xb") as raw, compress(raw, "wb") as stream:
             yield stream
@@ -233,7 +254,9 @@ class Gathered:
 
     query_start: QueryStart  # (Q + 1,)
     query_ids: NDArray[np.str_]  # (Q,)
-    file_rows: NDArray[np.int64] | None  # (D,), row in the source; None: same order as the source
+    file_rows: (
+        NDArray[np.int64] | None
+    )  # (D,), row in the source; None: same order as the source
 
     def take(self, column: _Column) -> _Column:
         """Reorders (D, ...) values from source order to query order, without a copy if the orders agree."""
@@ -258,7 +281,9 @@ def gather(
     """
     sizes = np.ones(len(queries), dtype=np.int64) if sizes is None else sizes
     number_of: dict[str, int] = {}
-    numbers = np.array([number_of.setdefault(query, len(number_of)) for query in queries])
+    numbers = np.array(
+        [number_of.setdefault(query, len(number_of)) for query in queries]
+    )
     # A query that occurs again has its first number, which is lower than the number of the run before.
     comes_back = np.flatnonzero(np.diff(numbers) < 0) + 1
     if comes_back.size and not sort_queries:
@@ -274,7 +299,9 @@ def gather(
     return Gathered(
         query_start=np.concatenate([[0], np.cumsum(query_sizes)]),
         query_ids=np.array(list(number_of)),
-        file_rows=np.argsort(np.repeat(numbers, sizes), kind="stable") if comes_back.size else None,
+        file_rows=np.argsort(np.repeat(numbers, sizes), kind="stable")
+        if comes_back.size
+        else None,
     )
 
 
@@ -297,15 +324,26 @@ def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
 
 def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     """Returns the paths of one split."""
-    return [Path(given)] if isinstance(given, (str, Path)) else [Path(path) for path in given]
+    return (
+        [Path(given)]
+        if isinstance(given, (str, Path))
+        else [Path(path) for path in given]
+    )
 
 
-_KINDS = {bool: "true or false", int: "a whole number", list: "a list of names", dict: "a mapping"}
+_KINDS = {
+    bool: "true or false",
+    int: "a whole number",
+    list: "a list of names",
+    dict: "a mapping",
+}
 
 
 def check_option(name: str, value: object, kind: type) -> None:
     """Raises ConfigError if an option is not of this type; a list may be any sequence but a string."""
-    accepted: Any = {int: numbers.Integral, list: Sequence, dict: Mapping}.get(kind, kind)
+    accepted: Any = {int: numbers.Integral, list: Sequence, dict: Mapping}.get(
+        kind, kind
+    )
     is_other = isinstance(value, str) or (isinstance(value, bool) and kind is not bool)
     if is_other or not isinstance(value, accepted):
         raise ConfigError(f"{name} is {value!r}; it must be {_KINDS[kind]}.")

@@ -74,9 +74,13 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     If all documents of a query have the same features, as with a single document, the features do not
     identify the query: its key then depends on the query id as well.
     """
-    features = _linear_of_features(dataset.features, _feature_words, _constants(dataset.num_features))
+    features = _linear_of_features(
+        dataset.features, _feature_words, _constants(dataset.num_features)
+    )
     starts = dataset.query_start[:-1]
-    same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(axis=1)
+    same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(
+        axis=1
+    )
     alike = np.logical_and.reduceat(same, starts)
     label_bits = (dataset.labels + 0.0).view(np.uint64)
     labels = splitmix(label_bits[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
@@ -98,9 +102,17 @@ def rounded_keys(dataset: RankingDataset) -> NDArray[np.uint64]:
     """
     # Two sums are in one word, each with 32 bits; their weights are odd numbers from -31 to 31.
     random = _constants(dataset.num_features)
-    low, high = ((random >> np.uint64(shift) & np.uint64(62)) - np.uint64(31) for shift in (8, 40))
-    sums = _linear_of_features(dataset.features, _log_words, low + (high << np.uint64(32)))
-    both, typical = np.uint64(2**32 + 1), 18.5 * 2**_FRACTION * dataset.num_features**0.5
+    low, high = (
+        (random >> np.uint64(shift) & np.uint64(62)) - np.uint64(31)
+        for shift in (8, 40)
+    )
+    sums = _linear_of_features(
+        dataset.features, _log_words, low + (high << np.uint64(32))
+    )
+    both, typical = (
+        np.uint64(2**32 + 1),
+        18.5 * 2**_FRACTION * dataset.num_features**0.5,
+    )
     step = np.uint64(2 ** round(np.log2(typical / 2**9)))
     # Half a step is added, so that 0 is in the middle of a cell.
     rounded = (sums + step // np.uint64(2) * both) & ~((step - np.uint64(1)) * both)
@@ -109,18 +121,24 @@ def rounded_keys(dataset: RankingDataset) -> NDArray[np.uint64]:
 
 
 def _linear_of_features(
-    features: AnyFeatures, words: Callable[[NDArray[Any]], NDArray[np.uint64]], constants: _Hashes
+    features: AnyFeatures,
+    words: Callable[[NDArray[Any]], NDArray[np.uint64]],
+    constants: _Hashes,
 ) -> _Hashes:
     """Returns sum_j b_ij k_j modulo 2^64 for the words b_i of each document i and the constants k_j."""
     sparse, size = csr_of(features), max(_BLOCK // features.shape[1], 1)
     if sparse is not None:
         return _linear_of_sparse(sparse, words, constants)
-    hashes: _Hashes = np.concatenate([words(block) @ constants for _, block in row_blocks(features, size)])
+    hashes: _Hashes = np.concatenate(
+        [words(block) @ constants for _, block in row_blocks(features, size)]
+    )
     return hashes
 
 
 def _linear_of_sparse(
-    sparse: SparseRows, words: Callable[[NDArray[Any]], NDArray[np.uint64]], constants: _Hashes
+    sparse: SparseRows,
+    words: Callable[[NDArray[Any]], NDArray[np.uint64]],
+    constants: _Hashes,
 ) -> _Hashes:
     """Returns `_linear_of_features` from the stored values.
 
@@ -129,13 +147,17 @@ def _linear_of_sparse(
     """
     absent = words(np.array([sparse.absent], dtype=np.float32))
     hashes = np.empty((len(sparse), 2), dtype=np.uint64)
-    size = max(_BLOCK * len(sparse) // max(len(sparse.values), 1), 1)  # rows with about _BLOCK values
+    size = max(
+        _BLOCK * len(sparse) // max(len(sparse.values), 1), 1
+    )  # rows with about _BLOCK values
     for begin in range(0, len(sparse), size):
         row_start = sparse.row_start[begin : begin + size + 1]
         stored = slice(row_start[0], row_start[-1])
         differences = words(sparse.values[stored]) - absent
         terms = differences[:, np.newaxis] * constants[sparse.columns[stored]]
-        sums = np.concatenate([np.zeros((1, 2), dtype=np.uint64), np.cumsum(terms, axis=0)])
+        sums = np.concatenate(
+            [np.zeros((1, 2), dtype=np.uint64), np.cumsum(terms, axis=0)]
+        )
         sums = sums[row_start - row_start[0]]
         hashes[begin : begin + size] = np.diff(sums, axis=0)
     hashes += absent * constants.sum(axis=0)
@@ -146,7 +168,9 @@ def _linear_of_sparse(
 def _constants(num_words: int) -> _Hashes:
     """Returns the (num_words, 2) constants k_j, one column per hash; all are odd."""
     numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
-    return splitmix(numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)) | np.uint64(1)
+    return splitmix(
+        numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)
+    ) | np.uint64(1)
 
 
 def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
@@ -176,7 +200,9 @@ def _log_words(features: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _characters(texts: NDArray[Any]) -> NDArray[np.uint32]:
-    codes: NDArray[np.uint32] = np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    codes: NDArray[np.uint32] = (
+        np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
+    )
     return codes
 
 
@@ -250,30 +276,64 @@ class Judgments:
 
     def __post_init__(self) -> None:
         labels = _as_array("labels", self.labels, np.float64)
-        _check("labels", labels, np.isfinite(labels) & (labels >= 0), "a finite grade of 0 or more")
+        _check(
+            "labels",
+            labels,
+            np.isfinite(labels) & (labels >= 0),
+            "a finite grade of 0 or more",
+        )
         query_start = _as_array("query_start", self.query_start, np.int64)
-        if len(query_start) < 2 or query_start[0] != 0 or query_start[-1] != len(labels):
-            raise DataError(f"query_start is {query_start}; it must start with 0 and end with {len(labels)}.")
+        if (
+            len(query_start) < 2
+            or query_start[0] != 0
+            or query_start[-1] != len(labels)
+        ):
+            raise DataError(
+                f"query_start is {query_start}; it must start with 0 and end with {len(labels)}."
+            )
         sizes = np.diff(query_start)
-        _check("query_start", query_start[:-1], sizes > 0, "below the next: remove queries without documents")
+        _check(
+            "query_start",
+            query_start[:-1],
+            sizes > 0,
+            "below the next: remove queries without documents",
+        )
         query_ids = _numbered(len(sizes)) if self.query_ids is None else self.query_ids
         self._set("labels", labels)
         self._set("query_start", query_start)
         self._set("query_ids", _texts("query_ids", query_ids, len(sizes)))
-        _check_no_repeat("query_ids", self.query_ids, "put the documents of a query into consecutive rows")
+        _check_no_repeat(
+            "query_ids",
+            self.query_ids,
+            "put the documents of a query into consecutive rows",
+        )
         if self.document_ids is not None:
-            self._set("document_ids", _texts("document_ids", self.document_ids, len(labels)))
+            self._set(
+                "document_ids", _texts("document_ids", self.document_ids, len(labels))
+            )
         if self.query_weights is not None:
-            weights = _as_array("query_weights", self.query_weights, np.float64, len(sizes))
+            weights = _as_array(
+                "query_weights", self.query_weights, np.float64, len(sizes)
+            )
             valid = np.isfinite(weights) & (weights > 0)
-            _check("query_weights", weights, valid, "positive and finite; remove queries without weight")
+            _check(
+                "query_weights",
+                weights,
+                valid,
+                "positive and finite; remove queries without weight",
+            )
             self._set("query_weights", weights)
-        kept = {str(name): _kept(str(name), each, len(labels)) for name, each in self.kept.items()}
+        kept = {
+            str(name): _kept(str(name), each, len(labels))
+            for name, each in self.kept.items()
+        }
         self._set("kept", kept)
 
     def _set(self, name: str, value: object) -> None:
         # The caller's array stays writable; the runs of a process share their data sets.
-        object.__setattr__(self, name, read_only(value) if isinstance(value, np.ndarray) else value)
+        object.__setattr__(
+            self, name, read_only(value) if isinstance(value, np.ndarray) else value
+        )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays are writable after unpickling; their values were checked before.
@@ -286,7 +346,11 @@ class Judgments:
     def _facts(self) -> dict[str, object]:
         # Adding 0 turns -0 into 0.
         labels = f"{self.labels.min() + 0.0:g} to {self.labels.max() + 0.0:g}"
-        return {"documents": self.num_documents, "queries": self.num_queries, "labels": labels}
+        return {
+            "documents": self.num_documents,
+            "queries": self.num_queries,
+            "labels": labels,
+        }
 
     @property
     def columns(self) -> Mapping[str, NDArray[Any]]:
@@ -296,8 +360,14 @@ class Judgments:
     @property
     def beside(self) -> dict[str, NDArray[Any]]:
         """Name -> (D,) values: query_id, document_id and kept columns, which tables have beside scores."""
-        ids = {"query_id": self.query_ids[self.query_of_document], "document_id": self.document_ids}
-        return {**{name: values for name, values in ids.items() if values is not None}, **self.kept}
+        ids = {
+            "query_id": self.query_ids[self.query_of_document],
+            "document_id": self.document_ids,
+        }
+        return {
+            **{name: values for name, values in ids.items() if values is not None},
+            **self.kept,
+        }
 
     def column(self, name: str) -> NDArray[Any]:
         """Returns the (D,) values of one of `columns`, or the ids: "query_id", "document_id".
@@ -357,7 +427,9 @@ class Judgments:
     @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), labels of each query in descending order: the ideal ranking."""
-        return read_only(self.labels[np.lexsort((-self.labels, self.query_of_document))])
+        return read_only(
+            self.labels[np.lexsort((-self.labels, self.query_of_document))]
+        )
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:
@@ -420,7 +492,9 @@ class RankingDataset(Judgments):
             raise DataError(
                 f"features: {num_documents} rows for {self.num_documents} labels; pass one per document."
             )
-        names = tuple(str(name) for name in self.feature_names) or _numbered(num_features)
+        names = tuple(str(name) for name in self.feature_names) or _numbered(
+            num_features
+        )
         texts = _texts("feature_names", np.array(names), num_features)
         _check_no_repeat("feature_names", texts, "rename one of them")
         self._set("features", features)
@@ -432,19 +506,41 @@ class RankingDataset(Judgments):
             _check("positions", positions, positions >= 0, "a rank of 0 or more")
             self._set("positions", positions)
         if self.file_rows is not None:
-            self._set("file_rows", _as_array("file_rows", self.file_rows, np.int64, num_documents))
-        self._set("categories", {str(name): tuple(map(str, each)) for name, each in self.categories.items()})
+            self._set(
+                "file_rows",
+                _as_array("file_rows", self.file_rows, np.int64, num_documents),
+            )
+        self._set(
+            "categories",
+            {
+                str(name): tuple(map(str, each))
+                for name, each in self.categories.items()
+            },
+        )
         both = [name for name in self.kept if name in names]
         if both:
-            raise DataError(f"kept: '{both[0]}' is a feature as well; a kept column is none. Rename it.")
+            raise DataError(
+                f"kept: '{both[0]}' is a feature as well; a kept column is none. Rename it."
+            )
         for name, categories in self.categories.items():
             if name not in names:
-                raise DataError(f"categories: there is no feature '{name}'{did_you_mean(name, names)}")
-            _check_no_repeat(f"categories['{name}']", np.array(categories), "remove one of them")
+                raise DataError(
+                    f"categories: there is no feature '{name}'{did_you_mean(name, names)}"
+                )
+            _check_no_repeat(
+                f"categories['{name}']", np.array(categories), "remove one of them"
+            )
             if not is_checked:
                 codes, highest = self._codes(name), len(categories) - 1
-                valid = np.isnan(codes) | ((codes == np.floor(codes)) & (codes >= 0) & (codes <= highest))
-                _check(f"feature '{name}'", codes, valid, f"a code from 0 to {highest}, or NaN for missing")
+                valid = np.isnan(codes) | (
+                    (codes == np.floor(codes)) & (codes >= 0) & (codes <= highest)
+                )
+                _check(
+                    f"feature '{name}'",
+                    codes,
+                    valid,
+                    f"a code from 0 to {highest}, or NaN for missing",
+                )
 
     def _facts(self) -> dict[str, object]:
         facts = super()._facts()
@@ -465,9 +561,13 @@ class RankingDataset(Judgments):
         import pandas as pd
 
         others = (*self.feature_names, *self.kept)
-        clash = [name for name in others if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)]
+        clash = [
+            name for name in others if name in ROLE_OF_NAME or NO_NAME.fullmatch(name)
+        ]
         if clash:
-            raise DataError(f"feature_names: '{clash[0]}' is the name of another column. Rename the feature.")
+            raise DataError(
+                f"feature_names: '{clash[0]}' is the name of another column. Rename the feature."
+            )
         by_role = {
             "query": self.query_ids[self.query_of_document],
             "document": self.document_ids,
@@ -475,22 +575,48 @@ class RankingDataset(Judgments):
             "weight": None if self.query_weights is None else self.weight_of_document,
             "position": self.positions,
         }
-        known = {ROLES[role][0]: values for role, values in by_role.items() if values is not None}
-        features = pd.DataFrame(as_array(self.features), columns=list(self.feature_names))
+        known = {
+            ROLES[role][0]: values
+            for role, values in by_role.items()
+            if values is not None
+        }
+        features = pd.DataFrame(
+            as_array(self.features), columns=list(self.feature_names)
+        )
         for name, categories in self.categories.items():
             codes = features[name].fillna(-1).astype(np.int64)
-            features[name] = pd.Categorical.from_codes(codes, pd.Index(categories, dtype=object))
-        return pd.concat([pd.DataFrame(known), features, pd.DataFrame(dict(self.kept))], axis=1)
+            features[name] = pd.Categorical.from_codes(
+                codes, pd.Index(categories, dtype=object)
+            )
+        return pd.concat(
+            [pd.DataFrame(known), features, pd.DataFrame(dict(self.kept))], axis=1
+        )
 
     def _set_document_weights(self) -> None:
         """Sets the weights of the queries, and those of the documents if they vary within a query."""
-        weights = _as_array("document_weights", self.document_weights, np.float64, self.num_documents)
-        _check("document_weights", weights, np.isfinite(weights) & (weights >= 0), "finite, 0 or more")
+        weights = _as_array(
+            "document_weights", self.document_weights, np.float64, self.num_documents
+        )
+        _check(
+            "document_weights",
+            weights,
+            np.isfinite(weights) & (weights >= 0),
+            "finite, 0 or more",
+        )
         firsts = weights[self.query_start[:-1]]
         varies = bool((weights != firsts[self.query_of_document]).any())
-        means = np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes if varies else firsts
+        means = (
+            np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes
+            if varies
+            else firsts
+        )
         names = self.query_ids if means.all() else self.query_ids[means == 0]
-        _check("query_weights", means, means > 0, f"positive; remove query {str(names[0])!r}")
+        _check(
+            "query_weights",
+            means,
+            means > 0,
+            f"positive; remove query {str(names[0])!r}",
+        )
         self._set("query_weights", means)
         self._set("document_weights", weights if varies else None)
 
@@ -558,12 +684,20 @@ class RankingDataset(Judgments):
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Name -> (D,) kept columns, and the texts of categorical features; an empty text is missing."""
         texts = {name: np.array([*each, ""]) for name, each in self.categories.items()}
-        codes = {name: np.nan_to_num(self._codes(name), nan=-1).astype(np.int64) for name in texts}
-        return {**self.kept, **{name: read_only(texts[name][codes[name]]) for name in texts}}
+        codes = {
+            name: np.nan_to_num(self._codes(name), nan=-1).astype(np.int64)
+            for name in texts
+        }
+        return {
+            **self.kept,
+            **{name: read_only(texts[name][codes[name]]) for name in texts},
+        }
 
     def _codes(self, name: str) -> NDArray[np.float32]:
         column = self.feature_names.index(name)
-        return np.concatenate([block[:, column] for _, block in row_blocks(self.features)])
+        return np.concatenate(
+            [block[:, column] for _, block in row_blocks(self.features)]
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -573,7 +707,14 @@ class RankingDataset(Judgments):
         columns are part of it if there are any.
         """
         digest = hashlib.blake2b(digest_size=16)
-        for name in ("features", "labels", "query_start", "query_weights", "document_weights", "positions"):
+        for name in (
+            "features",
+            "labels",
+            "query_start",
+            "query_weights",
+            "document_weights",
+            "positions",
+        ):
             array = getattr(self, name)
             if array is None:
                 continue
@@ -582,7 +723,11 @@ class RankingDataset(Judgments):
             if name == "features":
                 # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
                 by_cell = self.num_features <= _HASHED_BY_CELL
-                parts = (block for _, block in row_blocks(array)) if by_cell else row_segments(array)
+                parts = (
+                    (block for _, block in row_blocks(array))
+                    if by_cell
+                    else row_segments(array)
+                )
             for part in parts:
                 digest.update(part.data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
@@ -601,7 +746,9 @@ class RankingDataset(Judgments):
         """(D,), key of each document's label and rounded features; see `rounded_keys`."""
         return read_only(rounded_keys(self))
 
-    def take_queries(self, queries: ArrayLike, query_ids: ArrayLike | None = None) -> RankingDataset:
+    def take_queries(
+        self, queries: ArrayLike, query_ids: ArrayLike | None = None
+    ) -> RankingDataset:
         """Returns the subset of the given queries, in the given order; their features are not copied.
 
         Args:
@@ -617,17 +764,29 @@ class RankingDataset(Judgments):
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
-        rows = np.arange(query_start[-1]) + np.repeat(self.query_start[chosen] - query_start[:-1], sizes)
+        rows = np.arange(query_start[-1]) + np.repeat(
+            self.query_start[chosen] - query_start[:-1], sizes
+        )
         of_documents = ("labels", "document_ids", "document_weights", "positions")
         arrays = {name: getattr(self, name) for name in of_documents}
         taken = self.with_fields(
             features=_checked(take_rows(self.features, rows)),
             query_start=query_start,
-            query_ids=self.query_ids[chosen] if query_ids is None else np.asarray(query_ids),
-            query_weights=None if self.query_weights is None else self.query_weights[chosen],
-            file_rows=None if self.file_rows is None else np.argsort(np.argsort(self.file_rows[rows])),
+            query_ids=self.query_ids[chosen]
+            if query_ids is None
+            else np.asarray(query_ids),
+            query_weights=None
+            if self.query_weights is None
+            else self.query_weights[chosen],
+            file_rows=None
+            if self.file_rows is None
+            else np.argsort(np.argsort(self.file_rows[rows])),
             kept={name: values[rows] for name, values in self.kept.items()},
-            **{name: values[rows] for name, values in arrays.items() if values is not None},
+            **{
+                name: values[rows]
+                for name, values in arrays.items()
+                if values is not None
+            },
         )
         if "query_keys" in self.__dict__ and query_ids is None:
             taken.__dict__["query_keys"] = read_only(self.query_keys[chosen])
@@ -647,7 +806,9 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
 
     def of_all(name: str) -> Any:
         values = [getattr(part, name) for part in parts]
-        return None if any(value is None for value in values) else np.concatenate(values)
+        return (
+            None if any(value is None for value in values) else np.concatenate(values)
+        )
 
     has_weights = any(part.query_weights is not None for part in parts)
     has_rows = any(part.file_rows is not None for part in parts)
@@ -664,7 +825,10 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
             for name in first.kept
             if all(name in part.kept for part in parts)
         },
-        **{name: of_all(name) for name in ("labels", "query_ids", "document_ids", "positions")},
+        **{
+            name: of_all(name)
+            for name in ("labels", "query_ids", "document_ids", "positions")
+        },
     )
 
 
@@ -673,7 +837,11 @@ def _numbered(count: int) -> tuple[str, ...]:
 
 
 def _as_array(
-    name: str, value: ArrayLike | None, dtype: type[Scalar], length: int | None = None, dimensions: int = 1
+    name: str,
+    value: ArrayLike | None,
+    dtype: type[Scalar],
+    length: int | None = None,
+    dimensions: int = 1,
 ) -> NDArray[Scalar]:
     """Returns an array of one dimension and this length, or of several dimensions."""
     try:
@@ -687,13 +855,17 @@ def _as_array(
         ) from None
     if array.ndim != dimensions or length not in (None, len(array)):
         expected = f"{dimensions} dimensions" if length is None else f"{length} values"
-        raise DataError(f"{name}: the shape is {array.shape}; pass an array of {expected}.")
+        raise DataError(
+            f"{name}: the shape is {array.shape}; pass an array of {expected}."
+        )
     if np.issubdtype(dtype, np.integer) and given.dtype.kind in "fu":
         _check(name, given, array == given, "a whole number below 2^63")
     return array
 
 
-def _check(name: str, values: NDArray[Any], valid: NDArray[np.bool_], expected: str) -> None:
+def _check(
+    name: str, values: NDArray[Any], valid: NDArray[np.bool_], expected: str
+) -> None:
     """Raises DataError for the first of the (n,) values that is not valid."""
     if not valid.all():
         first = int(np.argmin(valid))
@@ -708,18 +880,31 @@ def _kept(name: str, value: ArrayLike, count: int) -> NDArray[Any]:
 
 
 def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:
-    given = np.asarray(value) if isinstance(value, np.ndarray) else np.asarray(value, dtype=object)
+    given = (
+        np.asarray(value)
+        if isinstance(value, np.ndarray)
+        else np.asarray(value, dtype=object)
+    )
     if given.shape != (count,):
-        raise DataError(f"{name}: the shape is {given.shape}; pass an array of {count} values.")
+        raise DataError(
+            f"{name}: the shape is {given.shape}; pass an array of {count} values."
+        )
     if given.dtype.kind != "U":
-        _check(name, given, np.array([is_id(each) for each in given.tolist()]), "a string or a number")
+        _check(
+            name,
+            given,
+            np.array([is_id(each) for each in given.tolist()]),
+            "a string or a number",
+        )
     return given.astype(np.str_, copy=False)
 
 
 def is_id(value: object) -> bool:
     """Whether a value can be an id: strings and numbers can, None and NaN cannot."""
     # Decimal is not a numbers.Real; databases export whole numbers as Decimal.
-    return isinstance(value, str) or (isinstance(value, (numbers.Real, Decimal)) and value == value)
+    return isinstance(value, str) or (
+        isinstance(value, (numbers.Real, Decimal)) and value == value
+    )
 
 
 def _check_no_repeat(name: str, texts: NDArray[np.str_], remedy: str) -> None:
@@ -727,7 +912,9 @@ def _check_no_repeat(name: str, texts: NDArray[np.str_], remedy: str) -> None:
     if len(different) < len(texts):
         twice = str(different[counts > 1][0])
         first, second, *_ = np.flatnonzero(texts == twice).tolist()
-        raise DataError(f"{name}[{first}] and {name}[{second}] are both {twice!r}; {remedy}.")
+        raise DataError(
+            f"{name}[{first}] and {name}[{second}] are both {twice!r}; {remedy}."
+        )
 
 
 def _checked(features: AnyFeatures) -> Features:
@@ -746,9 +933,13 @@ def _checked_features(given: object) -> Features:
     if isinstance(given, FeatureMatrix):
         features = cast(Features, given)
     else:
-        features = _as_array("features", cast(ArrayLike, given), np.float32, dimensions=2)
+        features = _as_array(
+            "features", cast(ArrayLike, given), np.float32, dimensions=2
+        )
     if features.shape[1] == 0:
-        raise DataError("features: the array has no columns; a ranker needs at least one feature.")
+        raise DataError(
+            "features: the array has no columns; a ranker needs at least one feature."
+        )
     sparse = csr_of(features)
     if sparse is not None and not np.isinf(sparse.values).any():
         return features

@@ -62,7 +62,9 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
                 os.truncate(file.fileno(), num_bytes)
             pages = mmap.mmap(file.fileno(), num_bytes)
     except OSError as error:
-        remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
+        remedy = DISK_REMEDIES.get(
+            error.errno or 0, "Check its path and its permissions"
+        )
         raise DataError(
             f"{folder}: features need a file of {num_bytes / 1e9:.1f} GB here ({error.strerror}). {remedy}."
         ) from None
@@ -74,7 +76,11 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
 
 def full(shape: tuple[int, int], value: float) -> Features:
     """Returns a float32 array of one value; zeros only take memory where they are written or read."""
-    return np.zeros(shape, np.float32) if is_positive_zero(value) else np.full(shape, value, np.float32)
+    return (
+        np.zeros(shape, np.float32)
+        if is_positive_zero(value)
+        else np.full(shape, value, np.float32)
+    )
 
 
 def is_positive_zero(value: float) -> bool:
@@ -156,19 +162,27 @@ class FeatureMatrix(ABC):
         An index is a whole number, a slice, or a one-dimensional array of row numbers or of booleans; or a
         tuple of one for the rows and one for the columns.
         """
-        row_index, column_index = index if isinstance(index, tuple) else (index, slice(None))
+        row_index, column_index = (
+            index if isinstance(index, tuple) else (index, slice(None))
+        )
         rows = np.arange(len(self))[row_index]  # NumPy refuses any other index
         if rows.ndim == 0:
             row: NDArray[np.float32] = self.gather(rows[np.newaxis])[0]
             return row[column_index]
         view = RowView(self, rows)
-        if not len(rows) or (isinstance(column_index, slice) and column_index == slice(None)):
+        if not len(rows) or (
+            isinstance(column_index, slice) and column_index == slice(None)
+        ):
             return view.rows(0, len(rows))[:, column_index]
         is_paired = not isinstance(row_index, slice) and np.ndim(column_index) == 1
         cells = []
         for start, block in row_blocks(view):
             if is_paired:
-                cells.append(block[np.arange(len(block)), column_index[start : start + len(block)]])
+                cells.append(
+                    block[
+                        np.arange(len(block)), column_index[start : start + len(block)]
+                    ]
+                )
             else:  # a copy, because a view would keep its whole block in memory
                 cells.append(block[:, column_index].copy())
         return np.concatenate(cells)
@@ -193,7 +207,9 @@ def rows_of_block(num_features: int) -> int:
     return max(BLOCK_BYTES // (max(num_features, 1) * FeatureMatrix.dtype.itemsize), 1)
 
 
-def row_blocks(features: AnyFeatures, rows_per_block: int | None = None) -> Iterator[tuple[int, Features]]:
+def row_blocks(
+    features: AnyFeatures, rows_per_block: int | None = None
+) -> Iterator[tuple[int, Features]]:
     """Yields consecutive rows with the number of the first: all rows of an array or a matrix, in order.
 
     A block is a read-only array of at most `rows_per_block` rows: a view, or a copy where the rows are not
@@ -220,7 +236,11 @@ def release(features: AnyFeatures) -> None:
     """
     for array in arrays_of(features):
         # Changes of a private mapping would be lost.
-        if is_mapped(array) and not array.flags.writeable and hasattr(mmap, "MADV_DONTNEED"):
+        if (
+            is_mapped(array)
+            and not array.flags.writeable
+            and hasattr(mmap, "MADV_DONTNEED")
+        ):
             array.base.madvise(mmap.MADV_DONTNEED)  # type: ignore[union-attr]
 
 
@@ -231,8 +251,14 @@ def is_mapped(array: NDArray[Any]) -> bool:
 
 def read_rows(features: AnyFeatures, start: int, stop: int) -> Features:
     """Returns the rows from `start` to before `stop` of an array or a matrix, as a read-only array."""
-    block = features.rows(start, stop) if isinstance(features, FeatureMatrix) else features[start:stop]
-    return read_only(np.asarray(block))  # not a subclass such as numpy.memmap, which some libraries refuse
+    block = (
+        features.rows(start, stop)
+        if isinstance(features, FeatureMatrix)
+        else features[start:stop]
+    )
+    return read_only(
+        np.asarray(block)
+    )  # not a subclass such as numpy.memmap, which some libraries refuse
 
 
 def gather_rows(features: AnyFeatures, rows: NDArray[np.int64]) -> Features:
@@ -338,7 +364,9 @@ class RowView(FeatureMatrix):
 
     def __init__(self, base: AnyFeatures, rows: NDArray[np.int64]) -> None:
         self.base: AnyFeatures = base.base if isinstance(base, RowView) else base
-        self.row_numbers: NDArray[np.int64] = base.row_numbers[rows] if isinstance(base, RowView) else rows
+        self.row_numbers: NDArray[np.int64] = (
+            base.row_numbers[rows] if isinstance(base, RowView) else rows
+        )
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -373,7 +401,10 @@ class StackedRows(FeatureMatrix):
     """
 
     def __init__(self, parts: Sequence[AnyFeatures]) -> None:
-        self.parts = tuple(part if isinstance(part, FeatureMatrix) else read_only(part) for part in parts)
+        self.parts = tuple(
+            part if isinstance(part, FeatureMatrix) else read_only(part)
+            for part in parts
+        )
         self.row_start = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
 
     @property
@@ -384,8 +415,13 @@ class StackedRows(FeatureMatrix):
         first = int(np.searchsorted(self.row_start[1:-1], start, side="right"))
         last = max(int(np.searchsorted(self.row_start[1:-1], stop, side="left")), first)
         pieces = []
-        for part, row_start in zip(self.parts[first : last + 1], self.row_start[first:], strict=False):
-            begin, end = max(start - int(row_start), 0), min(stop - int(row_start), len(part))
+        for part, row_start in zip(
+            self.parts[first : last + 1], self.row_start[first:], strict=False
+        ):
+            begin, end = (
+                max(start - int(row_start), 0),
+                min(stop - int(row_start), len(part)),
+            )
             pieces.append(read_rows(part, begin, end))
         return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
 
@@ -445,7 +481,9 @@ class SparseRows(FeatureMatrix):
         absent: float = 0.0,
     ) -> None:
         if not (absent == 0 or math.isnan(absent)):
-            raise DataError(f"absent is {absent}; the value of cells that are not stored must be 0 or NaN.")
+            raise DataError(
+                f"absent is {absent}; the value of cells that are not stored must be 0 or NaN."
+            )
         self.row_start: NDArray[np.int64] = read_only(np.asarray(row_start, np.int64))
         self.columns: NDArray[np.int32] = read_only(np.asarray(columns, np.int32))
         self.values: NDArray[np.float32] = read_only(np.asarray(values, np.float32))
@@ -459,16 +497,28 @@ class SparseRows(FeatureMatrix):
         >>> SparseRows.of(np.array([[0, 2], [0, 0]], dtype=np.float32)).values
         array([2.], dtype=float32)
         """
-        counts, columns, values = [np.zeros(1, np.int64)], [np.empty(0, np.int32)], [np.empty(0, np.float32)]
+        counts, columns, values = (
+            [np.zeros(1, np.int64)],
+            [np.empty(0, np.int32)],
+            [np.empty(0, np.float32)],
+        )
         for _, block in row_blocks(features):
             # -0 is not 0.
             differs = block.view(np.uint32) != np.float32(absent).view(np.uint32)
-            rows, of_rows = np.nonzero(~np.isnan(block) if math.isnan(absent) else differs)
+            rows, of_rows = np.nonzero(
+                ~np.isnan(block) if math.isnan(absent) else differs
+            )
             counts.append(np.bincount(rows, minlength=len(block)))
             columns.append(of_rows.astype(np.int32))
             values.append(block[rows, of_rows])
         row_start = np.cumsum(np.concatenate(counts))
-        return cls(row_start, np.concatenate(columns), np.concatenate(values), features.shape[1], absent)
+        return cls(
+            row_start,
+            np.concatenate(columns),
+            np.concatenate(values),
+            features.shape[1],
+            absent,
+        )
 
     @classmethod
     def from_scipy(cls, matrix: Any, absent: float = 0.0) -> SparseRows:
@@ -493,7 +543,9 @@ class SparseRows(FeatureMatrix):
         first, last = self.row_start[[start, stop]]
         sizes = np.diff(self.row_start[start : stop + 1])
         block = full((len(sizes), self.num_features), self.absent)
-        block[np.repeat(np.arange(len(sizes)), sizes), self.columns[first:last]] = self.values[first:last]
+        block[np.repeat(np.arange(len(sizes)), sizes), self.columns[first:last]] = (
+            self.values[first:last]
+        )
         return block
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
@@ -504,7 +556,10 @@ class SparseRows(FeatureMatrix):
 
     def __getitem__(self, index: Any) -> NDArray[np.float32]:
         match index:
-            case (slice(start=None, stop=None, step=None), int() | np.integer() as column):
+            case (
+                slice(start=None, stop=None, step=None),
+                int() | np.integer() as column,
+            ):
                 return self._column(range(self.num_features)[column])
         return super().__getitem__(index)
 
@@ -512,7 +567,9 @@ class SparseRows(FeatureMatrix):
         """Returns the (D,) values of a column from the stored values, without dense rows."""
         values = np.full(len(self), self.absent, dtype=np.float32)
         stored = np.flatnonzero(self.columns == column)
-        values[np.searchsorted(self.row_start, stored, side="right") - 1] = self.values[stored]
+        values[np.searchsorted(self.row_start, stored, side="right") - 1] = self.values[
+            stored
+        ]
         return values
 
     def by_columns(self) -> Iterator[NDArray[np.float32]]:
@@ -523,7 +580,9 @@ class SparseRows(FeatureMatrix):
             values[by_column.indices[start:stop]] = by_column.data[start:stop]
             yield values
 
-    def with_column(self, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]) -> SparseRows:
+    def with_column(
+        self, rows: NDArray[np.int64], column: int, values: NDArray[np.float32]
+    ) -> SparseRows:
         """Returns some rows with other values of one column, (n,), which are stored even if they are absent
         ones.
 
@@ -543,12 +602,16 @@ class SparseRows(FeatureMatrix):
         row_start = np.concatenate([[0], np.cumsum(sizes + 1)])
         columns = np.insert(columns, slots, np.int32(column))
         new_values = np.insert(taken.values[kept], slots, values)
-        return SparseRows(row_start, columns, new_values, self.num_features, self.absent)
+        return SparseRows(
+            row_start, columns, new_values, self.num_features, self.absent
+        )
 
     def take(self, rows: NDArray[np.int64] | slice) -> SparseRows:
         """Returns a copy of the given rows, in the given order."""
         taken = self._as_csr()[rows]
-        return SparseRows(taken.indptr, taken.indices, taken.data, self.num_features, self.absent)
+        return SparseRows(
+            taken.indptr, taken.indices, taken.data, self.num_features, self.absent
+        )
 
     def to_scipy(self) -> csr_matrix[np.float32]:
         """Returns the stored values as a matrix of SciPy, which shares `columns` and `values`.
@@ -557,13 +620,17 @@ class SparseRows(FeatureMatrix):
         are not stored as missing.
         """
         matrix = self._as_csr()
-        matrix.has_sorted_indices = matrix.has_canonical_format = True  # or a library sorts read-only arrays
+        matrix.has_sorted_indices = matrix.has_canonical_format = (
+            True  # or a library sorts read-only arrays
+        )
         return matrix
 
     def _as_csr(self) -> csr_matrix[np.float32]:
         from scipy.sparse import csr_matrix
 
-        return csr_matrix((self.values, self.columns, self.row_start), shape=self.shape, copy=False)
+        return csr_matrix(
+            (self.values, self.columns, self.row_start), shape=self.shape, copy=False
+        )
 
 
 def stacked(parts: Sequence[AnyFeatures]) -> AnyFeatures:
@@ -577,7 +644,9 @@ def stacked(parts: Sequence[AnyFeatures]) -> AnyFeatures:
         return StackedRows(parts)
     from scipy.sparse import vstack
 
-    return SparseRows.from_scipy(vstack([part.to_scipy() for part in sparse]), sparse[0].absent)
+    return SparseRows.from_scipy(
+        vstack([part.to_scipy() for part in sparse]), sparse[0].absent
+    )
 
 
 def csr_of(features: AnyFeatures) -> SparseRows | None:
@@ -592,14 +661,20 @@ def csr_of(features: AnyFeatures) -> SparseRows | None:
 
 def is_sparse(features: AnyFeatures) -> bool:
     """Returns whether features have a sparse form, without copying them as `csr_of` may do."""
-    return isinstance(features.base if isinstance(features, RowView) else features, SparseRows)
+    return isinstance(
+        features.base if isinstance(features, RowView) else features, SparseRows
+    )
 
 
 def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
     """Returns rows of features in another order: a copy of what is in memory, a view of a file."""
     if isinstance(features, np.ndarray) and not is_mapped(features):
         return gather_rows(features, rows)
-    return features.take(rows) if isinstance(features, SparseRows) else take_rows(features, rows)
+    return (
+        features.take(rows)
+        if isinstance(features, SparseRows)
+        else take_rows(features, rows)
+    )
 
 
 # ---- Segments: the rows of features as segments of equal adjacent cells, the same for an array and for
@@ -656,7 +731,9 @@ def _of_sparse(sparse: SparseRows) -> Segments:
     row = np.repeat(np.arange(num_rows), np.diff(sparse.row_start))
     absent = np.full(num_rows + num_stored, np.float32(sparse.absent).view(np.uint32))
     rows = np.concatenate([np.arange(num_rows), row, row])
-    columns = np.concatenate([np.zeros(num_rows, np.int64), sparse.columns + 1, sparse.columns])
+    columns = np.concatenate(
+        [np.zeros(num_rows, np.int64), sparse.columns + 1, sparse.columns]
+    )
     bits = np.concatenate([absent, sparse.values.view(np.uint32)])
     order = np.lexsort((columns, rows))  # stable
     rows, columns, bits = rows[order], columns[order], bits[order]

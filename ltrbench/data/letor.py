@@ -80,12 +80,16 @@ NULLS = ("refuse", "missing")
 _TABLE = "Write a table as CSV with commas or as Parquet, and read it with data=table, in Python read_table."
 
 # The remedy if data for training or evaluation has no labels.
-UNLABELLED = "Add a label to every document; only predict, in Python read_features, needs none."
+UNLABELLED = (
+    "Add a label to every document; only predict, in Python read_features, needs none."
+)
 
 SYNTAX = "The format of a line is 'label [weight] qid:ID index:value index:value ... # comment'."
 
 # Possessive quantifiers (`++`) prevent backtracking on any input.
-_NUMBER_ONLY = re.compile(rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+")
+_NUMBER_ONLY = re.compile(
+    rb"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
+)
 _NOT_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _RETURN_WITHIN = re.compile(rb"\r\s*+\S")
 _MISSING = re.compile(rb"[+-]?nan", re.IGNORECASE)
@@ -131,8 +135,12 @@ class LineFormat:
         require("first_index", self.first_index, at_least=0, at_most=1)
         require_choice("overflow", self.overflow, OVERFLOWS)
         require_choice("nulls", self.nulls, NULLS)
-        if not isinstance(self.absent, (int, float)) or not (self.absent == 0 or math.isnan(self.absent)):
-            raise ConfigError(f"absent is {self.absent!r}; features that a line omits must be 0 or nan.")
+        if not isinstance(self.absent, (int, float)) or not (
+            self.absent == 0 or math.isnan(self.absent)
+        ):
+            raise ConfigError(
+                f"absent is {self.absent!r}; features that a line omits must be 0 or nan."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +183,9 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
         token = rest.pop(0)
         weight = float(token)
         if not 0 <= weight < math.inf:
-            raise DataError(f"{where}: the weight is {quote(token)}; it must be a finite number, 0 or more.")
+            raise DataError(
+                f"{where}: the weight is {quote(token)}; it must be a finite number, 0 or more."
+            )
     query = ""
     if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
         query = _parse_query(rest.pop(0) if rest else b"", where)
@@ -251,16 +261,22 @@ def _query_id(token: bytes, where: str) -> str:
     try:
         return token.decode()
     except UnicodeDecodeError:
-        raise DataError(f"{where}: the query id {quote(token)} is not UTF-8: convert the file.") from None
+        raise DataError(
+            f"{where}: the query id {quote(token)} is not UTF-8: convert the file."
+        ) from None
 
 
-def _parse_features(tokens: list[bytes], where: str, form: LineFormat) -> tuple[list[int], list[float]]:
+def _parse_features(
+    tokens: list[bytes], where: str, form: LineFormat
+) -> tuple[list[int], list[float]]:
     indices: list[int] = []
     values: list[float] = []
     for token in tokens:
         index_text, _, value_text = token.partition(b":")
         if not index_text.isdigit() or token == index_text:
-            raise DataError(f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}")
+            raise DataError(
+                f"{where}: {quote(token)} is where 'index:value' was expected. {SYNTAX}"
+            )
         index = _parse_index(index_text, where, form)
         if indices and index <= indices[-1]:
             raise DataError(
@@ -296,7 +312,11 @@ def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> floa
     if _MISSING.fullmatch(token) or (is_null and form.nulls == "missing"):
         return math.nan
     if not _NUMBER_ONLY.fullmatch(token):
-        remedy = "or set nulls=missing (in a run data.nulls=missing)" if is_null else "or remove the feature"
+        remedy = (
+            "or set nulls=missing (in a run data.nulls=missing)"
+            if is_null
+            else "or remove the feature"
+        )
         raise DataError(
             f"{where}: feature {index} is {quote(token)}, which is not a finite number. Correct it, write "
             f"{index}:nan if the value is missing, {remedy}."
@@ -379,7 +399,13 @@ def read_letor(
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
     form = LineFormat(
-        num_features, first_index, whole_labels, overflow=overflow, nulls=nulls, absent=absent, sparse=sparse
+        num_features,
+        first_index,
+        whole_labels,
+        overflow=overflow,
+        nulls=nulls,
+        absent=absent,
+        sparse=sparse,
     )
     form, names = _with_names(form, feature_names)
     check_option("sort_queries", sort_queries, bool)
@@ -428,7 +454,9 @@ def read_letor_features(
     return cast(Features, _matrix_of(_read_files(as_paths(path), form).rows, form))
 
 
-def _with_names(form: LineFormat, path: str | Path | None) -> tuple[LineFormat, tuple[str, ...] | None]:
+def _with_names(
+    form: LineFormat, path: str | Path | None
+) -> tuple[LineFormat, tuple[str, ...] | None]:
     """Returns the line format with the number of names in the file, and the names; None without a file."""
     if path is None:
         return form, None
@@ -447,7 +475,10 @@ _IMPLAUSIBLE_RATIO, _IMPLAUSIBLE_BYTES = 1000, 10**9
 
 
 def _rows_for(
-    counts: NDArray[np.int64], num_features: int, form: LineFormat, folder: Path | None = None
+    counts: NDArray[np.int64],
+    num_features: int,
+    form: LineFormat,
+    folder: Path | None = None,
 ) -> DocumentRows:
     """Returns arrays for documents that were counted.
 
@@ -456,23 +487,33 @@ def _rows_for(
     """
     from ltrbench.data import letor_kernels as kernels
 
-    num_documents, num_values = counts[kernels.DOCUMENTS], counts[kernels.VALUES] if form.sparse else 0
+    num_documents, num_values = (
+        counts[kernels.DOCUMENTS],
+        counts[kernels.VALUES] if form.sparse else 0,
+    )
     shape = (0 if form.sparse else int(num_documents), num_features)
     absent = form.absent
     return kernels.DocumentRows(
-        features=full(shape, absent) if folder is None else array_in_file(folder, shape, absent),
+        features=full(shape, absent)
+        if folder is None
+        else array_in_file(folder, shape, absent),
         row_stop=np.empty(num_documents if form.sparse else 0, dtype=np.int64),
         columns=np.empty(num_values, dtype=np.int32),
         values=np.empty(num_values, dtype=np.float32),
         labels=np.empty(num_documents),
         weights=np.empty(num_documents if counts[kernels.WEIGHTS] else 0),
         line_numbers=np.empty(num_documents, dtype=np.int64),
-        documents=np.zeros((num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint32),
+        documents=np.zeros(
+            (num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint32
+        ),
     )
 
 
 def _allocate(
-    paths: Sequence[Path], counts: Sequence[NDArray[np.int64]], form: LineFormat, scratch: Path | None
+    paths: Sequence[Path],
+    counts: Sequence[NDArray[np.int64]],
+    form: LineFormat,
+    scratch: Path | None,
 ) -> DocumentRows:
     """Returns arrays for the documents of all files.
 
@@ -492,23 +533,41 @@ def _allocate(
     total[kernels.LONGEST_DOCUMENT_ID] = units[:, kernels.LONGEST_DOCUMENT_ID].max()
     largest = int(units[:, kernels.LARGEST_INDEX].max())
     # A line with a larger index is invalid; the second pass reports it.
-    width = form.num_features or min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
+    width = form.num_features or min(
+        max(largest + 1 - form.first_index, 0), MAX_FEATURES
+    )
     if width == 0:
-        raise DataError(f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features.")
+        raise DataError(
+            f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features."
+        )
     num_documents = int(total[kernels.DOCUMENTS])
     matrix = 4 * num_documents * width
-    features = 8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
+    features = (
+        8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
+    )
     # Labels, line numbers, weights, ids and names.
-    others = 8 * num_documents * (2 + bool(total[kernels.WEIGHTS])) + width * _BYTES_PER_NAME
+    others = (
+        8 * num_documents * (2 + bool(total[kernels.WEIGHTS])) + width * _BYTES_PER_NAME
+    )
     others += 4 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID])
     available = available_bytes()
     in_file = scratch is not None and not form.sparse and features + others > available
-    implausible = max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES]))
+    implausible = max(
+        _IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES])
+    )
     is_wrong = not form.sparse and form.num_features is None and matrix > implausible
     if is_wrong or others + (0 if in_file else features) > available:
-        number = next(n for n, part in enumerate(counts) if part[:, kernels.LARGEST_INDEX].max() == largest)
+        number = next(
+            n
+            for n, part in enumerate(counts)
+            if part[:, kernels.LARGEST_INDEX].max() == largest
+        )
         unit = int(counts[number][:, kernels.LARGEST_INDEX].argmax())
-        line = counts[number][:unit, kernels.LINES].sum() + counts[number][unit, kernels.LINE] + 1
+        line = (
+            counts[number][:unit, kernels.LINES].sum()
+            + counts[number][unit, kernels.LINE]
+            + 1
+        )
         raise DataError(
             f"{paths[number]}:{line}: the largest index is on this line, and {num_documents} documents with "
             f"{width} features need {(features + others) / 1e9:.1f} GB of memory. Correct the index; or set "
@@ -533,8 +592,12 @@ class _Read:
 
     paths: Sequence[Path]
     rows: DocumentRows
-    file_start: NDArray[np.int64]  # (n + 1,), first document of each file, followed by D
-    run_start: NDArray[np.int64]  # (R + 1,), first row of each run of lines with the same qid, followed by D
+    file_start: NDArray[
+        np.int64
+    ]  # (n + 1,), first document of each file, followed by D
+    run_start: NDArray[
+        np.int64
+    ]  # (R + 1,), first row of each run of lines with the same qid, followed by D
     queries: list[str]  # (R,), its qid; "" in LightGBM's form
 
     def location(self, row: int) -> str:
@@ -543,19 +606,27 @@ class _Read:
         return f"{self.paths[number]}:{self.rows.line_numbers[row]}"
 
 
-def _read_files(paths: Sequence[Path], form: LineFormat, scratch: Path | None = None) -> _Read:
+def _read_files(
+    paths: Sequence[Path], form: LineFormat, scratch: Path | None = None
+) -> _Read:
     # Imported here, because `--help` reads no data and should not wait for numba.
     from ltrbench.data import letor_kernels as kernels
 
     counts: list[NDArray[np.int64]] = []
     for path in paths:
-        units = for_each_unit(path, lambda _, text: kernels.count_lines(np.frombuffer(text, np.uint8)))
+        units = for_each_unit(
+            path, lambda _, text: kernels.count_lines(np.frombuffer(text, np.uint8))
+        )
         counts.append(np.array(units, dtype=np.int64).reshape(-1, kernels.COUNTS))
         if not counts[-1][:, kernels.DOCUMENTS].any():
-            raise DataError(f"{path}: the file has no documents, at most blank lines and comments. {SYNTAX}")
+            raise DataError(
+                f"{path}: the file has no documents, at most blank lines and comments. {SYNTAX}"
+            )
     rows = _allocate(paths, counts, form, scratch)
     runs: list[QueryRun] = []
-    ends = [np.zeros(2, dtype=np.int64)]  # numbers of documents and of values up to the end of each file
+    ends = [
+        np.zeros(2, dtype=np.int64)
+    ]  # numbers of documents and of values up to the end of each file
     for path, of_units in zip(paths, counts, strict=True):
         of_file, end = _fill_file(path, of_units, ends[-1], form, rows)
         ends.append(end)
@@ -568,22 +639,35 @@ def _read_files(paths: Sequence[Path], form: LineFormat, scratch: Path | None = 
 
 
 def _fill_file(
-    path: Path, counts: NDArray[np.int64], start: NDArray[np.int64], form: LineFormat, rows: DocumentRows
+    path: Path,
+    counts: NDArray[np.int64],
+    start: NDArray[np.int64],
+    form: LineFormat,
+    rows: DocumentRows,
 ) -> tuple[list[QueryRun], NDArray[np.int64]]:
     """Parses a file; returns its runs, and the numbers of documents and values up to its end."""
     from ltrbench.data import letor_kernels as kernels
 
-    starts = np.cumsum(np.vstack([start, counts[:, [kernels.DOCUMENTS, kernels.VALUES]]]), axis=0)
+    starts = np.cumsum(
+        np.vstack([start, counts[:, [kernels.DOCUMENTS, kernels.VALUES]]]), axis=0
+    )
     first_line = np.cumsum([1, *counts[:, kernels.LINES]])
 
     def fill(number: int, text: bytes) -> list[QueryRun]:
-        return _fill_unit(text, path, int(first_line[number]), starts[number : number + 2], rows, form)
+        return _fill_unit(
+            text, path, int(first_line[number]), starts[number : number + 2], rows, form
+        )
 
     return list(chain.from_iterable(for_each_unit(path, fill))), starts[-1]
 
 
 def _fill_unit(
-    text: bytes, path: Path, first_line: int, ends: NDArray[np.int64], rows: DocumentRows, form: LineFormat
+    text: bytes,
+    path: Path,
+    first_line: int,
+    ends: NDArray[np.int64],
+    rows: DocumentRows,
+    form: LineFormat,
 ) -> list[QueryRun]:
     """Parses lines into the rows that were counted for them, and returns their queries.
 
@@ -596,11 +680,18 @@ def _fill_unit(
     from ltrbench.data import letor_kernels as kernels
 
     content = np.frombuffer(text, dtype=np.uint8)
-    overflow, needed = OVERFLOWS.index(form.overflow), (form.needs_label, form.needs_qid)
-    rules = kernels.Rules(form.first_index, overflow, form.whole_labels, *needed, form.sparse)
+    overflow, needed = (
+        OVERFLOWS.index(form.overflow),
+        (form.needs_label, form.needs_qid),
+    )
+    rules = kernels.Rules(
+        form.first_index, overflow, form.whole_labels, *needed, form.sparse
+    )
     num_documents, num_values = ends[1].tolist()
     # The kernel must not write beyond these lines, even if the file has changed.
-    rows = rows._replace(labels=rows.labels[:num_documents], columns=rows.columns[:num_values])
+    rows = rows._replace(
+        labels=rows.labels[:num_documents], columns=rows.columns[:num_values]
+    )
     cursor = np.zeros(kernels.CURSOR, dtype=np.int64)
     counted = [kernels.ROW, kernels.NUM_STORED]
     cursor[counted], cursor[kernels.LINE_NUMBER] = ends[0], first_line
@@ -611,16 +702,24 @@ def _fill_unit(
         cursor[kernels.NUM_RUNS] = 0
         is_odd = kernels.parse_lines(content, cursor, rules, rows, spans)
         for row, begin, stop in spans[: cursor[kernels.NUM_RUNS]].tolist():
-            runs.append((row, _query_id(text[begin:stop], f"{path}:{rows.line_numbers[row]}")))
+            runs.append(
+                (row, _query_id(text[begin:stop], f"{path}:{rows.line_numbers[row]}"))
+            )
         if is_odd:
             runs += _fill_odd_line(text, cursor, form, path, rows)
-    if cursor[kernels.ROW] != num_documents or (form.sparse and cursor[kernels.NUM_STORED] != num_values):
+    if cursor[kernels.ROW] != num_documents or (
+        form.sparse and cursor[kernels.NUM_STORED] != num_values
+    ):
         raise DataError(f"{path}: the file changed while it was read. Read it again.")
     return runs
 
 
 def _fill_odd_line(
-    text: bytes, cursor: NDArray[np.int64], form: LineFormat, path: Path, rows: DocumentRows
+    text: bytes,
+    cursor: NDArray[np.int64],
+    form: LineFormat,
+    path: Path,
+    rows: DocumentRows,
 ) -> list[QueryRun]:
     """Parses the line at the cursor by the specification, and moves the cursor behind it."""
     position, number, row, _, num_values = cursor.tolist()
@@ -641,7 +740,9 @@ def _fill_odd_line(
     if len(rows.weights):
         rows.weights[row] = math.nan if line.weight is None else line.weight
     rows.line_numbers[row] = number
-    rows.documents[row, : len(line.document)] = np.frombuffer(line.document, dtype=np.uint8)
+    rows.documents[row, : len(line.document)] = np.frombuffer(
+        line.document, dtype=np.uint8
+    )
     cursor[2] = row + 1
     return [(row, line.query)]
 
@@ -650,15 +751,21 @@ def _matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
     """Returns the features, once they are written."""
     if form.sparse:
         row_start = np.concatenate([np.zeros(1, np.int64), rows.row_stop])
-        return SparseRows(row_start, rows.columns, rows.values, rows.features.shape[1], form.absent)
-    rows.features.flags.writeable = False  # so that the memory of blocks of a file is released
+        return SparseRows(
+            row_start, rows.columns, rows.values, rows.features.shape[1], form.absent
+        )
+    rows.features.flags.writeable = (
+        False  # so that the memory of blocks of a file is released
+    )
     return rows.features
 
 
 # ---- The data set of the rows and the companion files.
 
 
-def _dataset_of(read: _Read, companions: Companions, form: LineFormat, sort_queries: bool) -> RankingDataset:
+def _dataset_of(
+    read: _Read, companions: Companions, form: LineFormat, sort_queries: bool
+) -> RankingDataset:
     rows = read.rows
     _check_companions(read, companions)
     gathered = _gathered(read, companions, sort_queries)
@@ -676,15 +783,22 @@ def _dataset_of(read: _Read, companions: Companions, form: LineFormat, sort_quer
         features = rows_in_order(features, gathered.file_rows)
     try:
         return RankingDataset(
-            features=cast(Features, CheckedFeatures(features)),  # the parser refuses infinite values
+            features=cast(
+                Features, CheckedFeatures(features)
+            ),  # the parser refuses infinite values
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
             document_ids=None if ids is None else gathered.take(ids),
             document_weights=None if weights is None else gathered.take(weights),
-            positions=None if positions is None else gathered.take(positions.astype(np.int64)),
+            positions=None
+            if positions is None
+            else gathered.take(positions.astype(np.int64)),
             file_rows=gathered.file_rows,
-            feature_names=tuple(str(number + form.first_index) for number in range(rows.features.shape[1])),
+            feature_names=tuple(
+                str(number + form.first_index)
+                for number in range(rows.features.shape[1])
+            ),
         )
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
@@ -694,12 +808,16 @@ def _dataset_of(read: _Read, companions: Companions, form: LineFormat, sort_quer
 def _gathered(read: _Read, companions: Companions, sort_queries: bool) -> Gathered:
     """Groups the rows of all files by query."""
     run_sizes = np.diff(read.run_start)
-    _check_all_or_none(np.repeat([bool(query) for query in read.queries], run_sizes), read, "qid")
+    _check_all_or_none(
+        np.repeat([bool(query) for query in read.queries], run_sizes), read, "qid"
+    )
     sizes = _column_of(companions, ".query")
     if sizes is None:
         return gather(read.queries, sort_queries, read.location, run_sizes)
     query_start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
-    return Gathered(query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None)
+    return Gathered(
+        query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None
+    )
 
 
 def _check_all_or_none(has: NDArray[np.bool_], read: _Read, what: str) -> None:
@@ -741,7 +859,9 @@ def companion(path: Path, ending: str) -> Path:
 
 def companions_of(path: Path) -> list[Path]:
     """Returns the companion files of a data file that exist."""
-    return [file for ending in _COMPANIONS if (file := companion(path, ending)).exists()]
+    return [
+        file for ending in _COMPANIONS if (file := companion(path, ending)).exists()
+    ]
 
 
 def _read_companions(paths: Sequence[Path]) -> Companions:
@@ -765,9 +885,15 @@ def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
     for number, line in enumerate(text.split(b"\n"), start=1):
         value = float(line) if is_number(line.strip()) else math.nan
         # Above 2^53 a double does not represent every whole number.
-        is_valid = value.is_integer() and value < 2**53 if ending != ".weight" else value < math.inf
+        is_valid = (
+            value.is_integer() and value < 2**53
+            if ending != ".weight"
+            else value < math.inf
+        )
         if not (is_valid and value >= smallest):
-            raise DataError(f"{path}:{number}: the line is {quote(line.strip())}; write {expected}.")
+            raise DataError(
+                f"{path}:{number}: the line is {quote(line.strip())}; write {expected}."
+            )
         values.append(value)
     return np.array(values)
 
@@ -823,7 +949,9 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     ...     read_feature_names(file)
     ('bm25 of title', '2', 'pagerank')
     """
-    text = b"".join(block for block, _ in read_blocks(path)).decode(errors="backslashreplace")
+    text = b"".join(block for block, _ in read_blocks(path)).decode(
+        errors="backslashreplace"
+    )
     names: dict[int, str] = {}
     seen: set[object] = set()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -840,8 +968,13 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
         seen |= {name, feature}
         names[feature] = name
     if not names:
-        raise DataError(f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'.")
-    return tuple(names.get(feature, str(first_index + feature)) for feature in range(max(names) + 1))
+        raise DataError(
+            f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'."
+        )
+    return tuple(
+        names.get(feature, str(first_index + feature))
+        for feature in range(max(names) + 1)
+    )
 
 
 # ---- Writes a RankingDataset as LETOR text, for `read_letor` and for other systems.
@@ -872,14 +1005,27 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     2 qid:1 1:0.5 2:0.0
     0 qid:2 1:1.0 2:4.0
     """
-    queries = [_written("query_ids", (b" qid:%b",), query) for query in dataset.query_ids.tolist()]
+    queries = [
+        _written("query_ids", (b" qid:%b",), query)
+        for query in dataset.query_ids.tolist()
+    ]
     heads = [queries[query] for query in dataset.query_of_document.tolist()]
     if dataset.query_weights is not None:
         weights = dataset.weight_of_document.tolist()
-        heads = [b" " + _number(weight) + head for weight, head in zip(weights, heads, strict=True)]
-    ids = [""] * dataset.num_documents if dataset.document_ids is None else dataset.document_ids.tolist()
+        heads = [
+            b" " + _number(weight) + head
+            for weight, head in zip(weights, heads, strict=True)
+        ]
+    ids = (
+        [""] * dataset.num_documents
+        if dataset.document_ids is None
+        else dataset.document_ids.tolist()
+    )
     forms = (b" # docid = %b", b" # %b")
-    comments = [_written("document_ids", forms, document) if document else b"" for document in ids]
+    comments = [
+        _written("document_ids", forms, document) if document else b""
+        for document in ids
+    ]
     path = Path(path)
     for other in companions_of(path):
         if other.suffix != ".position" or dataset.positions is None:
@@ -888,15 +1034,23 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
             )
     if dataset.positions is not None:
         with write_whole(companion(path, ".position")) as stream:
-            stream.write(b"".join(b"%d\n" % position for position in dataset.positions.tolist()))
+            stream.write(
+                b"".join(b"%d\n" % position for position in dataset.positions.tolist())
+            )
     indices = [b" %d:" % index for index in range(1, dataset.num_features + 1)]
     with write_whole(path) as stream:
         for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
             # NumPy writes the shortest text that restores the same float32.
             for row, values in enumerate(block.astype(np.bytes_).tolist(), start):
-                features = b"".join(index + value for index, value in zip(indices, values, strict=True))
+                features = b"".join(
+                    index + value for index, value in zip(indices, values, strict=True)
+                )
                 stream.write(
-                    _number(float(dataset.labels[row])) + heads[row] + features + comments[row] + b"\n"
+                    _number(float(dataset.labels[row]))
+                    + heads[row]
+                    + features
+                    + comments[row]
+                    + b"\n"
                 )
 
 
@@ -916,7 +1070,10 @@ def _written(name: str, forms: Sequence[bytes], text: str) -> bytes:
     for form in forms if b"\n" not in token else ():
         with contextlib.suppress(DataError):
             line = parse_line(b"0" + form % token, "", LineFormat(needs_qid=False))
-            if line is not None and [line.query, line.document.decode()] in ([text, ""], ["", text]):
+            if line is not None and [line.query, line.document.decode()] in (
+                [text, ""],
+                ["", text],
+            ):
                 return form % token
     raise DataError(
         f"{name}: {text!r} cannot be written as LETOR text; ids have at most {LONGEST_ID} bytes, those of "

@@ -45,7 +45,9 @@ def eight_bytes(text: TextBytes, at: Position) -> Position:
 
 
 @kernel
-def document_id_span(text: TextBytes, start: Position, stop: Position) -> tuple[Position, Position]:
+def document_id_span(
+    text: TextBytes, start: Position, stop: Position
+) -> tuple[Position, Position]:
     """Returns the start and the end of `letor.document_id` in a comment."""
     start = min(after_spaces(text, start), stop)
     while stop > start and is_space(text[stop - ONE]):
@@ -72,7 +74,11 @@ def starts_with(text: TextBytes, at: Position, word: TextBytes) -> bool:
 
 @kernel
 def same_bytes(
-    text: TextBytes, start: Position, stop: Position, other: Position, other_stop: Position
+    text: TextBytes,
+    start: Position,
+    stop: Position,
+    other: Position,
+    other_stop: Position,
 ) -> bool:
     """Returns whether two parts of the text are equal."""
     if stop - start != other_stop - other:
@@ -121,7 +127,9 @@ def ends_token(byte: _Byte) -> bool:
 # ---- The first pass over LETOR text: counts, which determine the arrays that the second pass fills.
 
 COUNTS = 8
-DOCUMENTS, LINES, BYTES, WEIGHTS, VALUES, LARGEST_INDEX, LINE, LONGEST_DOCUMENT_ID = range(COUNTS)
+DOCUMENTS, LINES, BYTES, WEIGHTS, VALUES, LARGEST_INDEX, LINE, LONGEST_DOCUMENT_ID = (
+    range(COUNTS)
+)
 """Results of `count_lines`: the numbers of documents, lines, bytes, weights and `index:value` pairs, the
 largest index (-1: none) and the number (from 0) of the first line that has it, and the number of bytes of the
 longest document id."""
@@ -149,7 +157,9 @@ def count_lines(text: TextBytes) -> NDArray[np.int64]:
             counts[VALUES] += _count_colons(text, content, content_stop)
             if stop > content_stop:
                 id_start, id_stop = document_id_span(text, content_stop + ONE, stop)
-                counts[LONGEST_DOCUMENT_ID] = max(counts[LONGEST_DOCUMENT_ID], int(id_stop - id_start))
+                counts[LONGEST_DOCUMENT_ID] = max(
+                    counts[LONGEST_DOCUMENT_ID], int(id_stop - id_start)
+                )
         counts[LINES] += 1
         start = stop + ONE
     return counts
@@ -158,7 +168,9 @@ def count_lines(text: TextBytes) -> NDArray[np.int64]:
 @kernel
 def _after_content(text: TextBytes, at: Position, end: Position) -> Position:
     """Returns the position of the next line feed or "#"."""
-    while at + SIXTEEN <= end and not _ends(eight_bytes(text, at)) | _ends(eight_bytes(text, at + EIGHT)):
+    while at + SIXTEEN <= end and not _ends(eight_bytes(text, at)) | _ends(
+        eight_bytes(text, at + EIGHT)
+    ):
         at += SIXTEEN
     while text[at] != LINE_FEED and text[at] != COMMENT:
         at += ONE
@@ -248,7 +260,9 @@ _ERROR = 2.0**-50
 
 
 @kernel
-def with_many_decimals(text: TextBytes, at: Position, whole: Position) -> tuple[Position, Any]:
+def with_many_decimals(
+    text: TextBytes, at: Position, whole: Position
+) -> tuple[Position, Any]:
     """Returns the position after 8 to 15 decimals, and the value with this whole part."""
     first, _ = leading_digits(text, at)
     second, num_digits = leading_digits(text, at + EIGHT)
@@ -266,7 +280,9 @@ def leading_digits(text: TextBytes, at: Position) -> tuple[Position, Position]:
     """Returns the number that the digits at the beginning of the next eight bytes form, and their number."""
     word = eight_bytes(text, at) ^ ZERO_DIGITS  # the digits become 0 to 9
     others = not_digits(word)
-    below = (((others & (~others + ONE)) >> SEVEN) - ONE) & LOW_BITS  # a bit for each byte before them
+    below = (
+        ((others & (~others + ONE)) >> SEVEN) - ONE
+    ) & LOW_BITS  # a bit for each byte before them
     num_digits = (below * LOW_BITS) >> LAST_BYTE
     # The digits move to the highest bytes, behind zeros, in two steps because the distance may be 64.
     word = (word << FOUR * (EIGHT - num_digits)) << FOUR * (EIGHT - num_digits)
@@ -385,7 +401,9 @@ def after_nan(text: TextBytes, at: Position) -> Position:
 _Row = Any  # uint64
 _BLANKS, _DELETES = LOW_BITS * np.uint64(BLANK), LOW_BITS * np.uint64(DELETE)
 _LONGEST_INDEX = np.uint64(9)  # digits
-_LOOKAHEAD = np.uint64(25)  # bytes that the longest usual value reads: 1 + 7 + 1 + 8 + 8
+_LOOKAHEAD = np.uint64(
+    25
+)  # bytes that the longest usual value reads: 1 + 7 + 1 + 8 + 8
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 CURSOR = 5
 POSITION, LINE_NUMBER, ROW, NUM_RUNS, NUM_STORED = range(CURSOR)
@@ -409,19 +427,31 @@ class Rules(NamedTuple):
 class DocumentRows(NamedTuple):
     """Arrays for the content of D documents with m `index:value` pairs."""
 
-    features: Features  # (D, F), filled with the value of absent features; (0, F) if sparse
-    row_stop: NDArray[np.int64]  # (D,) if sparse, else (0,): position after the last value of each document
+    features: (
+        Features  # (D, F), filled with the value of absent features; (0, F) if sparse
+    )
+    row_stop: NDArray[
+        np.int64
+    ]  # (D,) if sparse, else (0,): position after the last value of each document
     columns: NDArray[np.int32]  # (m,) if sparse, else (0,)
     values: NDArray[np.float32]  # likewise
     labels: Labels  # (D,), NaN if a line has none
-    weights: NDArray[np.float64]  # (D,), NaN if a line has none; (0,) if no line has one
+    weights: NDArray[
+        np.float64
+    ]  # (D,), NaN if a line has none; (0,) if no line has one
     line_numbers: NDArray[np.int64]  # (D,), in the file of the document, from 1
-    documents: NDArray[np.uint32]  # (D, L), bytes of the document ids, each as a code point, filled with 0
+    documents: NDArray[
+        np.uint32
+    ]  # (D, L), bytes of the document ids, each as a code point, filled with 0
 
 
 @kernel
 def parse_lines(
-    text: TextBytes, cursor: NDArray[np.int64], rules: Rules, rows: DocumentRows, runs: NDArray[np.int64]
+    text: TextBytes,
+    cursor: NDArray[np.int64],
+    rules: Rules,
+    rows: DocumentRows,
+    runs: NDArray[np.int64],
 ) -> bool:
     """Parses whole lines from the cursor on, until the text ends or a line is not ordinary.
 
@@ -435,7 +465,11 @@ def parse_lines(
     """
     # Not the tuple: each call with it copies all arrays, which took a seventh of the time [measured].
     features, row_stop, columns, values, labels, weights, line_numbers, documents = rows
-    at, line, row = np.uint64(cursor[POSITION]), cursor[LINE_NUMBER], np.uint64(cursor[ROW])
+    at, line, row = (
+        np.uint64(cursor[POSITION]),
+        cursor[LINE_NUMBER],
+        np.uint64(cursor[ROW]),
+    )
     num_runs, num_values = cursor[NUM_RUNS], np.uint64(cursor[NUM_STORED])
     end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
     query, query_stop, has_query = ZERO, ZERO, False
@@ -445,11 +479,17 @@ def parse_lines(
         at = after_blanks(text, at)
         comment, is_document = at, not ends_content(text[at])
         if is_document:
-            at = NOWHERE if row == num_rows else _read_label(text, at, rules, row, labels, weights)
+            at = (
+                NOWHERE
+                if row == num_rows
+                else _read_label(text, at, rules, row, labels, weights)
+            )
             last, last_stop = query, query_stop
             at, query, query_stop = _read_query(text, at, rules)
             if at != NOWHERE:
-                at, after = _read_features(text, at, rules, row, features, columns, values, num_values)
+                at, after = _read_features(
+                    text, at, rules, row, features, columns, values, num_values
+                )
                 comment = at
         stop = NOWHERE if at == NOWHERE else _read_end(text, comment)
         if stop == NOWHERE:
@@ -457,7 +497,11 @@ def parse_lines(
             break
         if is_document:
             if not (has_query and same_bytes(text, last, last_stop, query, query_stop)):
-                runs[num_runs, 0], runs[num_runs, 1], runs[num_runs, 2] = row, query, query_stop
+                runs[num_runs, 0], runs[num_runs, 1], runs[num_runs, 2] = (
+                    row,
+                    query,
+                    query_stop,
+                )
                 num_runs += 1
             has_query = True
             if rules.sparse:
@@ -476,7 +520,12 @@ def parse_lines(
 
 @kernel
 def _read_label(
-    text: TextBytes, at: Position, rules: Rules, row: _Row, labels: Labels, weights: NDArray[np.float64]
+    text: TextBytes,
+    at: Position,
+    rules: Rules,
+    row: _Row,
+    labels: Labels,
+    weights: NDArray[np.float64],
 ) -> Position:
     """Writes the label and the weight, NaN if there is none, and returns the position after them."""
     labels[row] = np.nan
@@ -485,7 +534,11 @@ def _read_label(
     stop, mantissa, exponent, negative = read_decimal(text, at)
     if stop != NOWHERE and ends_token(text[stop]):
         label = as_double(mantissa, exponent)
-        if negative or np.isnan(label) or (rules.whole_labels and label != np.floor(label)):
+        if (
+            negative
+            or np.isnan(label)
+            or (rules.whole_labels and label != np.floor(label))
+        ):
             return NOWHERE
         labels[row] = label
         at = after_blanks(text, stop)
@@ -504,7 +557,9 @@ def _read_label(
 
 
 @kernel
-def _read_query(text: TextBytes, at: Position, rules: Rules) -> tuple[Position, Position, Position]:
+def _read_query(
+    text: TextBytes, at: Position, rules: Rules
+) -> tuple[Position, Position, Position]:
     """Returns the position after `qid:ID`, and the start and end of the id, which is empty without a qid."""
     if at == NOWHERE or not starts_with(text, at, QID):
         return NOWHERE if rules.needs_qid else at, ZERO, ZERO
@@ -538,7 +593,9 @@ def _read_features(
         if np.uint64(text[at]) - DIGIT_ZERO >= TEN:
             return at, num_values
         at, index = _read_index(text, at)
-        column = index - first_index  # index 0 of a file that starts from 1: a huge number
+        column = (
+            index - first_index
+        )  # index 0 of a file that starts from 1: a huge number
         if at == NOWHERE or column < lowest or column >= width:
             return NOWHERE, num_values
         stop, value = _read_usual_value(text, at)
@@ -618,9 +675,14 @@ def _read_usual_value(text: TextBytes, at: Position) -> tuple[Position, float]:
         others = not_digits(word)
         if others:
             # As if zeros followed up to the 8th decimal: a number below 2^53, divided by 10^8.
-            digits = (others ^ (others - ONE)) >> EIGHT  # all bits of the bytes before the first other one
+            digits = (
+                others ^ (others - ONE)
+            ) >> EIGHT  # all bits of the bytes before the first other one
             at += ((digits & LOW_BITS) * LOW_BITS) >> LAST_BYTE
-            value = np.float64(mantissa * EIGHT_ZEROS + number_of_digits(word & digits)) / 1e8
+            value = (
+                np.float64(mantissa * EIGHT_ZEROS + number_of_digits(word & digits))
+                / 1e8
+            )
         else:
             at, value = with_many_decimals(text, at, mantissa)
             if at == NOWHERE:
@@ -639,7 +701,9 @@ def _read_end(text: TextBytes, at: Position) -> Position:
     """Returns the position of the line feed after the content and its comment."""
     if text[at] == COMMENT:
         at += ONE
-        while at + EIGHT <= np.uint64(len(text)) and not _controls(eight_bytes(text, at)):
+        while at + EIGHT <= np.uint64(len(text)) and not _controls(
+            eight_bytes(text, at)
+        ):
             at += EIGHT
         # Any line end, blank or printable byte, in any encoding.
         while text[at] != LINE_FEED and text[at] != RETURN:
@@ -660,7 +724,11 @@ def _controls(word: Position) -> Position:
 
 @kernel
 def _write_id(
-    text: TextBytes, start: Position, stop: Position, row: _Row, documents: NDArray[np.uint32]
+    text: TextBytes,
+    start: Position,
+    stop: Position,
+    row: _Row,
+    documents: NDArray[np.uint32],
 ) -> None:
     """Writes the document id of a comment."""
     start, stop = document_id_span(text, start, stop)

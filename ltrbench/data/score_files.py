@@ -34,7 +34,9 @@ from ltrbench.shapes import Indices, Scores, Values
 RUN_LINE = "query Q0 document rank score tag"
 QRELS_LINE = "query 0 document label"
 SCORE_LINE = "query index score"
-RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS = (len(line.split()) for line in (RUN_LINE, QRELS_LINE, SCORE_LINE))
+RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS = (
+    len(line.split()) for line in (RUN_LINE, QRELS_LINE, SCORE_LINE)
+)
 _COLUMNS = (RUN_COLUMNS, QRELS_COLUMNS, SCORE_COLUMNS)
 
 _STANDARD_INPUT = "-"
@@ -47,12 +49,19 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     """Yields the location and the columns of each line that is not empty, of a plain or compressed file."""
     is_standard = str(path) == _STANDARD_INPUT
     name = "standard input" if is_standard else str(path)
-    for text, first_line in [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path)):
-        for number, line in enumerate(text.decode(errors="backslashreplace").split("\n"), first_line):
+    for text, first_line in (
+        [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path))
+    ):
+        for number, line in enumerate(
+            text.decode(errors="backslashreplace").split("\n"), first_line
+        ):
             if columns := line.split():
                 # Between tabs a query may have blanks.
                 by_tabs = [column.strip() for column in line.strip().split("\t")]
-                yield f"{name}:{number}", by_tabs if len(by_tabs) in _COLUMNS else columns
+                yield (
+                    f"{name}:{number}",
+                    by_tabs if len(by_tabs) in _COLUMNS else columns,
+                )
 
 
 def _score(text: str, location: str, expected: str) -> float:
@@ -70,7 +79,9 @@ def _score(text: str, location: str, expected: str) -> float:
 
 
 def _format_error(location: str, columns: list[str], expected: str) -> DataError:
-    return DataError(f"{location}: {' '.join(columns)[:60]!r} has {len(columns)} columns; write {expected}.")
+    return DataError(
+        f"{location}: {' '.join(columns)[:60]!r} has {len(columns)} columns; write {expected}."
+    )
 
 
 # ---- One score per line, in the order of the data rows.
@@ -100,7 +111,9 @@ def read_scores(path: str | Path, num_documents: int) -> Values:
     """
     scores = _scores_of_lines(_rows(path))
     if len(scores) != num_documents:
-        raise DataError(f"{path}: {len(scores)} scores for {num_documents} documents; expected {_ONE_SCORE}.")
+        raise DataError(
+            f"{path}: {len(scores)} scores for {num_documents} documents; expected {_ONE_SCORE}."
+        )
     return scores
 
 
@@ -154,8 +167,13 @@ _TABLE = {
 
 def _rows_of_table(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yields the rows of a table of scores as the columns of a TREC run."""
-    for row, (query, document, score) in enumerate(zip(*read_texts(path, _TABLE), strict=True), 1):
-        yield f"{path}: row {row}", [str(query), "Q0", str(document), "0", str(score), "table"]
+    for row, (query, document, score) in enumerate(
+        zip(*read_texts(path, _TABLE), strict=True), 1
+    ):
+        yield (
+            f"{path}: row {row}",
+            [str(query), "Q0", str(document), "0", str(score), "table"],
+        )
 
 
 def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRun:
@@ -164,10 +182,16 @@ def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRu
         if len(columns) < RUN_COLUMNS:
             raise _format_error(location, columns, expected)
         query, middle = columns[0], columns[2:-3]
-        document = middle[0] if len(middle) == 1 else document_id(" ".join(middle).encode()).decode()
+        document = (
+            middle[0]
+            if len(middle) == 1
+            else document_id(" ".join(middle).encode()).decode()
+        )
         documents = run.setdefault(query, {})
         if document in documents:
-            raise DataError(f"{location}: document {document!r} is twice in query {query!r}. Keep one line.")
+            raise DataError(
+                f"{location}: document {document!r} is twice in query {query!r}. Keep one line."
+            )
         documents[document] = _score(columns[-2], location, expected)
     return run
 
@@ -186,7 +210,9 @@ def read_qrels(path: str | Path) -> Judgments:
             raise _format_error(location, columns, f"qrels, '{QRELS_LINE}'")
         query, _, document, label = columns
         if (query, document) in judged:
-            raise DataError(f"{location}: document {document!r} is twice in query {query!r}. Keep one line.")
+            raise DataError(
+                f"{location}: document {document!r} is twice in query {query!r}. Keep one line."
+            )
         if not label.isdecimal():
             raise DataError(
                 f"{location}: the label is {label!r}; write 0 or more (0: not relevant), or "
@@ -197,7 +223,9 @@ def read_qrels(path: str | Path) -> Judgments:
         documents.append(document)
         labels.append(int(label))
     if not queries:
-        raise DataError(f"{path}: the file is empty. Write qrels as '{QRELS_LINE}', one line per document.")
+        raise DataError(
+            f"{path}: the file is empty. Write qrels as '{QRELS_LINE}', one line per document."
+        )
     gathered = gather(queries, sort_queries=True, location=str)
     return Judgments(
         labels=gathered.take(np.array(labels)),
@@ -207,7 +235,9 @@ def read_qrels(path: str | Path) -> Judgments:
     )
 
 
-def trec_run_lines(judgments: Judgments, scores: Scores, names: NDArray[np.str_], tag: str) -> Iterator[str]:
+def trec_run_lines(
+    judgments: Judgments, scores: Scores, names: NDArray[np.str_], tag: str
+) -> Iterator[str]:
     """Yields the lines of a run: queries in the order of the data, documents by descending score.
 
     Args:
@@ -229,11 +259,18 @@ def trec_run_lines(judgments: Judgments, scores: Scores, names: NDArray[np.str_]
     tag = "_".join(tag.split()) or "-"
     # lexsort sorts in ascending order, so the numbers of the names are negated for descending ids.
     _, number_of_name = np.unique(names, return_inverse=True)
-    order = np.lexsort((-number_of_name, -scores.astype(np.float64), judgments.query_of_document))
+    order = np.lexsort(
+        (-number_of_name, -scores.astype(np.float64), judgments.query_of_document)
+    )
     # The text of a Python float restores the same bits, also if the score is a float32.
     texts = [repr(score) for score in scores[order].tolist()]
-    queries, ranks = judgments.query_of_document[order].tolist(), judgments.ranks_of_rows
-    for query, document, rank, text in zip(queries, names[order].tolist(), ranks, texts, strict=True):
+    queries, ranks = (
+        judgments.query_of_document[order].tolist(),
+        judgments.ranks_of_rows,
+    )
+    for query, document, rank, text in zip(
+        queries, names[order].tolist(), ranks, texts, strict=True
+    ):
         yield f"{words[query]} Q0 {document} {rank + 1} {text} {tag}\n"
 
 
@@ -252,12 +289,17 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
             f"labels[{row}] is {judgments.labels[row]:g}; map the labels to whole numbers, as qrels need."
         )
     words = _words(judgments.query_ids.tolist())
-    queries, labels = judgments.query_of_document.tolist(), judgments.labels.astype(np.int64).tolist()
+    queries, labels = (
+        judgments.query_of_document.tolist(),
+        judgments.labels.astype(np.int64).tolist(),
+    )
     for query, document, label in zip(queries, names.tolist(), labels, strict=True):
         yield f"{words[query]} 0 {document} {label}\n"
 
 
-def document_names(judgments: Judgments, file_rows: Indices | None = None) -> tuple[NDArray[np.str_], str]:
+def document_names(
+    judgments: Judgments, file_rows: Indices | None = None
+) -> tuple[NDArray[np.str_], str]:
     """Returns the (D,) document names for TREC files: the ids, or else row numbers of the source, from 1.
 
     Row numbers follow the order of the split's files, so that they are the same in every run on these data.
@@ -290,7 +332,9 @@ def _words(query_ids: list[str]) -> list[str]:
     """Returns the query ids, each of which must be one word."""
     bad = next((word for word in query_ids if len(word.split()) != 1), None)
     if bad is not None:
-        raise DataError(f"query_ids: {bad!r} is not one word. Use --format csv, or rename the query.")
+        raise DataError(
+            f"query_ids: {bad!r} is not one word. Use --format csv, or rename the query."
+        )
     return query_ids
 
 
@@ -302,7 +346,14 @@ def _words(query_ids: list[str]) -> list[str]:
 # (RankLib 2.x, ciir/umass/edu/eval/Evaluator.java, score and savePerRankListPerformanceFile.)
 
 # RankLib's names of its metrics; other metrics keep the name of this package.
-_METRICS = {"ndcg": "NDCG", "dcg": "DCG", "map": "MAP", "mrr": "RR", "precision": "P", "err": "ERR"}
+_METRICS = {
+    "ndcg": "NDCG",
+    "dcg": "DCG",
+    "map": "MAP",
+    "mrr": "RR",
+    "precision": "P",
+    "err": "ERR",
+}
 
 
 def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
@@ -325,7 +376,9 @@ def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
     return scores
 
 
-def idv_lines(metric: str, values: Iterable[tuple[str, float]], mean: float) -> Iterator[str]:
+def idv_lines(
+    metric: str, values: Iterable[tuple[str, float]], mean: float
+) -> Iterator[str]:
     """Yields the lines of a file in the format of `-idv`.
 
     Args:
@@ -372,7 +425,9 @@ class ScoreFile(ABC):
     queries: Collection[str]
 
     @abstractmethod
-    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
+    def match(
+        self, judgments: Judgments, file_rows: Indices | None, split: str
+    ) -> Matched:
         """Returns the scores of the documents.
 
         Args:
@@ -394,7 +449,9 @@ def read_score_file(path: Path) -> ScoreFile:
     rows = iter([(str(path), [","])]) if ending == PARQUET else _rows(path)
     location, first = next(rows, (f"{path}:1", []))
     if ending in (".csv", PARQUET) and "," in " ".join(first):
-        run = _run_of_lines(_rows_of_table(path), f"a table with the columns {', '.join(_TABLE)}")
+        run = _run_of_lines(
+            _rows_of_table(path), f"a table with the columns {', '.join(_TABLE)}"
+        )
         return _ScoresOfDocuments(path, run.keys(), run, is_table=True)
     rows = chain([(location, first)], rows)
     if len(first) == 1:
@@ -406,7 +463,8 @@ def read_score_file(path: Path) -> ScoreFile:
         run = _run_of_lines(rows)
         return _ScoresOfDocuments(path, run.keys(), run)
     expected = (
-        f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', without a header"
+        f"one score per line, RankLib's -score '{SCORE_LINE}', or a TREC run '{RUN_LINE}', "
+        "without a header"
     )
     raise _format_error(location, first, expected)
 
@@ -415,7 +473,9 @@ def read_score_file(path: Path) -> ScoreFile:
 class _ScoresOfRows(ScoreFile):
     scores: Scores
 
-    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
+    def match(
+        self, judgments: Judgments, file_rows: Indices | None, split: str
+    ) -> Matched:
         if len(self.scores) != judgments.num_documents:
             raise DataError(
                 f"{self.path}: {len(self.scores)} scores, but {split} has {judgments.num_documents} "
@@ -428,10 +488,14 @@ class _ScoresOfRows(ScoreFile):
 class _ScoresOfLists(ScoreFile):
     scores: dict[str, list[float]]
 
-    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
+    def match(
+        self, judgments: Judgments, file_rows: Indices | None, split: str
+    ) -> Matched:
         # Grouping by query keeps the order of the rows within a query, so that file_rows is not needed.
         scores: list[float] = []
-        for query, size in zip(judgments.query_ids.tolist(), judgments.query_sizes.tolist(), strict=True):
+        for query, size in zip(
+            judgments.query_ids.tolist(), judgments.query_sizes.tolist(), strict=True
+        ):
             of_query = self.scores.get(query, [])
             if len(of_query) != size:
                 raise DataError(
@@ -450,20 +514,26 @@ class _ScoresOfDocuments(ScoreFile):
     run: TrecRun
     is_table: bool = False
 
-    def match(self, judgments: Judgments, file_rows: Indices | None, split: str) -> Matched:
+    def match(
+        self, judgments: Judgments, file_rows: Indices | None, split: str
+    ) -> Matched:
         names, ids = document_names(judgments, file_rows)[0], judgments.document_ids
         names = ids if self.is_table and ids is not None else names
         retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]
         known = [
             retrieved[query].get(document)
-            for query, document in zip(judgments.query_of_document.tolist(), names.tolist(), strict=True)
+            for query, document in zip(
+                judgments.query_of_document.tolist(), names.tolist(), strict=True
+            )
         ]
         missing = known.count(None)
         if missing and (self.is_table or missing == judgments.num_documents):
             rows = [row for row, score in enumerate(known) if score is None][:_SHOWN]
             queries = judgments.query_ids[judgments.query_of_document[rows]].tolist()
             pairs = zip(names[rows].tolist(), queries, strict=True)
-            shown = ", ".join(f"{document!r} of query {query!r}" for document, query in pairs)
+            shown = ", ".join(
+                f"{document!r} of query {query!r}" for document, query in pairs
+            )
             query, documents = next(iter(self.run.items()), ("", {"": 0.0}))
             raise DataError(
                 f"{self.path}: {missing} of {judgments.num_documents} documents of {split} have no score: "
@@ -483,5 +553,7 @@ class _ScoresOfDocuments(ScoreFile):
         total = sum(map(len, self.run.values() if self.is_table else retrieved))
         unjudged = total + missing - judgments.num_documents
         if unjudged:
-            notes.append(f"{unjudged} of {total} retrieved documents are not in {split} and were ignored.")
+            notes.append(
+                f"{unjudged} of {total} retrieved documents are not in {split} and were ignored."
+            )
         return Matched(scores, tuple(notes))

@@ -55,7 +55,13 @@ from ltrbench.data.tables import (
     read_table_features,
     span_of,
 )
-from ltrbench.errors import ConfigError, DataError, did_you_mean, require, require_choice
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    did_you_mean,
+    require,
+    require_choice,
+)
 from ltrbench.measure import without_password
 from ltrbench.shapes import Features
 
@@ -175,7 +181,9 @@ class SplitSource(DataSource):
 
     def __post_init__(self) -> None:
         require_choice("data.cv_split", self.cv_split, (TEST, VALID, FORWARD))
-        if self.cv_split == FORWARD and (self.cv is None or getattr(self, "split_by", None) is None):
+        if self.cv_split == FORWARD and (
+            self.cv is None or getattr(self, "split_by", None) is None
+        ):
             raise ConfigError(
                 f"cv_split=forward needs cv, the number of windows ({self.cv or 'null'}), and data.split_by, "
                 f"the column of the times of data=table ({getattr(self, 'split_by', None) or 'null'})."
@@ -187,7 +195,9 @@ class SplitSource(DataSource):
             )
         num_folds = getattr(self, "num_folds", None) or self.cv
         if self.fold is not None and not 1 <= self.fold <= (num_folds or 0):
-            known = f"the folds 1 to {num_folds}" if num_folds else "no folds without cv"
+            known = (
+                f"the folds 1 to {num_folds}" if num_folds else "no folds without cv"
+            )
             raise ConfigError(
                 f"data.fold is {self.fold}, but {self.name} has {known}; correct or remove data.fold."
             )
@@ -220,12 +230,22 @@ class SplitSource(DataSource):
         given = {"train": train, VALID: valid, TEST: test}
 
         def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
-            if name == self._split_of_folds and self.cv is not None and self.fold is not None:
-                rules.append(f"{name}: each of {self.cv} folds" + " in order of time" * (times is not None))
+            if (
+                name == self._split_of_folds
+                and self.cv is not None
+                and self.fold is not None
+            ):
+                rules.append(
+                    f"{name}: each of {self.cv} folds"
+                    + " in order of time" * (times is not None)
+                )
                 if times is not None:
                     return take_window(train, times, self.fold, self.cv, groups, gap)
                 return take_fold(train, self.fold, self.cv, self.split_seed, groups)
-            kind, rest = "random" if times is None else "latest", "remaining " * (name == VALID)
+            kind, rest = (
+                "random" if times is None else "latest",
+                "remaining " * (name == VALID),
+            )
             rules.append(f"{name}: {kind} {100 * share:g} % of the {rest}queries")
             if times is not None:
                 return split_latest(train, times, share, name, groups, gap)
@@ -233,16 +253,29 @@ class SplitSource(DataSource):
 
         if test is None:
             train, test = hold_out(TEST, self.test_share)
-        if valid is None and (self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)):
+        if valid is None and (
+            self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)
+        ):
             train, valid = hold_out(VALID, self.valid_share)
         facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
         if times is not None:
             splits = {"train": train, VALID: valid, TEST: test}
-            facts["spans"] = {name: span_of(split, times) for name, split in splits.items() if split}
-            used = {query for split in splits.values() if split for query in split.query_ids.tolist()}
+            facts["spans"] = {
+                name: span_of(split, times) for name, split in splits.items() if split
+            }
+            used = {
+                query
+                for split in splits.values()
+                if split
+                for query in split.query_ids.tolist()
+            }
             last = max(times[query] for query in test.query_ids.tolist())
-            facts["num_in_gaps"] = sum(query not in used and time <= last for query, time in times.items())
-        checked = Splits(sample_queries(train, self.subset, self.split_seed), valid, test, **facts)
+            facts["num_in_gaps"] = sum(
+                query not in used and time <= last for query, time in times.items()
+            )
+        checked = Splits(
+            sample_queries(train, self.subset, self.split_seed), valid, test, **facts
+        )
         check_files(given)
         return checked
 
@@ -296,15 +329,23 @@ class FileSource(SplitSource):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.version or self.versions:
-            require_choice("data.version", self.version or "null", self.versions or ["null"])
+            require_choice(
+                "data.version", self.version or "null", self.versions or ["null"]
+            )
         given = {key: getattr(self, key) for key in ("train", VALID, TEST)}
         for key, paths in given.items():
             listed = paths if isinstance(paths, list) else [paths]
             is_needed = key == "train" or paths is not None
-            if is_needed and not (listed and all(isinstance(path, str) and path for path in listed)):
-                raise ConfigError(f"data.{key} is {paths!r}; set a path, or a list such as [a.txt,b.txt].")
+            if is_needed and not (
+                listed and all(isinstance(path, str) and path for path in listed)
+            ):
+                raise ConfigError(
+                    f"data.{key} is {paths!r}; set a path, or a list such as [a.txt,b.txt]."
+                )
         name = self._split_of_folds
-        if self.cv is not None and (self.num_folds is not None or given[name] is not None):
+        if self.cv is not None and (
+            self.num_folds is not None or given[name] is not None
+        ):
             raise ConfigError(
                 f"cv is {self.cv}, but {self.name} has published folds or a {name} set; remove cv, "
                 f"or set data.num_folds=null and data.{name}=null."
@@ -336,11 +377,16 @@ class FileSource(SplitSource):
             DataError: A file does not exist; the message contains `obtain`.
         """
         given = getattr(self, key)
-        files = [Path(path).expanduser() for path in ([given] if isinstance(given, str) else given)]
+        files = [
+            Path(path).expanduser()
+            for path in ([given] if isinstance(given, str) else given)
+        ]
         for file in files:
             if not file.exists():
                 remedy = self.obtain.strip() or f"Check the path in data.{key}."
-                raise DataError(f"data={self.name}: {file.absolute()} does not exist. {remedy}")
+                raise DataError(
+                    f"data={self.name}: {file.absolute()} does not exist. {remedy}"
+                )
         return files
 
     def read_through_cache(
@@ -358,13 +404,19 @@ class FileSource(SplitSource):
         named = {} if feature_names is None else {"feature_names": feature_names}
         used = {str(number): file for number, file in enumerate(files)} | named
         for number, file in enumerate(files):
-            used |= {f"{number}{other.suffix}": other for other in files_of(file) if other != file}
+            used |= {
+                f"{number}{other.suffix}": other
+                for other in files_of(file)
+                if other != file
+            }
         folder = cache_folder(self.cache, used)
         if folder is None:
             return read(files, **options, **named)
         key = {"reader": read.__name__, **options}
         scratch = {"scratch": folder} if read is read_letor else {}
-        return read_cached(folder, used, key, lambda: read(files, **options, **named, **scratch))
+        return read_cached(
+            folder, used, key, lambda: read(files, **options, **named, **scratch)
+        )
 
 
 @dataclass(kw_only=True)
@@ -391,12 +443,22 @@ class LetorFiles(FileSource):
     feature_names: str | None = None
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        fields = ("first_index", "absent", "overflow", "nulls", "sparse", "sort_queries", "whole_labels")
+        fields = (
+            "first_index",
+            "absent",
+            "overflow",
+            "nulls",
+            "sparse",
+            "sort_queries",
+            "whole_labels",
+        )
         options = {
             "num_features": self.num_features if train is None else train.num_features,
             **{name: getattr(self, name) for name in fields},
         }
-        names = None if self.feature_names is None else self.existing("feature_names")[0]
+        names = (
+            None if self.feature_names is None else self.existing("feature_names")[0]
+        )
         return self.read_through_cache(self.existing(key), read_letor, options, names)
 
 
@@ -451,10 +513,14 @@ class TableFiles(FileSource):
                 "data.valid, data.test and data.fold, and set cv_split=forward for folds (cv), or remove it."
             )
         if self.gap is not None and self.split_by is None:
-            raise ConfigError(f"data.gap={self.gap} needs data.split_by; set it, or remove data.gap.")
+            raise ConfigError(
+                f"data.gap={self.gap} needs data.split_by; set it, or remove data.gap."
+            )
 
     def with_all_queries(self) -> TableFiles:
-        return replace(self, gap=None, fold=self.cv if self.cv_split == FORWARD else self.fold)
+        return replace(
+            self, gap=None, fold=self.cv if self.cv_split == FORWARD else self.fold
+        )
 
     def load(self) -> Splits:
         """Reads the tables, and the columns by which their queries are split.
@@ -464,20 +530,37 @@ class TableFiles(FileSource):
         """
         columns: dict[str, dict[str, Any]] = {"train": {}}
         if self.split_by is not None or self.group_by is not None:
-            settings = {name: getattr(self, name) for name in ("query", *SPLIT_ROLES, "features")}
-            given = [key for key in ("train", VALID, TEST) if getattr(self, key) is not None]
-            columns = {key: read_split_columns(self.existing(key), **settings) for key in given}
-        check_no_shared_group({key: of_file.get("groups") for key, of_file in columns.items()})
+            settings = {
+                name: getattr(self, name)
+                for name in ("query", *SPLIT_ROLES, "features")
+            }
+            given = [
+                key for key in ("train", VALID, TEST) if getattr(self, key) is not None
+            ]
+            columns = {
+                key: read_split_columns(self.existing(key), **settings) for key in given
+            }
+        check_no_shared_group(
+            {key: of_file.get("groups") for key, of_file in columns.items()}
+        )
         named = {"time": self.split_by, "gap": self.gap, "groups": self.group_by}
         how = [f"{name}: {value}" for name, value in named.items() if value is not None]
-        gap = None if self.gap is None else gap_between(self.gap, columns["train"]["times"])
+        gap = (
+            None
+            if self.gap is None
+            else gap_between(self.gap, columns["train"]["times"])
+        )
         splits = self.complete(**self.read_all(), **columns["train"], gap=gap, how=how)
         if self.features is None:
             _log_features(splits.train.feature_names)
         return splits
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        options = {name: getattr(self, name) for name in _options(read_table) if hasattr(self, name)}
+        options = {
+            name: getattr(self, name)
+            for name in _options(read_table)
+            if hasattr(self, name)
+        }
         for name in ("feature_names", "categories"):
             options[name] = None if train is None else getattr(train, name)
         return self.read_through_cache(self.existing(key), read_table, options)
@@ -589,10 +672,14 @@ def read_ids(
     """
     reader, known = _reader_with(path, feature_names, options)
     if reader is read_table:
-        used = {name: value for name, value in known.items() if name not in _NO_FEATURES}
+        used = {
+            name: value for name, value in known.items() if name not in _NO_FEATURES
+        }
         return read_beside(Path(path), **used)
     dataset = reader(path, num_features, **known)
-    return {name: dataset.to_file_order(values) for name, values in dataset.beside.items()}
+    return {
+        name: dataset.to_file_order(values) for name, values in dataset.beside.items()
+    }
 
 
 def _reader_with(
@@ -606,7 +693,9 @@ def _reader_with(
     options = {**options, "feature_names": feature_names}
     if reader is read_letor:
         # Its features have numbers; a path is that of a file of names.
-        options["feature_names"] = feature_names if isinstance(feature_names, str | Path) else None
+        options["feature_names"] = (
+            feature_names if isinstance(feature_names, str | Path) else None
+        )
         if categories := options.pop("categories", None):
             raise DataError(
                 f"{first}: LETOR text has no categories ({', '.join(categories)}); write a table."
@@ -645,7 +734,11 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     {'first_index': 0, 'absent': nan}
     """
     known = set(_options(_reader(Path(path)))) - _OF_THE_RUN
-    options = {name: value for name, value in config.items() if name in known and value is not None}
+    options = {
+        name: value
+        for name, value in config.items()
+        if name in known and value is not None
+    }
     if "absent" in known and config.get("absent", 0.0) is None:
         options["absent"] = float("nan")
     return options
@@ -684,7 +777,9 @@ def find_archive(archive: PublishedArchive, root: Path) -> Path | None:
     return file
 
 
-def address_of(archive: PublishedArchive, root: Path, name: str, url: str | None, accepted: bool) -> str:
+def address_of(
+    archive: PublishedArchive, root: Path, name: str, url: str | None, accepted: bool
+) -> str:
     """Returns the address to download from.
 
     Args:
@@ -708,7 +803,9 @@ def address_of(archive: PublishedArchive, root: Path, name: str, url: str | None
     return address
 
 
-def download_archive(archive: PublishedArchive, root: Path, address: str, on_arrival: OnArrival) -> Path:
+def download_archive(
+    archive: PublishedArchive, root: Path, address: str, on_arrival: OnArrival
+) -> Path:
     """Downloads an archive into the data folder and returns its path.
 
     The file appears under its name when its size and SHA-256 are right; otherwise nothing remains.
@@ -721,10 +818,14 @@ def download_archive(archive: PublishedArchive, root: Path, address: str, on_arr
 
     try:
         root.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=root, prefix=f".{archive.file}.") as folder:
+        with tempfile.TemporaryDirectory(
+            dir=root, prefix=f".{archive.file}."
+        ) as folder:
             part = Path(folder, archive.file)
             identity = {"Accept-Encoding": "identity"}
-            with requests.get(address, headers=identity, stream=True, timeout=_TIMEOUT) as response:
+            with requests.get(
+                address, headers=identity, stream=True, timeout=_TIMEOUT
+            ) as response:
                 response.raise_for_status()
                 with part.open("wb") as output:
                     for block in response.iter_content(_BLOCK):
@@ -733,7 +834,9 @@ def download_archive(archive: PublishedArchive, root: Path, address: str, on_arr
                         on_arrival(arrived, archive.size)
                         if arrived > archive.size:
                             break
-            _check(part, archive, "Repeat the command, or pass another address with --url.")
+            _check(
+                part, archive, "Repeat the command, or pass another address with --url."
+            )
             part.replace(file)
     except OSError as error:  # also of requests
         raise DataError(
@@ -743,7 +846,9 @@ def download_archive(archive: PublishedArchive, root: Path, address: str, on_arr
     return file
 
 
-def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: Sequence[Path]) -> list[Path]:
+def unpack_archive(
+    archive: PublishedArchive, file: Path, root: Path, expected: Sequence[Path]
+) -> list[Path]:
     """Unpacks an archive below the folder `archive.into`, and returns the new files.
 
     Existing files are kept. A member outside of the folder is an error or left out.
@@ -759,8 +864,12 @@ def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: 
     try:
         with tempfile.TemporaryDirectory(dir=root, prefix=f".{archive.file}.") as name:
             # A zip archive cannot write outside of the folder; its unpacker has no filter.
-            shutil.unpack_archive(file, name, filter=None if file.suffix == ".zip" else "data")
-            for path in sorted(path for path in Path(name).rglob("*") if path.is_file()):
+            shutil.unpack_archive(
+                file, name, filter=None if file.suffix == ".zip" else "data"
+            )
+            for path in sorted(
+                path for path in Path(name).rglob("*") if path.is_file()
+            ):
                 target = folder / path.relative_to(name)
                 if not target.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)
@@ -772,7 +881,9 @@ def unpack_archive(archive: PublishedArchive, file: Path, root: Path, expected: 
         ) from None
     missing = [path for path in expected if not path.exists()]
     if missing:
-        raise DataError(f"{missing[0]} does not exist after {file} was unpacked: correct data.fetch.into.")
+        raise DataError(
+            f"{missing[0]} does not exist after {file} was unpacked: correct data.fetch.into."
+        )
     return written
 
 

@@ -50,7 +50,9 @@ class Splits:
     rule: str = field(default="", kw_only=True)
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     num_in_gaps: int = field(default=0, kw_only=True)
-    _mean_weight: float = field(init=False, repr=False, default=1.0)  # of train as it was given
+    _mean_weight: float = field(
+        init=False, repr=False, default=1.0
+    )  # of train as it was given
 
     def __post_init__(self) -> None:
         for name, split in self:
@@ -61,7 +63,9 @@ class Splits:
                 )
         _check_no_leak(self)
         weights = self.train.query_weights
-        object.__setattr__(self, "_mean_weight", 1.0 if weights is None else weights.mean())
+        object.__setattr__(
+            self, "_mean_weight", 1.0 if weights is None else weights.mean()
+        )
         object.__setattr__(self, "train", self.train.with_mean_weight_one())
 
     def whole(self) -> Splits:
@@ -71,14 +75,18 @@ class Splits:
         whose labels are all 0 is not judged, and left out. If ids repeat between splits, those of valid and
         test get the name of their split, as in "12#test". Kept columns that a split lacks are left out.
         """
-        parts = {name: split for name, split in self if name == "train" or split.labels.any()}
+        parts = {
+            name: split for name, split in self if name == "train" or split.labels.any()
+        }
         if self.train.query_weights is not None:
             weights = self.train.weight_of_document * self._mean_weight
             parts["train"] = self.train.with_fields(document_weights=weights)
         ids = np.concatenate([split.query_ids for split in parts.values()])
         if len(np.unique(ids)) < len(ids):
             for name, split in [*parts.items()][1:]:
-                parts[name] = split.with_fields(query_ids=np.char.add(split.query_ids, f"#{name}"))
+                parts[name] = split.with_fields(
+                    query_ids=np.char.add(split.query_ids, f"#{name}")
+                )
         every = joined([*parts.values()]).with_mean_weight_one()
         return self._replaced(train=every, valid=None, test=every, rule="", spans={})
 
@@ -112,7 +120,11 @@ class Splits:
 
 
 def split_queries(
-    dataset: RankingDataset, share: float, seed: int, name: str, groups: Mapping[str, str] | None = None
+    dataset: RankingDataset,
+    share: float,
+    seed: int,
+    name: str,
+    groups: Mapping[str, str] | None = None,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Holds out a share of the queries: returns (remaining queries, held-out queries), in file order.
 
@@ -140,7 +152,10 @@ def split_queries(
         num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
     else:
         num_taken = _num_closest([len(queries) for queries in shuffled], share)
-    taken, rest = (np.sort(np.concatenate(part)) for part in (shuffled[:num_taken], shuffled[num_taken:]))
+    taken, rest = (
+        np.sort(np.concatenate(part))
+        for part in (shuffled[:num_taken], shuffled[num_taken:])
+    )
     return dataset.take_queries(rest), dataset.take_queries(taken)
 
 
@@ -185,7 +200,9 @@ def split_latest(
             f"be split by time for {name}. Choose a column with several times, or remove data.split_by."
         )
     num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
-    return _divided(dataset, time_of_query, latest_first[num_times - 1][0], None, gap, name)
+    return _divided(
+        dataset, time_of_query, latest_first[num_times - 1][0], None, gap, name
+    )
 
 
 def take_window(
@@ -216,7 +233,11 @@ def take_window(
     time_of_query = _times_of_units(dataset, times, groups)
     in_order = sorted(Counter(time_of_query).items())
     sizes, parts = [num_queries for _, num_queries in in_order], range(1, num_folds + 1)
-    starts = [_num_closest(sizes, part / (num_folds + 1)) for part in parts] if len(sizes) > 1 else []
+    starts = (
+        [_num_closest(sizes, part / (num_folds + 1)) for part in parts]
+        if len(sizes) > 1
+        else []
+    )
     if len(set(starts)) < num_folds:
         raise DataError(
             f"cv={num_folds} cv_split=forward: {len(in_order)} different times of {dataset.num_queries} "
@@ -239,18 +260,34 @@ def _times_of_units(
 
 
 def _divided(
-    dataset: RankingDataset, time_of_query: Sequence[Any], begin: Any, end: Any, gap: Any, name: str
+    dataset: RankingDataset,
+    time_of_query: Sequence[Any],
+    begin: Any,
+    end: Any,
+    gap: Any,
+    name: str,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Returns the queries at least `gap` before `begin`, and those from `begin` to before `end`."""
-    is_taken = np.array([begin <= time and (end is None or time < end) for time in time_of_query])
-    is_rest = np.array([time < begin if gap is None else time <= begin - gap for time in time_of_query])
+    is_taken = np.array(
+        [begin <= time and (end is None or time < end) for time in time_of_query]
+    )
+    is_rest = np.array(
+        [time < begin if gap is None else time <= begin - gap for time in time_of_query]
+    )
     if not is_rest.any():
-        raise DataError(f"data.gap: no query is that long before {name} begins, {begin}; set a smaller gap.")
-    return dataset.take_queries(np.flatnonzero(is_rest)), dataset.take_queries(np.flatnonzero(is_taken))
+        raise DataError(
+            f"data.gap: no query is that long before {name} begins, {begin}; set a smaller gap."
+        )
+    return dataset.take_queries(np.flatnonzero(is_rest)), dataset.take_queries(
+        np.flatnonzero(is_taken)
+    )
 
 
 def folds(
-    dataset: RankingDataset, num_folds: int, seed: int, groups: Mapping[str, str] | None = None
+    dataset: RankingDataset,
+    num_folds: int,
+    seed: int,
+    groups: Mapping[str, str] | None = None,
 ) -> list[Indices]:
     """Partitions the queries into cross-validation folds whose sizes differ by at most one.
 
@@ -269,7 +306,9 @@ def folds(
     require("cv", num_folds, at_least=2)
     shuffled = _shuffled_units(dataset, seed, groups)
     if num_folds > len(shuffled):
-        raise DataError(f"cv is {num_folds} for {_counted(dataset, len(shuffled))}; set a smaller cv.")
+        raise DataError(
+            f"cv is {num_folds} for {_counted(dataset, len(shuffled))}; set a smaller cv."
+        )
     if groups is None:
         dealt: list[Any] = [shuffled[number::num_folds] for number in range(num_folds)]
     else:
@@ -278,7 +317,11 @@ def folds(
 
 
 def take_fold(
-    dataset: RankingDataset, fold: int, num_folds: int, seed: int, groups: Mapping[str, str] | None = None
+    dataset: RankingDataset,
+    fold: int,
+    num_folds: int,
+    seed: int,
+    groups: Mapping[str, str] | None = None,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Returns (queries of the other folds, queries of `fold`), in file order; folds are numbered from one.
 
@@ -325,7 +368,9 @@ def check_no_shared_group(groups: Mapping[str, Mapping[str, str] | None]) -> Non
                 )
 
 
-def _shuffled_units(dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None) -> list[Indices]:
+def _shuffled_units(
+    dataset: RankingDataset, seed: int, groups: Mapping[str, str] | None
+) -> list[Indices]:
     """Returns the shuffled queries, with queries that stay together in one array.
 
     Near-duplicates are in the array of the first of them. The arrays of the others are empty, unless there
@@ -334,7 +379,9 @@ def _shuffled_units(dataset: RankingDataset, seed: int, groups: Mapping[str, str
     """
     require("data.split_seed", seed, at_least=0)
     unit_of_query = _units(dataset, groups).tolist()
-    place_of_query: list[Any] = unit_of_query if groups is not None else dataset.query_keys.tolist()
+    place_of_query: list[Any] = (
+        unit_of_query if groups is not None else dataset.query_keys.tolist()
+    )
     place_of_unit: dict[int, Any] = {}
     queries_of_place: dict[Any, list[int]] = {}
     for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
@@ -361,12 +408,18 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
     from scipy.sparse.csgraph import connected_components
 
     ids = dataset.query_ids.tolist()
-    of_queries = range(len(ids)) if groups is None else [groups[query_id] for query_id in ids]
+    of_queries = (
+        range(len(ids)) if groups is None else [groups[query_id] for query_id in ids]
+    )
     _, number_of_group = np.unique(of_queries, return_inverse=True)
     # A graph of lists and groups, in which each query connects its list with its group.
     num_queries = dataset.num_queries
-    ends = np.concatenate([near, np.stack([number_of_list, num_queries + number_of_group], axis=1)])
-    edges = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(2 * num_queries, 2 * num_queries))
+    ends = np.concatenate(
+        [near, np.stack([number_of_list, num_queries + number_of_group], axis=1)]
+    )
+    edges = coo_array(
+        (np.ones(len(ends)), tuple(ends.T)), shape=(2 * num_queries, 2 * num_queries)
+    )
     _, component = connected_components(edges, directed=False)
     units: Indices = component[number_of_list]
     return units
@@ -378,7 +431,9 @@ def _num_closest(sizes: Sequence[int], share: float) -> int:
     return int(np.argmin(np.abs(ends[:-1] - share * ends[-1]))) + 1
 
 
-def _deal_largest_first(units: Sequence[Indices], num_folds: int) -> list[list[Indices]]:
+def _deal_largest_first(
+    units: Sequence[Indices], num_folds: int
+) -> list[list[Indices]]:
     """Deals units to folds, the largest first, each to the fold with the fewest queries."""
     dealt: list[list[Indices]] = [[] for _ in range(num_folds)]
     sizes = [0] * num_folds
@@ -395,8 +450,14 @@ def _counted(dataset: RankingDataset, num_units: int) -> str:
 
 def _check_share(share: float, name: str) -> None:
     if not 0.0 < share < 1.0:
-        final = " The verb final trains a chosen model on all queries." if name == "test" else ""
-        raise DataError(f"data.{name}_share is {share}; set a share between 0 and 1, such as 0.2.{final}")
+        final = (
+            " The verb final trains a chosen model on all queries."
+            if name == "test"
+            else ""
+        )
+        raise DataError(
+            f"data.{name}_share is {share}; set a share between 0 and 1, such as 0.2.{final}"
+        )
 
 
 def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
@@ -429,7 +490,9 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
     num_shorter = num_different[pairs].min(axis=1)
     # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
     chances = 2 * np.log(len(sizes)) + num_shorter * np.log(2)
-    is_near = (2 * num_shared.data > num_shorter) & (evidence.data > chances + np.log(1000))
+    is_near = (2 * num_shared.data > num_shorter) & (
+        evidence.data > chances + np.log(1000)
+    )
     near: Indices = np.unique(pairs[is_near & (pairs[:, 0] < pairs[:, 1])], axis=0)
     return near
 
@@ -440,15 +503,24 @@ def _check_no_leak(splits: Splits) -> None:
     Its id alone does not identify it: each file may number queries from 1.
     """
     for (name, split), (other_name, other) in combinations(splits, 2):
-        _, rows, other_rows = np.intersect1d(split.query_keys, other.query_keys, return_indices=True)
+        _, rows, other_rows = np.intersect1d(
+            split.query_keys, other.query_keys, return_indices=True
+        )
         if not rows.size:
             # The same query with other labels, under the same id.
-            _, rows, other_rows = np.intersect1d(split.query_ids, other.query_ids, return_indices=True)
-            alike = _keys_without_labels(split, rows) == _keys_without_labels(other, other_rows)
+            _, rows, other_rows = np.intersect1d(
+                split.query_ids, other.query_ids, return_indices=True
+            )
+            alike = _keys_without_labels(split, rows) == _keys_without_labels(
+                other, other_rows
+            )
             rows, other_rows = rows[alike], other_rows[alike]
         if rows.size:
             first = int(rows.argmin())
-            query_id, other_id = split.query_ids[rows[first]], other.query_ids[other_rows[first]]
+            query_id, other_id = (
+                split.query_ids[rows[first]],
+                other.query_ids[other_rows[first]],
+            )
             raise DataError(
                 f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same "
                 f"documents: {other_name} would leak into {name}. Remove the query from one of the two files."
@@ -467,10 +539,15 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
     given = [(name, split) for name, split in files.items() if split is not None]
     for (name, split), (other_name, other) in combinations(given, 2):
         near = near_duplicates([split, other])
-        near = near[(near[:, 0] < split.num_queries) & (near[:, 1] >= split.num_queries)]
+        near = near[
+            (near[:, 0] < split.num_queries) & (near[:, 1] >= split.num_queries)
+        ]
         if near.size:
             pairs = np.concatenate([split.query_ids, other.query_ids])[near].tolist()
-            listed = "; ".join([f"{one} and {two}" for one, two in pairs[:3]] + ["..."] * (len(pairs) > 3))
+            listed = "; ".join(
+                [f"{one} and {two}" for one, two in pairs[:3]]
+                + ["..."] * (len(pairs) > 3)
+            )
             raise DataError(
                 f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries ({listed}), "
                 f"equal up to rounding, which would leak from {name} to {other_name}. Remove them from one "
@@ -478,7 +555,9 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
             )
         same = split.query_ids[np.isin(split.query_ids, other.query_ids)].tolist()
         shared = f"{name} and {other_name} have {len(same)} common query ids ({'; '.join(same[:3])})"
-        numbers = [_largest_per_query(each.query_ids.tolist()) for each in (split, other)]
+        numbers = [
+            _largest_per_query(each.query_ids.tolist()) for each in (split, other)
+        ]
         if same and min(numbers) > 2:
             raise DataError(
                 f"{shared}: {other_name} would leak into {name}. Move all documents of a query to one file; "
@@ -491,7 +570,11 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
 
 def _largest_per_query(ids: Sequence[str]) -> float:
     """Returns the largest number, divided by the number of queries: 1 for 1, 2, ...; infinity for texts."""
-    return max(map(int, ids)) / len(ids) if all(each.isdecimal() for each in ids) else np.inf
+    return (
+        max(map(int, ids)) / len(ids)
+        if all(each.isdecimal() for each in ids)
+        else np.inf
+    )
 
 
 def _keys_without_labels(dataset: RankingDataset, queries: Indices) -> QueryKeys:
@@ -541,7 +624,10 @@ class TrainingResample:
 
     def describe(self) -> dict[str, Any]:
         """Returns the settings of this resample, as a result records them; the share of a bootstrap is 1."""
-        described = {name: getattr(self, name) for name in ("kind", "share", "number", "index", "seed")}
+        described = {
+            name: getattr(self, name)
+            for name in ("kind", "share", "number", "index", "seed")
+        }
         return described if self.kind == SUBSAMPLE else {**described, "share": 1.0}
 
     def seed_of_ranker(self, seed: int) -> int:

@@ -70,7 +70,9 @@ KEPT = "kept-"
 
 REQUIRED_ARRAYS = ("labels", "query_start", "query_ids")
 
-_REBUILD = "Build the store again with `python -m ltrbench data build`, or copy it again"
+_REBUILD = (
+    "Build the store again with `python -m ltrbench data build`, or copy it again"
+)
 
 
 class StoreError(DataError):
@@ -78,7 +80,9 @@ class StoreError(DataError):
 
 
 def _damaged(path: Path, reason: object) -> StoreError:
-    return StoreError(f"{path}: the store is damaged, or of another version ({reason}). {_REBUILD}.")
+    return StoreError(
+        f"{path}: the store is damaged, or of another version ({reason}). {_REBUILD}."
+    )
 
 
 # ---- manifest.json
@@ -119,7 +123,9 @@ class Manifest(BaseModel):
     feature_names: list[str]
     categories: dict[str, list[str]] = {}
     kept: list[str] = []  # names of the kept columns
-    absent: Literal["0", "-0", "nan"] | None  # value of the cells that are not stored; None: dense features
+    absent: (
+        Literal["0", "-0", "nan"] | None
+    )  # value of the cells that are not stored; None: dense features
     documents: Positive
     queries: Positive
     fingerprint: str  # of the whole data set
@@ -130,7 +136,9 @@ class Manifest(BaseModel):
     @property
     def feature_arrays(self) -> tuple[str, ...]:
         """Names of the arrays that contain the features."""
-        return ("features",) if self.absent is None else ("row_start", "columns", "values")
+        return (
+            ("features",) if self.absent is None else ("row_start", "columns", "values")
+        )
 
 
 def is_store(path: Path) -> bool:
@@ -146,13 +154,17 @@ def read_manifest(store: Path) -> Manifest:
     """
     path = store / MANIFEST_FILE
     if not path.is_file():
-        raise StoreError(f"{store} is not a store: it has no {MANIFEST_FILE}. Check it, or run `data build`.")
+        raise StoreError(
+            f"{store} is not a store: it has no {MANIFEST_FILE}. Check it, or run `data build`."
+        )
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except ValidationError as error:
         wrong = error.errors()[0]
         key = ".".join(map(str, wrong["loc"]))
-        raise _damaged(path, f"{key} is {reprlib.repr(wrong['input'])}: {wrong['msg']}") from None
+        raise _damaged(
+            path, f"{key} is {reprlib.repr(wrong['input'])}: {wrong['msg']}"
+        ) from None
 
 
 # ---- Arrays of a shard: .npy files, whose header and size follow from dtype and shape.
@@ -186,7 +198,9 @@ class ArrayFile:
         with self.path.open("wb") as file:
             file.write(self.header)
             for block in blocks:
-                content = np.ascontiguousarray(block, dtype=self.dtype).view(np.uint8).data
+                content = (
+                    np.ascontiguousarray(block, dtype=self.dtype).view(np.uint8).data
+                )
                 digest.update(content)
                 file.write(content)
         return ArrayRecord(dtype=self.dtype.str, sha256=digest.hexdigest())
@@ -202,9 +216,14 @@ class ArrayFile:
         except OSError as error:
             raise _damaged(self.path, error.strerror) from None
         if header != self.header or size != HEADER_BYTES + self.num_bytes:
-            raise _damaged(self.path, f"it is not an array of {self.dtype} of the shape {self.shape}")
+            raise _damaged(
+                self.path,
+                f"it is not an array of {self.dtype} of the shape {self.shape}",
+            )
         if digest.hexdigest() != self.sha256:
-            raise _damaged(self.path, "its values do not have the checksum of the manifest")
+            raise _damaged(
+                self.path, "its values do not have the checksum of the manifest"
+            )
 
     def read(self) -> NDArray[Any]:
         """Returns the values of a one-dimensional array."""
@@ -237,7 +256,9 @@ class StoredRows(FeatureMatrix):
     def __init__(self, file: ArrayFile) -> None:
         self.file = file
         with file.path.open("rb") as opened:
-            pages = mmap.mmap(opened.fileno(), HEADER_BYTES + file.num_bytes, access=mmap.ACCESS_READ)
+            pages = mmap.mmap(
+                opened.fileno(), HEADER_BYTES + file.num_bytes, access=mmap.ACCESS_READ
+            )
         self._mapped: Features = np.ndarray(file.shape, file.dtype, pages, HEADER_BYTES)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -270,7 +291,9 @@ def _opened(path: Path, checksum: str) -> StoredRows:
         for shard in shards_of(store, read_manifest(store)):
             if (shard["features"].path, shard["features"].sha256) == (path, checksum):
                 return StoredRows(shard["features"])
-        raise StoreError(f"{path} does not have the checksum {checksum[:16]}...; it was built again.")
+        raise StoreError(
+            f"{path} does not have the checksum {checksum[:16]}...; it was built again."
+        )
     except (StoreError, OSError) as error:
         raise StoreError(
             f"host {socket.gethostname()}: the store of the features cannot be used here: {error} The folder "
@@ -291,14 +314,19 @@ def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
     for number, record in enumerate(manifest.shards):
         folder, documents = _shard_folder(store, number), record.documents
         shapes: dict[str, tuple[int, ...]] = {
-            **{"features": (documents, manifest.num_features), "row_start": (documents + 1,)},
+            **{
+                "features": (documents, manifest.num_features),
+                "row_start": (documents + 1,),
+            },
             **{"columns": (record.values,), "values": (record.values,)},
             **{"query_start": (record.queries + 1,), "query_ids": (record.queries,)},
         }
         shard = {}
         for name, array in record.arrays.items():
             shape = shapes.get(name, (documents,))
-            shard[name] = ArrayFile(folder / f"{name}.npy", np.dtype(array.dtype), shape, array.sha256)
+            shard[name] = ArrayFile(
+                folder / f"{name}.npy", np.dtype(array.dtype), shape, array.sha256
+            )
         shards.append(shard)
     return shards
 
@@ -338,27 +366,45 @@ def read_store(
             f"{stores[0]}: the store has {len(names)} features, but {num_features} were expected. Build it "
             f"with the features of the training data, for LETOR text with --read num_features={num_features}."
         )
-    columns = None if feature_names is None else _columns(names, feature_names, stores[0])
+    columns = (
+        None if feature_names is None else _columns(names, feature_names, stores[0])
+    )
     known = manifests[0].categories
-    expected = known if categories is None else {name: list(each) for name, each in categories.items()}
-    odd = [name for name in {**known, **expected} if known.get(name) != expected.get(name)]
+    expected = (
+        known
+        if categories is None
+        else {name: list(each) for name, each in categories.items()}
+    )
+    odd = [
+        name for name in {**known, **expected} if known.get(name) != expected.get(name)
+    ]
     if odd:
         raise DataError(
             f"{stores[0]}: the categories of '{odd[0]}' are not those of the training data. Build the store "
             "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
         )
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
-    files = [file for of_store in shards for shard in of_store for file in shard.values()]
-    with ThreadPoolExecutor(available_cores()) as threads:  # hashing takes most of the time
+    files = [
+        file for of_store in shards for shard in of_store for file in shard.values()
+    ]
+    with ThreadPoolExecutor(
+        available_cores()
+    ) as threads:  # hashing takes most of the time
         list(threads.map(ArrayFile.check, files))
     require_memory(
         f"{stores[0]}: the ids and the features that must be in memory",
         # Ids are bytes and then text; dense features stay on the disk.
-        sum(file.num_bytes * (5 if file.dtype.kind == "S" else 1) for file in files if len(file.shape) == 1),
+        sum(
+            file.num_bytes * (5 if file.dtype.kind == "S" else 1)
+            for file in files
+            if len(file.shape) == 1
+        ),
         "Use shorter ids, or fewer queries.",
     )
     try:
-        dataset = joined([_dataset_of(of_store, manifests[0], columns) for of_store in shards])
+        dataset = joined(
+            [_dataset_of(of_store, manifests[0], columns) for of_store in shards]
+        )
     except DataError as error:  # such as a query id that two stores have
         raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
     if len(stores) == 1 and columns is None:
@@ -375,7 +421,9 @@ def read_store(
 
 
 def read_store_features(
-    path: str | Path | Sequence[str | Path], num_features: int | None = None, **options: Any
+    path: str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    **options: Any,
 ) -> Features:
     """Reads the (D, F) features of a store in the order of the file from which it was built.
 
@@ -400,10 +448,15 @@ def check_store(store: Path) -> None:
     dataset, expected = read_store(store), read_manifest(store).fingerprint
     del vars(dataset)["fingerprint"]  # that of the manifest
     if dataset.fingerprint != expected:
-        raise _damaged(store / MANIFEST_FILE, f"the fingerprint of the arrays is {dataset.fingerprint}")
+        raise _damaged(
+            store / MANIFEST_FILE,
+            f"the fingerprint of the arrays is {dataset.fingerprint}",
+        )
 
 
-def _dataset_of(shards: Sequence[Shard], manifest: Manifest, columns: Sequence[int] | None) -> RankingDataset:
+def _dataset_of(
+    shards: Sequence[Shard], manifest: Manifest, columns: Sequence[int] | None
+) -> RankingDataset:
     """Returns the documents of a store, whose arrays have been checked, as a data set.
 
     Args:
@@ -430,7 +483,10 @@ def _dataset_of(shards: Sequence[Shard], manifest: Manifest, columns: Sequence[i
         "document_weights": _joined(shards, "weights"),
         "positions": _joined(shards, "positions"),
         "file_rows": _joined(shards, "file_rows"),
-        "kept": {name: _joined(shards, f"{KEPT}{number}") for number, name in enumerate(manifest.kept)},
+        "kept": {
+            name: _joined(shards, f"{KEPT}{number}")
+            for number, name in enumerate(manifest.kept)
+        },
         "categories": manifest.categories,
     }
     taken = names if columns is None else [names[column] for column in columns]
@@ -447,24 +503,38 @@ def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
 
 def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
     """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
-    return np.concatenate([[0], np.cumsum(np.concatenate([np.diff(shard[name].read()) for shard in shards]))])
+    return np.concatenate(
+        [
+            [0],
+            np.cumsum(
+                np.concatenate([np.diff(shard[name].read()) for shard in shards])
+            ),
+        ]
+    )
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
     alike = {"absent", "feature_names", "categories", "kept"}
     layouts = [
-        (manifest.model_dump(include=alike), manifest.shards[0].arrays.keys() - {"file_rows"})
+        (
+            manifest.model_dump(include=alike),
+            manifest.shards[0].arrays.keys() - {"file_rows"},
+        )
         for manifest in manifests
     ]
-    odd = next((number for number, layout in enumerate(layouts) if layout != layouts[0]), None)
+    odd = next(
+        (number for number, layout in enumerate(layouts) if layout != layouts[0]), None
+    )
     if odd is not None:
         raise DataError(
             f"{stores[odd]}: the features or arrays are not those of {stores[0]}; build one of them again."
         )
 
 
-def _columns(names: Sequence[str], wanted: Sequence[str], store: Path) -> list[int] | None:
+def _columns(
+    names: Sequence[str], wanted: Sequence[str], store: Path
+) -> list[int] | None:
     """Returns the columns that have the wanted names; None if the order is the same."""
     are_numbers = any(all(map(str.isdecimal, each)) for each in (names, wanted))
     if are_numbers or list(names) == list(wanted):
@@ -511,7 +581,9 @@ def write_store(
     sparse = csr_of(dataset.features)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".building-", dir=folder.parent) as building:
+        with tempfile.TemporaryDirectory(
+            prefix=".building-", dir=folder.parent
+        ) as building:
             staging = Path(building, folder.name)
             staging.mkdir()
             manifest = Manifest(
@@ -519,7 +591,9 @@ def write_store(
                 ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
                 num_features=dataset.num_features,
                 feature_names=list(dataset.feature_names),
-                categories={name: list(each) for name, each in dataset.categories.items()},
+                categories={
+                    name: list(each) for name, each in dataset.categories.items()
+                },
                 kept=list(dataset.kept),
                 absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
                 documents=dataset.num_documents,
@@ -527,7 +601,9 @@ def write_store(
                 fingerprint=dataset.fingerprint,
                 sources=list(sources),
                 # NaN, which JSON does not have, becomes text.
-                reading=json.loads(json.dumps(reading or {}, default=str), parse_constant=str),
+                reading=json.loads(
+                    json.dumps(reading or {}, default=str), parse_constant=str
+                ),
                 shards=list(_write_shards(staging, dataset, sparse, shard_bytes)),
             )
             text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
@@ -536,7 +612,9 @@ def write_store(
             check_new(folder)
             staging.rename(folder)  # replaces an empty folder, and no other
     except OSError as error:
-        remedy = DISK_REMEDIES.get(error.errno or 0, "Check its path and its permissions")
+        remedy = DISK_REMEDIES.get(
+            error.errno or 0, "Check its path and its permissions"
+        )
         raise DataError(
             f"{folder}: the store cannot be written ({error.strerror}). {remedy}, or choose another folder."
         ) from error
@@ -552,8 +630,14 @@ def stored_file(path: Path) -> StoredFile:
 
 def check_new(folder: Path) -> None:
     """Raises StoreExistsError if a folder is a file, or contains something."""
-    if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise StoreExistsError(f"{folder} already exists; delete it, or choose another folder with --output.")
+    if (
+        folder.is_symlink()
+        or folder.is_file()
+        or (folder.is_dir() and any(folder.iterdir()))
+    ):
+        raise StoreExistsError(
+            f"{folder} already exists; delete it, or choose another folder with --output."
+        )
 
 
 def _write_shards(
@@ -567,7 +651,14 @@ def _write_shards(
         size_before = (sparse.row_start[query_start] + query_start) * 8
     begin = number = 0
     while begin < dataset.num_queries:
-        end = int(np.searchsorted(size_before, size_before[begin] + shard_bytes, side="right")) - 1
+        end = (
+            int(
+                np.searchsorted(
+                    size_before, size_before[begin] + shard_bytes, side="right"
+                )
+            )
+            - 1
+        )
         end = max(end, begin + 1)
         first, last = query_start[[begin, end]].tolist()
         part = dataset.take_queries(np.arange(begin, end))
@@ -576,23 +667,45 @@ def _write_shards(
         records: dict[str, ArrayRecord] = {}
         stored = csr_of(part.features)
         if stored is None:
-            file = ArrayFile(shard / "features.npy", part.features.dtype, part.features.shape)
-            records["features"] = file.write(block for _, block in row_blocks(part.features))
+            file = ArrayFile(
+                shard / "features.npy", part.features.dtype, part.features.shape
+            )
+            records["features"] = file.write(
+                block for _, block in row_blocks(part.features)
+            )
         arrays: dict[str, NDArray[Any] | None] = {
-            **{name: getattr(stored, name, None) for name in ("row_start", "columns", "values")},
-            **{name: getattr(part, name) for name in ("query_start", "labels", "query_ids", "document_ids")},
+            **{
+                name: getattr(stored, name, None)
+                for name in ("row_start", "columns", "values")
+            },
+            **{
+                name: getattr(part, name)
+                for name in ("query_start", "labels", "query_ids", "document_ids")
+            },
             # A reader makes query weights of document weights that are constant within each query.
             "weights": None if part.query_weights is None else part.weight_of_document,
             "positions": part.positions,
-            **{f"{KEPT}{number}": values for number, values in enumerate(part.kept.values())},
-            "file_rows": None if dataset.file_rows is None else dataset.file_rows[first:last],
+            **{
+                f"{KEPT}{number}": values
+                for number, values in enumerate(part.kept.values())
+            },
+            "file_rows": None
+            if dataset.file_rows is None
+            else dataset.file_rows[first:last],
         }
         for name, array in arrays.items():
             if array is not None:
                 values = encoded(array) if array.dtype.kind == "U" else array
-                records[name] = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape).write([values])
+                records[name] = ArrayFile(
+                    shard / f"{name}.npy", values.dtype, values.shape
+                ).write([values])
         num_values = 0 if stored is None else len(stored.values)
-        yield ShardRecord(documents=last - first, queries=end - begin, values=num_values, arrays=records)
+        yield ShardRecord(
+            documents=last - first,
+            queries=end - begin,
+            values=num_values,
+            arrays=records,
+        )
         begin, number = end, number + 1
 
 
@@ -613,7 +726,14 @@ CACHE_VARIABLE = "LTRBENCH_CACHE"
 AUTO_BYTES = 50 * 10**6
 """Size of the files of a split from which `auto` caches them; smaller files are parsed in a second or two."""
 
-_CODE = ("blocks.py", "dataset.py", "letor.py", "letor_kernels.py", "store.py", "tables.py")
+_CODE = (
+    "blocks.py",
+    "dataset.py",
+    "letor.py",
+    "letor_kernels.py",
+    "store.py",
+    "tables.py",
+)
 """Files whose code determines the content of an entry."""
 
 
@@ -635,7 +755,10 @@ def cache_folder(setting: str | None, files: Mapping[str, Path]) -> Path | None:
 
 
 def read_cached(
-    folder: Path, files: Mapping[str, Path], options: Mapping[str, Any], read: Callable[[], RankingDataset]
+    folder: Path,
+    files: Mapping[str, Path],
+    options: Mapping[str, Any],
+    read: Callable[[], RankingDataset],
 ) -> RankingDataset:
     """Returns the data set of files from the cache, or reads them and adds them to the cache.
 
@@ -658,11 +781,15 @@ def read_cached(
     dataset = read()
     try:
         write_store(entry, dataset, sources=[*records.values()], reading=options)
-        log.info(f"{', '.join(record.path for record in records.values())}: added to the cache as {entry}")
+        log.info(
+            f"{', '.join(record.path for record in records.values())}: added to the cache as {entry}"
+        )
     except StoreExistsError:
         pass  # another process was faster
     except DataError as error:
-        raise DataError(f"{error} Set data.cache=none to read the files without a cache.") from None
+        raise DataError(
+            f"{error} Set data.cache=none to read the files without a cache."
+        ) from None
     if is_sparse(dataset.features):
         return dataset  # the entry would take the same memory again
     return _entry(entry) or dataset
@@ -675,7 +802,9 @@ def _entry(entry: Path) -> RankingDataset | None:
     try:
         return read_store(entry)
     except StoreError as error:
-        log.warning(f"{error} It is an entry of the cache: this run deletes it and reads its source again.")
+        log.warning(
+            f"{error} It is an entry of the cache: this run deletes it and reads its source again."
+        )
     shutil.rmtree(entry, ignore_errors=True)
     return None
 
@@ -685,5 +814,7 @@ def _code() -> str:
     """Returns a digest of the code of the readers: a corrected reader reads all files again."""
     digest = hashlib.sha256()
     for name in _CODE:
-        digest.update(f"{name}\n".encode() + (Path(__file__).parent / name).read_bytes())
+        digest.update(
+            f"{name}\n".encode() + (Path(__file__).parent / name).read_bytes()
+        )
     return digest.hexdigest()

@@ -40,7 +40,9 @@ Columns = dict[str, NDArray[Any]]  # feature name -> (D,) values
 GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
 SIZE_SPREAD = 0.75  # lognormal: the mean is 1.3 times the median, 85 by default; MSLR-WEB30K has 120
 SMALLEST_QUERY, LARGEST_QUERY = 5, 500
-JUDGMENT_NOISE = 1.0  # relevance has a spread of about 2: boosting improves for some 50 to 200 trees
+JUDGMENT_NOISE = (
+    1.0  # relevance has a spread of about 2: boosting improves for some 50 to 200 trees
+)
 FEATURE_DECIMALS = 4  # as in data files; further decimals may differ between processors, as exp and log do
 
 
@@ -65,10 +67,14 @@ class Synthetic(SplitSource):
         Raises:
             DataError: `num_queries` is too small for a split, or a share is not between 0 and 1.
         """
-        return self.complete(make_synthetic(self.num_queries, self.seed, self.median_documents))
+        return self.complete(
+            make_synthetic(self.num_queries, self.seed, self.median_documents)
+        )
 
 
-def make_synthetic(num_queries: int = 500, seed: int = 0, median_documents: int = 65) -> RankingDataset:
+def make_synthetic(
+    num_queries: int = 500, seed: int = 0, median_documents: int = 65
+) -> RankingDataset:
     """Returns synthetic web-search data; the same seed gives the same data.
 
     Returns:
@@ -102,7 +108,9 @@ def make_synthetic(num_queries: int = 500, seed: int = 0, median_documents: int 
         | _noise_features(rng, num_documents)
     )
     return RankingDataset(
-        features=np.round(np.column_stack(list(columns.values())), FEATURE_DECIMALS).astype(np.float32),
+        features=np.round(
+            np.column_stack(list(columns.values())), FEATURE_DECIMALS
+        ).astype(np.float32),
         labels=labels,
         query_start=np.concatenate([[0], np.cumsum(whole_sizes)]),
         feature_names=tuple(columns),
@@ -158,10 +166,19 @@ def _relevance(rng: Generator, query: _Query, document: _Document) -> Values:
     """Computes (D,) relevance by the formula of the module docstring."""
     topic, n = document.topic, query.navigational
     informational = 1.2 * topic - 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
-    navigational = 0.5 * topic + 1.2 * document.authority * np.clip(topic + 1.0, 0.0, 1.5)
+    navigational = 0.5 * topic + 1.2 * document.authority * np.clip(
+        topic + 1.0, 0.0, 1.5
+    )
     fresh = 1.2 * query.recency * document.freshness
     judgment = rng.normal(0.0, JUDGMENT_NOISE, len(topic))
-    return (1 - n) * informational + n * navigational + fresh - 1.6 * document.spam + query.level + judgment
+    return (
+        (1 - n) * informational
+        + n * navigational
+        + fresh
+        - 1.6 * document.spam
+        + query.level
+        + judgment
+    )
 
 
 def _grade(relevance: Values) -> Values:
@@ -183,7 +200,9 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
     body = scale * terms * np.log1p(np.exp(seen(0.9)))
     title = scale * terms * np.maximum(seen(1.0), 0.0)
     anchor = np.where(
-        rng.random(count) < 0.35, scale * np.exp(0.5 * seen(0.8) + 0.4 * document.authority), 0.0
+        rng.random(count) < 0.35,
+        scale * np.exp(0.5 * seen(0.8) + 0.4 * document.authority),
+        0.0,
     )
     url = np.where(seen(1.2) + document.authority > 1.8, scale, 0.0)
     return {
@@ -193,7 +212,8 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
         "bm25_url": url,
         "tfidf_body": body * np.exp(rng.normal(0.0, 0.15, count)),
         "lm_dirichlet_body": -terms * (4.0 + scale) + 0.6 * terms * seen(1.0),
-        "lm_jelinek_mercer_title": -terms * (6.0 + scale) + 0.8 * terms * np.maximum(seen(1.0), -0.5),
+        "lm_jelinek_mercer_title": -terms * (6.0 + scale)
+        + 0.8 * terms * np.maximum(seen(1.0), -0.5),
         "embedding_cosine": np.tanh(0.4 * seen(1.1) + 0.3 * np.log(scale)),
     }
 
@@ -203,16 +223,22 @@ def _count_features(rng: Generator, query: _Query, document: _Document) -> Colum
     topic, terms = document.topic, query.num_terms
     share = 1 / (1 + np.exp(-0.8 - topic))
     covered = rng.binomial(terms, share)
-    occurrences = rng.poisson(np.exp(0.5 * topic) * covered * (document.length / 400) ** 0.5)
+    occurrences = rng.poisson(
+        np.exp(0.5 * topic) * covered * (document.length / 400) ** 0.5
+    )
     return {
         "covered_terms_body": covered,
         "covered_share_body": covered / terms,
         "term_count_body": occurrences,
         "term_density_body": 1000 * occurrences / document.length,
         "term_count_title": rng.binomial(terms, share * 0.4),
-        "term_count_anchor": rng.poisson(np.exp(0.6 * topic + 0.9 * document.authority - 1.5)),
+        "term_count_anchor": rng.poisson(
+            np.exp(0.6 * topic + 0.9 * document.authority - 1.5)
+        ),
         "phrase_count_body": rng.poisson(0.15 * np.exp(0.8 * topic)),
-        "shortest_window": np.where(covered > 1, rng.geometric(0.02 + 0.2 * share) + covered, 0.0),
+        "shortest_window": np.where(
+            covered > 1, rng.geometric(0.02 + 0.2 * share) + covered, 0.0
+        ),
     }
 
 
@@ -224,12 +250,19 @@ def _document_features(rng: Generator, document: _Document) -> Columns:
         "inlinks": np.floor(links),
         "linking_sites": np.floor(links**0.7),
         "pagerank": np.exp(0.9 * authority + rng.normal(0.0, 0.7, count)) / 10,
-        "site_rank": np.floor(1000 * np.exp(-1.2 * authority) * (1 + rng.pareto(2.0, count))),
+        "site_rank": np.floor(
+            1000 * np.exp(-1.2 * authority) * (1 + rng.pareto(2.0, count))
+        ),
         "outlinks": rng.geometric(1 / (20 + 60 * spam)),
-        "spam_score": 100 / (1 + np.exp(-(2.2 * spam - 1.1 + rng.normal(0.0, 0.9, count)))),
+        "spam_score": 100
+        / (1 + np.exp(-(2.2 * spam - 1.1 + rng.normal(0.0, 0.9, count)))),
         "ad_count": rng.poisson(1.0 + 4.0 * spam),
-        "age_days": np.floor(200 * np.exp(-0.9 * document.freshness + rng.normal(0.0, 0.5, count))),
-        "days_since_update": np.floor(30 * np.exp(-0.7 * document.freshness + rng.normal(0.0, 1.0, count))),
+        "age_days": np.floor(
+            200 * np.exp(-0.9 * document.freshness + rng.normal(0.0, 0.5, count))
+        ),
+        "days_since_update": np.floor(
+            30 * np.exp(-0.7 * document.freshness + rng.normal(0.0, 1.0, count))
+        ),
         "body_length": np.floor(document.length),
         "title_length": 1.0 + rng.poisson(6.0, count),
         "url_depth": rng.poisson(np.exp(0.8 - 0.3 * authority)),
@@ -239,7 +272,9 @@ def _document_features(rng: Generator, document: _Document) -> Columns:
 def _click_features(rng: Generator, query: _Query, document: _Document) -> Columns:
     """Returns click features: informative, but most documents have no clicks."""
     attraction = 0.8 * document.topic + 0.6 * query.navigational * document.authority
-    shown = (query.frequency * np.exp(rng.normal(-3.0, 1.5, len(attraction)))).astype(np.int64)
+    shown = (query.frequency * np.exp(rng.normal(-3.0, 1.5, len(attraction)))).astype(
+        np.int64
+    )
     clicks = rng.binomial(shown, 1 / (1 + np.exp(2.0 - attraction)))
     dwell = 20 * np.exp(0.5 * attraction + rng.normal(0.0, 0.8, len(attraction)))
     return {

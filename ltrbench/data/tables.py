@@ -29,7 +29,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ltrbench.data.blocks import LONGEST_ID, as_paths, check_option, gather, read_blocks, write_whole
+from ltrbench.data.blocks import (
+    LONGEST_ID,
+    as_paths,
+    check_option,
+    gather,
+    read_blocks,
+    write_whole,
+)
 from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.errors import ConfigError, DataError, did_you_mean
@@ -41,9 +48,13 @@ if TYPE_CHECKING:
 SPLIT_ROLES = ("split_by", "group_by")
 """Settings that name the columns by which queries are split, which are not features."""
 
-MISSING = frozenset({"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none", "nat"})
+MISSING = frozenset(
+    {"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none", "nat"}
+)
 
-_MISSING_IN_CSV = sorted({form(word) for word in MISSING for form in (str, str.upper, str.title)} | {"NaN"})
+_MISSING_IN_CSV = sorted(
+    {form(word) for word in MISSING for form in (str, str.upper, str.title)} | {"NaN"}
+)
 _CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
 PARQUET = ".parquet"
 _SHOWN = 8  # maximum number of columns in a message
@@ -68,7 +79,9 @@ class _Table:
     def rows(self, texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
         frame = self.read(texts, numbers)
         if len(frame) == 0:
-            raise DataError(f"{self.name}: the table has no rows; write at least one document.")
+            raise DataError(
+                f"{self.name}: the table has no rows; write at least one document."
+            )
         return frame
 
     def location(self, row: int) -> str:
@@ -100,9 +113,15 @@ class _Rows:
     def frames(self) -> list[pd.DataFrame]:
         """The rows of each table, with the columns above only."""
         as_text = ("query", "document", *SPLIT_ROLES)
-        texts = [*(column for role, column in self.roles.items() if role in as_text), *self.categories]
+        texts = [
+            *(column for role, column in self.roles.items() if role in as_text),
+            *self.categories,
+        ]
         columns = (*self.roles.values(), *self.features, *self.keep)
-        return [table.rows(texts, [name for name in columns if name not in texts]) for table in self.tables]
+        return [
+            table.rows(texts, [name for name in columns if name not in texts])
+            for table in self.tables
+        ]
 
     def __len__(self) -> int:
         return sum(map(len, self.frames))
@@ -119,7 +138,9 @@ class _Rows:
         if not np.all(valid):
             row = int(np.argmin(valid))
             cell = repr(self.cells(column).tolist()[row])[:60]
-            raise DataError(f"{self.location(row)}: column '{column}' is {cell}; {expected}.")
+            raise DataError(
+                f"{self.location(row)}: column '{column}' is {cell}; {expected}."
+            )
 
     def cells(self, column: str) -> pd.Series[Any]:
         """Returns the (D,) cells of a column."""
@@ -131,7 +152,11 @@ class _Rows:
     def ids(self, column: str) -> list[str]:
         cells = self.cells(column).tolist()
         are_ids = [is_id(cell) for cell in cells]
-        self.check(column, are_ids, "an id is a string or a number: write it as text, or remove the row")
+        self.check(
+            column,
+            are_ids,
+            "an id is a string or a number: write it as text, or remove the row",
+        )
         return list(map(str, cells))
 
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
@@ -151,7 +176,9 @@ class _Rows:
         cells = self.cells(column)
         if cells.dtype == object:
             is_one = [*map(pd.api.types.is_hashable, cells)]
-            self.check(column, is_one, "a category is a text, a whole number or a boolean")
+            self.check(
+                column, is_one, "a category is a text, a whole number or a boolean"
+            )
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
         # The last one is for the number -1, a missing value.
@@ -161,7 +188,9 @@ class _Rows:
             categories = texts.dropna().unique().tolist()
             if not has_order:
                 are_numbers = all(map(str.isdecimal, categories))  # 9 before 10
-                categories.sort(key=lambda text: (len(text) if are_numbers else 0, text))
+                categories.sort(
+                    key=lambda text: (len(text) if are_numbers else 0, text)
+                )
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
         if num_unseen := ((codes < 0) & texts.notna())[numbers].sum():
             log.warning(
@@ -178,7 +207,11 @@ class _Rows:
             return _numbers(cells)[0]
         texts = cells.astype(object).where(cells.notna(), "").map(str)
         is_short = texts.str.len() <= LONGEST_ID
-        self.check(column, is_short, f"a kept text has up to {LONGEST_ID} characters: shorten or ignore it")
+        self.check(
+            column,
+            is_short,
+            f"a kept text has up to {LONGEST_ID} characters: shorten or ignore it",
+        )
         return texts.to_numpy(np.str_)
 
 
@@ -191,7 +224,11 @@ def category_text(cell: object) -> str | None:
     if text.strip().lower() in MISSING:
         return None
     # pandas writes 7.0 for the category 7 if the column has missing values, and True for true.
-    return text.lower() if text in ("True", "False") else re.sub(r"^(-?\d+)\.0$", r"\1", text)
+    return (
+        text.lower()
+        if text in ("True", "False")
+        else re.sub(r"^(-?\d+)\.0$", r"\1", text)
+    )
 
 
 def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -199,8 +236,16 @@ def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.boo
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(cells):
-        return cells.to_numpy(np.float64, na_value=np.nan), np.ones(len(cells), dtype=np.bool_)
-    words = cells.astype(object).map(str).str.strip().str.lower().replace({"true": "1", "false": "0"})
+        return cells.to_numpy(np.float64, na_value=np.nan), np.ones(
+            len(cells), dtype=np.bool_
+        )
+    words = (
+        cells.astype(object)
+        .map(str)
+        .str.strip()
+        .str.lower()
+        .replace({"true": "1", "false": "0"})
+    )
     is_number = pd.to_numeric(words, errors="coerce").notna()
     # Python rounds a text to the nearest number, which to_numeric does not promise.
     numbers = words.where(is_number, "nan").to_numpy(np.float64)
@@ -226,7 +271,9 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
     for table in tables:
         twice = [column for column in table.columns if table.columns.count(column) > 1]
         if twice:
-            raise DataError(f"{table.name}: two columns have the name '{twice[0]}'; rename one of them.")
+            raise DataError(
+                f"{table.name}: two columns have the name '{twice[0]}'; rename one of them."
+            )
     return tables
 
 
@@ -254,7 +301,9 @@ def _open_csv(path: Path) -> _Table:
     with _naming(path):
         header = next(filter(None, _csv_rows(text)), None)
     if header is None:
-        raise DataError(f"{path}: the file is empty. Check that the file was written and copied completely.")
+        raise DataError(
+            f"{path}: the file is empty. Check that the file was written and copied completely."
+        )
     return _Table(str(path), header, read, text)
 
 
@@ -275,7 +324,9 @@ def _open_parquet(path: Path) -> _Table:
     def read(texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
         with _naming(path):
             table = dataset.read(columns=list(dict.fromkeys([*texts, *numbers])))
-            return cast("pd.DataFrame", table.to_pandas(ignore_metadata=True, split_blocks=True))
+            return cast(
+                "pd.DataFrame", table.to_pandas(ignore_metadata=True, split_blocks=True)
+            )
 
     return _Table(str(path), columns, read)
 
@@ -298,7 +349,10 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _columns_of_roles(
-    table: _Table, given: Mapping[str, str | None], features: Collection[str], required: Collection[str]
+    table: _Table,
+    given: Mapping[str, str | None],
+    features: Collection[str],
+    required: Collection[str],
 ) -> dict[str, str]:
     """Returns role -> column, for the roles that the table has.
 
@@ -311,7 +365,9 @@ def _columns_of_roles(
     columns: dict[str, str] = {}
     for role, name in given.items():
         usual = [column for column in ROLES.get(role, ()) if column not in features]
-        choices = [column for column in ([name] if name else usual) if column in table.columns]
+        choices = [
+            column for column in ([name] if name else usual) if column in table.columns
+        ]
         if len(choices) > 1:
             raise DataError(
                 f"{table.name}: the columns {' and '.join(choices)} are both default names of the {role}; "
@@ -325,14 +381,18 @@ def _columns_of_roles(
                 remedy += ", or read the features alone with read_features or the verb predict"
             if len(table.columns) == 1:
                 remedy = "Separate the cells of a CSV file by commas"
-            raise _no_column(table, [name] if name else usual, role, remedy, table.columns)
+            raise _no_column(
+                table, [name] if name else usual, role, remedy, table.columns
+            )
     return columns
 
 
 def _no_column(
     table: _Table, names: Sequence[str], use: str, remedy: str, columns: Sequence[str]
 ) -> DataError:
-    listed = ", ".join(map(repr, columns[:_SHOWN])) + (", ..." if len(columns) > _SHOWN else "")
+    listed = ", ".join(map(repr, columns[:_SHOWN])) + (
+        ", ..." if len(columns) > _SHOWN else ""
+    )
     return DataError(
         f"{table.name}: the table has no column {' or '.join(map(repr, names))} ({use})"
         f"{did_you_mean(names[0], columns)} Its columns are {listed[:200]}. {remedy}."
@@ -368,19 +428,37 @@ def _rows_of(
         categorical = ()  # another setting does not change those of training
     kept = _matching(table, "keep", keep, table.columns, "label" in required)
     aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
-    no_role = {column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")}
+    no_role = {
+        column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")
+    }
     no_role -= {column for column in kept if ROLE_OF_NAME.get(column) == "document"}
-    by_role = _columns_of_roles(table, dict.fromkeys(ROLES) | roles, {*(features or ()), *no_role}, required)
+    by_role = _columns_of_roles(
+        table, dict.fromkeys(ROLES) | roles, {*(features or ()), *no_role}, required
+    )
     # Metrics and predictions have the ids anyway.
-    kept = [column for column in kept if column not in {"query_id", "document_id"} & {*by_role.values()}]
-    left = [column for column in table.columns if column not in {*by_role.values(), *aside}]
+    kept = [
+        column
+        for column in kept
+        if column not in {"query_id", "document_id"} & {*by_role.values()}
+    ]
+    left = [
+        column for column in table.columns if column not in {*by_role.values(), *aside}
+    ]
     of_categories = [
         *_matching(table, "categorical", categorical, left, is_training),
         *(column for column in left if column in known),
     ]
-    chosen = left if features is None else _matching(table, "features", features, left, is_training)
+    chosen = (
+        left
+        if features is None
+        else _matching(table, "features", features, left, is_training)
+    )
     chosen = [*dict.fromkeys([*chosen, *of_categories])]
-    names = chosen if feature_names is None else _matching(table, "features", feature_names, left, True)
+    names = (
+        chosen
+        if feature_names is None
+        else _matching(table, "features", feature_names, left, True)
+    )
     odd = [column for column in chosen if column not in names]
     if odd:
         raise DataError(
@@ -403,7 +481,11 @@ def _rows_of(
 
 
 def _matching(
-    table: _Table, option: str, patterns: Sequence[str], columns: Sequence[str], must_match: bool
+    table: _Table,
+    option: str,
+    patterns: Sequence[str],
+    columns: Sequence[str],
+    must_match: bool,
 ) -> list[str]:
     """Returns the columns with these names, or that match these shell patterns, in the order of the patterns.
 
@@ -415,7 +497,11 @@ def _matching(
     matching: list[str] = []
     for pattern in map(str, patterns):
         is_name = pattern in columns
-        matched = [pattern] if is_name else [column for column in columns if fnmatchcase(column, pattern)]
+        matched = (
+            [pattern]
+            if is_name
+            else [column for column in columns if fnmatchcase(column, pattern)]
+        )
         if must_match and not matched:
             if pattern in table.columns:
                 raise DataError(
@@ -484,13 +570,23 @@ def read_table(
     """
     check_option("sort_queries", sort_queries, bool)
     check_option("whole_labels", whole_labels, bool)
-    columns = {"label": label, "query": query, "document": document, "weight": weight, "position": position}
+    columns = {
+        "label": label,
+        "query": query,
+        "document": document,
+        "weight": weight,
+        "position": position,
+    }
     roles: dict[str, Any] = {**columns, "split_by": split_by, "group_by": group_by}
     named = (features, feature_names, categorical, keep, ignore, categories)
     roles["required"] = ("label", "query") if labelled else ("query",)
     rows = _rows_of(source, num_features, *named, **roles)
     queries = rows.ids(rows.roles["query"])
-    rows.check(rows.roles["query"], [query != "" for query in queries], "every row needs a query id")
+    rows.check(
+        rows.roles["query"],
+        [query != "" for query in queries],
+        "every row needs a query id",
+    )
     gathered = gather(queries, sort_queries, rows.location)
     parts: dict[str, Any] = {
         field: gathered.take(_values(rows, role, whole_labels))
@@ -515,7 +611,9 @@ RankingDataset.from_frame = staticmethod(read_table)
 
 
 def read_table_features(
-    source: pd.DataFrame | str | Path | Sequence[str | Path], num_features: int | None = None, **options: Any
+    source: pd.DataFrame | str | Path | Sequence[str | Path],
+    num_features: int | None = None,
+    **options: Any,
 ) -> Features:
     """Reads the features of a table, which needs no column of any role.
 
@@ -533,7 +631,11 @@ def read_table_features(
     >>> read_table_features(pd.DataFrame({"query_id": ["a", "b"], "bm25": [0.5, 1.5]})).tolist()
     [[0.5], [1.5]]
     """
-    return _features(replace(_rows_of(source, num_features, required=(), **options), roles={}, keep=()))[0]
+    return _features(
+        replace(
+            _rows_of(source, num_features, required=(), **options), roles={}, keep=()
+        )
+    )[0]
 
 
 def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
@@ -546,7 +648,9 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
         Name -> (D,) ids, or values of a kept column, in the order of the rows.
     """
     rows = _rows_of(path, required=(), **options)
-    ids = {role: rows.roles[role] for role in ("query", "document") if role in rows.roles}
+    ids = {
+        role: rows.roles[role] for role in ("query", "document") if role in rows.roles
+    }
     rows = replace(rows, roles=ids, features=(), categories={})
     return {
         **{ROLES[role][0]: np.array(rows.ids(column)) for role, column in ids.items()},
@@ -554,7 +658,9 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     }
 
 
-def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> list[NDArray[np.str_]]:
+def read_texts(
+    path: Path, names: Mapping[str, Sequence[str]]
+) -> list[NDArray[np.str_]]:
     """Reads columns of a table as text.
 
     Args:
@@ -567,12 +673,17 @@ def read_texts(path: Path, names: Mapping[str, Sequence[str]]) -> list[NDArray[n
         DataError: The table cannot be read, or does not have a column.
     """
     (table,) = _open(path)
-    columns = [next(filter(table.columns.__contains__, of_use), "") for of_use in names.values()]
+    columns = [
+        next(filter(table.columns.__contains__, of_use), "")
+        for of_use in names.values()
+    ]
     for use, column in zip(names, columns, strict=True):
         if not column:
             raise _no_column(table, names[use], use, "Add it", table.columns)
     frame = table.rows(columns, ())
-    return [frame[column].astype(str).fillna("").to_numpy(np.str_) for column in columns]
+    return [
+        frame[column].astype(str).fillna("").to_numpy(np.str_) for column in columns
+    ]
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
@@ -621,7 +732,9 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
             features[:, number] = values
         is_finite = ~np.isinf(features[:, number])
         rows.check(
-            column, is_finite, "features must be finite in float32. Rescale it, or leave the cell empty"
+            column,
+            is_finite,
+            "features must be finite in float32. Rescale it, or leave the cell empty",
         )
     return features, categories
 
@@ -632,8 +745,14 @@ _FIELDS = {
         "write a finite grade of 0 or more, with 0 for irrelevant; remove documents without a label",
     ),
     "document": ("document_ids", ""),
-    "weight": ("document_weights", "write a finite number of 0 or more for each document"),
-    "position": ("positions", "write the rank at which the document was shown, a whole number of 0 or more"),
+    "weight": (
+        "document_weights",
+        "write a finite number of 0 or more for each document",
+    ),
+    "position": (
+        "positions",
+        "write the rank at which the document was shown, a whole number of 0 or more",
+    ),
 }
 """Role -> field of RankingDataset, and what a cell must be."""
 
@@ -658,7 +777,9 @@ def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
 
 
 def read_split_columns(
-    source: str | Path | Sequence[str | Path], features: Sequence[str] | None = None, **roles: str | None
+    source: str | Path | Sequence[str | Path],
+    features: Sequence[str] | None = None,
+    **roles: str | None,
 ) -> dict[str, dict[str, Any]]:
     """Reads the columns of a table by which its queries are split; the arguments are those of `read_table`.
 
@@ -695,7 +816,9 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
     if valid[0]:
         valid = valid & np.isfinite(numbers)
     else:
-        times = pd.to_datetime(cells.map(str), format="ISO8601", utc=True, errors="coerce")
+        times = pd.to_datetime(
+            cells.map(str), format="ISO8601", utc=True, errors="coerce"
+        )
         valid = times.notna().to_numpy()
     rows.check(
         column,
@@ -710,11 +833,21 @@ def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     """Returns query id -> group."""
     column = rows.roles["group_by"]
     # pandas writes 7.0 for the group 7 if the column once had missing values.
-    groups = rows.cells(column).astype(object).map(str).str.strip().str.removesuffix(".0")
+    groups = (
+        rows.cells(column).astype(object).map(str).str.strip().str.removesuffix(".0")
+    )
     has_group = ~groups.str.lower().isin(MISSING)
-    rows.check(column, has_group, "every query needs a group: without near-duplicates, a group of its own")
+    rows.check(
+        column,
+        has_group,
+        "every query needs a group: without near-duplicates, a group of its own",
+    )
     is_first = groups == groups.groupby(np.array(queries)).transform("first")
-    rows.check(column, is_first, "an earlier row has another group: give all rows of a query the same group")
+    rows.check(
+        column,
+        is_first,
+        "an earlier row has another group: give all rows of a query the same group",
+    )
     return dict(zip(queries, groups, strict=True))
 
 
@@ -731,7 +864,9 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
     if isinstance(next(iter(times.values())), pd.Timestamp):
         kind, units, form = pd.Timedelta, "[hdw]", "dates: write 12h, 7d or 2w"
     if re.fullmatch(rf"\d+(\.\d+)?{units}", str(gap)) is None:
-        raise ConfigError(f"data.gap is {gap!r}; the times of data.split_by are {form}.")
+        raise ConfigError(
+            f"data.gap is {gap!r}; the times of data.split_by are {form}."
+        )
     return kind(str(gap).replace("d", "D").replace("w", "W"))
 
 
@@ -742,4 +877,8 @@ def span_of(split: RankingDataset, times: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _time_text(time: Any) -> str:
-    return f"{time:.15g}" if isinstance(time, float) else f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+    return (
+        f"{time:.15g}"
+        if isinstance(time, float)
+        else f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
+    )

@@ -109,7 +109,9 @@ class RunsFunctions(Protocol):
     @property
     def addresses(self) -> tuple[str, ...]: ...
 
-    def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]: ...
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +148,9 @@ class PlacedShards:
     shards: tuple[QueryShard, ...]
 
 
-def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
+def contiguous(
+    query_sizes: NDArray[np.int64], num_shards: int
+) -> list[NDArray[np.int64]]:
     """Deals consecutive queries to each shard, with about equal numbers of documents: a worker then reads one
     part of a file from its beginning to its end.
 
@@ -159,12 +163,16 @@ def contiguous(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[
     # The cut before or after the query in which the wanted number of documents is reached.
     cuts = after + (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
     ranks = np.arange(num_shards - 1)
-    cuts = np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks  # no shard is empty
+    cuts = (
+        np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks
+    )  # no shard is empty
     cuts = np.minimum(cuts, num_queries - num_shards + 1 + ranks)
     return np.split(np.arange(num_queries), cuts)
 
 
-def divide_queries(dataset: RankingDataset, num_shards: int, deal: Deal = contiguous) -> list[QueryShard]:
+def divide_queries(
+    dataset: RankingDataset, num_shards: int, deal: Deal = contiguous
+) -> list[QueryShard]:
     """Divides a data set into shards; raises ConfigError if there are fewer queries than shards."""
     if dataset.num_queries < num_shards:
         raise ConfigError(
@@ -183,7 +191,10 @@ def send_shards(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedS
     """
     name = uuid.uuid4().hex
     keys = tuple(f"{name}-{rank}" for rank in range(len(shards)))
-    workers.run(_hold, [(key, pickle.dumps(shard)) for key, shard in zip(keys, shards, strict=True)])
+    workers.run(
+        _hold,
+        [(key, pickle.dumps(shard)) for key, shard in zip(keys, shards, strict=True)],
+    )
     return PlacedShards(keys, tuple(shards))
 
 

@@ -36,7 +36,9 @@ try:
     from xgboost.core import _LIB, XGBoostError
     from xgboost.tracker import RabitTracker
 except ImportError as error:
-    raise ImportError("distributed=dask needs Dask and XGBoost: pip install 'ltrbench[dask]'") from error
+    raise ImportError(
+        "distributed=dask needs Dask and XGBoost: pip install 'ltrbench[dask]'"
+    ) from error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,7 +80,9 @@ def without_warnings() -> Iterator[None]:
         yield
 
 
-def connected(target: str | Cluster, seconds: float, name: str, setting: str) -> distributed.Client:
+def connected(
+    target: str | Cluster, seconds: float, name: str, setting: str
+) -> distributed.Client:
     """Connects to a scheduler.
 
     Args:
@@ -131,7 +135,10 @@ def ignore_interrupts() -> None:
 
 def end_tasks(client: distributed.Client, tasks: Sequence[Any]) -> None:
     """Cancels tasks, and ends the processes of the workers that run one; their nannies start new ones."""
-    with without_warnings(), contextlib.suppress(OSError, TimeoutError):  # of a scheduler that is gone too
+    with (
+        without_warnings(),
+        contextlib.suppress(OSError, TimeoutError),
+    ):  # of a scheduler that is gone too
         client.cancel(tasks, force=True)
         client.run(_end_if_running, [task.key for task in tasks], on_error="ignore")
 
@@ -209,7 +216,9 @@ _print_callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(_print_message)
 
 
 @contextlib.contextmanager
-def _collective_team(rank: int, size: int, contact: Mapping[str, Any], timeout: float) -> Iterator[Team]:
+def _collective_team(
+    rank: int, size: int, contact: Mapping[str, Any], timeout: float
+) -> Iterator[Team]:
     """Joins the collective as one of its members, for the current thread.
 
     A member that leaves, even by an exception, closes its connections, so the others' exchanges fail at once.
@@ -228,11 +237,18 @@ def _collective_team(rank: int, size: int, contact: Mapping[str, Any], timeout: 
     # A callback belongs to a thread, and XGBoost's Python package has set it for its own thread only.
     _LIB.XGBRegisterLogCallback(_print_callback)
     # The tracker gives ranks in the order of the names of the tasks.
-    settings = {**contact, "dmlc_task_id": f"{rank:06d}", "dmlc_timeout": int(timeout), "dmlc_retry": 2}
+    settings = {
+        **contact,
+        "dmlc_task_id": f"{rank:06d}",
+        "dmlc_timeout": int(timeout),
+        "dmlc_retry": 2,
+    }
     try:
         collective.init(**settings)
     except XGBoostError as error:
-        raise LostContactError(f"could not join the other members: {_first_line(error)}") from error
+        raise LostContactError(
+            f"could not join the other members: {_first_line(error)}"
+        ) from error
     try:
         yield CollectiveTeam(rank, size)
     finally:
@@ -290,7 +306,9 @@ class Workers:
         name: the cluster in messages.
     """
 
-    def __init__(self, client: distributed.Client, settings: DaskWorkers, name: str) -> None:
+    def __init__(
+        self, client: distributed.Client, settings: DaskWorkers, name: str
+    ) -> None:
         """Waits for the workers and checks their versions.
 
         Raises:
@@ -310,9 +328,13 @@ class Workers:
         threads = present_workers(client)
         tasks = client.processing()
         # The least occupied ones.
-        chosen = sorted(threads, key=lambda address: (len(tasks.get(address, ())), address))
+        chosen = sorted(
+            threads, key=lambda address: (len(tasks.get(address, ())), address)
+        )
         chosen = sorted(chosen[: settings.workers])
-        known = client.run(_introduce, settings.scheduler is None, workers=chosen, on_error="return")
+        known = client.run(
+            _introduce, settings.scheduler is None, workers=chosen, on_error="return"
+        )
         for address, introduction in known.items():
             self._check(address, introduction)
         self.members = tuple(
@@ -331,7 +353,9 @@ class Workers:
         """The addresses by rank."""
         return tuple(member.address for member in self.members)
 
-    def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         """Calls a function once on each worker, and returns the results by rank.
 
         Args:
@@ -343,7 +367,9 @@ class Workers:
         """
         return self._results(function, arguments, None)
 
-    def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def run_team(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         """Like `run`, for functions that exchange values: the first argument of each is a `CollectiveTeam`.
 
         The collective of XGBoost is open in the thread of the function, so its training is distributed too.
@@ -355,20 +381,27 @@ class Workers:
         host, _, _ = self.client.scheduler.address.rpartition("://")[2].rpartition(":")
         tracker = RabitTracker(
             n_workers=size,
-            host_ip="127.0.0.1" if self._settings.scheduler is None else get_ip(host.strip("[]")),
+            host_ip="127.0.0.1"
+            if self._settings.scheduler is None
+            else get_ip(host.strip("[]")),
             sortby="task",
             timeout=max(int(self._settings.wait), 1),
         )
         tracker.start()
         try:
-            return self._results(function, arguments, (size, tracker.worker_args(), timeout))
+            return self._results(
+                function, arguments, (size, tracker.worker_args(), timeout)
+            )
         finally:
             # It complains if members left before it was done.
             with contextlib.suppress(XGBoostError):
                 tracker.free()
 
     def _results(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]], team: _TeamOf | None
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        team: _TeamOf | None,
     ) -> list[Any]:
         arrived: queue.SimpleQueue[int] = queue.SimpleQueue()
         tasks: list[Any] = []
@@ -388,13 +421,19 @@ class Workers:
                         pure=False,
                     )
                     tasks.append(task)
-                    task.add_done_callback(lambda _, rank=member.rank: arrived.put(rank))
+                    task.add_done_callback(
+                        lambda _, rank=member.rank: arrived.put(rank)
+                    )
                 self._wait(tasks, arrived, outcomes)
         finally:
             running = [task for rank, task in enumerate(tasks) if rank not in outcomes]
             if running and self.client.status == "running":
                 end_tasks(self.client, running)
-        failures = [(self.members[rank], error) for rank, (_, error) in outcomes.items() if error is not None]
+        failures = [
+            (self.members[rank], error)
+            for rank, (_, error) in outcomes.items()
+            if error is not None
+        ]
         if not failures:
             return [outcomes[member.rank][0] for member in self.members]
         # When a member leaves, the exchanges of the others fail.
@@ -402,7 +441,10 @@ class Workers:
         raise self._described(*failures[0]) from failures[0][1]
 
     def _wait(
-        self, tasks: Sequence[Any], arrived: queue.SimpleQueue[int], outcomes: dict[int, Outcome]
+        self,
+        tasks: Sequence[Any],
+        arrived: queue.SimpleQueue[int],
+        outcomes: dict[int, Outcome],
     ) -> None:
         """Waits for the outcomes of all members; after a failure, a few seconds for those of the others.
 
@@ -423,14 +465,20 @@ class Workers:
             except (OSError, TimeoutError):
                 reason = "the scheduler does not answer any more. Start it, and repeat the command."
                 raise MemberError(f"{self.name}: {reason}") from None
-            lost = [member.rank for member in self.members if member.address not in present]
-            outcomes |= {rank: (None, _LostError()) for rank in lost if rank not in outcomes}
+            lost = [
+                member.rank for member in self.members if member.address not in present
+            ]
+            outcomes |= {
+                rank: (None, _LostError()) for rank in lost if rank not in outcomes
+            }
             if end is None and any(error for _, error in outcomes.values()):
                 end = time.monotonic() + STOPPING_SECONDS
 
     def _described(self, member: Member, error: BaseException) -> MemberError:
         """Returns the error about a failure, with the member, the cause and the remedy."""
-        if isinstance(error, _LostError | distributed.KilledWorker | distributed.CancelledError):
+        if isinstance(
+            error, _LostError | distributed.KilledWorker | distributed.CancelledError
+        ):
             return MemberError(
                 f"{self.name}: {member}, ended or lost its connection. Its log has the reason. If memory ran "
                 "out, use more workers on more machines, or fewer bins and leaves, and repeat the command."
@@ -544,7 +592,9 @@ class DaskWorkers(Distribution):
             with without_warnings():
                 if self.scheduler is None and self.workers is not None:
                     name = f"distributed.workers={self.workers} on this machine"
-                    dask.config.set({"distributed.deploy.lost-worker-timeout": _RETURN_TIME})
+                    dask.config.set(
+                        {"distributed.deploy.lost-worker-timeout": _RETURN_TIME}
+                    )
                     cluster = distributed.LocalCluster(
                         n_workers=self.workers,
                         threads_per_worker=self.threads_per_worker
@@ -552,7 +602,12 @@ class DaskWorkers(Distribution):
                         scheduler_kwargs={"dashboard": False},
                         **LOCAL_CLUSTER,
                     )
-                client = connected(self.scheduler or cluster, _CONNECT_SECONDS, name, "distributed.scheduler")
+                client = connected(
+                    self.scheduler or cluster,
+                    _CONNECT_SECONDS,
+                    name,
+                    "distributed.scheduler",
+                )
                 workers = Workers(client, self, name)
             yield workers
         finally:

@@ -26,7 +26,14 @@ from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, TrackingError, require_choice
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    LtrbenchError,
+    ResultError,
+    TrackingError,
+    require_choice,
+)
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
@@ -36,7 +43,13 @@ from ltrbench.experiment.loading import (
     opened_fitter,
 )
 from ltrbench.measure import Stopwatch, load_average, now, spare_imports
-from ltrbench.metrics import DEFAULT, Evaluation, evaluate, has_relevant_document, parse_metric
+from ltrbench.metrics import (
+    DEFAULT,
+    Evaluation,
+    evaluate,
+    has_relevant_document,
+    parse_metric,
+)
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import (
@@ -77,7 +90,16 @@ _MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
 """Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
 described separately."""
 
-_OF_EACH_JOB = ("seed", "ranker", "overrides", "config", "flags", "key", "search", "started")
+_OF_EACH_JOB = (
+    "seed",
+    "ranker",
+    "overrides",
+    "config",
+    "flags",
+    "key",
+    "search",
+    "started",
+)
 """Fields of `RunResult` that a copy of an earlier run does not copy."""
 
 
@@ -108,12 +130,23 @@ def parameters_and_settings(
     if ranker.is_yardstick:
         return NO_PARAMETERS, {}
     if not all(name in fields for name in SHARED):
-        chosen = {name: value for name, value in vars(ranker).items() if isinstance(value, str)}
-        hidden = {*OF_EVERY_RANKER, *(item.name for item, *_ in without_effect(ranker, chosen))}
-        return OWN, {name: value for name, value in fields.items() if name not in hidden}
+        chosen = {
+            name: value
+            for name, value in vars(ranker).items()
+            if isinstance(value, str)
+        }
+        hidden = {
+            *OF_EVERY_RANKER,
+            *(item.name for item, *_ in without_effect(ranker, chosen)),
+        }
+        return OWN, {
+            name: value for name, value in fields.items() if name not in hidden
+        }
     accepted = {name: fields[name] for name in SHARED}
     if params == OWN:
-        return OWN, {name: value for name, value in accepted.items() if value is not None}
+        return OWN, {
+            name: value for name, value in accepted.items() if value is not None
+        }
     unmatched = " ".join(departures_of(ranker))  # explain the parameters that they name
     settings = {
         name: value
@@ -189,7 +222,9 @@ class Experiment:
 
     def __post_init__(self) -> None:
         if not self.metrics:
-            raise ConfigError("metrics is empty; list at least one metric, as in metrics=[ndcg@10].")
+            raise ConfigError(
+                "metrics is empty; list at least one metric, as in metrics=[ndcg@10]."
+            )
         for name in self.metrics:
             parse_metric(name)
         require_choice("timing", self.timing, (MONITORED, CLEAN))
@@ -226,30 +261,46 @@ def run(
         ResultError: The folder is already in use.
     """
     mirror = tracker or NoTracking()
-    if experiment.overrides is not None:  # the process belongs to a command, not to a notebook
+    if (
+        experiment.overrides is not None
+    ):  # the process belongs to a command, not to a notebook
         spare_imports(type(experiment.ranker).__module__)
     begun = _begin(experiment)
     with claim(folder):
         try:
             if trained is None:
-                with opened_fitter(experiment.distributed, experiment.config.get("plugins", ())) as fitter:
+                with opened_fitter(
+                    experiment.distributed, experiment.config.get("plugins", ())
+                ) as fitter:
                     done = _measure(experiment, begun, folder, on_progress, fitter)
             else:
                 name, earlier = trained
-                log.info("%s: the seed has no effect; job %s is reused", experiment.model, name)
+                log.info(
+                    "%s: the seed has no effect; job %s is reused",
+                    experiment.model,
+                    name,
+                )
                 of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
-                result = replace(earlier.result, **of_this_job, finished=now(), reused=name)
+                result = replace(
+                    earlier.result, **of_this_job, finished=now(), reused=name
+                )
                 done = copy_run(earlier, folder, result, experiment.trials)
         except SavedModelError:
             _mirror(mirror, read_run(folder))
             raise
         except BaseException as error:
-            failed = replace(begun, status=FAILED, finished=now(), error=_describe(error))
+            failed = replace(
+                begun, status=FAILED, finished=now(), error=_describe(error)
+            )
             reached = getattr(error, "curve", None)
             curve = LearningCurve(*reached) if reached else None
-            _mirror(mirror, write_run(folder, failed, curve=curve, trials=experiment.trials))
+            _mirror(
+                mirror, write_run(folder, failed, curve=curve, trials=experiment.trials)
+            )
             raise
-    log.info("%s: %s", experiment.model, describe_outcome(done.result, experiment.metrics))
+    log.info(
+        "%s: %s", experiment.model, describe_outcome(done.result, experiment.metrics)
+    )
     _mirror(mirror, done)
     return done
 
@@ -262,7 +313,11 @@ def record_failure(experiment: Experiment, folder: Path, reason: str) -> Run:
     """
     begun = _begin(experiment)
     with claim(folder):
-        return write_run(folder, replace(begun, finished=now(), error=reason), trials=experiment.trials)
+        return write_run(
+            folder,
+            replace(begun, finished=now(), error=reason),
+            trials=experiment.trials,
+        )
 
 
 def _mirror(tracker: Tracker, done: Run) -> None:
@@ -278,9 +333,15 @@ def _begin(experiment: Experiment) -> RunResult:
     ranker = experiment.ranker
     record = measure.described(ranker)
     given = experiment.config.get("params", {})
-    params, own_settings = parameters_and_settings(ranker, experiment.params, given, record["fields"])
+    params, own_settings = parameters_and_settings(
+        ranker, experiment.params, given, record["fields"]
+    )
     distributed = experiment.distributed
-    packages = ranker.packages if distributed is None else (*ranker.packages, "dask", "distributed")
+    packages = (
+        ranker.packages
+        if distributed is None
+        else (*ranker.packages, "dask", "distributed")
+    )
     return RunResult(
         status=FAILED,
         model=experiment.model,
@@ -312,7 +373,11 @@ def _begin(experiment: Experiment) -> RunResult:
             "metrics": list(experiment.metrics),
             "importance": measure.plain(experiment.importance),
             "timing": experiment.timing,
-            **({} if distributed is None else {"distributed": measure.plain(distributed)}),
+            **(
+                {}
+                if distributed is None
+                else {"distributed": measure.plain(distributed)}
+            ),
             **experiment.config,
         },
     )
@@ -321,9 +386,9 @@ def _begin(experiment: Experiment) -> RunResult:
 def _shares_machine(config: Mapping[str, Any]) -> bool:
     """Returns whether the command runs several jobs at a time."""
     executor = config.get("executor") or {}
-    return not str(executor.get("_target_", "InlineExecutor")).endswith("InlineExecutor") and (
-        executor.get("workers", 2) > 1
-    )
+    return not str(executor.get("_target_", "InlineExecutor")).endswith(
+        "InlineExecutor"
+    ) and (executor.get("workers", 2) > 1)
 
 
 class _Seconds(dict[str, float]):
@@ -338,13 +403,19 @@ class _Seconds(dict[str, float]):
 
 
 def _measure(
-    experiment: Experiment, begun: RunResult, folder: Path, on_progress: OnProgress | None, fitter: Fitter
+    experiment: Experiment,
+    begun: RunResult,
+    folder: Path,
+    on_progress: OnProgress | None,
+    fitter: Fitter,
 ) -> Run:
     # Imported here, because it needs numba.
     from ltrbench.compilation import announcing_compilation
 
     ranker, seconds, names = experiment.ranker, _Seconds(), experiment.metrics
-    fitted, curve = _load_and_fit(experiment, replace(begun, seconds=seconds), on_progress, fitter)
+    fitted, curve = _load_and_fit(
+        experiment, replace(begun, seconds=seconds), on_progress, fitter
+    )
     test, valid = fitter.splits.test, fitter.splits.valid
     scored: dict[str, ScoredSplit] = {}
     # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
@@ -357,48 +428,79 @@ def _measure(
             with seconds.taking("fit_clean"):
                 fitter.fit_clean(ranker)
     if valid is not None:
-        scored["valid"] = _scored(valid, ranker.predict_lists(valid.features, valid.query_start))
-    evaluations = {split: evaluate(item.judgments, item.scores, names) for split, item in scored.items()}
-    result = replace(fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now())
+        scored["valid"] = _scored(
+            valid, ranker.predict_lists(valid.features, valid.query_start)
+        )
+    evaluations = {
+        split: evaluate(item.judgments, item.scores, names)
+        for split, item in scored.items()
+    }
+    result = replace(
+        fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now()
+    )
     if experiment.is_trial:
         return write_run(folder, result, scored=scored, curve=curve)
     with announcing_compilation(log.info), seconds.taking("importances"):
-        of_features = importances(ranker, fitter.splits, experiment.importance, ranker.seed)
+        of_features = importances(
+            ranker, fitter.splits, experiment.importance, ranker.seed
+        )
     result = replace(result, finished=now())
     per_query = None if experiment.final else evaluations["test"].per_query
     parts = (scored, per_query, curve, of_features, test, experiment.trials)
     check = partial(
-        check_saved, ranker, features=test.features, scores=test_scores, query_start=test.query_start
+        check_saved,
+        ranker,
+        features=test.features,
+        scores=test_scores,
+        query_start=test.query_start,
     )
     try:
         return write_run(folder, result, ranker, *parts, check_model=check)
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
-        write_run(folder, replace(result, status=FAILED, error=str(error)), None, *parts)
+        write_run(
+            folder, replace(result, status=FAILED, error=str(error)), None, *parts
+        )
         raise
 
 
 def _load_and_fit(
-    experiment: Experiment, begun: RunResult, on_progress: OnProgress | None, fitter: Fitter
+    experiment: Experiment,
+    begun: RunResult,
+    on_progress: OnProgress | None,
+    fitter: Fitter,
 ) -> tuple[RunResult, LearningCurve]:
     """Returns the result without metrics, and the learning curve."""
     ranker, seconds = experiment.ranker, begun.seconds
     assert isinstance(seconds, _Seconds)
     splits, drawn = _load(experiment, seconds)
     if experiment.is_trial:
-        _check_validation("a trial of a search", "run without a search (search=none)", splits)
+        _check_validation(
+            "a trial of a search", "run without a search (search=none)", splits
+        )
     if getattr(ranker, "early_stopping", None) is not None:
         _check_validation("early_stopping", "set early_stopping=null", splits)
     fitter.prepare(ranker, splits)
     # A search has hundreds of trials on the same data.
-    level, warning = (logging.DEBUG,) * 2 if experiment.is_trial else (logging.INFO, logging.WARNING)
-    on_start = (*cautions_of(ranker, splits.train), *_notes_on_start(experiment, splits))
-    for sentence in (*(f"training data: {text}" for text in label_warnings(splits.train)), *on_start):
+    level, warning = (
+        (logging.DEBUG,) * 2 if experiment.is_trial else (logging.INFO, logging.WARNING)
+    )
+    on_start = (
+        *cautions_of(ranker, splits.train),
+        *_notes_on_start(experiment, splits),
+    )
+    for sentence in (
+        *(f"training data: {text}" for text in label_warnings(splits.train)),
+        *on_start,
+    ):
         log.log(warning, "%s: %s", experiment.model, sentence)
     num_threads, notes = begun.threads, (*begun.notes, *on_start)
     by = f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
     if fitter.record:
-        num_workers, num_threads = fitter.record["workers"], sum(fitter.record["threads"])
+        num_workers, num_threads = (
+            fitter.record["workers"],
+            sum(fitter.record["threads"]),
+        )
         by = f"{num_workers} workers with {num_threads} threads in total"
         if not experiment.is_repeatable:
             another = "which is not repeatable: another fit may give other scores."
@@ -406,19 +508,34 @@ def _load_and_fit(
     sizes = f"{splits.train.num_documents:,} documents of {splits.train.num_queries:,} queries"
     on = f"{sizes} with {splits.train.num_features} features"
     if splits.num_in_gaps:
-        log.log(level, "%s: data.gap leaves out %s queries", experiment.model, f"{splits.num_in_gaps:,}")
+        log.log(
+            level,
+            "%s: data.gap leaves out %s queries",
+            experiment.model,
+            f"{splits.num_in_gaps:,}",
+        )
     log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
-        log.log(level, "the load average is %.1f: other processes may slow down the fit on %s", load, by)
+        log.log(
+            level,
+            "the load average is %.1f: other processes may slow down the fit on %s",
+            load,
+            by,
+        )
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
     # A metric that fails on these data, such as a plug-in's, fails before a fit of hours.
     judged = splits.test if splits.valid is None else splits.valid
     evaluate(judged, np.zeros(judged.num_documents), experiment.metrics)
     # Not all metrics, because each is evaluated at every iteration.
-    of_curve = tuple(name for name in experiment.metrics if name.startswith("ndcg")) or experiment.metrics[:1]
-    curve, peak_memory_mb = fitter.fit(ranker, of_curve, on_progress, seconds.taking("fit"))
+    of_curve = (
+        tuple(name for name in experiment.metrics if name.startswith("ndcg"))
+        or experiment.metrics[:1]
+    )
+    curve, peak_memory_mb = fitter.fit(
+        ranker, of_curve, on_progress, seconds.taking("fit")
+    )
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
     data = describe_data(experiment.source, splits) | drawn
     if experiment.final:
@@ -446,7 +563,10 @@ def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
         data = read_run(Path(start)).result.data
     except ResultError:
         data = {}
-    if any(data.get(name, {}).get("fingerprint") != value for name, value in held_out.items()):
+    if any(
+        data.get(name, {}).get("fingerprint") != value
+        for name, value in held_out.items()
+    ):
         yield (
             f"The model in {start} (warm_start) may have learned from queries of this validation and test "
             "set. Give the folder of a run with the same data settings."
@@ -460,7 +580,10 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     `seconds["load"]` is the time that the loading took when it happened: an earlier run of this process may
     have loaded the same data.
     """
-    in_memory, keep_sparse = not experiment.ranker.reads_blocks, experiment.ranker.reads_sparse
+    in_memory, keep_sparse = (
+        not experiment.ranker.reads_blocks,
+        experiment.ranker.reads_sparse,
+    )
     splits, loading = load_once(experiment.source, in_memory, keep_sparse)
     if experiment.final:
         splits = splits.whole().in_memory(keep_sparse) if in_memory else splits.whole()
@@ -468,7 +591,10 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
         seconds["load"] = loading
         return splits, {}
     whole = splits.train
-    drawn = experiment.resample.describe() | {"train": whole.fingerprint, "queries": whole.num_queries}
+    drawn = experiment.resample.describe() | {
+        "train": whole.fingerprint,
+        "queries": whole.num_queries,
+    }
     with seconds.taking("load"):
         resampled = replace(splits, train=experiment.resample.of(whole))
         resampled = resampled.in_memory(keep_sparse) if in_memory else resampled
@@ -510,7 +636,10 @@ def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
 def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
     fold = getattr(source, "fold", None)
     # The `fold` of a user's source may have another meaning; it is recorded among its fields.
-    described: dict[str, Any] = {"name": source.name, "fold": fold if isinstance(fold, int) else None}
+    described: dict[str, Any] = {
+        "name": source.name,
+        "fold": fold if isinstance(fold, int) else None,
+    }
     if splits.rule:
         described["rule"] = splits.rule
     for name, split in splits:
@@ -520,15 +649,24 @@ def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
             "queries": split.num_queries,
             "documents": split.num_documents,
             "features": split.num_features,
-            "queries_without_relevant_document": float(np.mean(~has_relevant_document(split))),
+            "queries_without_relevant_document": float(
+                np.mean(~has_relevant_document(split))
+            ),
             "queries_with_one_document": int((split.query_sizes == 1).sum()),
             "queries_with_equal_labels": int((worst == split.best_labels).sum()),
         }
         if name in splits.spans:
             described[name]["span"] = list(splits.spans[name])
     first = _first_of_many(splits.train)
-    names = {"feature_names": list(splits.train.feature_names)} if first is None else {"first_feature": first}
-    described["train"] |= {**names, "has_missing_values": _has_missing_values(splits.train.features)}
+    names = (
+        {"feature_names": list(splits.train.feature_names)}
+        if first is None
+        else {"first_feature": first}
+    )
+    described["train"] |= {
+        **names,
+        "has_missing_values": _has_missing_values(splits.train.features),
+    }
     return described
 
 
@@ -536,7 +674,9 @@ def _has_missing_values(features: AnyFeatures) -> bool:
     sparse = csr_of(features)
     if sparse is None:
         return any(bool(np.isnan(block).any()) for _, block in row_blocks(features))
-    absent_is_missing = np.isnan(sparse.absent) and sparse.values.size < np.prod(sparse.shape)
+    absent_is_missing = np.isnan(sparse.absent) and sparse.values.size < np.prod(
+        sparse.shape
+    )
     return bool(absent_is_missing or np.isnan(sparse.values).any())
 
 
@@ -548,7 +688,9 @@ def _first_of_many(train: RankingDataset) -> int | None:
     if train.num_features <= MOST_LISTED or train.feature_names[0] not in ("0", "1"):
         return None
     first = int(train.feature_names[0])
-    is_numbered = all(name == str(number) for number, name in enumerate(train.feature_names, first))
+    is_numbered = all(
+        name == str(number) for number, name in enumerate(train.feature_names, first)
+    )
     return first if is_numbered else None
 
 
@@ -557,10 +699,19 @@ def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     run, for messages."""
     split = "valid" if result.trial else "test"
     names = () if result.final else metrics
-    values = [f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}" for name in names]
-    scores = f"{split} {', '.join(values)}" if values else "trained on all labelled queries"
+    values = [
+        f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}"
+        for name in names
+    ]
+    scores = (
+        f"{split} {', '.join(values)}" if values else "trained on all labelled queries"
+    )
     kept, unit = result.best_iteration, result.unit_of_iterations
-    trees = "" if kept is None else f", {kept} {unit.removesuffix('s') if kept == 1 else unit}"
+    trees = (
+        ""
+        if kept is None
+        else f", {kept} {unit.removesuffix('s') if kept == 1 else unit}"
+    )
     return f"{scores}{trees}, fit in {result.seconds['fit']:.2f} s"
 
 
@@ -578,7 +729,9 @@ def _is_interruption(error: BaseException) -> bool:
     if isinstance(error, KeyboardInterrupt):
         return True
     cause = error.__cause__
-    return isinstance(error, SystemError) and cause is not None and _is_interruption(cause)
+    return (
+        isinstance(error, SystemError) and cause is not None and _is_interruption(cause)
+    )
 
 
 # ---- Interface of a study: an experiment that is not a run. It trains, measures and writes a table.

@@ -34,17 +34,30 @@ from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import arrays_of, as_array, is_mapped, is_sparse, row_blocks
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
-from ltrbench.distributed import PlacedShards, divide_queries, release_shard, send_shards
+from ltrbench.distributed import (
+    PlacedShards,
+    divide_queries,
+    release_shard,
+    send_shards,
+)
 from ltrbench.errors import DivergenceError
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
 from ltrbench.metrics import DEFAULT, evaluate, has_relevant_document, with_settings
 from ltrbench.metrics.evaluation import load_plugins, warm_up_metrics
 from ltrbench.rankers import Iteration, Ranker
-from ltrbench.rankers.base import CurveRecorder, FitsTogether, concerns_of, refuse, threads_of_workers
+from ltrbench.rankers.base import (
+    CurveRecorder,
+    FitsTogether,
+    concerns_of,
+    refuse,
+    threads_of_workers,
+)
 from ltrbench.runs.record import LearningCurve
 from ltrbench.tables import duration, format_number
 
-_MEMORY_SHARE = 0.25  # of the free memory, so that several processes leave most of it to the fits
+_MEMORY_SHARE = (
+    0.25  # of the free memory, so that several processes leave most of it to the fits
+)
 
 _Stamp = tuple[str, int, int, int, int]
 
@@ -61,15 +74,23 @@ class _Loaded:
     def num_bytes(self) -> int:
         # Splits may share an array, and the system keeps a file that is mapped into memory only as long as
         # nothing else needs the room.
-        arrays = [array for _, split in self.splits for array in arrays_of(split.features)]
-        return sum({id(array): array.nbytes for array in arrays if not is_mapped(array)}.values())
+        arrays = [
+            array for _, split in self.splits for array in arrays_of(split.features)
+        ]
+        return sum(
+            {
+                id(array): array.nbytes for array in arrays if not is_mapped(array)
+            }.values()
+        )
 
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first
 _lock = threading.RLock()  # a worker may run jobs in several threads
 
 
-def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = False) -> tuple[Splits, float]:
+def load_once(
+    source: DataSource, in_memory: bool = False, keep_sparse: bool = False
+) -> tuple[Splits, float]:
     """Returns the splits of a source, and the seconds that their loading took in this process.
 
     Args:
@@ -96,12 +117,16 @@ def load_once(source: DataSource, in_memory: bool = False, keep_sparse: bool = F
             with watch:
                 splits = loaded.splits.in_memory(keep_sparse)
             if splits is not loaded.splits:
-                loaded = replace(loaded, splits=splits, seconds=loaded.seconds + watch.seconds)
+                loaded = replace(
+                    loaded, splits=splits, seconds=loaded.seconds + watch.seconds
+                )
         if key is not None:
             _loaded[key] = loaded
             held = sum(each.num_bytes for each in _loaded.values())
             most = _MEMORY_SHARE * (available_bytes() + held)
-            while len(_loaded) > 1 and held > most:  # the most recently used one always stays
+            while (
+                len(_loaded) > 1 and held > most
+            ):  # the most recently used one always stays
                 held -= _loaded.popitem(last=False)[1].num_bytes
         return loaded.splits, loaded.seconds
 
@@ -138,10 +163,14 @@ def _stamps(source: DataSource, key: tuple[Path, type, str] | None) -> list[_Sta
             if path.is_file():
                 # Also FILE.query and the like, which a reader finds by the name of FILE.
                 stem = without_compression_ending(path).name
-                files.update(file for file in path.parent.iterdir() if file.name.startswith(stem))
+                files.update(
+                    file for file in path.parent.iterdir() if file.name.startswith(stem)
+                )
             elif text and is_store(path):
                 files.add(path / MANIFEST_FILE)
-            elif text and path.is_dir() and not isinstance(source, FileSource):  # which lists its files
+            elif (
+                text and path.is_dir() and not isinstance(source, FileSource)
+            ):  # which lists its files
                 files.update(file for file in path.iterdir() if file.is_file())
         except (OSError, RuntimeError, ValueError):  # a text that cannot be a path
             continue
@@ -202,10 +231,14 @@ OnProgress = Callable[[Progress], None]
 class ProgressReporter:
     """The `on_iteration` callback that passes each iteration to a recorder and reports its values."""
 
-    def __init__(self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress) -> None:
+    def __init__(
+        self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress
+    ) -> None:
         rule = getattr(ranker, "early_stopping", None)
         self._recorder, self._report = recorder, report
-        self._metric = rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
+        self._metric = (
+            rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
+        )
         self._num_iterations = getattr(ranker, ranker.iterations_field or "", None)
         self._best: tuple[float, int] | None = None
         self._last: Progress | None = None
@@ -215,7 +248,11 @@ class ProgressReporter:
     def begin(self) -> None:
         """Reports that the first iteration takes longer, because it compiles."""
         nothing = (None, None, None, None)
-        self._report(Progress(0, self._num_iterations, self._metric, np.nan, *nothing, seconds=0.0))
+        self._report(
+            Progress(
+                0, self._num_iterations, self._metric, np.nan, *nothing, seconds=0.0
+            )
+        )
 
     def __call__(self, iteration: Iteration) -> None:
         self._recorder(iteration)
@@ -246,7 +283,11 @@ class ProgressReporter:
     def finish(self) -> None:
         """Reports the last iteration again, with `finished` set."""
         if self._last is not None:
-            self._report(replace(self._last, seconds=time.perf_counter() - self._began, finished=True))
+            self._report(
+                replace(
+                    self._last, seconds=time.perf_counter() - self._began, finished=True
+                )
+            )
 
 
 log = logging.getLogger("ltrbench")
@@ -264,8 +305,12 @@ class Lines:
 
     def __call__(self, progress: Progress) -> None:
         last = self._last_shown
-        is_due = last is None or progress.seconds - last.seconds >= SECONDS_BETWEEN_LINES
-        is_last = progress.finished and (last is None or progress.iteration > last.iteration)
+        is_due = (
+            last is None or progress.seconds - last.seconds >= SECONDS_BETWEEN_LINES
+        )
+        is_last = progress.finished and (
+            last is None or progress.iteration > last.iteration
+        )
         if is_due or is_last:
             self._last_shown = progress if progress.iteration else None
             log.info("%s %s", self._model, described(progress))
@@ -280,7 +325,9 @@ def described(progress: Progress) -> str:
     if progress.valid is not None:
         parts.append(f"valid {format_number(progress.valid, '.4f')}")
     if progress.best is not None:
-        parts.append(f"best {format_number(progress.best, '.4f')} @{progress.best_iteration}")
+        parts.append(
+            f"best {format_number(progress.best, '.4f')} @{progress.best_iteration}"
+        )
     if progress.out_of_bag is not None:
         parts.append(f"oob {format_number(progress.out_of_bag, '+.4f')}")
     if progress.finished:
@@ -328,15 +375,26 @@ class Fitter:
         _warm_up(ranker, is_sparse(self.splits.train.features), log.info)
 
     def fit(
-        self, ranker: Ranker, metrics: tuple[str, ...], on_progress: OnProgress | None, timing: Timing
+        self,
+        ranker: Ranker,
+        metrics: tuple[str, ...],
+        on_progress: OnProgress | None,
+        timing: Timing,
     ) -> tuple[LearningCurve, float | None]:
         """Fits the ranker; returns the learning curve, and the peak increase of memory in MB.
 
         Args:
             metrics: metrics of the learning curve.
         """
-        memory, recorder = MemoryMeter(), CurveRecorder.of(self.splits.train, self.splits.valid, metrics)
-        watcher = recorder if on_progress is None else ProgressReporter(recorder, ranker, on_progress)
+        memory, recorder = (
+            MemoryMeter(),
+            CurveRecorder.of(self.splits.train, self.splits.valid, metrics),
+        )
+        watcher = (
+            recorder
+            if on_progress is None
+            else ProgressReporter(recorder, ranker, on_progress)
+        )
         if isinstance(watcher, ProgressReporter) and ranker.compiles_in_fit:
             watcher.begin()
         with memory, timing:
@@ -372,7 +430,9 @@ class FitterOnWorkers(Fitter):
         num_workers = len(self._workers.addresses)
         for name, dataset in splits:
             if name != "test":
-                self._placed[name] = send_shards(self._workers, divide_queries(dataset, num_workers))
+                self._placed[name] = send_shards(
+                    self._workers, divide_queries(dataset, num_workers)
+                )
         self.record = {
             "workers": num_workers,
             "threads": threads_of_workers(self._workers, ranker.num_threads),
@@ -390,16 +450,24 @@ class FitterOnWorkers(Fitter):
         arguments = ranker, is_sparse(self.splits.train.features), self._plugins
         hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
         is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
-        self._workers.run(_compile_on_host, [arguments if first else () for first in is_first])
+        self._workers.run(
+            _compile_on_host, [arguments if first else () for first in is_first]
+        )
         self._workers.run(warm_up_member, [arguments] * len(hosts))
         super().warm_up(ranker)
 
     def fit(
-        self, ranker: Ranker, metrics: tuple[str, ...], on_progress: OnProgress | None, timing: Timing
+        self,
+        ranker: Ranker,
+        metrics: tuple[str, ...],
+        on_progress: OnProgress | None,
+        timing: Timing,
     ) -> tuple[LearningCurve, float | None]:
         train, valid = self._placed["train"], self._placed.get("valid")
         with timing:
-            numbers, values = ranker.fit_distributed(self._workers, train, valid, metrics)
+            numbers, values = ranker.fit_distributed(
+                self._workers, train, valid, metrics
+            )
         whole = self.splits.train
         ranker.feature_names, ranker.categories = whole.feature_names, whole.categories
         return LearningCurve(numbers, values), None
@@ -409,14 +477,20 @@ class FitterOnWorkers(Fitter):
 
 
 @contextlib.contextmanager
-def opened_fitter(distributed: OpensWorkers | None, plugins: Sequence[str] = ()) -> Iterator[Fitter]:
+def opened_fitter(
+    distributed: OpensWorkers | None, plugins: Sequence[str] = ()
+) -> Iterator[Fitter]:
     """Provides the fitter of a run.
 
     Args:
         distributed: None: this process.
         plugins: modules with metrics.
     """
-    with contextlib.nullcontext() if distributed is None else distributed.open() as workers:
+    with (
+        contextlib.nullcontext()
+        if distributed is None
+        else distributed.open() as workers
+    ):
         if workers is None:
             yield Fitter()
             return
@@ -432,10 +506,15 @@ def opened_fitter(distributed: OpensWorkers | None, plugins: Sequence[str] = ())
 
 def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
     datasets = [shard.dataset for shard in placed.shards]
-    return [{"queries": each.num_queries, "documents": each.num_documents} for each in datasets]
+    return [
+        {"queries": each.num_queries, "documents": each.num_documents}
+        for each in datasets
+    ]
 
 
-def _warm_up(ranker: Ranker, has_sparse_features: bool, announce: Callable[[str], None]) -> None:
+def _warm_up(
+    ranker: Ranker, has_sparse_features: bool, announce: Callable[[str], None]
+) -> None:
     # Imported here, because it needs numba.
     from ltrbench.compilation import announcing_compilation
 
@@ -446,7 +525,9 @@ def _warm_up(ranker: Ranker, has_sparse_features: bool, announce: Callable[[str]
             ranker.warm_up_sparse()
 
 
-def warm_up_member(ranker: Ranker, has_sparse_features: bool, plugins: Sequence[str]) -> None:
+def warm_up_member(
+    ranker: Ranker, has_sparse_features: bool, plugins: Sequence[str]
+) -> None:
     """Warms up a worker, or the process that compiles for it."""
     load_plugins(list(plugins), "plugins")
     _warm_up(ranker, has_sparse_features, partial(print, file=sys.stderr))
@@ -463,7 +544,9 @@ def _compile_on_host(*arguments: Any) -> None:
 
     if arguments:
         code = f"import pickle, sys; from {__name__} import warm_up_member; "
-        with compiling_process(code + "warm_up_member(*pickle.load(sys.stdin.buffer))") as process:
+        with compiling_process(
+            code + "warm_up_member(*pickle.load(sys.stdin.buffer))"
+        ) as process:
             process.communicate(pickle.dumps(arguments))
 
 
@@ -557,7 +640,9 @@ class Inspection:
 
 
 def inspect_data(
-    dataset: RankingDataset, rankers: Mapping[str, Ranker], reading: Mapping[str, Any] | None = None
+    dataset: RankingDataset,
+    rankers: Mapping[str, Ranker],
+    reading: Mapping[str, Any] | None = None,
 ) -> Inspection:
     """Summarizes a data set, and collects what each ranker would reject or ignore in it.
 
@@ -579,7 +664,10 @@ def inspect_data(
     weights, positions = dataset.query_weights, dataset.positions
     grades = [str(label).removesuffix(".0") for label in labels.tolist()]
     quantiles = np.quantile(dataset.query_sizes, QUANTILES).tolist()
-    sizes = {f"{quantile:g}": size for quantile, size in zip(QUANTILES, quantiles, strict=True)}
+    sizes = {
+        f"{quantile:g}": size
+        for quantile, size in zip(QUANTILES, quantiles, strict=True)
+    }
     return Inspection(
         documents=dataset.num_documents,
         queries=dataset.num_queries,
@@ -588,7 +676,9 @@ def inspect_data(
         labels=dict(zip(grades, counts.tolist(), strict=True)),
         fractional_labels=int((dataset.labels % 1 != 0).sum()),
         label_warnings=tuple(label_warnings(dataset)),
-        column_warnings=tuple(chain(_leaks(dataset), _repeated(dataset), _times(dataset, reading or {}))),
+        column_warnings=tuple(
+            chain(_leaks(dataset), _repeated(dataset), _times(dataset, reading or {}))
+        ),
         query_sizes={**sizes, "mean": float(dataset.query_sizes.mean())},
         without_relevant=int((~has_relevant_document(dataset)).sum()),
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
@@ -597,9 +687,13 @@ def inspect_data(
         row_order=_row_order(dataset),
         query_weights=None if weights is None else _range(weights),
         weights_vary_within_queries=dataset.document_weights is not None,
-        positions=None if positions is None else {"min": int(positions.min()), "max": int(positions.max())},
+        positions=None
+        if positions is None
+        else {"min": int(positions.min()), "max": int(positions.max())},
         fingerprint=dataset.fingerprint,
-        concerns={model: concerns_of(ranker, dataset) for model, ranker in rankers.items()},
+        concerns={
+            model: concerns_of(ranker, dataset) for model, ranker in rankers.items()
+        },
     )
 
 
@@ -614,7 +708,11 @@ def label_warnings(dataset: RankingDataset) -> Iterator[str]:
             "hides all others, and LightGBM refuses them: map the labels to grades such as 0 to 4."
         )
     if (np.minimum.reduceat(labels, dataset.query_start[:-1]) == best).all():
-        values = f"all are {highest:g}" if (labels == highest).all() else "no query has two different ones"
+        values = (
+            f"all are {highest:g}"
+            if (labels == highest).all()
+            else "no query has two different ones"
+        )
         yield (
             f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
             "column has the labels, and which one the queries."
@@ -630,7 +728,9 @@ _FEWEST_QUERIES, _FEWEST_ROWS = 10, 30
 _LEAK = 0.95
 """NDCG@10 of a single feature that is too high to be honest."""
 
-_TIME_NAME = re.compile(r"(.*_)?(date|datetime|day|timestamp)|.*_at|time", re.IGNORECASE)
+_TIME_NAME = re.compile(
+    r"(.*_)?(date|datetime|day|timestamp)|.*_at|time", re.IGNORECASE
+)
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 
 
@@ -643,8 +743,13 @@ def _leaks(dataset: RankingDataset) -> Iterator[str]:
     """
     drawn = np.random.default_rng(0).permutation(dataset.num_queries)
     ends = np.cumsum(dataset.query_sizes[drawn]) * dataset.num_features
-    sample = dataset.take_queries(np.sort(drawn[: max(int(np.searchsorted(ends, _MOST_CELLS)), 1)]))
-    if sample.num_queries < _FEWEST_QUERIES or sample.num_documents * sample.num_features > 4 * _MOST_CELLS:
+    sample = dataset.take_queries(
+        np.sort(drawn[: max(int(np.searchsorted(ends, _MOST_CELLS)), 1)])
+    )
+    if (
+        sample.num_queries < _FEWEST_QUERIES
+        or sample.num_documents * sample.num_features > 4 * _MOST_CELLS
+    ):
         return
     name, convention = "ndcg@10", with_settings(DEFAULT, {"gain": "linear"})
     labels, features = np.unique(sample.labels), as_array(sample.features)
@@ -665,20 +770,31 @@ def _leaks(dataset: RankingDataset) -> Iterator[str]:
             other = f"All {len(rest)} documents in which {feature} is not {distinct[usual]:g}"
             yield f"{other} have the label {rest[0]:g}. {_LEFT_OUT}"
         elif feature not in dataset.categories:
-            best = max(ndcg(np.where(np.isnan(values), -np.inf, sign * values)) for sign in (1, -1))
+            best = max(
+                ndcg(np.where(np.isnan(values), -np.inf, sign * values))
+                for sign in (1, -1)
+            )
             if best > _LEAK and 1 - best < (1 - random) / 4:
                 alone = f"has {name} {best:.3f} alone, and random order {random:.3f}"
                 yield f"The feature {feature} {alone}. {_LEFT_OUT}"
 
 
-_LEFT_OUT = "If it is known only after the ranking, leave it out: data.keep, or data.ignore."
+_LEFT_OUT = (
+    "If it is known only after the ranking, leave it out: data.keep, or data.ignore."
+)
 
 
 def _repeated(dataset: RankingDataset) -> Iterator[str]:
     """Yields a sentence if a query has a document twice."""
     if dataset.document_ids is None:
         return
-    pairs = Counter(zip(dataset.query_of_document.tolist(), dataset.document_ids.tolist(), strict=True))
+    pairs = Counter(
+        zip(
+            dataset.query_of_document.tolist(),
+            dataset.document_ids.tolist(),
+            strict=True,
+        )
+    )
     (query, document), most = pairs.most_common(1)[0]
     if most > 1:
         yield (
@@ -700,7 +816,11 @@ def _times(dataset: RankingDataset, reading: Mapping[str, Any]) -> Iterator[str]
 
 
 def _range(values: NDArray[np.float64]) -> dict[str, float]:
-    return {"min": float(values.min()), "mean": float(values.mean()), "max": float(values.max())}
+    return {
+        "min": float(values.min()),
+        "mean": float(values.mean()),
+        "max": float(values.max()),
+    }
 
 
 def _row_order(dataset: RankingDataset) -> RowOrder:
@@ -743,13 +863,20 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
         last = block[-1:]
     names = np.array(dataset.feature_names)
     return FeatureFaults(
-        missing={str(names[column]): int(missing[column]) for column in np.flatnonzero(missing)},
+        missing={
+            str(names[column]): int(missing[column])
+            for column in np.flatnonzero(missing)
+        },
         constant=tuple(names[~varies].tolist()),
         constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
     )
 
 
-def _differ(features: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.bool_]:
+def _differ(
+    features: NDArray[np.float32], others: NDArray[np.float32]
+) -> NDArray[np.bool_]:
     """Returns elementwise whether values differ; two missing values are equal."""
-    differ: NDArray[np.bool_] = (features != others) & ~(np.isnan(features) & np.isnan(others))
+    differ: NDArray[np.bool_] = (features != others) & ~(
+        np.isnan(features) & np.isnan(others)
+    )
     return differ

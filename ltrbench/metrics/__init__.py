@@ -7,7 +7,13 @@ evaluation    `evaluate`: values per query, and their means; metrics from users'
 conversion    bounds of a mean under another convention, from numbers of queries
 """
 
-from ltrbench.metrics.conventions import DEFAULT, PRESETS, Convention, preset, with_settings
+from ltrbench.metrics.conventions import (
+    DEFAULT,
+    PRESETS,
+    Convention,
+    preset,
+    with_settings,
+)
 from ltrbench.metrics.evaluation import (
     METRICS_OF_A_RUN,
     Evaluation,

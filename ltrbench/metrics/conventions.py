@@ -47,7 +47,9 @@ class TableGain:
 
     def __post_init__(self) -> None:
         if list(self.gains) != sorted(self.gains) or self.gains[:1] < (0.0,):
-            raise ConfigError(f"gain is {list(self.gains)}; gains must not decrease from 0, as in [0,1,3,7].")
+            raise ConfigError(
+                f"gain is {list(self.gains)}; gains must not decrease from 0, as in [0,1,3,7]."
+            )
 
     def __call__(self, labels: Labels) -> NDArray[np.float64]:
         return np.array(self.gains)[labels.astype(np.int64)]
@@ -102,7 +104,9 @@ class Aggregation(Enum):
 
     WEIGHTED = "weighted"  # sum of w v / sum of w, over the queries not skipped
     UNWEIGHTED = "unweighted"  # ignores weights
-    UNWEIGHTED_EMPTY = "unweighted_empty"  # (sum of w v + filled values without w) / sum of w
+    UNWEIGHTED_EMPTY = (
+        "unweighted_empty"  # (sum of w v + filled values without w) / sum of w
+    )
     RATIO_OF_SUMS = "ratio_of_sums"  # sum of w n / sum of w d, if v = n / d, such as DCG / ideal DCG
 
 
@@ -172,13 +176,19 @@ class Convention:
     def filters(self) -> str:
         """Which queries are skipped, with or without a relevant document; "none" if there are none."""
         constant = ["lists with constant labels"] * self.skip_constant_labels
-        short = [f"lists with fewer than {self.skip_shorter_than} documents"] * (self.skip_shorter_than > 1)
+        short = [f"lists with fewer than {self.skip_shorter_than} documents"] * (
+            self.skip_shorter_than > 1
+        )
         return " and ".join(constant + short) or "none"
 
     def describe(self) -> dict[str, Any]:
         """Returns every field as a JSON value, as stored in results."""
         values = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
-        return {**values, "gain": _name_of(self.gain), "discount": _name_of(self.discount)}
+        return {
+            **values,
+            "gain": _name_of(self.gain),
+            "discount": _name_of(self.discount),
+        }
 
 
 DEFAULT = Convention(name="default")
@@ -202,11 +212,15 @@ def with_settings(convention: Convention, settings: Mapping[str, str]) -> Conven
         return convention
     values = {key: _parse(key, text) for key, text in settings.items()}
     kept = {
-        metric: {name: value for name, value in departures.items() if name not in values}
+        metric: {
+            name: value for name, value in departures.items() if name not in values
+        }
         for metric, departures in convention.by_metric.items()
     }
     changes = ", ".join(f"{key}={text}" for key, text in settings.items())
-    return replace(convention, name=f"{convention.name} with {changes}", by_metric=kept, **values)
+    return replace(
+        convention, name=f"{convention.name} with {changes}", by_metric=kept, **values
+    )
 
 
 def _by_value(*items: Enum) -> dict[str, Any]:
@@ -219,7 +233,9 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "discount": {"logarithmic": logarithmic_discount, "letor": letor_discount},
     "ties": _by_value(*Ties),
     "no_relevant": _by_value(*NoRelevant),
-    "average_precision_denominator": _by_value(Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT),
+    "average_precision_denominator": _by_value(
+        Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT
+    ),
     "precision_denominator": _by_value(Denominator.K, Denominator.K_UP_TO_SIZE),
     "aggregation": _by_value(*Aggregation),
     "skip_constant_labels": _SWITCH,
@@ -234,12 +250,16 @@ SETTABLE = (*_CHOICES, *_NUMBERS, "skip_shorter_than")
 def _parse(key: str, text: str) -> Any:
     require_choice("setting of the convention", key, SETTABLE)
     if key == "gain" and text.startswith("["):
-        return TableGain(tuple(_number(key, item) for item in text.strip("[]").split(",")))
+        return TableGain(
+            tuple(_number(key, item) for item in text.strip("[]").split(","))
+        )
     if key in _NUMBERS:
         return _number(key, text)
     if key == "skip_shorter_than":
         if not (text.isascii() and text.isdigit() and int(text)):
-            raise ConfigError(f"{key}: '{text}' is not a whole number from 1. Example: {key}=10.")
+            raise ConfigError(
+                f"{key}: '{text}' is not a whole number from 1. Example: {key}=10."
+            )
         return int(text)
     choices = _CHOICES[key]
     if text not in choices:
@@ -261,7 +281,11 @@ def _number(key: str, text: str) -> float:
 
 
 def _name_of(policy: Gain | Discount) -> str | list[float]:
-    return list(policy.gains) if isinstance(policy, TableGain) else str(getattr(policy, "__name__", policy))
+    return (
+        list(policy.gains)
+        if isinstance(policy, TableGain)
+        else str(getattr(policy, "__name__", policy))
+    )
 
 
 # ---- Presets: the conventions of libraries and evaluation scripts.
@@ -282,7 +306,11 @@ LIGHTGBM = Convention(
     relevance_threshold=ABOVE_HALF,
     metrics=frozenset({"ndcg", "map"}),
     by_metric={
-        "ndcg": {"aggregation": Aggregation.UNWEIGHTED_EMPTY, "largest_label": 30.0, "most_documents": 10_000}
+        "ndcg": {
+            "aggregation": Aggregation.UNWEIGHTED_EMPTY,
+            "largest_label": 30.0,
+            "most_documents": 10_000,
+        }
     },
     quirks=(
         "A query without a relevant document has the value 1, so the mean rises with their share.",
@@ -341,7 +369,9 @@ CATBOOST = Convention(
     relevance_threshold=ABOVE_HALF,
     precision_denominator=Denominator.K_UP_TO_SIZE,
     highest_grade=0.0,  # a document with label 1 satisfies with probability 1
-    metrics=frozenset({"ndcg", "dcg", "map", "mrr", "precision", "recall", "err", "auc"}),
+    metrics=frozenset(
+        {"ndcg", "dcg", "map", "mrr", "precision", "recall", "err", "auc"}
+    ),
     binary_metrics=frozenset({"err", "auc"}),
     by_metric={
         "ndcg": {"no_relevant": NoRelevant.ONE},
@@ -450,9 +480,21 @@ TREC_EVAL = Convention(
     ),
 )
 
-_OF_LIBRARIES = (LIGHTGBM, XGBOOST, XGBOOST_MINUS, CATBOOST, SKLEARN, RANKLIB, PYLTR, LETOR4, TREC_EVAL)
+_OF_LIBRARIES = (
+    LIGHTGBM,
+    XGBOOST,
+    XGBOOST_MINUS,
+    CATBOOST,
+    SKLEARN,
+    RANKLIB,
+    PYLTR,
+    LETOR4,
+    TREC_EVAL,
+)
 
-PRESETS: dict[str, Convention] = {convention.name: convention for convention in (DEFAULT, *_OF_LIBRARIES)}
+PRESETS: dict[str, Convention] = {
+    convention.name: convention for convention in (DEFAULT, *_OF_LIBRARIES)
+}
 
 
 def preset(name: str) -> Convention:

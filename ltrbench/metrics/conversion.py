@@ -41,14 +41,24 @@ class Averaging(NamedTuple):
 
     def counted(self, tests: Sequence[Counts]) -> list[int]:
         """Returns the number of queries of each test set that count."""
-        return [test.queries - test.empty * (self.empty is NoRelevant.SKIP) for test in tests]
+        return [
+            test.queries - test.empty * (self.empty is NoRelevant.SKIP)
+            for test in tests
+        ]
 
     def weights(self, tests: Sequence[Counts]) -> tuple[list[float], float]:
         """Returns the weight a of each test set, and the constant c."""
         counted = self.counted(tests)
-        sizes = [number * len(tests) if self.over_folds else sum(counted) for number in counted]
+        sizes = [
+            number * len(tests) if self.over_folds else sum(counted)
+            for number in counted
+        ]
         pairs = [*zip(tests, sizes, strict=True)]
-        ones = sum(test.empty / size for test, size in pairs) if self.empty is NoRelevant.ONE else 0.0
+        ones = (
+            sum(test.empty / size for test, size in pairs)
+            if self.empty is NoRelevant.ONE
+            else 0.0
+        )
         return [(test.queries - test.empty) / size for test, size in pairs], ones
 
 
@@ -63,7 +73,11 @@ def rounded(printed: str, scale: float = 1.0) -> Bounds:
 
 
 def restored(
-    mean: Bounds, tests: Sequence[Counts], source: Averaging, removed: int, zeroed: list[int]
+    mean: Bounds,
+    tests: Sequence[Counts],
+    source: Averaging,
+    removed: int,
+    zeroed: list[int],
 ) -> Bounds:
     """Returns the bounds of a mean over all queries: (1 - q) v + q [0, 1] if a share q of the queries was
     removed, and v + r [0, 1] if a share r of the values was set to 0.
@@ -75,13 +89,21 @@ def restored(
     counted = source.counted(tests)
     # The share of a fold in a mean of folds is largest in the smallest fold.
     q = min(1.0, removed / (len(tests) * min(counted)))
-    r = max((min(1.0, number / size) for number, size in zip(zeroed, counted, strict=False)), default=0.0)
+    r = max(
+        (
+            min(1.0, number / size)
+            for number, size in zip(zeroed, counted, strict=False)
+        ),
+        default=0.0,
+    )
     # In a mean of folds, the removed queries may weigh more than the others.
     v = Bounds(1.0, 0.0) if source.over_folds else mean
     return Bounds(mean.low - q * v.low, mean.high + q * (1 - v.high) + r)
 
 
-def converted(mean: Bounds, tests: Sequence[Counts], source: Averaging, target: Averaging) -> Bounds:
+def converted(
+    mean: Bounds, tests: Sequence[Counts], source: Averaging, target: Averaging
+) -> Bounds:
     """Returns the bounds of a mean under another averaging. No test set has empty queries only."""
     old, old_ones = source.weights(tests)
     new, new_ones = target.weights(tests)

@@ -21,7 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, LtrbenchError, UndefinedMetricError, did_you_mean
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    LtrbenchError,
+    UndefinedMetricError,
+    did_you_mean,
+)
 from ltrbench.folders import import_user_module
 from ltrbench.metrics.conventions import (
     DEFAULT,
@@ -72,7 +78,9 @@ class Weighting(NamedTuple):
         counted = ~np.isnan(values)
         if not counted.any():
             return float("nan")
-        return float((values * self.factors)[counted].sum() / self.weights[counted].sum())
+        return float(
+            (values * self.factors)[counted].sum() / self.weights[counted].sum()
+        )
 
     def rescaled(self, values: PerQuery) -> PerQuery:
         """Returns (Q,) v f / w, whose mean weighted by w is the convention's mean of v.
@@ -105,7 +113,10 @@ class Evaluation:
 
 
 def evaluate(
-    dataset: Judgments, scores: Scores, names: Sequence[str], convention: Convention = DEFAULT
+    dataset: Judgments,
+    scores: Scores,
+    names: Sequence[str],
+    convention: Convention = DEFAULT,
 ) -> Evaluation:
     """Computes metrics of a ranking by scores.
 
@@ -144,7 +155,9 @@ def evaluate(
     0.265361
     """
     if isinstance(names, str):
-        raise ConfigError(f"names is the string '{names}'; give a list of names, as in ['{names}'].")
+        raise ConfigError(
+            f"names is the string '{names}'; give a list of names, as in ['{names}']."
+        )
     requests = {name: _request_of(name, dataset, convention) for name in names}
     rankings = _rank(dataset, scores, requests.values())
     per_query, weightings, means, skipped = {}, {}, {}, {}
@@ -157,8 +170,12 @@ def evaluate(
         per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
         denominators = None
         if of_metric.aggregation is Aggregation.RATIO_OF_SUMS:
-            denominators = DENOMINATORS[parse_metric(name)[0]](ranking, cutoff, of_metric)
-        weightings[name] = weigh(dataset, is_defined, of_metric.aggregation, denominators)
+            denominators = DENOMINATORS[parse_metric(name)[0]](
+                ranking, cutoff, of_metric
+            )
+        weightings[name] = weigh(
+            dataset, is_defined, of_metric.aggregation, denominators
+        )
         means[name] = weightings[name].mean(per_query[name])
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
@@ -166,7 +183,12 @@ def evaluate(
 
 
 def _values_of(
-    name: str, metric: Metric, ranking: Ranking, scores: Scores, cutoff: int | None, convention: Convention
+    name: str,
+    metric: Metric,
+    ranking: Ranking,
+    scores: Scores,
+    cutoff: int | None,
+    convention: Convention,
 ) -> PerQuery:
     """Returns (Q,) values, NaN for a query without a relevant document.
 
@@ -181,12 +203,23 @@ def _values_of(
         if full.startswith("ltrbench."):
             raise
         # The first query on which it fails alone is named.
-        for first, end in itertools.pairwise(judgments.query_start if num_queries > 1 else ()):
+        for first, end in itertools.pairwise(
+            judgments.query_start if num_queries > 1 else ()
+        ):
             rows = np.arange(first, end)
-            evaluate(left_out_judgments(judgments, rows)[1], np.asarray(scores)[rows], [name], convention)
+            evaluate(
+                left_out_judgments(judgments, rows)[1],
+                np.asarray(scores)[rows],
+                [name],
+                convention,
+            )
         is_ours = isinstance(error, LtrbenchError)
         text = str(error) if is_ours else f"{type(error).__name__}: {error}"
-        which = f"query {judgments.query_ids[0]}" if num_queries == 1 else "the queries together"
+        which = (
+            f"query {judgments.query_ids[0]}"
+            if num_queries == 1
+            else "the queries together"
+        )
         # The first frame is this function, and the second the metric.
         place = traceback.extract_tb(error.__traceback__)[:2][-1]
         raise (type(error) if is_ours else ConfigError)(
@@ -219,10 +252,15 @@ def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Reque
 
 
 def _policy(metric: Metric, convention: Convention) -> _Policy:
-    return Ties.EXPECTED if metric.ties_in_formula else convention.ties, convention.score_dtype
+    return (
+        Ties.EXPECTED if metric.ties_in_formula else convention.ties,
+        convention.score_dtype,
+    )
 
 
-def _rank(dataset: Judgments, scores: Scores, requests: Iterable[_Request]) -> dict[_Policy, Ranking]:
+def _rank(
+    dataset: Judgments, scores: Scores, requests: Iterable[_Request]
+) -> dict[_Policy, Ranking]:
     """Returns one ranking per policy, as deep as its metrics need."""
     depths: dict[_Policy, int] = {}
     for metric, cutoff, convention in requests:
@@ -261,7 +299,9 @@ def rope_of(name: str) -> float:
     return metric_of(parse_metric(name)[0]).rope
 
 
-def has_relevant_document(judgments: Judgments, convention: Convention = DEFAULT) -> NDArray[np.bool_]:
+def has_relevant_document(
+    judgments: Judgments, convention: Convention = DEFAULT
+) -> NDArray[np.bool_]:
     """Returns (Q,), whether each query has a document at or above the relevance threshold."""
     return judgments.best_labels >= convention.relevance_threshold
 
@@ -270,11 +310,16 @@ def _filtered(judgments: Judgments, convention: Convention) -> NDArray[np.bool_]
     """Returns (Q,), whether the convention skips each query for its labels or its number of documents."""
     filtered = judgments.query_sizes < convention.skip_shorter_than
     if convention.skip_constant_labels:
-        filtered |= np.minimum.reduceat(judgments.labels, judgments.query_start[:-1]) == judgments.best_labels
+        filtered |= (
+            np.minimum.reduceat(judgments.labels, judgments.query_start[:-1])
+            == judgments.best_labels
+        )
     return filtered
 
 
-def check_defined(metric: str, k: int | None, convention: Convention, judgments: Judgments) -> None:
+def check_defined(
+    metric: str, k: int | None, convention: Convention, judgments: Judgments
+) -> None:
     """Checks that the convention defines a metric for these data; no other definition is substituted.
 
     Args:
@@ -293,12 +338,15 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
         f"defines {', '.join(sorted(convention.metrics or ()))} only": (
             convention.metrics is not None and metric not in convention.metrics
         ),
-        "defines it without a cutoff only": metric in convention.uncut_metrics and k is not None,
+        "defines it without a cutoff only": metric in convention.uncut_metrics
+        and k is not None,
         f"refuses queries with fewer than {least} documents": is_short,
         f"refuses queries with more than {most} documents": sizes.max() > most,
-        f"has ratios of sums of {', '.join(DENOMINATORS)} only": is_ratio and metric not in DENOMINATORS,
+        f"has ratios of sums of {', '.join(DENOMINATORS)} only": is_ratio
+        and metric not in DENOMINATORS,
         "leaves a query without a relevant document out of the sums, so no_relevant must be skip, and not "
-        f"{convention.no_relevant.value}": is_ratio and convention.no_relevant is not NoRelevant.SKIP,
+        f"{convention.no_relevant.value}": is_ratio
+        and convention.no_relevant is not NoRelevant.SKIP,
     }
     for reason, is_undefined in reasons.items():
         if is_undefined:
@@ -308,8 +356,12 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
             )
     largest, is_binary = convention.largest_label, metric in convention.binary_metrics
     accepted = 1.0 if is_binary else math.inf if largest is None else largest
-    if _largest_label(judgments) > accepted or (is_binary and not judgments.has_whole_labels):
-        labels = "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
+    if _largest_label(judgments) > accepted or (
+        is_binary and not judgments.has_whole_labels
+    ):
+        labels = (
+            "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
+        )
         raise UndefinedMetricError(
             f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}. Map the "
             "labels to smaller grades, or choose another convention."
@@ -329,14 +381,18 @@ def check_defined(metric: str, k: int | None, convention: Convention, judgments:
 def _check_gains(judgments: Judgments, gain: Gain) -> None:
     """Raises DataError if a label has no gain or an infinite gain."""
     num_gains = len(gain.gains) if isinstance(gain, TableGain) else None
-    if (gain is exponential_gain or num_gains is not None) and not judgments.has_whole_labels:
+    if (
+        gain is exponential_gain or num_gains is not None
+    ) and not judgments.has_whole_labels:
         raise DataError(
             f"{_named_label(judgments, whole=True)}; the gain 2^label - 1 and a table of gains need whole "
             "grades. Map the labels to 0, 1, 2, ..., or choose the gain linear."
         )
     highest = _largest_label(judgments)
     if num_gains is not None and highest >= num_gains:
-        raise DataError(f"{_named_label(judgments)}; the table of gains ends at label {num_gains - 1}.")
+        raise DataError(
+            f"{_named_label(judgments)}; the table of gains ends at label {num_gains - 1}."
+        )
     with np.errstate(over="ignore"):
         if not np.isfinite(gain(np.array([highest]))).all():
             raise DataError(
@@ -379,7 +435,9 @@ def weigh(
     """
     given = judgments.query_weights
     if denominators is not None:
-        products = np.where(is_defined, denominators * (1.0 if given is None else given), 1.0)
+        products = np.where(
+            is_defined, denominators * (1.0 if given is None else given), 1.0
+        )
         return Weighting(products, products)
     if given is None or aggregation is Aggregation.UNWEIGHTED:
         alike = np.ones(judgments.num_queries)
@@ -395,7 +453,9 @@ def weigh(
 # iteration left out documents but no whole query, the left-out documents of each query are ranked.
 
 
-def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[NDArray[np.int64], Judgments]:
+def left_out_judgments(
+    train: Judgments, left_out: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], Judgments]:
     """Returns the queries with left-out documents, and the judgments of these documents.
 
     Args:
@@ -406,9 +466,13 @@ def left_out_judgments(train: Judgments, left_out: NDArray[np.int64]) -> tuple[N
         labels=train.labels[left_out],
         query_start=np.concatenate([[0], np.cumsum(sizes)]),
         query_ids=train.query_ids[queries],
-        document_ids=None if train.document_ids is None else train.document_ids[left_out],
+        document_ids=None
+        if train.document_ids is None
+        else train.document_ids[left_out],
         kept={name: values[left_out] for name, values in train.columns.items()},
-        query_weights=None if train.query_weights is None else train.query_weights[queries],
+        query_weights=None
+        if train.query_weights is None
+        else train.query_weights[queries],
     )
     return queries, judgments
 
@@ -442,7 +506,9 @@ def load_plugins(modules: Sequence[str], option: str) -> None:
 def plugin_versions() -> dict[str, str]:
     """Returns module -> version and hash of the source file, for each plug-in with metrics."""
     modules = sorted({metric.function.__module__ for metric in METRICS.values()})
-    return {name: _version(name) for name in modules if not name.startswith("ltrbench.")}
+    return {
+        name: _version(name) for name in modules if not name.startswith("ltrbench.")
+    }
 
 
 def is_plugin_version(version: str) -> bool:
@@ -461,9 +527,16 @@ def _load(name: str, option: str) -> None:
             f"{option}: the module '{name}' cannot be imported: {type(error).__name__}: {error}{missing} "
             "Name a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the traceback)."
         ) from error
-    has_class = any(isinstance(value, type) and value.__module__ == name for value in vars(module).values())
+    has_class = any(
+        isinstance(value, type) and value.__module__ == name
+        for value in vars(module).values()
+    )
     if len(METRICS) == num_metrics and name not in plugin_versions() and not has_class:
-        log.warning("%s: the module %s defines no metric; decorate one with @metric(NAME).", option, name)
+        log.warning(
+            "%s: the module %s defines no metric; decorate one with @metric(NAME).",
+            option,
+            name,
+        )
 
 
 def _version(name: str) -> str:

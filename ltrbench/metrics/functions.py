@@ -25,7 +25,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, UndefinedMetricError, did_you_mean, require
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    UndefinedMetricError,
+    did_you_mean,
+    require,
+)
 from ltrbench.metrics.conventions import Convention, Denominator, Ties
 from ltrbench.shapes import Indices, Labels, PerQuery, QueryStart, Scores, Values
 
@@ -107,13 +113,17 @@ class Ranking:
 
         return run_means(values, self.tie_start)
 
-    def sum_first(self, values: Values, k: int | None, factors: Values | None = None) -> PerQuery:
+    def sum_first(
+        self, values: Values, k: int | None, factors: Values | None = None
+    ) -> PerQuery:
         """Returns (Q,), the sum of the values over the first k ranks of each query; k=None: all ranks.
 
         Args:
             factors: (largest query,), factor of the value at each rank.
         """
-        return sum_queries(*first_of_queries(_numbers(values), self.position_start, k), factors)
+        return sum_queries(
+            *first_of_queries(_numbers(values), self.position_start, k), factors
+        )
 
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
@@ -121,7 +131,9 @@ def _numbers(values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.float64) if values.dtype.kind == "U" else values
 
 
-def first_of_queries(values: Values, start: QueryStart, k: int | None) -> tuple[Values, QueryStart]:
+def first_of_queries(
+    values: Values, start: QueryStart, k: int | None
+) -> tuple[Values, QueryStart]:
     """Returns the first k values of each query (None: all) and (Q + 1,), the start of each query in them."""
     sizes = np.diff(start)
     if k is None or k >= sizes.max():
@@ -132,7 +144,9 @@ def first_of_queries(values: Values, start: QueryStart, k: int | None) -> tuple[
     return values[positions], kept_start
 
 
-def sum_queries(values: Values, start: QueryStart, factors: Values | None = None) -> PerQuery:
+def sum_queries(
+    values: Values, start: QueryStart, factors: Values | None = None
+) -> PerQuery:
     """Returns (Q,), the sum of the values of each query, multiplied by `factors` by rank if given."""
     weighted = values if factors is None else values * factors[_ranks(start)]
     sums: PerQuery = np.add.reduceat(weighted, start[:-1])
@@ -143,7 +157,12 @@ def _ranks(start: QueryStart) -> Indices:
     return np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
 
 
-def rank(judgments: Judgments, scores: Scores, ties: Ties = Ties.EXPECTED, depth: int = LONGEST) -> Ranking:
+def rank(
+    judgments: Judgments,
+    scores: Scores,
+    ties: Ties = Ties.EXPECTED,
+    depth: int = LONGEST,
+) -> Ranking:
     """Ranks the documents of every query by score, highest first.
 
     Args:
@@ -195,7 +214,9 @@ def _tied_first(judgments: Judgments, ties: Ties) -> Indices | None:
     return _order(keys, judgments.query_start, LONGEST)[0]
 
 
-def _order(keys: Values, query_start: QueryStart, depth: int) -> tuple[Indices, QueryStart]:
+def _order(
+    keys: Values, query_start: QueryStart, depth: int
+) -> tuple[Indices, QueryStart]:
     # Imported here because importing numba is slow and `--help` does not need it.
     from ltrbench.metrics.kernels import order_within_queries
 
@@ -285,7 +306,9 @@ def metric(
     if rope is None:
         rope = _ROPE_OF_A_SHARE if bounds == _SHARE else 0.0
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
-        raise ConfigError(f'@metric: invalid name {name!r}; use lower-case letters, digits, _, as in "rbp".')
+        raise ConfigError(
+            f'@metric: invalid name {name!r}; use lower-case letters, digits, _, as in "rbp".'
+        )
 
     metrics = OF_COLUMNS if of_column else METRICS
 
@@ -297,7 +320,14 @@ def metric(
                 f"the name {name} of {full_name(function)} is used by {full_name(known.function)}; change it."
             )
         metrics[name] = Metric(
-            function, no_cutoff, has_gain, has_highest_grade, ties_in_formula, depth, bounds, rope
+            function,
+            no_cutoff,
+            has_gain,
+            has_highest_grade,
+            ties_in_formula,
+            depth,
+            bounds,
+            rope,
         )
         return function
 
@@ -329,9 +359,13 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     if not at:
         return metric, None
     if no_cutoff := metric_of(metric).no_cutoff:
-        raise ConfigError(f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}.")
+        raise ConfigError(
+            f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}."
+        )
     if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
-        raise ConfigError(f"metric '{name}': the cutoff must be a whole number from 1 to {LONGEST}.")
+        raise ConfigError(
+            f"metric '{name}': the cutoff must be a whole number from 1 to {LONGEST}."
+        )
     return metric, int(cutoff)
 
 
@@ -351,7 +385,10 @@ def metric_of(word: str) -> Metric:
     if not column:
         return METRICS[name]
     function = OF_COLUMNS[name].function
-    return replace(OF_COLUMNS[name], function=update_wrapper(partial(function, column=column), function))
+    return replace(
+        OF_COLUMNS[name],
+        function=update_wrapper(partial(function, column=column), function),
+    )
 
 
 def full_name(function: MetricFunction) -> str:
@@ -359,10 +396,14 @@ def full_name(function: MetricFunction) -> str:
 
 
 @metric("cg", has_gain=True, depth=first_k)
-def cumulative_gain(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+def cumulative_gain(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """CG@k = sum over r < min(k, n) of G(l_r) (Järvelin and Kekäläinen, 2002, equation 1)."""
     gains = _gains(ranking, convention)
-    return _where_found(ranking, convention, ranking.sum_first(ranking.tie_mean(gains), k))
+    return _where_found(
+        ranking, convention, ranking.sum_first(ranking.tie_mean(gains), k)
+    )
 
 
 @metric("dcg", has_gain=True, depth=first_k)
@@ -395,10 +436,15 @@ def mean_ndcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     """MeanNDCG = (1 / n) sum over k = 1, ..., n of NDCG@k (LETOR 4.0's evaluation script)."""
     judgments = ranking.judgments
     discounts = _discounts(judgments, convention)[ranking.ranks]
-    dcg_at = _running_sum(ranking.tie_mean(_gains(ranking, convention)) * discounts, judgments.query_start)
+    dcg_at = _running_sum(
+        ranking.tie_mean(_gains(ranking, convention)) * discounts, judgments.query_start
+    )
     ideal_gains = convention.gain(judgments.labels_best_first)
     ideal_at = _running_sum(ideal_gains * discounts, judgments.query_start)
-    return sum_queries(_quotient(dcg_at, ideal_at), judgments.query_start) / judgments.query_sizes
+    return (
+        sum_queries(_quotient(dcg_at, ideal_at), judgments.query_start)
+        / judgments.query_sizes
+    )
 
 
 @metric("precision", depth=first_k, bounds=_SHARE)
@@ -408,7 +454,9 @@ def precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQue
     A convention may divide by min(k, n) instead, so that a list shorter than k can reach 1.
     """
     relevance = _relevance(ranking, convention)
-    precision = ranking.sum_first(ranking.tie_mean(relevance), k) / _num_ranks(ranking, k, convention)
+    precision = ranking.sum_first(ranking.tie_mean(relevance), k) / _num_ranks(
+        ranking, k, convention
+    )
     return np.where(_num_relevant(ranking, convention) > 0, precision, np.nan)
 
 
@@ -425,7 +473,9 @@ def _average_precision_depth(k: int | None, convention: Convention) -> int:
 
 
 @metric("map", depth=_average_precision_depth, bounds=_SHARE)
-def average_precision(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+def average_precision(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """AP@k = (sum over r < min(k, n) of rel_r P@(r + 1)) / min(R, k); its mean over queries is MAP.
 
     A convention may divide by R instead, or ignore k. Tied documents as in McSherry and Najork, 2008, section
@@ -446,7 +496,9 @@ def average_precision(ranking: Ranking, k: int | None, convention: Convention) -
 
 
 @metric("mrr", depth=first_k, bounds=_SHARE)
-def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+def reciprocal_rank(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """RR@k = 1 / (r + 1) for the first relevant rank r < k, otherwise 0; its mean over queries is MRR.
 
     Tied documents as in McSherry and Najork, 2008, section 2.5: if the first relevant document is in a run of
@@ -454,19 +506,25 @@ def reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> 
     """
     relevance = _relevance(ranking, convention)
     run_relevant = np.add.reduceat(relevance, ranking.tie_start)
-    first_with = (run_relevant > 0) & (_before_run(ranking, relevance)[ranking.tie_start] == 0)
+    first_with = (run_relevant > 0) & (
+        _before_run(ranking, relevance)[ranking.tie_start] == 0
+    )
     candidate = first_with[ranking.tie]
     run = ranking.tie[candidate]
     t, m = ranking.tie_size[run], run_relevant[run]
     j = np.flatnonzero(candidate) - ranking.tie_start[run]
     probability = np.zeros(len(relevance))
-    probability[candidate] = np.exp(_log_binomial(t - j - 1, m - 1) - _log_binomial(t, m))
+    probability[candidate] = np.exp(
+        _log_binomial(t - j - 1, m - 1) - _log_binomial(t, m)
+    )
     expected = ranking.sum_first(probability / (ranking.ranks + 1.0), k)
     return np.where(_num_relevant(ranking, convention) > 0, expected, np.nan)
 
 
 @metric("err", has_highest_grade=True, depth=first_k, bounds=_SHARE)
-def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+def expected_reciprocal_rank(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """ERR@k = sum over r < min(k, n) of (1 / (r + 1)) p_r product over i < r of (1 - p_i), where
     p_r = (2^l_r - 1) / 2^l_max and l_max is the highest grade of the convention.
 
@@ -483,8 +541,15 @@ def expected_reciprocal_rank(ranking: Ranking, k: int | None, convention: Conven
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)
 
 
-@metric("wta", no_cutoff="it reads the first document only", depth=first_document, bounds=_SHARE)
-def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+@metric(
+    "wta",
+    no_cutoff="it reads the first document only",
+    depth=first_document,
+    bounds=_SHARE,
+)
+def winner_takes_all(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """WTA = 1 if the first document has the highest label of its query, otherwise 0.
 
     Chen et al., 2009, "Ranking Measures and Loss Functions in Learning to Rank", section 2, define the loss,
@@ -492,7 +557,9 @@ def winner_takes_all(ranking: Ranking, k: int | None, convention: Convention) ->
     """
     best_labels = ranking.judgments.best_labels
     best = np.repeat(best_labels, np.diff(ranking.position_start))
-    wins = ranking.sum_first(ranking.tie_mean((ranking.labels == best).astype(np.float64)), 1)
+    wins = ranking.sum_first(
+        ranking.tie_mean((ranking.labels == best).astype(np.float64)), 1
+    )
     return np.where(best_labels > 0, wins, np.nan)
 
 
@@ -500,7 +567,9 @@ _PAIRS_OF_A_WHOLE_LIST = "it counts the pairs of the whole list"
 
 
 @metric("pairwise_accuracy", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, bounds=_SHARE)
-def pairwise_accuracy(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+def pairwise_accuracy(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """Share of the pairs with different labels that are ordered correctly; a tied pair counts 1/2.
 
     Joachims, 2002, "Optimizing Search Engines using Clickthrough Data", section 3: (1 + tau_a) / 2.
@@ -517,7 +586,13 @@ def area_under_roc(ranking: Ranking, k: int | None, convention: Convention) -> P
     return _share_in_order(_pairs_by_relevance(ranking, convention))
 
 
-@metric("kendall_tau", no_cutoff=_PAIRS_OF_A_WHOLE_LIST, ties_in_formula=True, bounds=(-1.0, 1.0), rope=0.005)
+@metric(
+    "kendall_tau",
+    no_cutoff=_PAIRS_OF_A_WHOLE_LIST,
+    ties_in_formula=True,
+    bounds=(-1.0, 1.0),
+    rope=0.005,
+)
 def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """tau_b = (C - W) / sqrt((P - T_s) (P - T_l)), from -1 to 1: of P pairs, C are ordered correctly, W
     wrongly, T_s are tied in score and T_l in label.
@@ -537,32 +612,50 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
 
 
 @metric("value", depth=first_k, of_column=True)
-def value(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+def value(
+    ranking: Ranking, k: int | None, convention: Convention, column: str
+) -> PerQuery:
     """Value@k:c = sum over r < min(k, n) of c_r, where c_r is the column c of the document at rank r."""
     return _value(ranking, k, column)
 
 
 @metric("nvalue", depth=first_k, bounds=_SHARE, of_column=True)
-def nvalue(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+def nvalue(
+    ranking: Ranking, k: int | None, convention: Convention, column: str
+) -> PerQuery:
     """NValue@k:c = Value@k:c / its highest value, that of the documents in descending order of c >= 0."""
     judgments, numerator = ranking.judgments, _value(ranking, k, column)
 
     def highest() -> PerQuery:
-        return _value(rank(judgments, np.nan_to_num(judgments.column(column)), depth=k or LONGEST), k, column)
+        return _value(
+            rank(
+                judgments, np.nan_to_num(judgments.column(column)), depth=k or LONGEST
+            ),
+            k,
+            column,
+        )
 
-    return _quotient(numerator, judgments.remember(("highest_value", column, k), highest))
+    return _quotient(
+        numerator, judgments.remember(("highest_value", column, k), highest)
+    )
 
 
 @metric("dcv", depth=first_k, of_column=True)
-def dcv(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+def dcv(
+    ranking: Ranking, k: int | None, convention: Convention, column: str
+) -> PerQuery:
     """DCV@k:c = sum over r < min(k, n) of c_r D(r): DCG with the column c in place of the gain."""
     return _value(ranking, k, column, _discounts(ranking.judgments, convention))
 
 
 @metric("ctr", depth=first_k, of_column=True)
-def ctr(ranking: Ranking, k: int | None, convention: Convention, column: str) -> PerQuery:
+def ctr(
+    ranking: Ranking, k: int | None, convention: Convention, column: str
+) -> PerQuery:
     """CTR@k:c = Value@k:c / min(k, n), the mean of the column c over the first k documents."""
-    return _value(ranking, k, column) / np.minimum(ranking.judgments.query_sizes, k or LONGEST)
+    return _value(ranking, k, column) / np.minimum(
+        ranking.judgments.query_sizes, k or LONGEST
+    )
 
 
 BUILT_IN = tuple(METRICS)
@@ -584,7 +677,9 @@ def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:
     judgments, threshold = ranking.judgments, convention.relevance_threshold
 
     def compute() -> PerQuery:
-        return sum_queries((judgments.labels >= threshold).astype(np.float64), judgments.query_start)
+        return sum_queries(
+            (judgments.labels >= threshold).astype(np.float64), judgments.query_start
+        )
 
     return judgments.remember(("num_relevant", threshold), compute)
 
@@ -598,7 +693,9 @@ def _num_ranks(ranking: Ranking, k: int | None, convention: Convention) -> PerQu
     return np.minimum(sizes, k) if is_short else np.full(len(sizes), float(k))
 
 
-def _num_precisions(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+def _num_precisions(
+    ranking: Ranking, k: int | None, convention: Convention
+) -> PerQuery:
     """Returns (Q,), the divisor of average precision."""
     possible = _num_relevant(ranking, convention)
     cut = convention.average_precision_cutoff and (
@@ -622,11 +719,18 @@ def _dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
 
 def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """Returns (Q,), the ideal DCG; cached with the judgments, because it does not depend on scores."""
-    judgments, key = ranking.judgments, ("ideal_dcg", convention.gain, convention.discount, k)
+    judgments, key = (
+        ranking.judgments,
+        ("ideal_dcg", convention.gain, convention.discount, k),
+    )
 
     def compute() -> PerQuery:
-        labels, start = first_of_queries(judgments.labels_best_first, judgments.query_start, k)
-        return sum_queries(convention.gain(labels), start, _discounts(judgments, convention))
+        labels, start = first_of_queries(
+            judgments.labels_best_first, judgments.query_start, k
+        )
+        return sum_queries(
+            convention.gain(labels), start, _discounts(judgments, convention)
+        )
 
     return judgments.remember(key, compute)
 
@@ -636,13 +740,19 @@ DENOMINATORS: dict[str, MetricFunction] = {
     "precision": _num_ranks,
     "recall": lambda ranking, k, convention: _num_relevant(ranking, convention),
     "map": _num_precisions,
-    "pairwise_accuracy": lambda ranking, k, convention: _num_pairs(_pairs_by_label(ranking)),
-    "auc": lambda ranking, k, convention: _num_pairs(_pairs_by_relevance(ranking, convention)),
+    "pairwise_accuracy": lambda ranking, k, convention: _num_pairs(
+        _pairs_by_label(ranking)
+    ),
+    "auc": lambda ranking, k, convention: _num_pairs(
+        _pairs_by_relevance(ranking, convention)
+    ),
 }
 """Metric -> (Q,) denominators of its values, for the ratio of sums over a test set."""
 
 
-def _value(ranking: Ranking, k: int | None, column: str, factors: Values | None = None) -> PerQuery:
+def _value(
+    ranking: Ranking, k: int | None, column: str, factors: Values | None = None
+) -> PerQuery:
     """Returns (Q,), the sum of a column over the first k ranks, times the factor of each rank if given.
 
     Raises:
@@ -650,11 +760,17 @@ def _value(ranking: Ranking, k: int | None, column: str, factors: Values | None 
     """
     values = ranking.column(column)
     if values.dtype.kind == "U":
-        raise DataError(f"the column '{column}' has texts, such as '{max(values)}': name one of numbers.")
-    return ranking.sum_first(ranking.tie_mean(np.where(np.isnan(values), 0.0, values)), k, factors)
+        raise DataError(
+            f"the column '{column}' has texts, such as '{max(values)}': name one of numbers."
+        )
+    return ranking.sum_first(
+        ranking.tie_mean(np.where(np.isnan(values), 0.0, values)), k, factors
+    )
 
 
-def _where_found(ranking: Ranking, convention: Convention, values: PerQuery) -> PerQuery:
+def _where_found(
+    ranking: Ranking, convention: Convention, values: PerQuery
+) -> PerQuery:
     """Returns the values; NaN for a query in which no document has a gain."""
     return np.where(_ideal_dcg(ranking, 1, convention) > 0, values, np.nan)
 
@@ -671,14 +787,18 @@ def _before_run(ranking: Ranking, relevance: Values) -> Values:
     before = np.cumsum(relevance) - relevance
     first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
     before_query = before[ranking.position_start[:-1]]
-    counts: Values = before[first] - np.repeat(before_query, np.diff(ranking.position_start))
+    counts: Values = before[first] - np.repeat(
+        before_query, np.diff(ranking.position_start)
+    )
     return counts
 
 
 def _running_sum(values: Values, query_start: QueryStart) -> Values:
     """Returns (D,), the sum of the values of the query up to and including each position."""
     # One cumsum over all queries would accumulate rounding across queries.
-    return np.concatenate([np.cumsum(values[first:end]) for first, end in pairwise(query_start)])
+    return np.concatenate(
+        [np.cumsum(values[first:end]) for first, end in pairwise(query_start)]
+    )
 
 
 def _share_in_order(counts: Values) -> PerQuery:
@@ -711,7 +831,9 @@ def _count_pairs(ranking: Ranking, grades: Indices, num_grades: int) -> Values:
     from ltrbench.metrics.kernels import count_pairs
 
     in_order = grades[ranking.order]
-    counts: Values = count_pairs(in_order, num_grades, ranking.run_end, ranking.position_start)
+    counts: Values = count_pairs(
+        in_order, num_grades, ranking.run_end, ranking.position_start
+    )
     return counts.T
 
 

@@ -39,7 +39,9 @@ def reference_order(
     kept = []
     for first, end in itertools.pairwise(query_start):
         rows = first + np.argsort(-keys[first:end], kind="stable")
-        kept.append(rows[keys[rows] >= keys[rows[depth - 1]]] if depth < len(rows) else rows)
+        kept.append(
+            rows[keys[rows] >= keys[rows[depth - 1]]] if depth < len(rows) else rows
+        )
     return np.concatenate(kept), np.cumsum([0, *map(len, kept)])
 
 
@@ -54,8 +56,15 @@ def order_within_queries(
     largest = 0
     for query in range(len(query_start) - 1):
         largest = max(largest, query_start[query + 1] - query_start[query])
-    key, best, row = np.empty(largest), np.empty(largest), np.empty(largest, dtype=np.int64)
-    rank, num_equal = np.empty(_MOST_COUNTED, dtype=np.int64), np.empty(_MOST_COUNTED, dtype=np.int64)
+    key, best, row = (
+        np.empty(largest),
+        np.empty(largest),
+        np.empty(largest, dtype=np.int64),
+    )
+    rank, num_equal = (
+        np.empty(_MOST_COUNTED, dtype=np.int64),
+        np.empty(_MOST_COUNTED, dtype=np.int64),
+    )
     for query in range(len(query_start) - 1):
         first, n = query_start[query], query_start[query + 1] - query_start[query]
         start, lowest = position_start[query], -np.inf
@@ -89,7 +98,10 @@ def order_within_queries(
         num_kept = num_sorted
         if depth < num_sorted:
             num_kept = depth
-            while num_kept < num_sorted and key[falling[num_kept]] == key[falling[depth - 1]]:
+            while (
+                num_kept < num_sorted
+                and key[falling[num_kept]] == key[falling[depth - 1]]
+            ):
                 num_kept += 1
         # A loop, because assigning one slice to another compiles the text of NumPy's error, for two seconds.
         for i in range(num_kept):
@@ -171,16 +183,24 @@ def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) ->
         passed[0] = 1.0
         for m, p in enumerate(stop[first:end], start=1):
             j = np.arange(1, m + 1)
-            passed[1 : m + 1] = ((m - j) * passed[1 : m + 1] + j * (1.0 - p) * passed[:m]) / m
+            passed[1 : m + 1] = (
+                (m - j) * passed[1 : m + 1] + j * (1.0 - p) * passed[:m]
+            ) / m
         for offset in range(min(end, k) - first):
-            value += passed_before * (passed[offset] - passed[offset + 1]) / (first + offset + 1)
+            value += (
+                passed_before
+                * (passed[offset] - passed[offset + 1])
+                / (first + offset + 1)
+            )
         passed_before *= float(passed[-1])
         first = end
     return value
 
 
 @kernel
-def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QueryStart, k: int) -> PerQuery:
+def expected_stop(
+    stop: Values, run_end: NDArray[np.int64], query_start: QueryStart, k: int
+) -> PerQuery:
     """Returns (Q,), `reference_expected_stop` of each query; run_end counts over the whole data set."""
     values = np.zeros(len(query_start) - 1)
     for query in range(len(values)):
@@ -198,13 +218,19 @@ def expected_stop(stop: Values, run_end: NDArray[np.int64], query_start: QuerySt
                 for j in range(min(m, num_seen), 0, -1):
                     passed[j] = ((m - j) * passed[j] + j * left * passed[j - 1]) / m
             for j in range(num_seen):
-                values[query] += passed_before * (passed[j] - passed[j + 1]) / (first + j + 1 - start)
+                values[query] += (
+                    passed_before
+                    * (passed[j] - passed[j + 1])
+                    / (first + j + 1 - start)
+                )
             passed_before *= passed[num_seen]
             first = end
     return values
 
 
-def reference_count_pairs(grades: NDArray[np.int64], run_end: NDArray[np.int64]) -> tuple[int, int, int, int]:
+def reference_count_pairs(
+    grades: NDArray[np.int64], run_end: NDArray[np.int64]
+) -> tuple[int, int, int, int]:
     """Returns, for one ranked query, the number of pairs ordered correctly, ordered wrongly, tied in score
     with different grades, and tied in score."""
     right = wrong = tied_differing = tied = 0
@@ -221,7 +247,10 @@ def reference_count_pairs(grades: NDArray[np.int64], run_end: NDArray[np.int64])
 
 @kernel
 def count_pairs(
-    grades: NDArray[np.int64], num_grades: int, run_end: NDArray[np.int64], query_start: QueryStart
+    grades: NDArray[np.int64],
+    num_grades: int,
+    run_end: NDArray[np.int64],
+    query_start: QueryStart,
 ) -> Values:
     """Returns (Q, 4), `reference_count_pairs` of each query, in n G steps instead of n^2.
 
@@ -231,7 +260,10 @@ def count_pairs(
     The loop runs from the last run to the first and counts the documents below by grade.
     """
     counts = np.zeros((len(query_start) - 1, 4))
-    below, in_run = np.zeros(num_grades, dtype=np.int64), np.zeros(num_grades, dtype=np.int64)
+    below, in_run = (
+        np.zeros(num_grades, dtype=np.int64),
+        np.zeros(num_grades, dtype=np.int64),
+    )
     for query in range(len(counts)):
         below[:] = 0
         end = query_start[query + 1]

@@ -70,7 +70,9 @@ def write_ranklib_xml(ensemble: Ensemble) -> bytes:
     """
     parts: list[str] = []
     most_leaves = number = 0
-    for number, tree in enumerate(float32_trees(base_score_as_tree(ensemble), "<="), start=1):
+    for number, tree in enumerate(
+        float32_trees(base_score_as_tree(ensemble), "<="), start=1
+    ):
         parts.append(f'\t<tree id="{number}" weight="1.0">\n{_nested(tree)}\t</tree>\n')
         most_leaves = max(most_leaves, int(tree.is_leaf.sum()))
     header = f"## LambdaMART\n## No. of trees = {number}\n## No. of leaves = {most_leaves}\n\n"
@@ -94,9 +96,12 @@ def read_ranklib_xml(content: bytes) -> ReadModel:
             f"its first line is {algorithm[:60]!a}, but only models of LambdaMART and MART can be read; "
             "train one of them with -ranker 6 or -ranker 0"
         )
-    root = ElementTree.fromstring(b"\n".join(line for line in lines if not line.lstrip().startswith(b"#")))
+    root = ElementTree.fromstring(
+        b"\n".join(line for line in lines if not line.lstrip().startswith(b"#"))
+    )
     trees = tuple(
-        WeightedTree(parse_float32(tree.attrib["weight"]), tree_of(tree[0], _node)) for tree in root
+        WeightedTree(parse_float32(tree.attrib["weight"]), tree_of(tree[0], _node))
+        for tree in root
     )
     ensemble = Ensemble(trees, score_dtype="float32")
     return ReadModel(ensemble, (), 1 + max(used_features(ensemble), default=-1))
@@ -105,7 +110,10 @@ def read_ranklib_xml(content: bytes) -> ReadModel:
 def _node(split: ElementTree.Element) -> Node:
     if split[0].tag == "output":
         return Leaf(parse_float32(split[0].text or ""))
-    feature, threshold = int(split[0].text or "") - 1, parse_float32(split[1].text or "")
+    feature, threshold = (
+        int(split[0].text or "") - 1,
+        parse_float32(split[1].text or ""),
+    )
     left: Any = split[2]
     right: Any = split[3]
     return InnerNode(feature, threshold, threshold >= 0, left, right)
@@ -126,13 +134,17 @@ def _nested(tree: FlatTree) -> str:
         tabs, inner = indented(depth), indented(depth + 1)
         begin = f"{tabs}<split{sides[node]}>\n"
         if is_leaf[node]:
-            return f"{begin}{tabs}\t<output> {numbers[node]} </output>\n{tabs}</split>\n"
+            return (
+                f"{begin}{tabs}\t<output> {numbers[node]} </output>\n{tabs}</split>\n"
+            )
         return (
             f"{begin}{inner}<feature> {features[node] + 1} </feature>\n"
             f"{inner}<threshold> {numbers[node]} </threshold>\n"
         )
 
-    return nested_text(is_leaf, text_of, between="", end=lambda depth: f"{indented(depth)}</split>\n")
+    return nested_text(
+        is_leaf, text_of, between="", end=lambda depth: f"{indented(depth)}</split>\n"
+    )
 
 
 # ---- Detects the format of a file, and reads it.
@@ -163,20 +175,31 @@ class _Format:
 
 _FORMATS = (
     _Format(OF_LIGHTGBM, re.compile(rb"tree\s*\n"), ".txt", read_lightgbm_text),
-    _Format(OF_RANKLIB, re.compile(rb"## |\s*<(?:\?xml|!|ensemble)"), ".txt", read_ranklib_xml),
+    _Format(
+        OF_RANKLIB,
+        re.compile(rb"## |\s*<(?:\?xml|!|ensemble)"),
+        ".txt",
+        read_ranklib_xml,
+    ),
     _Format(OF_XGBOOST, re.compile(rb"\{[\s\"}]"), ".json", read_xgboost),
     _Format(OF_XGBOOST, re.compile(rb"\{"), ".ubj", read_xgboost),
 )
 
 _OTHERS = {
-    "a pickle, which may run code when it is loaded": re.compile(rb"\x80[\x02-\x05]|\(?[cd][\w.]*\n"),
-    "an archive, such as those of joblib, PyTorch and NumPy": re.compile(rb"PK\x03\x04|\x93NUMPY|\x89HDF"),
+    "a pickle, which may run code when it is loaded": re.compile(
+        rb"\x80[\x02-\x05]|\(?[cd][\w.]*\n"
+    ),
+    "an archive, such as those of joblib, PyTorch and NumPy": re.compile(
+        rb"PK\x03\x04|\x93NUMPY|\x89HDF"
+    ),
     "a CatBoost model": re.compile(rb"CBM1"),
     "XGBoost's old binary format": re.compile(rb"binf|bs64"),
     "a dump of trees, without the base score and the types of a model": re.compile(
         rb"\[\s*[\[{]|booster\[\d+\]:|\{\s*\"name\"\s*:\s*\"tree\"|\{\s*\"nodeid\""
     ),
-    "an ONNX model or another protocol buffer": re.compile(rb"\x08[\x01-\x20][\x12\x1a\x22\x2a\x3a]"),
+    "an ONNX model or another protocol buffer": re.compile(
+        rb"\x08[\x01-\x20][\x12\x1a\x22\x2a\x3a]"
+    ),
 }
 """Other kinds of model files -> how they begin."""
 
@@ -207,10 +230,15 @@ def is_model_file(path: Path) -> bool:
             head = file.read(_HEAD)
     except OSError:
         return False
-    return any(beginning.match(head) for beginning in (*(f.beginning for f in _FORMATS), *_OTHERS.values()))
+    return any(
+        beginning.match(head)
+        for beginning in (*(f.beginning for f in _FORMATS), *_OTHERS.values())
+    )
 
 
-def read_model_file(path: Path, remedy: str = "Check the path of the model file") -> ModelFile:
+def read_model_file(
+    path: Path, remedy: str = "Check the path of the model file"
+) -> ModelFile:
     """Reads a model file of LightGBM, XGBoost or RankLib.
 
     Args:
@@ -221,23 +249,44 @@ def read_model_file(path: Path, remedy: str = "Check the path of the model file"
             categories of which it has only codes.
     """
     content = read_bytes(path, remedy, MOST_MODEL_BYTES)
-    other = next((name for name, beginning in _OTHERS.items() if beginning.match(content)), None)
+    other = next(
+        (name for name, beginning in _OTHERS.items() if beginning.match(content)), None
+    )
     kind = next((kind for kind in _FORMATS if kind.beginning.match(content)), None)
     if other is not None or kind is None:
-        unknown = f"of an unknown format; it begins with {content[:12]!r}" if content else "empty"
+        unknown = (
+            f"of an unknown format; it begins with {content[:12]!r}"
+            if content
+            else "empty"
+        )
         raise ResultError(
             f"{path} cannot be imported: it is {other or unknown}. {SUPPORTED}; save the model in one of "
             "these formats with its library."
         )
     try:
         model = kind.read(content)
-    except (ValueError, KeyError, IndexError, TypeError, RecursionError, ElementTree.ParseError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
+    except (
+        ValueError,
+        KeyError,
+        IndexError,
+        TypeError,
+        RecursionError,
+        ElementTree.ParseError,
+    ) as error:
+        reason = (
+            f"{error} is missing"
+            if isinstance(error, KeyError)
+            else str(error).partition("\n")[0]
+        )
         raise ResultError(
             f"{path} is no complete model file of {kind.library}: {reason}. {SUPPORTED}; save the "
             "model again."
         ) from error
-    if coded := [each for each in categorical_features(model.trees) if each not in model.categories]:
+    if coded := [
+        each
+        for each in categorical_features(model.trees)
+        if each not in model.categories
+    ]:
         names = model.feature_names or tuple(map(str, range(model.num_features)))
         raise ResultError(
             f"{path} cannot be imported: it splits {', '.join(names[each] for each in coded)} by sets of "

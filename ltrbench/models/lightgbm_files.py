@@ -61,7 +61,9 @@ def write_lightgbm_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
         f'{{"tree_index":{number},"num_leaves":{int(tree.is_leaf.sum())},"num_cat":0,"shrinkage":1,'
         f'"tree_structure":{_nested(tree)}}}'
         # Vespa keeps the leaves of large models as float32, but reads those of other models as float64.
-        for number, tree in enumerate(float32_trees(base_score_as_tree(ensemble), "<", "float64"))
+        for number, tree in enumerate(
+            float32_trees(base_score_as_tree(ensemble), "<", "float64")
+        )
     )
     head = {
         "name": "tree",
@@ -92,16 +94,25 @@ def read_lightgbm_json(content: bytes, indices: Mapping[str, int]) -> Ensemble:
             return Leaf(node["leaf_value"])
         children = node["left_child"], node["right_child"]
         return InnerNode(
-            indices[names[node["split_feature"]]], node["threshold"], node["default_left"], *children
+            indices[names[node["split_feature"]]],
+            node["threshold"],
+            node["default_left"],
+            *children,
         )
 
-    trees = (WeightedTree(1.0, tree_of(tree["tree_structure"], read)) for tree in dump["tree_info"])
+    trees = (
+        WeightedTree(1.0, tree_of(tree["tree_structure"], read))
+        for tree in dump["tree_info"]
+    )
     return Ensemble(tuple(trees), comparison="<")
 
 
 def _nested(tree: FlatTree) -> str:
     """Returns the JSON of a tree."""
-    texts = [repr(value) for value in np.where(tree.is_leaf, tree.value, tree.threshold).tolist()]
+    texts = [
+        repr(value)
+        for value in np.where(tree.is_leaf, tree.value, tree.threshold).tolist()
+    ]
     is_leaf, feature = tree.is_leaf.tolist(), tree.feature.tolist()
     default_left = ["true" if left else "false" for left in tree.missing_left.tolist()]
 
@@ -158,7 +169,12 @@ CATEGORICAL, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
 """Bits of `decision_type`."""
 _KIND_OF_MISSING = 12
 
-_OF_SPLITS: Final[tuple[str, ...]] = ("split_gain", "internal_value", "internal_weight", "internal_count")
+_OF_SPLITS: Final[tuple[str, ...]] = (
+    "split_gain",
+    "internal_value",
+    "internal_weight",
+    "internal_count",
+)
 _OF_LEAVES: Final[tuple[str, ...]] = ("leaf_weight", "leaf_count")
 """Lines of statistics, which no score depends on, and which files of old versions may not have."""
 _REFUSED_IN_NAMES = re.compile(r'[",:\[\]{}\\\x00-\x1f\x7f]')
@@ -207,13 +223,19 @@ class LightGBMTree:
             "num_cat": str(len(words)),
             "split_feature": _joined(self.feature),
             "split_gain": self.statistics["split_gain"],
-            "threshold": _exact(np.where(is_set, np.cumsum(is_set) - 1, self.threshold)),
+            "threshold": _exact(
+                np.where(is_set, np.cumsum(is_set) - 1, self.threshold)
+            ),
             "decision_type": _joined(self.decision_type),
             "left_child": _joined(self.left),
             "right_child": _joined(self.right),
             "leaf_value": _exact(self.value),
             **{name: self.statistics[name] for name in (*_OF_LEAVES, *_OF_SPLITS[1:])},
-            **({"cat_boundaries": _joined(np.cumsum([0, *map(len, words)]))} if words else {}),
+            **(
+                {"cat_boundaries": _joined(np.cumsum([0, *map(len, words)]))}
+                if words
+                else {}
+            ),
             **({"cat_threshold": _joined(np.concatenate(words))} if words else {}),
             "is_linear": "0",
             "shrinkage": f"{self.shrinkage:g}",
@@ -231,7 +253,9 @@ def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTr
     before, *blocks = text[: text.index("\nend of trees\n")].split("\nTree=")
     head = dict(line.partition("=")[::2] for line in before.split("\n"))
     if (head["num_class"], head["num_tree_per_iteration"]) != ("1", "1"):
-        raise ValueError("num_class is not 1: the model has more than one score per document; train a ranker")
+        raise ValueError(
+            "num_class is not 1: the model has more than one score per document; train a ranker"
+        )
     return head, [_parsed(block) for block in blocks]
 
 
@@ -242,20 +266,33 @@ def _parsed(block: str) -> LightGBMTree:
         for name in ("split_feature", "decision_type", "left_child", "right_child")
     )
     threshold, value = (
-        np.array(lines[name].split(), dtype=np.float64) for name in ("threshold", "leaf_value")
+        np.array(lines[name].split(), dtype=np.float64)
+        for name in ("threshold", "leaf_value")
     )
     first, words = (
-        np.array(lines.get(name, "").split(), dtype=np.int64) for name in ("cat_boundaries", "cat_threshold")
+        np.array(lines.get(name, "").split(), dtype=np.int64)
+        for name in ("cat_boundaries", "cat_threshold")
     )
     categories: list[int | None] = [None] * len(feature)
     for split in np.flatnonzero(decision_type & CATEGORICAL).tolist():
         start, stop = first[int(threshold[split]) :][:2]
         threshold[split], categories[split] = np.nan, of_words(words[start:stop])
-    statistics = {name: lines[name] for name in (*_OF_SPLITS, *_OF_LEAVES) if name in lines}
+    statistics = {
+        name: lines[name] for name in (*_OF_SPLITS, *_OF_LEAVES) if name in lines
+    }
     is_linear = lines.get("is_linear", "0") != "0"
     shrinkage = float(lines["shrinkage"])
     return LightGBMTree(
-        feature, decision_type, left, right, threshold, value, shrinkage, statistics, categories, is_linear
+        feature,
+        decision_type,
+        left,
+        right,
+        threshold,
+        value,
+        shrinkage,
+        statistics,
+        categories,
+        is_linear,
     )
 
 
@@ -269,15 +306,29 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
     head, trees = parse_lightgbm_text(content)
     names = tuple(head["feature_names"].split(" "))
     if len(names) != int(head["max_feature_idx"]) + 1:
-        raise ValueError(f"feature_names has {len(names)} names, not one more than max_feature_idx")
+        raise ValueError(
+            f"feature_names has {len(names)} names, not one more than max_feature_idx"
+        )
     if any(tree.is_linear for tree in trees):
-        raise ValueError("its trees have linear models in their leaves; train without linear_tree")
+        raise ValueError(
+            "its trees have linear models in their leaves; train without linear_tree"
+        )
     ensemble = Ensemble(tuple(map(tree_of_lightgbm, trees)), threshold_dtype="float64")
     # The categorical features, and the categories of a DataFrame; other ones have only codes.
-    match = re.search(rb"\[categorical_feature: ([\d,]+)\].*\npandas_categorical:(\[.*)", content, re.DOTALL)
-    features, texts = ([*map(int, match[1].split(b","))], json.loads(match[2])) if match else ([], [])
+    match = re.search(
+        rb"\[categorical_feature: ([\d,]+)\].*\npandas_categorical:(\[.*)",
+        content,
+        re.DOTALL,
+    )
+    features, texts = (
+        ([*map(int, match[1].split(b","))], json.loads(match[2])) if match else ([], [])
+    )
     are_all = len(features) == len(texts)
-    categories = {f: [*map(category_text, each)] for f, each in zip(features, texts, strict=False) if are_all}
+    categories = {
+        f: [*map(category_text, each)]
+        for f, each in zip(features, texts, strict=False)
+        if are_all
+    }
     return ReadModel(ensemble, names, len(names), categories)
 
 
@@ -288,8 +339,17 @@ def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
         weight: factor on the leaf values.
     """
     missing_left, zero_missing = missing_sides(tree.decision_type, tree.threshold)
-    columns = (tree.feature, beside_zeros(tree.threshold), missing_left, tree.left, tree.right, zero_missing)
-    splits = list(zip(*(column.tolist() for column in columns), tree.categories, strict=True))
+    columns = (
+        tree.feature,
+        beside_zeros(tree.threshold),
+        missing_left,
+        tree.left,
+        tree.right,
+        zero_missing,
+    )
+    splits = list(
+        zip(*(column.tolist() for column in columns), tree.categories, strict=True)
+    )
     values = tree.value.tolist()
 
     def read(number: int) -> Node:
@@ -317,10 +377,14 @@ def missing_sides(
     decision_type: _Integers, threshold: _Floats
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Returns, for each split, whether missing values go left, and whether zeros count as missing, (S,)."""
-    kind = np.where(decision_type & CATEGORICAL, NAN_IS_MISSING, decision_type & _KIND_OF_MISSING)
+    kind = np.where(
+        decision_type & CATEGORICAL, NAN_IS_MISSING, decision_type & _KIND_OF_MISSING
+    )
     has_kind = (kind == ZERO_IS_MISSING) | (kind == NAN_IS_MISSING)
     # Without missing values in training, LightGBM reads a missing value as 0.
-    missing_left: NDArray[np.bool_] = np.where(has_kind, decision_type & DEFAULT_LEFT > 0, threshold >= 0)
+    missing_left: NDArray[np.bool_] = np.where(
+        has_kind, decision_type & DEFAULT_LEFT > 0, threshold >= 0
+    )
     return missing_left, kind == ZERO_IS_MISSING
 
 
@@ -344,11 +408,16 @@ def write_lightgbm_text(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
             )
     names = lightgbm_names(feature_names)
     written = [
-        _written(ensemble, tree, number) for number, tree in enumerate(base_score_as_tree(ensemble).trees)
+        _written(ensemble, tree, number)
+        for number, tree in enumerate(base_score_as_tree(ensemble).trees)
     ]
-    blocks = [f"Tree={number}\n{tree.text()}\n\n\n" for number, tree in enumerate(written)]
+    blocks = [
+        f"Tree={number}\n{tree.text()}\n\n\n" for number, tree in enumerate(written)
+    ]
     used = {int(feature) for tree in written for feature in tree.feature}
-    ranges = ("[-inf:inf]" if feature in used else "none" for feature in range(len(names)))
+    ranges = (
+        "[-inf:inf]" if feature in used else "none" for feature in range(len(names))
+    )
     head = (
         "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\n"
         f"max_feature_idx={len(names) - 1}\n"
@@ -371,7 +440,11 @@ def lightgbm_names(feature_names: Sequence[str]) -> list[str]:
     ['Column_0', 'Column_1']
     """
     names = [re.sub(r"\s", "_", name) for name in feature_names]
-    if len(set(names)) == len(names) and all(names) and not any(map(_REFUSED_IN_NAMES.search, names)):
+    if (
+        len(set(names)) == len(names)
+        and all(names)
+        and not any(map(_REFUSED_IN_NAMES.search, names))
+    ):
         return names
     return [f"Column_{feature}" for feature in range(len(names))]
 
@@ -382,7 +455,9 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
     inner, outer = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
     decision_type = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
     is_categorical = np.isnan(tree.threshold)
-    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0) + np.where(is_categorical, CATEGORICAL, 0)
+    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0) + np.where(
+        is_categorical, CATEGORICAL, 0
+    )
     threshold = tree.threshold.copy()  # with `<=`, as LightGBM's, it keeps its bits
     if ensemble.comparison == "<":
         threshold = float32_thresholds(threshold, "<").astype(np.float64)
@@ -398,7 +473,9 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
     ids = np.empty(len(tree.feature), dtype=np.int64)
     ids[inner], ids[outer] = np.arange(len(inner)), -1 - np.arange(len(outer))
     with np.errstate(over="ignore"):
-        values = weighted_values(tree, weighted.weight, ensemble.score_dtype).astype(np.float64)[outer]
+        values = weighted_values(tree, weighted.weight, ensemble.score_dtype).astype(
+            np.float64
+        )[outer]
     if not np.isfinite(values).all():
         raise ConfigError(
             f"tree {number} has a leaf value that is not finite. Train the model again with labels or "
@@ -414,7 +491,10 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
         values,
         shrinkage if np.isfinite(shrinkage) and float(f"{shrinkage:g}") else 1.0,
         statistics,
-        [of_words(tree.categories[node]) if is_categorical[node] else None for node in inner.tolist()],
+        [
+            of_words(tree.categories[node]) if is_categorical[node] else None
+            for node in inner.tolist()
+        ],
     )
 
 
@@ -423,15 +503,22 @@ def _fits(record: LightGBMTree, weighted: WeightedTree, tree: FlatTree) -> bool:
     if weighted.weight != 1 or len(record.value) != tree.is_leaf.sum():
         return False
     splits, _ = _numbered(record)
-    missing_left, zero_missing = missing_sides(record.decision_type, tree.threshold[splits])
-    fits = (missing_left == tree.missing_left[splits]) & (zero_missing == tree.zero_missing[splits])
+    missing_left, zero_missing = missing_sides(
+        record.decision_type, tree.threshold[splits]
+    )
+    fits = (missing_left == tree.missing_left[splits]) & (
+        zero_missing == tree.zero_missing[splits]
+    )
     fits &= (record.decision_type & CATEGORICAL > 0) == np.isnan(tree.threshold[splits])
     return bool(fits.all())
 
 
 def _numbered(record: LightGBMTree) -> tuple[_Integers, _Integers]:
     """Returns the nodes of `flat` of the (S,) splits and the (L,) leaves of a file."""
-    splits, leaves = np.empty_like(record.left), np.empty(len(record.value), dtype=np.int64)
+    splits, leaves = (
+        np.empty_like(record.left),
+        np.empty(len(record.value), dtype=np.int64),
+    )
     waiting = [record.root]
     for number in range(len(splits) + len(leaves)):
         node = waiting.pop()
@@ -449,17 +536,23 @@ def _zeros(num_splits: int) -> dict[str, str]:
         **dict.fromkeys(_OF_SPLITS, " ".join(["0"] * num_splits)),
         **dict.fromkeys(_OF_LEAVES, " ".join(["0"] * (num_splits + 1))),
     }
-    return zeros if num_splits else {**zeros, "leaf_weight": ""}  # as LightGBM writes trees that it has read
+    return (
+        zeros if num_splits else {**zeros, "leaf_weight": ""}
+    )  # as LightGBM writes trees that it has read
 
 
 def _importances(trees: Sequence[LightGBMTree], names: Sequence[str]) -> str:
     """Returns the lines with the number of splits of each feature, as LightGBM counts and sorts them."""
     counts = np.zeros(len(names), dtype=np.int64)
     for tree in trees:
-        gains = np.array([float(word) for word in tree.statistics["split_gain"].split()])
+        gains = np.array(
+            [float(word) for word in tree.statistics["split_gain"].split()]
+        )
         np.add.at(counts, tree.feature[gains > 0], 1)
     order = np.argsort(-counts, kind="stable")
-    return "".join(f"{names[feature]}={counts[feature]}\n" for feature in order[counts[order] > 0])
+    return "".join(
+        f"{names[feature]}={counts[feature]}\n" for feature in order[counts[order] > 0]
+    )
 
 
 def _joined(values: NDArray[np.int64]) -> str:

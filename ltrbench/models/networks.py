@@ -100,7 +100,9 @@ class Steps:
     def moments(self, name: str, h: Any) -> tuple[Any, Any]:
         """Returns the (W,) means and variances of a batch normalisation, in training those of the batch."""
         width = h.shape[-1]
-        return self.array(f"{name}.mean", width, start=0), self.array(f"{name}.variance", width, start=1)
+        return self.array(f"{name}.mean", width, start=0), self.array(
+            f"{name}.variance", width, start=1
+        )
 
 
 class _Start(Steps):
@@ -113,7 +115,11 @@ class _Start(Steps):
 
     def array(self, name: str, *shape: int, start: float | None = None) -> Any:
         bound = np.sqrt(6 / max(sum(shape[-2:]), 1))
-        values = self._rng.uniform(-bound, bound, shape) if start is None else np.full(shape, start)
+        values = (
+            self._rng.uniform(-bound, bound, shape)
+            if start is None
+            else np.full(shape, start)
+        )
         self.arrays[name] = values.astype(np.float32)
         return self.arrays[name]
 
@@ -135,7 +141,9 @@ def is_fixed(name: str) -> bool:
 def forward(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
     """Returns the (..., n) scores of (..., n, F) features; the n documents are those of one query."""
     last = last_layer(xp, layers, steps, features)
-    return last @ steps.array("output.weight", last.shape[-1]) + steps.array("output.bias", start=0)
+    return last @ steps.array("output.weight", last.shape[-1]) + steps.array(
+        "output.bias", start=0
+    )
 
 
 def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
@@ -144,14 +152,17 @@ def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
     if layers.input_transform == "log1p":
         x = xp.sign(x) * xp.log(xp.abs(x) + 1.0)
     mean, scale = (
-        steps.array(f"input.{name}", num_features, start=name == "scale") for name in ("mean", "scale")
+        steps.array(f"input.{name}", num_features, start=name == "scale")
+        for name in ("mean", "scale")
     )
     limit = 10.0 if layers.scaling == "standard" else float(np.finfo(np.float32).max)
     x = (x - mean) * scale
     h = x = steps.noisy(xp.clip(xp.where(xp.isnan(x), 0.0, x), -limit, limit))
     for i, width in enumerate(layers.widths):
         h = _dense(steps, f"hidden{i}", h, width)
-        h = steps.drop(xp.maximum(_normalised(xp, layers.norm, steps, f"hidden{i}", h), 0.0))
+        h = steps.drop(
+            xp.maximum(_normalised(xp, layers.norm, steps, f"hidden{i}", h), 0.0)
+        )
     if layers.context == "none":
         return h
     width = h.shape[-1]
@@ -160,14 +171,20 @@ def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
         inputs = _normalised(xp, "layer", steps, f"block{i}.before", z)
         z = z + steps.drop(_attention(xp, layers.num_heads, steps, f"block{i}", inputs))
         inputs = _normalised(xp, "layer", steps, f"block{i}.between", z)
-        inner = steps.drop(xp.maximum(_dense(steps, f"block{i}.inner", inputs, layers.feed_forward), 0.0))
+        inner = steps.drop(
+            xp.maximum(
+                _dense(steps, f"block{i}.inner", inputs, layers.feed_forward), 0.0
+            )
+        )
         z = z + steps.drop(_dense(steps, f"block{i}.outer", inner, width))
     z = _normalised(xp, "layer", steps, "context.norm", z)
     return (z + 1.0) * h if layers.latent_cross else z
 
 
 def _dense(steps: Steps, name: str, h: Any, width: int) -> Any:
-    return h @ steps.array(f"{name}.weight", h.shape[-1], width) + steps.array(f"{name}.bias", width, start=0)
+    return h @ steps.array(f"{name}.weight", h.shape[-1], width) + steps.array(
+        f"{name}.bias", width, start=0
+    )
 
 
 def _normalised(xp: Any, norm: str, steps: Steps, name: str, h: Any) -> Any:
@@ -179,7 +196,8 @@ def _normalised(xp: Any, norm: str, steps: Steps, name: str, h: Any) -> Any:
         mean = xp.mean(h, axis=-1, keepdims=True)
         variance = xp.mean((h - mean) * (h - mean), axis=-1, keepdims=True)
     gain, shift = (
-        steps.array(f"{name}.{kind}", h.shape[-1], start=kind == "gain") for kind in ("gain", "shift")
+        steps.array(f"{name}.{kind}", h.shape[-1], start=kind == "gain")
+        for kind in ("gain", "shift")
     )
     return (h - mean) / xp.sqrt(variance + _EPSILON) * gain + shift
 
@@ -202,7 +220,9 @@ def _attention(xp: Any, num_heads: int, steps: Steps, name: str, z: Any) -> Any:
     e = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
     shares = steps.drop(e / xp.sum(e, axis=-1, keepdims=True))
     joined = xp.reshape(xp.swapaxes(shares @ v, -2, -3), (*queries, -1, num_heads * d))
-    return joined @ steps.array(f"{name}.mix", num_heads, d, width).reshape(num_heads * d, width)
+    return joined @ steps.array(f"{name}.mix", num_heads, d, width).reshape(
+        num_heads * d, width
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,12 +238,17 @@ class Network:
     def num_terms(self) -> int:
         """Number of terms of all sums on the way from a feature to a score."""
         return sum(
-            each.shape[-2:][0] for name, each in self.arrays.items() if each.ndim > 1 or "output.w" in name
+            each.shape[-2:][0]
+            for name, each in self.arrays.items()
+            if each.ndim > 1 or "output.w" in name
         )
 
     def terms(self, features: Features) -> NDArray[np.float64]:
         """Returns the (n, W + 1) terms of the scores of a query with (n, F) features, computed by NumPy."""
         with np.errstate(over="ignore", invalid="ignore"):
             last = last_layer(np, self.layers, Steps(self.arrays), features)
-        terms = [last * self.arrays["output.weight"], np.full((len(last), 1), self.arrays["output.bias"])]
+        terms = [
+            last * self.arrays["output.weight"],
+            np.full((len(last), 1), self.arrays["output.bias"]),
+        ]
         return np.concatenate(terms, axis=1, dtype=np.float64)

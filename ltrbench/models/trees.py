@@ -113,7 +113,9 @@ def uniform(ensemble: Ensemble) -> Ensemble:
 
     def at_most(node: InnerNode) -> InnerNode:
         threshold = np.array(node.threshold)
-        return replace(node, threshold=float(float32_thresholds(threshold, ensemble.comparison)))
+        return replace(
+            node, threshold=float(float32_thresholds(threshold, ensemble.comparison))
+        )
 
     def before_shrinkage(tree: WeightedTree) -> WeightedTree:
         root = rebuilt(tree.root, at_most, lambda value: value / tree.shrinkage)
@@ -148,11 +150,16 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
     zeros = _Zeros(ensemble)
     trees, num_nodes = [], 0
     for tree in ensemble.trees:
-        done: dict[int, tuple[Node, int]] = {}  # by node: the new node, and its number of nodes
+        done: dict[
+            int, tuple[Node, int]
+        ] = {}  # by node: the new node, and its number of nodes
         for node in reversed(nodes_of(tree.root)):  # children come before their parent
             done[id(node)] = (node, 1)
             if isinstance(node, InnerNode):
-                (left, num_left), (right, num_right) = done[id(node.left)], done[id(node.right)]
+                (left, num_left), (right, num_right) = (
+                    done[id(node.left)],
+                    done[id(node.right)],
+                )
                 copies = 2 if zeros.are_between(node) else 1
                 new = zeros.without(replace(node, left=left, right=right))
                 done[id(node)] = (new, 2 * copies - 1 + copies * (num_left + num_right))
@@ -179,32 +186,58 @@ class _Zeros:
     def are_between(self, node: InnerNode) -> bool:
         """Whether zeros go to one side, and the values on both sides of them go to the other."""
         largest_left = self._largest_left(node)
-        is_between = largest_left < self.largest_below if node.missing_left else largest_left > LARGEST_ZERO
+        is_between = (
+            largest_left < self.largest_below
+            if node.missing_left
+            else largest_left > LARGEST_ZERO
+        )
         return node.zero_missing and is_between
 
     def without(self, node: InnerNode) -> InnerNode:
         """Returns one split or three nested splits that send every value where `node` sends it."""
-        plain, largest_left = replace(node, zero_missing=False), self._largest_left(node)
+        plain, largest_left = (
+            replace(node, zero_missing=False),
+            self._largest_left(node),
+        )
         if not node.zero_missing:
             return plain
         if node.missing_left:
             zeros_left = self._split(plain, LARGEST_ZERO)
             if self.are_between(node):
-                return replace(plain, right=self._split(plain, self.largest_below, node.right, zeros_left))
+                return replace(
+                    plain,
+                    right=self._split(
+                        plain, self.largest_below, node.right, zeros_left
+                    ),
+                )
             return zeros_left if largest_left < LARGEST_ZERO else plain
         zeros_right = self._split(plain, self.largest_below)
         if self.are_between(node):
-            return replace(plain, left=self._split(plain, LARGEST_ZERO, zeros_right, node.left))
+            return replace(
+                plain, left=self._split(plain, LARGEST_ZERO, zeros_right, node.left)
+            )
         return zeros_right if largest_left > self.largest_below else plain
 
     def _largest_left(self, node: InnerNode) -> float:
-        return self._neighbour(node.threshold, -np.inf) if self.is_strict else node.threshold
+        return (
+            self._neighbour(node.threshold, -np.inf)
+            if self.is_strict
+            else node.threshold
+        )
 
     def _split(
-        self, node: InnerNode, largest_left: float, left: Node | None = None, right: Node | None = None
+        self,
+        node: InnerNode,
+        largest_left: float,
+        left: Node | None = None,
+        right: Node | None = None,
     ) -> InnerNode:
-        threshold = self._neighbour(largest_left, np.inf) if self.is_strict else largest_left
-        return replace(node, threshold=threshold, left=left or node.left, right=right or node.right)
+        threshold = (
+            self._neighbour(largest_left, np.inf) if self.is_strict else largest_left
+        )
+        return replace(
+            node, threshold=threshold, left=left or node.left, right=right or node.right
+        )
 
     def _neighbour(self, value: float, direction: float) -> float:
         with np.errstate(over="ignore", under="ignore"):
@@ -212,7 +245,9 @@ class _Zeros:
 
 
 def rebuilt(
-    root: Node, changed: Callable[[InnerNode], InnerNode], value_of: Callable[[float], float] = float
+    root: Node,
+    changed: Callable[[InnerNode], InnerNode],
+    value_of: Callable[[float], float] = float,
 ) -> Node:
     """Returns a tree with other splits or leaf values.
 
@@ -227,9 +262,13 @@ def rebuilt(
     return tree_of(root, read)
 
 
-def with_splits(ensemble: Ensemble, changed: Callable[[InnerNode], InnerNode]) -> Ensemble:
+def with_splits(
+    ensemble: Ensemble, changed: Callable[[InnerNode], InnerNode]
+) -> Ensemble:
     """Returns an ensemble with other splits; `changed` as for `rebuilt`."""
-    trees = tuple(replace(tree, root=rebuilt(tree.root, changed)) for tree in ensemble.trees)
+    trees = tuple(
+        replace(tree, root=rebuilt(tree.root, changed)) for tree in ensemble.trees
+    )
     return replace(ensemble, trees=trees)
 
 
@@ -258,7 +297,9 @@ def used_features(ensemble: Ensemble) -> list[int]:
 
 def categorical_features(ensemble: Ensemble) -> list[int]:
     """Returns the features that a split divides by sets of categories, ascending."""
-    return sorted({split.feature for split in splits_of(ensemble) if split.categories is not None})
+    return sorted(
+        {split.feature for split in splits_of(ensemble) if split.categories is not None}
+    )
 
 
 def bits_of(codes: Iterable[float]) -> int:
@@ -313,10 +354,17 @@ zero_missing=False, categories=None)
         if len(nodes) > MOST_NODES:
             raise ValueError(f"a tree has more than {MOST_NODES:,} nodes")
     done: list[Node] = []
-    for node in reversed(nodes):  # children come before their parent, and the left one after the right one
+    for node in reversed(
+        nodes
+    ):  # children come before their parent, and the left one after the right one
         if isinstance(node, InnerNode):
-            children, rest = (done.pop(), done.pop()), (node.zero_missing, node.categories)
-            node = InnerNode(node.feature, node.threshold, node.missing_left, *children, *rest)
+            children, rest = (
+                (done.pop(), done.pop()),
+                (node.zero_missing, node.categories),
+            )
+            node = InnerNode(
+                node.feature, node.threshold, node.missing_left, *children, *rest
+            )
         done.append(node)
     return done[0]
 
@@ -402,7 +450,9 @@ def flat(root: Node, num_words: int = 0) -> FlatTree:
         missing_left=np.zeros(len(nodes), dtype=np.bool_),
         zero_missing=np.zeros(len(nodes), dtype=np.bool_),
         value=np.zeros(len(nodes)),
-        categories=np.zeros((len(nodes), max(num_words, *map(len, words.values()), 0)), dtype=np.uint32),
+        categories=np.zeros(
+            (len(nodes), max(num_words, *map(len, words.values()), 0)), dtype=np.uint32
+        ),
     )
     for number, of_node in words.items():
         tree.categories[number, : len(of_node)] = of_node
@@ -417,12 +467,18 @@ def flat(root: Node, num_words: int = 0) -> FlatTree:
             continue
         parents.append(number)
         tree.feature[number], tree.threshold[number] = node.feature, node.threshold
-        tree.missing_left[number], tree.zero_missing[number] = node.missing_left, node.zero_missing
+        tree.missing_left[number], tree.zero_missing[number] = (
+            node.missing_left,
+            node.zero_missing,
+        )
     return tree
 
 
 def leaves_of(
-    tree: FlatTree, features: Features, comparison: str = "<=", threshold_dtype: str = "float32"
+    tree: FlatTree,
+    features: Features,
+    comparison: str = "<=",
+    threshold_dtype: str = "float32",
 ) -> NDArray[np.int64]:
     """Returns the (D,) leaf nodes that documents reach, level by level.
 
@@ -438,8 +494,12 @@ def leaves_of(
     while len(rows):
         node = leaves[rows]
         x = features[rows, tree.feature[node]]
-        is_missing = np.isnan(x) | (tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO))
-        left = np.where(is_missing, tree.missing_left[node], goes_left(x, threshold[node]))
+        is_missing = np.isnan(x) | (
+            tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO)
+        )
+        left = np.where(
+            is_missing, tree.missing_left[node], goes_left(x, threshold[node])
+        )
         if tree.categories.size:
             left |= _are_in(tree.categories, node, x)
         leaves[rows] = np.where(left, tree.left[node], tree.right[node])
@@ -447,14 +507,20 @@ def leaves_of(
     return leaves
 
 
-def _are_in(words: NDArray[np.uint32], node: NDArray[np.int64], x: NDArray[np.float32]) -> NDArray[np.bool_]:
+def _are_in(
+    words: NDArray[np.uint32], node: NDArray[np.int64], x: NDArray[np.float32]
+) -> NDArray[np.bool_]:
     """Returns whether values are codes among the categories of nodes."""
     codes = np.where((x >= 0) & (x < 32 * words.shape[1]), x, -1).astype(np.int64)
-    is_in: NDArray[np.bool_] = (words[node, codes >> 5] >> (codes & 31) & 1 > 0) & (codes == x)
+    is_in: NDArray[np.bool_] = (words[node, codes >> 5] >> (codes & 31) & 1 > 0) & (
+        codes == x
+    )
     return is_in
 
 
-def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[np.floating[Any]]:
+def weighted_values(
+    tree: FlatTree, weight: float, score_dtype: str
+) -> NDArray[np.floating[Any]]:
     """Returns the (N,) numbers that leaves add to the score: the values times the tree's weight, in its
     dtype."""
     dtype = np.dtype(score_dtype)
@@ -462,7 +528,9 @@ def weighted_values(tree: FlatTree, weight: float, score_dtype: str) -> NDArray[
     return values
 
 
-def float32_thresholds(thresholds: NDArray[np.floating[Any]], comparison: str) -> NDArray[np.float32]:
+def float32_thresholds(
+    thresholds: NDArray[np.floating[Any]], comparison: str
+) -> NDArray[np.float32]:
     """Returns the (N,) largest float32 that go left: splits `<=` of float32 values, for either comparison.
 
     >>> below = float32_thresholds(np.array([0.5]), "<")
@@ -472,10 +540,14 @@ def float32_thresholds(thresholds: NDArray[np.floating[Any]], comparison: str) -
     with np.errstate(over="ignore", under="ignore"):
         largest = np.nextafter(thresholds, -np.inf) if comparison == "<" else thresholds
         rounded = largest.astype(np.float32)
-        return np.where(rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded)
+        return np.where(
+            rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded
+        )
 
 
-def ensemble_scores(ensemble: Ensemble, features: Features) -> NDArray[np.floating[Any]]:
+def ensemble_scores(
+    ensemble: Ensemble, features: Features
+) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features: the specification of what an ensemble means."""
     return leaf_sums(
         ensemble,
@@ -498,7 +570,9 @@ def leaf_sums(
     """
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
-        leaves = leaves_of(tree, features, ensemble.comparison, ensemble.threshold_dtype)
+        leaves = leaves_of(
+            tree, features, ensemble.comparison, ensemble.threshold_dtype
+        )
         start += values_of(tree, weighted.weight)[leaves]
     return start
 
@@ -550,7 +624,9 @@ def float32_trees(
         )
 
 
-def smallest_right(thresholds: NDArray[np.float64], comparison: str) -> NDArray[np.float64]:
+def smallest_right(
+    thresholds: NDArray[np.float64], comparison: str
+) -> NDArray[np.float64]:
     """Returns the (N,) float32 above the largest ones that go left, at most `ABOVE_FLOAT32`: thresholds for
     the comparison `<`.
 
@@ -558,7 +634,9 @@ def smallest_right(thresholds: NDArray[np.float64], comparison: str) -> NDArray[
     True
     """
     with np.errstate(over="ignore", under="ignore"):
-        above = np.nextafter(float32_thresholds(thresholds, comparison), np.float32(np.inf))
+        above = np.nextafter(
+            float32_thresholds(thresholds, comparison), np.float32(np.inf)
+        )
     return np.minimum(above.astype(np.float64), ABOVE_FLOAT32)
 
 
@@ -681,7 +759,11 @@ def _record(node: Node) -> dict[str, Any]:
     if isinstance(node, Leaf):
         return {"value": node.value}
     codes = node.categories
-    split = {"threshold": node.threshold} if codes is None else {"categories": codes_of(codes)}
+    split = (
+        {"threshold": node.threshold}
+        if codes is None
+        else {"categories": codes_of(codes)}
+    )
     return {
         "feature": node.feature,
         **split,
@@ -693,7 +775,9 @@ def _record(node: Node) -> dict[str, Any]:
 
 
 def as_lines(
-    ensemble: Ensemble, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]] | None = None
+    ensemble: Ensemble,
+    feature_names: Sequence[str],
+    categories: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[str]:
     """Yields the lines of all trees.
 
@@ -714,10 +798,14 @@ def as_lines(
         if number > 0:
             yield ""
         yield f"tree {number + 1}, weight {tree.weight:.6g}"
-        yield from _lines(tree.root, lambda node: _words(node, feature_names, categories or {}))
+        yield from _lines(
+            tree.root, lambda node: _words(node, feature_names, categories or {})
+        )
 
 
-def _lines(node: Node, words: Callable[[Node], str], first: str = "", margin: str = "") -> Iterator[str]:
+def _lines(
+    node: Node, words: Callable[[Node], str], first: str = "", margin: str = ""
+) -> Iterator[str]:
     """Yields the line of a node, which begins with `first`, and of its descendants, which begin with
     `margin`."""
     yield f"{first}{words(node)}"
@@ -726,21 +814,34 @@ def _lines(node: Node, words: Callable[[Node], str], first: str = "", margin: st
         yield from _lines(node.right, words, f"{margin}`- no:  ", f"{margin}   ")
 
 
-def _words(node: Node, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]]) -> str:
+def _words(
+    node: Node, feature_names: Sequence[str], categories: Mapping[str, Sequence[str]]
+) -> str:
     """Returns the condition of a node, or the value of a leaf."""
     if isinstance(node, Leaf):
         return _number(node.value)
     name = feature_names[node.feature]
-    name = f"feature {name}" if name.isdigit() else name  # LETOR features have only numbers
+    name = (
+        f"feature {name}" if name.isdigit() else name
+    )  # LETOR features have only numbers
     if node.threshold == _LARGEST and not node.zero_missing:
         return f"{name} is not missing"
     if node.categories is not None:
         texts = categories.get(feature_names[node.feature], ())
         codes = codes_of(node.categories)
-        if is_most := 2 * len(codes) > len(texts) > 0:  # as of XGBoost, where the others are the set
+        if (
+            is_most := 2 * len(codes) > len(texts) > 0
+        ):  # as of XGBoost, where the others are the set
             codes = codes_of(node.categories ^ ((1 << len(texts)) - 1))
-        members = [texts[code] if code < len(texts) else str(code) for code in codes[:_MOST_CATEGORIES]]
-        more = f" and {len(codes) - len(members)} more" if len(codes) > len(members) else ""
+        members = [
+            texts[code] if code < len(texts) else str(code)
+            for code in codes[:_MOST_CATEGORIES]
+        ]
+        more = (
+            f" and {len(codes) - len(members)} more"
+            if len(codes) > len(members)
+            else ""
+        )
         words = f"{name} {'not ' if is_most else ''}in {{{', '.join(members)}{more}}}"
         if node.missing_left:
             return f"{words} or missing"

@@ -68,7 +68,9 @@ def write_xgboost_dump(
         ConfigError: A leaf value is beyond float32.
     """
     names = [json.dumps(name) for name in feature_names]
-    trees = (_nested(tree, names, texts or float32_texts) for tree in xgboost_trees(ensemble))
+    trees = (
+        _nested(tree, names, texts or float32_texts) for tree in xgboost_trees(ensemble)
+    )
     return ("[" + ",\n".join(trees) + "]\n").encode()
 
 
@@ -83,16 +85,24 @@ def read_xgboost_dump(content: str | bytes, indices: Mapping[str, int]) -> Ensem
         if "leaf" in node:
             return Leaf(node["leaf"])
         missing_left = node["missing"] == node["yes"]
-        return InnerNode(indices[node["split"]], node["split_condition"], missing_left, *node["children"])
+        return InnerNode(
+            indices[node["split"]],
+            node["split_condition"],
+            missing_left,
+            *node["children"],
+        )
 
     return Ensemble(
-        tuple(WeightedTree(1.0, tree_of(root, read)) for root in json.loads(content)), comparison="<"
+        tuple(WeightedTree(1.0, tree_of(root, read)) for root in json.loads(content)),
+        comparison="<",
     )
 
 
 def divides_by_presence(ensemble: Ensemble) -> bool:
     """Returns whether a split sends every finite value left, so that only missing values can go right."""
-    return any(_sends_all_left(split, ensemble.comparison) for split in splits_of(ensemble))
+    return any(
+        _sends_all_left(split, ensemble.comparison) for split in splits_of(ensemble)
+    )
 
 
 def xgboost_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
@@ -109,13 +119,21 @@ def xgboost_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
     def finite(node: InnerNode) -> InnerNode:
         if not _sends_all_left(node, ensemble.comparison):
             return node
-        return InnerNode(node.feature, _BELOW_ALL, not node.missing_left, left=node.right, right=node.left)
+        return InnerNode(
+            node.feature,
+            _BELOW_ALL,
+            not node.missing_left,
+            left=node.right,
+            right=node.left,
+        )
 
     return float32_trees(with_splits(without_zero_missing(ensemble), finite), "<")
 
 
 def _sends_all_left(node: InnerNode, comparison: str) -> bool:
-    return node.threshold > _LARGEST if comparison == "<" else node.threshold >= _LARGEST
+    return (
+        node.threshold > _LARGEST if comparison == "<" else node.threshold >= _LARGEST
+    )
 
 
 def float64_text(values: NDArray[np.floating]) -> list[str]:
@@ -124,7 +142,9 @@ def float64_text(values: NDArray[np.floating]) -> list[str]:
     >>> float64_text(np.array([0.1], dtype=np.float32))
     ['0.10000000149011612']
     """
-    return [repr(value) for value in values.astype(np.float32).astype(np.float64).tolist()]
+    return [
+        repr(value) for value in values.astype(np.float32).astype(np.float64).tolist()
+    ]
 
 
 def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
@@ -144,7 +164,11 @@ def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
     ids[order] = np.arange(len(order))
     numbers = texts(np.where(tree.is_leaf, tree.value, tree.threshold))
     is_leaf = tree.is_leaf.tolist()
-    feature, left, right = tree.feature.tolist(), ids[tree.left].tolist(), ids[tree.right].tolist()
+    feature, left, right = (
+        tree.feature.tolist(),
+        ids[tree.left].tolist(),
+        ids[tree.right].tolist(),
+    )
     missing = ids[np.where(tree.missing_left, tree.left, tree.right)].tolist()
     nodeids = ids.tolist()
 
@@ -223,7 +247,10 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
     names = list(feature_names)
     categorical = categorical_features(ensemble)
     base_score = rounded_to_float32(np.array([ensemble.base_score]), "the base score")
-    trees = [_arrays(number, tree, len(names)) for number, tree in enumerate(xgboost_trees(ensemble))]
+    trees = [
+        _arrays(number, tree, len(names))
+        for number, tree in enumerate(xgboost_trees(ensemble))
+    ]
     forest = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
         "iteration_indptr": list(range(len(trees) + 1)),
@@ -233,7 +260,9 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
     learner = {
         "attributes": {},
         "feature_names": names,
-        "feature_types": ["c" if feature in categorical else "float" for feature in range(len(names))],
+        "feature_types": [
+            "c" if feature in categorical else "float" for feature in range(len(names))
+        ],
         "gradient_booster": {"model": forest, "name": "gbtree"},
         "learner_model_param": {
             "base_score": float32_texts(base_score)[0],
@@ -244,7 +273,9 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
         },
         "objective": {"lambdarank_param": {}, "name": "rank:ndcg"},
     }
-    return json.dumps({"version": _VERSION, "learner": learner}, separators=(",", ":")).encode()
+    return json.dumps(
+        {"version": _VERSION, "learner": learner}, separators=(",", ":")
+    ).encode()
 
 
 def read_xgboost(content: bytes) -> ReadModel:
@@ -264,21 +295,40 @@ def read_xgboost(content: bytes) -> ReadModel:
     learner = json.loads(content, parse_float=parse_float32)["learner"]
     parameters, booster = learner["learner_model_param"], learner["gradient_booster"]
     if booster["name"] not in ("gbtree", "dart"):
-        raise ValueError(f"the booster is {booster['name']!r}, but only gbtree and dart have trees")
+        raise ValueError(
+            f"the booster is {booster['name']!r}, but only gbtree and dart have trees"
+        )
     forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
-    if int(parameters.get("num_class", 0)) > 1 or int(parameters.get("num_target", 1)) > 1:
-        raise ValueError("the model has more than one score per document; train a ranker")
+    if (
+        int(parameters.get("num_class", 0)) > 1
+        or int(parameters.get("num_target", 1)) > 1
+    ):
+        raise ValueError(
+            "the model has more than one score per document; train a ranker"
+        )
     _check_iterations(learner.get("attributes", {}), forest)
-    weights = np.array(booster.get("weight_drop", [1.0] * len(forest["trees"])), dtype=np.float32)
+    weights = np.array(
+        booster.get("weight_drop", [1.0] * len(forest["trees"])), dtype=np.float32
+    )
     trees = tuple(
         WeightedTree(weight, _root(tree))
         for tree, weight in zip(forest["trees"], weights.tolist(), strict=True)
     )
-    base_score = _base_score(str(parameters["base_score"]), learner["objective"]["name"])
+    base_score = _base_score(
+        str(parameters["base_score"]), learner["objective"]["name"]
+    )
     ensemble = Ensemble(trees, base_score, comparison="<", score_dtype="float32")
-    names, num_features = tuple(learner.get("feature_names", [])), int(parameters["num_feature"])
+    names, num_features = (
+        tuple(learner.get("feature_names", [])),
+        int(parameters["num_feature"]),
+    )
     texts = enumerate(map(_texts_of, forest.get("cats", {}).get("enc", ())))
-    return ReadModel(ensemble, names, num_features, {feature: each for feature, each in texts if each})
+    return ReadModel(
+        ensemble,
+        names,
+        num_features,
+        {feature: each for feature, each in texts if each},
+    )
 
 
 def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
@@ -286,7 +336,9 @@ def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
     values, ends = encoding["values"], encoding.get("offsets")
     if ends is None:
         return [*map(category_text, values)]
-    return [bytes(byte % 256 for byte in values[a:b]).decode() for a, b in pairwise(ends)]
+    return [
+        bytes(byte % 256 for byte in values[a:b]).decode() for a, b in pairwise(ends)
+    ]
 
 
 def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
@@ -294,13 +346,20 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     `right_children`, so the right child follows the left one."""
     is_set = np.isnan(tree.threshold)
     sides = np.where(is_set, (tree.right, tree.left), (tree.left, tree.right))
-    tree = tree._replace(left=sides[0], right=sides[1], missing_left=tree.missing_left ^ is_set)
+    tree = tree._replace(
+        left=sides[0], right=sides[1], missing_left=tree.missing_left ^ is_set
+    )
     order = breadth_first(tree)
     nodes_of_sets = np.flatnonzero(is_set[order])
-    sets = [codes_of(of_words(words)) for words in tree.categories[order[nodes_of_sets]]]
+    sets = [
+        codes_of(of_words(words)) for words in tree.categories[order[nodes_of_sets]]
+    ]
     num_nodes, is_leaf, values = len(order), tree.is_leaf[order], tree.value[order]
     inner = np.flatnonzero(~is_leaf)
-    left_children, parents = np.full(num_nodes, _NO_CHILD), np.full(num_nodes, _NO_PARENT)
+    left_children, parents = (
+        np.full(num_nodes, _NO_CHILD),
+        np.full(num_nodes, _NO_PARENT),
+    )
     left_children[inner] = np.arange(1, num_nodes, 2)
     parents[1:] = np.repeat(inner, 2)
     zeros = [0.0] * num_nodes
@@ -308,7 +367,9 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
         "base_weights": _numbers(values),
         "categories": [code for codes in sets for code in codes],
         "categories_nodes": nodes_of_sets.tolist(),
-        "categories_segments": [sum(map(len, sets[:number])) for number in range(len(sets))],
+        "categories_segments": [
+            sum(map(len, sets[:number])) for number in range(len(sets))
+        ],
         "categories_sizes": [*map(len, sets)],
         "default_left": tree.missing_left[order].astype(int).tolist(),
         "id": number,
@@ -316,7 +377,9 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
         "loss_changes": zeros,
         "parents": parents.tolist(),
         "right_children": np.where(is_leaf, _NO_CHILD, left_children + 1).tolist(),
-        "split_conditions": _numbers(np.where(is_leaf, values, np.nan_to_num(tree.threshold[order]))),
+        "split_conditions": _numbers(
+            np.where(is_leaf, values, np.nan_to_num(tree.threshold[order]))
+        ),
         "split_indices": np.where(is_leaf, 0, tree.feature[order]).tolist(),
         "split_type": is_set[order].astype(int).tolist(),
         "sum_hessian": zeros,
@@ -336,7 +399,9 @@ def _numbers(values: NDArray[np.float64]) -> list[float]:
 
 def _base_score(text: str, objective: str) -> float:
     if objective not in _MARGINS:
-        raise ValueError(f"the objective is {objective!r}, but trees of {', '.join(_MARGINS)} can be read")
+        raise ValueError(
+            f"the objective is {objective!r}, but trees of {', '.join(_MARGINS)} can be read"
+        )
     with np.errstate(all="ignore"):
         return float(_MARGINS[objective](np.float32(text.strip("[]"))))
 
@@ -355,11 +420,20 @@ def _check_iterations(attributes: Mapping[str, str], forest: Mapping[str, Any]) 
 
 def _root(tree: Mapping[str, Any]) -> Node:
     """Returns the tree of arrays over nodes; nodes that pruning has removed are ignored."""
-    left, right, feature = tree["left_children"], tree["right_children"], tree["split_indices"]
+    left, right, feature = (
+        tree["left_children"],
+        tree["right_children"],
+        tree["split_indices"],
+    )
     numbers = [float(number) for number in tree["split_conditions"]]
-    starts, sizes = tree.get("categories_segments", ()), tree.get("categories_sizes", ())
+    starts, sizes = (
+        tree.get("categories_segments", ()),
+        tree.get("categories_sizes", ()),
+    )
     segments = zip(tree.get("categories_nodes", ()), starts, sizes, strict=True)
-    codes = {node: tree["categories"][start : start + size] for node, start, size in segments}
+    codes = {
+        node: tree["categories"][start : start + size] for node, start, size in segments
+    }
 
     def read(node: int) -> Node:
         if left[node] == _NO_CHILD:
@@ -368,7 +442,16 @@ def _root(tree: Mapping[str, Any]) -> Node:
         if node in codes:
             missing_left = not tree["default_left"][node]
             bits = bits_of(codes[node])
-            return InnerNode(feature[node], np.nan, missing_left, right[node], left[node], categories=bits)
-        return InnerNode(feature[node], numbers[node], bool(tree["default_left"][node]), *children)
+            return InnerNode(
+                feature[node],
+                np.nan,
+                missing_left,
+                right[node],
+                left[node],
+                categories=bits,
+            )
+        return InnerNode(
+            feature[node], numbers[node], bool(tree["default_left"][node]), *children
+        )
 
     return tree_of(0, read)

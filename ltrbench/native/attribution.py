@@ -63,23 +63,35 @@ def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
     num_features, total = len(document), 0.0
     others = [feature for feature in range(num_features) if feature != j]
     for size in range(num_features):
-        share = factorial(size) * factorial(num_features - size - 1) / factorial(num_features)
+        share = (
+            factorial(size)
+            * factorial(num_features - size - 1)
+            / factorial(num_features)
+        )
         for subset in map(frozenset, combinations(others, size)):
             with_j = _expected(tree, document, subset | {j}, 0)
             total += share * (with_j - _expected(tree, document, subset, 0))
     return total
 
 
-def _expected(tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int) -> float:
+def _expected(
+    tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int
+) -> float:
     """Returns v(known) of the subtree at a node: Algorithm 1."""
-    feature, left, right = int(tree.feature[node]), int(tree.left[node]), int(tree.right[node])
+    feature, left, right = (
+        int(tree.feature[node]),
+        int(tree.left[node]),
+        int(tree.right[node]),
+    )
     if feature == NO_FEATURE:
         return float(tree.value[node])
     if feature in known:
         is_left = goes_left(tree, node, document[feature])
         return _expected(tree, document, known, left if is_left else right)
     shares = tree.num_documents[[left, right]] / tree.num_documents[node]
-    of_left, of_right = (_expected(tree, document, known, below) for below in (left, right))
+    of_left, of_right = (
+        _expected(tree, document, known, below) for below in (left, right)
+    )
     return float(shares[0] * of_left + shares[1] * of_right)
 
 
@@ -145,12 +157,16 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
     features: list[int] = []
     steps: list[_Step] = []
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        for path, value in _paths_below_root(Tree._make(array.tolist() for array in tree)):
+        for path, value in _paths_below_root(
+            Tree._make(array.tolist() for array in tree)
+        ):
             features += path.keys()
             steps += path.values()
             first.append(len(steps))
             values.append(weight * value)
-    low, high, missing, share, categories = zip(*steps, strict=True) if steps else ((), (), (), (), ())
+    low, high, missing, share, categories = (
+        zip(*steps, strict=True) if steps else ((), (), (), (), ())
+    )
     used, indices = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
     paths = _Paths(
         first=np.array(first, dtype=np.uint64),
@@ -161,7 +177,9 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
         share=np.array(share, dtype=np.float64),
         value=np.array(values, dtype=np.float64),
         first_category=np.cumsum([0, *map(len, categories)], dtype=np.uint64),
-        categories=np.fromiter(chain.from_iterable(map(sorted, categories)), dtype=np.float32),
+        categories=np.fromiter(
+            chain.from_iterable(map(sorted, categories)), dtype=np.float32
+        ),
     )
     return paths, used
 
@@ -181,11 +199,17 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
             continue
         step = path.get(feature, _Step())
         is_set = np.isnan(threshold)
-        of_node = frozenset(code for code in tree.left_categories[node] if code == code)  # without NaN
+        of_node = frozenset(
+            code for code in tree.left_categories[node] if code == code
+        )  # without NaN
         for below, is_left in ((tree.right[node], False), (tree.left[node], True)):
             taken = _Step(
                 low=step.low if is_left else np.fmax(step.low, threshold),
-                high=np.nan if is_set else min(step.high, threshold) if is_left else step.high,
+                high=np.nan
+                if is_set
+                else min(step.high, threshold)
+                if is_left
+                else step.high,
                 missing=step.missing and tree.missing_left[node] == is_left,
                 share=step.share * tree.num_documents[below] / tree.num_documents[node],
                 categories=_followed(step, of_node, is_left),
@@ -193,7 +217,9 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
             open_nodes.append((below, {**path, feature: taken}))
 
 
-def _followed(step: _Step, of_node: frozenset[float], is_left: bool) -> frozenset[float]:
+def _followed(
+    step: _Step, of_node: frozenset[float], is_left: bool
+) -> frozenset[float]:
     """Returns the categories of a step after a further node that sends some categories left.
 
     As long as missing values follow the step, they are the categories that do not follow it.
@@ -216,7 +242,10 @@ def _rules(most: int) -> _Rules:
     points, weights = np.zeros((most, most)), np.zeros((most, most))
     for n in range(1, most + 1):
         points_on_both_sides, weights_of_rule = np.polynomial.legendre.leggauss(n)
-        points[n - 1, :n], weights[n - 1, :n] = (points_on_both_sides + 1) / 2, weights_of_rule / 2
+        points[n - 1, :n], weights[n - 1, :n] = (
+            (points_on_both_sides + 1) / 2,
+            weights_of_rule / 2,
+        )
     return _Rules(points, weights)
 
 
@@ -225,14 +254,18 @@ LANES = 32
 
 
 @parallel_kernel
-def _all_blocks(paths: _Paths, rules: _Rules, features: Features, contributions: Contributions) -> None:
+def _all_blocks(
+    paths: _Paths, rules: _Rules, features: Features, contributions: Contributions
+) -> None:
     for block in numba.prange((len(features) + LANES - 1) // LANES):
         documents = slice(block * LANES, min((block + 1) * LANES, len(features)))
         _one_block(paths, rules, features[documents], contributions[documents])
 
 
 @kernel
-def _one_block(paths: _Paths, rules: _Rules, features: Features, contributions: Contributions) -> None:
+def _one_block(
+    paths: _Paths, rules: _Rules, features: Features, contributions: Contributions
+) -> None:
     columns = np.zeros((features.shape[1], LANES), dtype=np.float32)
     columns[:, : len(features)] = features.T
     sums = np.zeros((contributions.shape[1], LANES))
@@ -241,7 +274,10 @@ def _one_block(paths: _Paths, rules: _Rules, features: Features, contributions: 
     integral = np.empty((longest, LANES))
     for p in range(len(paths.value)):
         path = np.uint64(p)
-        first, m = paths.first[path], paths.first[path + np.uint64(1)] - paths.first[path]
+        first, m = (
+            paths.first[path],
+            paths.first[path + np.uint64(1)] - paths.first[path],
+        )
         expected = paths.value[path]
         for k in range(m):
             i = np.uint64(k)
@@ -253,10 +289,23 @@ def _one_block(paths: _Paths, rules: _Rules, features: Features, contributions: 
         share = paths.share[first : first + m]
         for k in range(rule):
             row, point = rule - np.uint64(1), np.uint64(k)
-            _add_products(share, along, rules.points[row, point], rules.weights[row, point], before, integral)
+            _add_products(
+                share,
+                along,
+                rules.points[row, point],
+                rules.weights[row, point],
+                before,
+                integral,
+            )
         for k in range(m):
             i = np.uint64(k)
-            _add_step(paths.value[path], share[i], along[i], integral[i], sums[paths.feature[first + i]])
+            _add_step(
+                paths.value[path],
+                share[i],
+                along[i],
+                integral[i],
+                sums[paths.feature[first + i]],
+            )
     contributions[:] = sums[:, : len(features)].T
 
 
@@ -266,7 +315,9 @@ def _go_along(paths: _Paths, step: np.uint64, columns: Features, along: Values) 
     values = columns[np.uint64(paths.feature[step])]
     low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
     if high != high:
-        categories = paths.categories[paths.first_category[step] : paths.first_category[step + np.uint64(1)]]
+        categories = paths.categories[
+            paths.first_category[step] : paths.first_category[step + np.uint64(1)]
+        ]
         for d in range(LANES):
             is_one = False
             for i in range(len(categories)):
@@ -280,7 +331,12 @@ def _go_along(paths: _Paths, step: np.uint64, columns: Features, along: Values) 
 
 @kernel
 def _add_products(
-    share: Values, along: Values, t: float, weight: float, before: Values, integral: Values
+    share: Values,
+    along: Values,
+    t: float,
+    weight: float,
+    before: Values,
+    integral: Values,
 ) -> None:
     """Adds one quadrature point to the integral of each step: weight times the factors of all other steps."""
     product = np.full(LANES, weight)
@@ -302,7 +358,9 @@ def _add_products(
 
 
 @kernel
-def _add_step(value: float, share: float, along: Values, integral: Values, sums: Values) -> None:
+def _add_step(
+    value: float, share: float, along: Values, integral: Values, sums: Values
+) -> None:
     for lane in range(LANES):
         d = np.uint64(lane)
         sums[d] += value * (along[d] - share) * integral[d]

@@ -40,7 +40,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
-from ltrbench.data.features import AnyFeatures, as_array, gather_rows, require_memory, row_blocks
+from ltrbench.data.features import (
+    AnyFeatures,
+    as_array,
+    gather_rows,
+    require_memory,
+    row_blocks,
+)
 from ltrbench.native.team import ALONE, Placement, Team
 from ltrbench.shapes import Features
 
@@ -73,7 +79,9 @@ class ThresholdRule(NamedTuple):
     sample_size: int | None
     halfway: bool
 
-    def sample(self, num_documents: int, rng: np.random.Generator) -> NDArray[np.int64] | None:
+    def sample(
+        self, num_documents: int, rng: np.random.Generator
+    ) -> NDArray[np.int64] | None:
         """Returns the documents from which thresholds are chosen, ascending; None: all."""
         if self.sample_size is None or num_documents <= self.sample_size:
             return None
@@ -121,7 +129,9 @@ class BinnedFeatures:
     num_bins: NDArray[np.int64]
     feature_of_column: NDArray[np.int64]
     categories: CategoricalBins = NO_CATEGORIES
-    layout: ClassVar[None] = None  # a byte per document and column; `sparse` has other layouts
+    layout: ClassVar[None] = (
+        None  # a byte per document and column; `sparse` has other layouts
+    )
 
     @property
     def num_documents(self) -> int:
@@ -136,12 +146,16 @@ class BinnedFeatures:
         words = self.words[rows, column // 8]
         return np.asarray(words >> np.uint64(8 * (column % 8)), dtype=np.uint8)
 
-    def upper_edges(self, columns: NDArray[np.int64], bins: NDArray[np.int64]) -> NDArray[np.float32]:
+    def upper_edges(
+        self, columns: NDArray[np.int64], bins: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         """Returns the thresholds at the end of these bins of these columns."""
         return self.thresholds[columns, bins]
 
 
-def quantile_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0) -> NDArray[np.float32]:
+def quantile_cuts(
+    values: NDArray[np.float32], max_bins: int, num_zeros: int = 0
+) -> NDArray[np.float32]:
     """Returns the thresholds of one feature for bins of equal weight, ascending; NaN is ignored.
 
     There are at most max_bins - 1 thresholds.
@@ -154,7 +168,9 @@ def quantile_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0
     """
     ordered = np.sort(values)
     ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
-    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)])
+    starts = np.flatnonzero(
+        np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]
+    )
     counts = np.diff(np.append(starts, len(ordered))).astype(np.float64)
     distinct, counts = _with_zeros(ordered[starts], counts, num_zeros)
     if len(distinct) == 0:
@@ -166,7 +182,9 @@ def quantile_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0
     low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
     # No float32 is between two adjacent floats: then the lower one is the threshold.
-    cuts: NDArray[np.float32] = np.where((low <= halfway) & (halfway < high), halfway, low)
+    cuts: NDArray[np.float32] = np.where(
+        (low <= halfway) & (halfway < high), halfway, low
+    )
     return cuts
 
 
@@ -208,8 +226,12 @@ QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000, halfway=True)
 """The sample size is LightGBM's default; each of 255 bins then contains 784 sampled documents."""
 
 
-@np.errstate(over="ignore")  # as in RankLib, a range beyond float32 leaves only the first threshold
-def equal_width_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int = 0) -> NDArray[np.float32]:
+@np.errstate(
+    over="ignore"
+)  # as in RankLib, a range beyond float32 leaves only the first threshold
+def equal_width_cuts(
+    values: NDArray[np.float32], max_bins: int, num_zeros: int = 0
+) -> NDArray[np.float32]:
     """Returns the thresholds of one feature at equal distances, ascending; NaN is ignored.
 
     Thresholds without a value between them split the documents in the same way; only the first of them is
@@ -226,7 +248,9 @@ def equal_width_cuts(values: NDArray[np.float32], max_bins: int, num_zeros: int 
     num_thresholds = max_bins - 1
     if len(distinct) <= num_thresholds:
         return distinct[:-1]
-    steps = np.full(num_thresholds, (distinct[-1] - distinct[0]) / np.float32(num_thresholds))
+    steps = np.full(
+        num_thresholds, (distinct[-1] - distinct[0]) / np.float32(num_thresholds)
+    )
     steps[0] = distinct[0]
     thresholds = np.cumsum(steps)
     num_left = np.searchsorted(distinct, thresholds, side="right")
@@ -265,10 +289,14 @@ def bin_features(
     binned = _binned(features, _columns(cuts, categorical))
     if not categorical:
         return binned
-    categories = _bin_categories(features, categorical, max_bins, placement.team if placement else ALONE)
+    categories = _bin_categories(
+        features, categorical, max_bins, placement.team if placement else ALONE
+    )
     return replace(
         binned,
-        thresholds=np.pad(binned.thresholds, ((0, len(categorical)), (0, 0)), constant_values=np.nan),
+        thresholds=np.pad(
+            binned.thresholds, ((0, len(categorical)), (0, 0)), constant_values=np.nan
+        ),
         num_bins=np.append(binned.num_bins, [len(codes) for codes in categories.codes]),
         feature_of_column=np.append(binned.feature_of_column, categorical),
         categories=categories,
@@ -284,14 +312,20 @@ MIN_DOCS_IN_CATEGORY = 3
 def _bin_categories(
     features: AnyFeatures, categorical: Sequence[int], max_bins: int, team: Team
 ) -> CategoricalBins:
-    values = np.concatenate([block[:, categorical] for _, block in row_blocks(features)])
+    values = np.concatenate(
+        [block[:, categorical] for _, block in row_blocks(features)]
+    )
     bins, codes_of_bins = np.zeros(values.T.shape, dtype=np.uint16), []
     for bins_of_column, column in zip(bins, values.T, strict=True):
         is_known = ~np.isnan(column)
         codes = column[is_known].astype(np.int64)
         num_codes = int(team.largest(np.array([codes.max(initial=-1) + 1.0]))[0])
-        num_documents, *counts = team.total(np.append(len(column), np.bincount(codes, minlength=num_codes)))
-        kept = frequent_categories(np.array(counts, dtype=np.int64), int(num_documents), max_bins)
+        num_documents, *counts = team.total(
+            np.append(len(column), np.bincount(codes, minlength=num_codes))
+        )
+        kept = frequent_categories(
+            np.array(counts, dtype=np.int64), int(num_documents), max_bins
+        )
         bin_of_code = np.zeros(num_codes, dtype=np.uint16)
         bin_of_code[kept] = np.arange(1, len(kept) + 1)
         bins_of_column[is_known] = bin_of_code[codes]
@@ -299,7 +333,9 @@ def _bin_categories(
     return CategoricalBins(bins, tuple(codes_of_bins))
 
 
-def frequent_categories(counts: NDArray[np.int64], num_documents: int, max_bins: int) -> NDArray[np.int64]:
+def frequent_categories(
+    counts: NDArray[np.int64], num_documents: int, max_bins: int
+) -> NDArray[np.int64]:
     """Returns the categories that have their own bin, the most frequent first.
 
     Args:
@@ -314,7 +350,9 @@ def frequent_categories(counts: NDArray[np.int64], num_documents: int, max_bins:
     sizes, number = counts[order], np.arange(len(order))
     max_bins = min(len(order) + int(num_documents > sizes.sum()), max_bins)
     is_needed = np.cumsum(sizes) - sizes < np.floor(COVERED * sizes.sum() + 0.5)
-    is_kept = (is_needed | (number + 1 < max_bins)) & ((sizes >= MIN_DOCS_IN_CATEGORY) | (number < 2))
+    is_kept = (is_needed | (number + 1 < max_bins)) & (
+        (sizes >= MIN_DOCS_IN_CATEGORY) | (number < 2)
+    )
     kept: NDArray[np.int64] = order[is_kept & (number < np.iinfo(np.uint16).max)]
     return kept
 
@@ -366,10 +404,14 @@ def _joint_cuts(
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         for first in range(0, features.shape[1], width):
             columns = np.ascontiguousarray(sample[:, first : first + width].T)
-            of_members = [part.reshape(len(columns), -1) for part in team.joined(columns.ravel())]
+            of_members = [
+                part.reshape(len(columns), -1) for part in team.joined(columns.ravel())
+            ]
             chosen = slice((team.rank - first) % team.size, None, team.size)
             # In the order of rows, because zeros of both signs are equal but may become a threshold.
-            joined = np.concatenate([part[chosen] for part in of_members], axis=1)[:, order]
+            joined = np.concatenate([part[chosen] for part in of_members], axis=1)[
+                :, order
+            ]
             cuts += pool.map(rule.cut_points, joined, [max_bins] * len(joined))
     return _dealt_out(cuts, features.shape[1], team)
 
@@ -379,15 +421,22 @@ def _dealt_out(
 ) -> list[NDArray[np.float32]]:
     """Returns the thresholds of every feature, given those of this member's features, which are rank,
     rank + size, ..."""
-    counts = team.joined(np.array([len(cuts_of_feature) for cuts_of_feature in cuts], dtype=np.int64))
+    counts = team.joined(
+        np.array([len(cuts_of_feature) for cuts_of_feature in cuts], dtype=np.int64)
+    )
     values = team.joined(np.concatenate([np.empty(0, dtype=np.float32), *cuts]))
-    split = [np.split(part, np.cumsum(count)[:-1]) for part, count in zip(values, counts, strict=True)]
+    split = [
+        np.split(part, np.cumsum(count)[:-1])
+        for part, count in zip(values, counts, strict=True)
+    ]
     return [split[f % team.size][f // team.size] for f in range(num_features)]
 
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
     """Returns the bins of other documents, (D, F), with the thresholds of `binned`."""
-    return _binned(features, Columns(binned.thresholds, binned.num_bins, binned.feature_of_column))
+    return _binned(
+        features, Columns(binned.thresholds, binned.num_bins, binned.feature_of_column)
+    )
 
 
 def _binned(features: AnyFeatures, columns: Columns) -> BinnedFeatures:
@@ -404,7 +453,9 @@ def _binned(features: AnyFeatures, columns: Columns) -> BinnedFeatures:
     return BinnedFeatures(words, *columns)
 
 
-def _columns(cuts: Sequence[NDArray[np.float32]], categorical: Sequence[int] = ()) -> Columns:
+def _columns(
+    cuts: Sequence[NDArray[np.float32]], categorical: Sequence[int] = ()
+) -> Columns:
     """Distributes the thresholds of each feature that is not categorical to columns."""
     most = COLUMN_BINS - 1
     chunks = [
@@ -417,15 +468,23 @@ def _columns(cuts: Sequence[NDArray[np.float32]], categorical: Sequence[int] = (
     for column, (_, chunk) in enumerate(chunks):
         thresholds[column, : len(chunk)] = chunk
     num_bins = np.array([len(chunk) + 2 for _, chunk in chunks], dtype=np.int64)
-    return Columns(thresholds, num_bins, np.array([feature for feature, _ in chunks], dtype=np.int64))
+    return Columns(
+        thresholds,
+        num_bins,
+        np.array([feature for feature, _ in chunks], dtype=np.int64),
+    )
 
 
 def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uint8]:
     """Returns the (C, D) bins: the number of thresholds below the value, or the last bin if it is missing."""
     bins = np.empty((binned.num_columns, len(features)), dtype=np.uint8)
     for c, f in enumerate(binned.feature_of_column):
-        bin_of_value = np.searchsorted(binned.thresholds[c], features[:, f], side="left")
-        bins[c] = np.where(np.isnan(features[:, f]), binned.num_bins[c] - 1, bin_of_value)
+        bin_of_value = np.searchsorted(
+            binned.thresholds[c], features[:, f], side="left"
+        )
+        bins[c] = np.where(
+            np.isnan(features[:, f]), binned.num_bins[c] - 1, bin_of_value
+        )
     return bins
 
 
@@ -436,7 +495,9 @@ DOCUMENTS_BINNED = 1024
 @parallel_kernel
 def _bin_all(features: Features, columns: Columns, words: NDArray[np.uint64]) -> None:
     num_documents, num_words = words.shape
-    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
+    for block in numba.prange(
+        (num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED
+    ):
         first = block * DOCUMENTS_BINNED
         size = min(DOCUMENTS_BINNED, num_documents - first)
         values = np.empty((8, DOCUMENTS_BINNED), dtype=np.float32)
@@ -450,7 +511,9 @@ def _bin_all(features: Features, columns: Columns, words: NDArray[np.uint64]) ->
             for lane in range(len(column_features)):
                 c = 8 * word + lane
                 missing_bin = np.uint64(columns.num_bins[c] - 1)
-                _bin_block(values[lane, :size], columns.thresholds[c], missing_bin, bins)
+                _bin_block(
+                    values[lane, :size], columns.thresholds[c], missing_bin, bins
+                )
                 for d in range(size):
                     words[first + d, word] |= bins[d] << np.uint64(8 * lane)
 
@@ -471,13 +534,17 @@ def _bin_block(
     for power in range(7, -1, -1):
         half = np.uint64(1 << power)
         for d in range(len(values)):
-            bins[d] += half * np.uint64(values[d] > thresholds[bins[d] + half - np.uint64(1)])
+            bins[d] += half * np.uint64(
+                values[d] > thresholds[bins[d] + half - np.uint64(1)]
+            )
     for d in range(len(values)):
         bins[d] = bins[d] if values[d] == values[d] else missing_bin
 
 
 @kernel
-def read_words(words: NDArray[np.uint64], word: int, rows: Rows, read: NDArray[np.uint64]) -> None:
+def read_words(
+    words: NDArray[np.uint64], word: int, rows: Rows, read: NDArray[np.uint64]
+) -> None:
     """Writes read[:n] = words[rows, word] in a separate loop, so that memory accesses overlap.
 
     If each word is used as soon as it is read, small leaves take three to five times as long [measured].
@@ -586,7 +653,9 @@ class SparseBins:
         read_column(self.words, self.layout, column, rows, bins)
         return bins.astype(np.uint8)
 
-    def upper_edges(self, columns: NDArray[np.int64], bins: NDArray[np.int64]) -> NDArray[np.float32]:
+    def upper_edges(
+        self, columns: NDArray[np.int64], bins: NDArray[np.int64]
+    ) -> NDArray[np.float32]:
         """Returns the thresholds at the end of these bins of these columns."""
         edges: NDArray[np.float32] = self.edges[self.layout.bin_start[columns] + bins]
         return edges
@@ -597,7 +666,11 @@ AnyBins = BinnedFeatures | SparseBins
 
 @kernel
 def read_column(
-    words: NDArray[np.uint64], layout: SparseLayout | None, column: int, rows: Rows, read: NDArray[np.uint64]
+    words: NDArray[np.uint64],
+    layout: SparseLayout | None,
+    column: int,
+    rows: Rows,
+    read: NDArray[np.uint64],
 ) -> np.uint64:
     """Writes words that contain the bins of `rows` in a column; returns by how many bits to shift them.
 
@@ -616,7 +689,11 @@ def read_column(
 
 @inlined_kernel
 def _read_lane(
-    words: NDArray[np.uint64], layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]
+    words: NDArray[np.uint64],
+    layout: SparseLayout,
+    c: np.uint64,
+    rows: Rows,
+    read: NDArray[np.uint64],
 ) -> None:
     lane = np.uint64(layout.lane[c])
     shift = np.uint64(8) * (lane % np.uint64(8))
@@ -624,12 +701,19 @@ def _read_lane(
     read_words(words, int(np.int64(lane // np.uint64(8))), rows, read)
     for i in range(len(rows)):
         cell = layout.cell_of_byte[lane, (read[i] >> shift) & np.uint64(255)]
-        read[i] = np.uint64(cell - first if first <= cell < end else layout.default_bin[c])
+        read[i] = np.uint64(
+            cell - first if first <= cell < end else layout.default_bin[c]
+        )
 
 
 @inlined_kernel
-def _read_lists(layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]) -> None:
-    first, end = np.uint64(layout.bin_start[c]), np.uint64(layout.bin_start[c + np.uint64(1)])
+def _read_lists(
+    layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]
+) -> None:
+    first, end = (
+        np.uint64(layout.bin_start[c]),
+        np.uint64(layout.bin_start[c + np.uint64(1)]),
+    )
     for i in range(len(rows)):
         index, stop = first_listed(layout, rows[i], first)
         read[i] = np.uint64(layout.default_bin[c])
@@ -638,10 +722,15 @@ def _read_lists(layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np
 
 
 @kernel
-def first_listed(layout: SparseLayout, row: np.uint32, cell: np.uint64) -> tuple[np.uint64, np.uint64]:
+def first_listed(
+    layout: SparseLayout, row: np.uint32, cell: np.uint64
+) -> tuple[np.uint64, np.uint64]:
     """Returns the position of a document's first listed cell at or after `cell`, and the end of its list."""
     d = np.uint64(row)
-    low, stop = np.uint64(layout.row_start[d]), np.uint64(layout.row_start[d + np.uint64(1)])
+    low, stop = (
+        np.uint64(layout.row_start[d]),
+        np.uint64(layout.row_start[d + np.uint64(1)]),
+    )
     high = stop
     while low < high:
         middle = (low + high) >> np.uint64(1)
@@ -694,7 +783,10 @@ def partition(
         return num_left
     num_left_of = np.empty(num_threads, dtype=np.int64)
     for part in numba.prange(num_threads):
-        first, end = part * len(rows) // num_threads, (part + 1) * len(rows) // num_threads
+        first, end = (
+            part * len(rows) // num_threads,
+            (part + 1) * len(rows) // num_threads,
+        )
         num_left_of[part] = _share_out(
             words, layout, cut, rows[first:end], scratch[first:end], categories, is_left
         )
@@ -729,7 +821,11 @@ def _share_out(
     is_left: NDArray[np.bool_],
 ) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
-    last_bin, missing_bin, missing_left = np.uint64(cut[1]), np.uint64(cut[2]), np.uint64(cut[3])
+    last_bin, missing_bin, missing_left = (
+        np.uint64(cut[1]),
+        np.uint64(cut[2]),
+        np.uint64(cut[3]),
+    )
     num_left, num_right = np.uint64(0), np.uint64(0)
     ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_MOVED):
@@ -751,7 +847,10 @@ def _share_out(
 
 @inlined_kernel
 def _read_sides(
-    bins: NDArray[np.uint16], is_left: NDArray[np.bool_], rows: Rows, read: NDArray[np.uint64]
+    bins: NDArray[np.uint16],
+    is_left: NDArray[np.bool_],
+    rows: Rows,
+    read: NDArray[np.uint64],
 ) -> np.uint64:
     """Writes 0 for documents that go left and 1 for others; returns by how many bits to shift them."""
     for i in range(len(rows)):

@@ -33,7 +33,14 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import compiling_process, is_cached, parallel_kernel
 from ltrbench.data import RankingDataset
-from ltrbench.data.features import AnyFeatures, SparseRows, csr_of, is_sparse, require_memory, row_blocks
+from ltrbench.data.features import (
+    AnyFeatures,
+    SparseRows,
+    csr_of,
+    is_sparse,
+    require_memory,
+    row_blocks,
+)
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.native import Tree
 from ltrbench.native.bins import (
@@ -47,7 +54,13 @@ from ltrbench.native.bins import (
     bin_alike,
     bin_features,
 )
-from ltrbench.native.forest import Forest, add_binned_scores, add_scores, add_stored_scores, plant
+from ltrbench.native.forest import (
+    Forest,
+    add_binned_scores,
+    add_scores,
+    add_stored_scores,
+    plant,
+)
 from ltrbench.native.growing import ORDERS, Grower, GrownTree, grow_best_first
 from ltrbench.native.histogram import quantise, sums_by_leaf
 from ltrbench.native.objectives.base import PreparedObjective
@@ -119,18 +132,26 @@ def rescale(num_dropped: int, learning_rate: float, normalize: str) -> Rescaling
     if num_dropped == 0:
         return Rescaling(learning_rate, 1.0)
     if normalize == "forest":
-        return Rescaling(learning_rate / (1.0 + learning_rate), 1.0 / (1.0 + learning_rate))
+        return Rescaling(
+            learning_rate / (1.0 + learning_rate), 1.0 / (1.0 + learning_rate)
+        )
     divisor = num_dropped + (1 if normalize == "mean" else learning_rate)
     return Rescaling(learning_rate / divisor, num_dropped / divisor)
 
 
-def choose_dropped(weights: Weights, settings: DartSettings, rng: np.random.Generator) -> NDArray[np.int64]:
+def choose_dropped(
+    weights: Weights, settings: DartSettings, rng: np.random.Generator
+) -> NDArray[np.int64]:
     """Returns the trees to drop, ascending, given the (T,) weights of all trees so far.
 
     As in LightGBM, the probabilities are reduced if the expected number of dropped trees exceeds `max_drop`.
     If more are drawn nevertheless, a random `max_drop` of them are dropped; LightGBM drops the earliest.
     """
-    if settings.drop_rate == 0 or len(weights) == 0 or rng.random() < settings.skip_drop:
+    if (
+        settings.drop_rate == 0
+        or len(weights) == 0
+        or rng.random() < settings.skip_drop
+    ):
         return np.empty(0, dtype=np.int64)
     chances = np.full(len(weights), settings.drop_rate)
     if settings.drop_by_weight:
@@ -170,7 +191,12 @@ class BoostedTrees:
         start: initial trees, if the fit continues from a model.
     """
 
-    def __init__(self, train: Documents, valid: Documents | None = None, start: Forest | None = None) -> None:
+    def __init__(
+        self,
+        train: Documents,
+        valid: Documents | None = None,
+        start: Forest | None = None,
+    ) -> None:
         self._train, self._valid = train, valid
         self._trees: list[Tree] = []
         self._start_weights = np.empty(0) if start is None else start.weights
@@ -279,11 +305,18 @@ class Documents:
 
     def add_start(self, trees: list[Tree], weights: Weights) -> None:
         """Adds trees of an earlier fit, whose thresholds are not those of the bins."""
-        forests = [self._alone(tree, weight) for tree, weight in zip(trees, weights, strict=True)]
+        forests = [
+            self._alone(tree, weight)
+            for tree, weight in zip(trees, weights, strict=True)
+        ]
         numbered = [_numbered(tree) for tree in trees] if self.remembers_leaves else []
-        self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][: len(numbered)]
+        self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][
+            : len(numbered)
+        ]
         sparse = isinstance(self.features, SparseRows)
-        for start, rows in [(0, self.features)] if sparse else row_blocks(self.features):
+        for start, rows in (
+            [(0, self.features)] if sparse else row_blocks(self.features)
+        ):
             part = slice(start, start + len(rows))
             block = Documents(rows, None)
             for forest in forests:
@@ -316,7 +349,9 @@ class Documents:
     def _weighted(self, tree: Tree, weight: float) -> NDArray[np.float64]:
         """Returns the (N,) weighted leaf values of a tree."""
         if self.in_float32:
-            return (np.float32(weight) * tree.value.astype(np.float32)).astype(np.float64)
+            return (np.float32(weight) * tree.value.astype(np.float32)).astype(
+                np.float64
+            )
         return weight * tree.value
 
     def _alone(self, tree: Tree, weight: float) -> Forest:
@@ -336,7 +371,9 @@ class Documents:
 
 def _numbered(tree: Tree) -> Forest:
     """Returns a forest of one tree that scores a document with the number of its leaf."""
-    return plant([tree._replace(value=np.arange(len(tree.value), dtype=np.float64))], [1.0])
+    return plant(
+        [tree._replace(value=np.arange(len(tree.value), dtype=np.float64))], [1.0]
+    )
 
 
 def _leaf_dtype(tree: Tree) -> np.dtype[np.unsignedinteger]:
@@ -344,7 +381,9 @@ def _leaf_dtype(tree: Tree) -> np.dtype[np.unsignedinteger]:
     return np.min_scalar_type(len(tree.value) - 1)
 
 
-def _rescaled(weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling) -> Weights:
+def _rescaled(
+    weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling
+) -> Weights:
     """Returns the (T + 1,) weights after a new tree, given the (T,) weights before it."""
     weights = np.append(weights, rescaling.new)
     weights[dropped] *= rescaling.factor
@@ -353,7 +392,10 @@ def _rescaled(weights: Weights, dropped: NDArray[np.int64], rescaling: Rescaling
 
 @parallel_kernel
 def _add_leaf_values(
-    rows: Rows, leaf_start: NDArray[np.int64], values: NDArray[np.float64], scores: Values
+    rows: Rows,
+    leaf_start: NDArray[np.int64],
+    values: NDArray[np.float64],
+    scores: Values,
 ) -> None:
     for leaf in numba.prange(len(values)):
         for row in rows[leaf_start[leaf] : leaf_start[leaf + 1]]:
@@ -482,14 +524,22 @@ class Sampler:
         if self._num_drawn % self.settings.resample_every == 0:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
-        queries = None if self._queries is None else self._placement.queries_here(self._queries)
+        queries = (
+            None
+            if self._queries is None
+            else self._placement.queries_here(self._queries)
+        )
         # A new array, because growing a tree reorders its rows.
         if self._rows is None:
             rows = np.arange(self.train.num_documents, dtype=np.uint32)
         else:
             rows = self._placement.rows_here(self._rows).copy()
         every_feature = np.ones(self.train.num_features, dtype=np.bool_)
-        return Sample(queries, rows, self._draw_from(every_feature, self.settings.features_per_tree))
+        return Sample(
+            queries,
+            rows,
+            self._draw_from(every_feature, self.settings.features_per_tree),
+        )
 
     def features_of_leaf(self, features: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Returns the (F,) mask of the features that one leaf may be split on, drawn from a tree's features.
@@ -516,7 +566,10 @@ class Sampler:
     def _draw_rows(self) -> tuple[NDArray[np.int64] | None, Rows | None]:
         """Returns the queries and the rows of the whole training set; None: all."""
         queries, rows = None, None
-        count, num_documents = self._placement.num_queries, self._placement.num_documents
+        count, num_documents = (
+            self._placement.num_queries,
+            self._placement.num_documents,
+        )
         num_queries = sample_size(self.settings.queries_per_tree, count)
         if num_queries < count:
             queries = self._choose(count, num_queries)
@@ -528,7 +581,9 @@ class Sampler:
             rows = indices.astype(np.uint32) if rows is None else rows[indices]
         return queries, rows
 
-    def _draw_from(self, features: NDArray[np.bool_], size: SampleSize) -> NDArray[np.bool_]:
+    def _draw_from(
+        self, features: NDArray[np.bool_], size: SampleSize
+    ) -> NDArray[np.bool_]:
         """Returns the (F,) mask of a sample of `features`; if the sample takes all, the same array."""
         if size == 1:
             return features
@@ -563,7 +618,10 @@ def sample_size(size: SampleSize, count: int) -> int:
 
 
 def one_side_sample(
-    sizes: NDArray[np.float64], top_rate: float, other_rate: float, rng: np.random.Generator
+    sizes: NDArray[np.float64],
+    top_rate: float,
+    other_rate: float,
+    rng: np.random.Generator,
 ) -> tuple[Rows, NDArray[np.float64]]:
     """Returns the sampled rows of GOSS, ascending, and the (D,) factors of all gradients and hessians.
 
@@ -674,17 +732,35 @@ def boost(
     objective = objective or prepare(train, settings.objective, placement)
     signs = None
     if settings.splits.monotone:
-        signs = monotone_signs(train.feature_names, settings.splits.monotone, train.categories)
-    grower = Grower(binned, settings.num_leaves, settings.splits, settings.growth, signs, placement.team)
+        signs = monotone_signs(
+            train.feature_names, settings.splits.monotone, train.categories
+        )
+    grower = Grower(
+        binned,
+        settings.num_leaves,
+        settings.splits,
+        settings.growth,
+        signs,
+        placement.team,
+    )
     document_weights = train.weight_of_document.copy()
     sampler = Sampler(train, settings.sampling, rng, placement)
-    features_of_leaf = None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
+    features_of_leaf = (
+        None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
+    )
     goss_rates = settings.sampling.goss_rates
     num_unsampled = int(1.0 / settings.learning_rate)
-    in_float32 = isinstance(settings.objective, PairSettings) and settings.objective.float32_scores
+    in_float32 = (
+        isinstance(settings.objective, PairSettings)
+        and settings.objective.float32_scores
+    )
     may_drop = settings.dart.drop_rate > 0
     documents = Documents(features, _bins_of_values(binned), may_drop, in_float32)
-    valid = None if valid_features is None else _valid_documents(valid_features, binned, may_drop)
+    valid = (
+        None
+        if valid_features is None
+        else _valid_documents(valid_features, binned, may_drop)
+    )
     ensemble = BoostedTrees(documents, valid, start)
     while ensemble.num_trees < settings.num_trees:
         dropped = choose_dropped(ensemble.weights, settings.dart, rng)
@@ -694,14 +770,28 @@ def boost(
         task = _Task(sample.rows, gradients, hessians, document_weights)
         if goss_rates is not None and ensemble.num_trees >= num_unsampled:
             task = _one_sided(task, goss_rates, rng, placement)
-        split_hessians = task.hessians if settings.split_criterion == "newton" else task.weights
-        quantised = quantise(task.gradients, split_hessians, placement.team, placement.num_documents)
+        split_hessians = (
+            task.hessians if settings.split_criterion == "newton" else task.weights
+        )
+        quantised = quantise(
+            task.gradients, split_hessians, placement.team, placement.num_documents
+        )
         grown = grower.grow(quantised, task.rows, sample.features, features_of_leaf)
-        leaf_hessians = task.hessians if settings.leaf_value == "newton" else task.weights
-        tree = _with_values(grown, task.gradients, leaf_hessians, settings.splits, placement)
-        ensemble.add(tree, grown, rescale(len(dropped), settings.learning_rate, settings.dart.drop_normalize))
+        leaf_hessians = (
+            task.hessians if settings.leaf_value == "newton" else task.weights
+        )
+        tree = _with_values(
+            grown, task.gradients, leaf_hessians, settings.splits, placement
+        )
+        ensemble.add(
+            tree,
+            grown,
+            rescale(len(dropped), settings.learning_rate, settings.dart.drop_normalize),
+        )
         if on_iteration is not None:
-            of_valid = None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
+            of_valid = (
+                None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
+            )
             scores = ensemble.train_scores.copy()
             if on_iteration(ensemble.num_trees, scores, of_valid, sampler.left_out()):
                 break
@@ -736,20 +826,34 @@ def _binned(
                 "A fit of several members stores a byte per document and feature even if most values are 0. "
                 "Use more members or fewer features, or fit in one process.",
             )
-        return bin_features(features, settings.max_bins, rng, rule, placement, categorical)
+        return bin_features(
+            features, settings.max_bins, rng, rule, placement, categorical
+        )
     if not isinstance(features, SparseRows) or not takes_less_memory(features):
-        return bin_features(features, settings.max_bins, rng, rule, categorical=categorical)
+        return bin_features(
+            features, settings.max_bins, rng, rule, categorical=categorical
+        )
     # Estimated counts may exceed the true number of documents, so that every column may be split.
-    min_docs = 1 if settings.splits.counts_by_hessian else max(1, settings.splits.min_docs_in_leaf)
+    min_docs = (
+        1
+        if settings.splits.counts_by_hessian
+        else max(1, settings.splits.min_docs_in_leaf)
+    )
     return bin_sparse(features, settings.max_bins, rng, rule, min_docs)
 
 
 def _bins_of_values(binned: AnyBins) -> BinnedFeatures | None:
     """Returns dense bins of features none of which is categorical, from which scores can be computed."""
-    return binned if isinstance(binned, BinnedFeatures) and not binned.categories.codes else None
+    return (
+        binned
+        if isinstance(binned, BinnedFeatures) and not binned.categories.codes
+        else None
+    )
 
 
-def _valid_documents(features: AnyFeatures, binned: AnyBins, may_drop: bool) -> Documents:
+def _valid_documents(
+    features: AnyFeatures, binned: AnyBins, may_drop: bool
+) -> Documents:
     """Returns validation documents, with bins if they and the training documents are dense."""
     features, dense = _stored_or_same(features), _bins_of_values(binned)
     if isinstance(features, SparseRows) or dense is None:
@@ -774,20 +878,31 @@ class _Task(NamedTuple):
 
 
 def _one_sided(
-    task: _Task, rates: tuple[float, float], rng: np.random.Generator, placement: Placement
+    task: _Task,
+    rates: tuple[float, float],
+    rng: np.random.Generator,
+    placement: Placement,
 ) -> _Task:
     sizes = placement.in_order(np.abs(task.gradients * task.hessians))
     all_rows, all_factors = one_side_sample(sizes, *rates, rng)
     rows, factors = placement.rows_here(all_rows), all_factors[placement.rows]
-    return _Task(rows, factors * task.gradients, factors * task.hessians, factors * task.weights)
+    return _Task(
+        rows, factors * task.gradients, factors * task.hessians, factors * task.weights
+    )
 
 
 def _with_values(
-    grown: GrownTree, gradients: Gradients, hessians: Hessians, settings: SplitSettings, placement: Placement
+    grown: GrownTree,
+    gradients: Gradients,
+    hessians: Hessians,
+    settings: SplitSettings,
+    placement: Placement,
 ) -> Tree:
     """Returns the tree with leaf values: the Newton step of each leaf, clipped to the leaf's bounds."""
     team, count = placement.team, placement.num_documents
-    g, h = sums_by_leaf(grown.rows, grown.leaf_start, [gradients, hessians], team, count)
+    g, h = sums_by_leaf(
+        grown.rows, grown.leaf_start, [gradients, hessians], team, count
+    )
     value = grown.tree.value.copy()
     low, high = grown.leaf_bounds.T
     steps = newton_step(g, h, settings, more_l2=grown.leaf_l2)
@@ -827,19 +942,31 @@ def compile_engine(
         correction: replaces the objective if the fit corrects position bias; prepared on `four_documents`.
         num_threads: number of threads of the fit; with 1, no second process is started.
     """
-    settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
+    settings = BoostingSettings(
+        num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS
+    )
     with _growth_compiled_beside(num_threads):
-        _fit(four_documents(), replace(settings, num_leaves=1), correction)  # everything except growing trees
+        _fit(
+            four_documents(), replace(settings, num_leaves=1), correction
+        )  # everything except growing trees
     _fit(four_documents(), settings, correction)
 
 
-def compile_sparse_engine(objective: ObjectiveSettings, correction: PreparedObjective | None) -> None:
+def compile_sparse_engine(
+    objective: ObjectiveSettings, correction: PreparedObjective | None
+) -> None:
     """Compiles what a fit to sparse features and its predictions need in addition to `compile_engine`."""
-    settings = BoostingSettings(num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS)
+    settings = BoostingSettings(
+        num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS
+    )
     _fit(four_sparse_documents(), settings, correction)
 
 
-def _fit(data: RankingDataset, settings: BoostingSettings, correction: PreparedObjective | None) -> None:
+def _fit(
+    data: RankingDataset,
+    settings: BoostingSettings,
+    correction: PreparedObjective | None,
+) -> None:
     # With a sample, scores are computed from bins or stored values, as those of validation documents.
     sampled = replace(settings, sampling=SamplingSettings(documents_per_tree=0.5))
     for each in (settings, sampled):
@@ -862,7 +989,10 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
 def compile_growth(growth: str = "best_first", l1: float = 0.0) -> GrownTree:
     """Grows a tree without running the earlier stages; compiles the kernels that this needs. Those of several
     members are those of `depth_wise` growth, and those of monotone constraints are those of an l1 penalty."""
-    quantised, features = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)), np.ones(1, dtype=np.bool_)
+    quantised, features = (
+        quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)),
+        np.ones(1, dtype=np.bool_),
+    )
     grower = Grower(_two_bins(), 3, replace(LOOSE_SPLITS, l1=l1), growth)
     return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
 

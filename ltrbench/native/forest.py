@@ -59,11 +59,17 @@ def _generate_above(context: Any, builder: Any, signature: Any, arguments: Any) 
     """Generates one comparison of two vectors of 64 floats; its 64 result bits form an integer."""
     vector, index = ir.VectorType(ir.FloatType(), NUM_BITS), ir.IntType(32)
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
-    of_documents = builder.load(builder.bitcast(array.data, vector.as_pointer()), align=4)
-    first = builder.insert_element(ir.Constant(vector, ir.Undefined), arguments[1], index(0))
+    of_documents = builder.load(
+        builder.bitcast(array.data, vector.as_pointer()), align=4
+    )
+    first = builder.insert_element(
+        ir.Constant(vector, ir.Undefined), arguments[1], index(0)
+    )
     everywhere = ir.Constant(ir.VectorType(index, NUM_BITS), [0] * NUM_BITS)
     thresholds = builder.shuffle_vector(first, first, everywhere)
-    return builder.bitcast(builder.fcmp_ordered(">", of_documents, thresholds), ir.IntType(NUM_BITS))
+    return builder.bitcast(
+        builder.fcmp_ordered(">", of_documents, thresholds), ir.IntType(NUM_BITS)
+    )
 
 
 def _type_lowest(context: Any, word: Any) -> Any:
@@ -134,22 +140,34 @@ class Forest:
 
     def trees(self) -> list[Tree]:
         """Returns the trees as separate arrays, the inverse of `plant`."""
-        parts = [Tree._make(array[first:end] for array in self.nodes) for first, end in pairwise(self.roots)]
+        parts = [
+            Tree._make(array[first:end] for array in self.nodes)
+            for first, end in pairwise(self.roots)
+        ]
         return [
-            tree._replace(left=tree.left - np.int32(root), right=tree.right - np.int32(root))
+            tree._replace(
+                left=tree.left - np.int32(root), right=tree.right - np.int32(root)
+            )
             for tree, root in zip(parts, self.roots[:-1], strict=True)
         ]
 
 
-def plant(trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64]) -> Forest:
+def plant(
+    trees: Sequence[Tree], weights: Sequence[float] | NDArray[np.float64]
+) -> Forest:
     """Joins one or more trees into a forest."""
     sizes = [len(tree.feature) for tree in trees]
     roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
     width = max(tree.left_categories.shape[1] for tree in trees)
     left_categories = np.full((roots[-1], width), np.nan, dtype=np.float32)
     for tree, (first, end) in zip(trees, pairwise(roots), strict=True):
-        left_categories[first:end, : tree.left_categories.shape[1]] = tree.left_categories
-    joined = [np.concatenate(arrays) for arrays in zip(*(tree[:-1] for tree in trees), strict=True)]
+        left_categories[first:end, : tree.left_categories.shape[1]] = (
+            tree.left_categories
+        )
+    joined = [
+        np.concatenate(arrays)
+        for arrays in zip(*(tree[:-1] for tree in trees), strict=True)
+    ]
     nodes = Tree._make([*joined, left_categories])
     shift = np.repeat(roots[:-1], sizes).astype(np.int32)
     nodes = nodes._replace(left=nodes.left + shift, right=nodes.right + shift)
@@ -227,9 +245,9 @@ def _pack(forest: Forest) -> PackedForest:
         left=number[nodes.left[is_cut]],
         right=number[nodes.right[is_cut]],
         value=(forest.weights[tree] * nodes.value)[~is_cut],
-        categorical=np.append(np.flatnonzero(np.isnan(nodes.threshold[is_cut])), first_cut[-1]).astype(
-            np.uint64
-        ),
+        categorical=np.append(
+            np.flatnonzero(np.isnan(nodes.threshold[is_cut])), first_cut[-1]
+        ).astype(np.uint64),
         left_categories=nodes.left_categories[np.isnan(nodes.threshold)],
     )
 
@@ -243,7 +261,9 @@ def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> Non
 
 
 @kernel
-def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint64], scores: Values) -> None:
+def add_trees(
+    forest: PackedForest, columns: Features, missing: NDArray[np.uint64], scores: Values
+) -> None:
     """Adds the values of all trees to the scores of a block of at most 64 documents.
 
     Args:
@@ -252,7 +272,10 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
         missing: (C,), word of the missing values of each of these features.
         scores: (n,), scores of the documents.
     """
-    reached, num_before = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64), np.uint64(0)
+    reached, num_before = (
+        np.empty(2 * forest.most_cuts + 1, dtype=np.uint64),
+        np.uint64(0),
+    )
     for t in range(len(forest.first_cut) - 1):
         first, end = forest.first_cut[t], forest.first_cut[t + 1]
         reached[0] = ALL >> np.uint64(NUM_BITS - len(scores))
@@ -267,8 +290,13 @@ def add_trees(forest: PackedForest, columns: Features, missing: NDArray[np.uint6
                 reached[np.uint64(forest.left[cut])] = here & ~goes_right
                 reached[np.uint64(forest.right[cut])] = here & goes_right
             if stop < end:
-                here, values = reached[stop - first], columns[np.uint64(forest.column[stop])]
-                goes_right = _in_no_category(forest.left_categories[num_before], values, here)
+                here, values = (
+                    reached[stop - first],
+                    columns[np.uint64(forest.column[stop])],
+                )
+                goes_right = _in_no_category(
+                    forest.left_categories[num_before], values, here
+                )
                 reached[np.uint64(forest.left[stop])] = here & ~goes_right
                 reached[np.uint64(forest.right[stop])] = goes_right
                 num_before += np.uint64(1)
@@ -296,7 +324,9 @@ def _in_no_category(
 
 
 @kernel
-def columns_of_block(used: NDArray[np.uint32], features: Features) -> tuple[Features, NDArray[np.uint64]]:
+def columns_of_block(
+    used: NDArray[np.uint32], features: Features
+) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the used features of a block, (C, 64), and for each the word of its missing values, (C,)."""
     columns = np.empty((len(used), NUM_BITS), dtype=np.float32)
     missing = np.zeros(len(used), dtype=np.uint64)
@@ -349,7 +379,9 @@ def add_stored_scores(forest: Forest, sparse: SparseRows, scores: Values) -> Non
     """Adds the values of all trees to the (D,) scores, in place."""
     slot = np.full(sparse.num_features, _NOT_USED, dtype=np.int32)
     slot[forest.packed.features] = np.arange(len(forest.packed.features))
-    stored = _Stored(sparse.row_start, sparse.columns, sparse.values, slot, sparse.absent)
+    stored = _Stored(
+        sparse.row_start, sparse.columns, sparse.values, slot, sparse.absent
+    )
     _all_stored_blocks(forest.packed, stored, scores)
 
 
@@ -367,7 +399,9 @@ def _columns(
 ) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the used features of a block, (U, 64), and for each the word of its missing values, (U,)."""
     columns = np.full((num_used, NUM_BITS), stored.absent, dtype=np.float32)
-    missing = np.full(num_used, np.uint64(0) if stored.absent == 0 else ALL, dtype=np.uint64)
+    missing = np.full(
+        num_used, np.uint64(0) if stored.absent == 0 else ALL, dtype=np.uint64
+    )
     for i in range(num_documents):
         d, bit = np.uint64(first + i), np.uint64(1) << np.uint64(i)
         for j in range(stored.row_start[d], stored.row_start[d + np.uint64(1)]):
@@ -412,38 +446,70 @@ def _wrong_arrays(forest: Forest) -> Iterator[str]:
     sizes = {"roots": len(forest.weights) + 1, "weights": len(forest.weights)}
     for name, dtype in _DTYPES.items():
         array = arrays[name]
-        shape = (sizes.get(name, num_nodes), *(array.shape[1:2] if name == "left_categories" else ()))
+        shape = (
+            sizes.get(name, num_nodes),
+            *(array.shape[1:2] if name == "left_categories" else ()),
+        )
         if array.shape != shape or array.dtype != dtype:
             yield f"{name} has shape {array.shape} of {array.dtype}, not {shape} of {np.dtype(dtype)}"
-    if len(roots) < 2 or roots[0] != 0 or roots[-1] != num_nodes or not (roots[1:] > roots[:-1]).all():
+    if (
+        len(roots) < 2
+        or roots[0] != 0
+        or roots[-1] != num_nodes
+        or not (roots[1:] > roots[:-1]).all()
+    ):
         yield f"roots do not rise strictly from 0 to the number of nodes, {num_nodes}"
 
 
 def _wrong_nodes(forest: Forest, num_features: int) -> Iterator[str]:
     """Checks that features exist, that numbers are finite, and that every other node is one node's child."""
     nodes, node = forest.nodes, np.arange(len(forest.nodes.feature))
-    is_cut, end = nodes.feature != NO_FEATURE, np.repeat(forest.roots[1:], np.diff(forest.roots))
+    is_cut, end = (
+        nodes.feature != NO_FEATURE,
+        np.repeat(forest.roots[1:], np.diff(forest.roots)),
+    )
     is_known = (nodes.feature >= 0) & (nodes.feature < num_features)
-    yield from _at(is_cut & ~is_known, "feature", nodes.feature, f"not one of the {num_features} features")
+    yield from _at(
+        is_cut & ~is_known,
+        "feature",
+        nodes.feature,
+        f"not one of the {num_features} features",
+    )
     # A threshold of infinity is valid: that split sends all values left and missing values right.
     # A split on a categorical feature has categories instead, and sends missing values right.
     has_categories = ~np.isnan(nodes.left_categories).all(axis=1)
     is_wrong = np.isnan(nodes.threshold) != has_categories
-    yield from _at(is_wrong, "threshold", nodes.threshold, "not a threshold or beside categories")
+    yield from _at(
+        is_wrong, "threshold", nodes.threshold, "not a threshold or beside categories"
+    )
     is_wrong = nodes.missing_left & has_categories
-    yield from _at(is_wrong, "missing_left", nodes.missing_left, "not false beside categories")
-    for name, array in (("gain", nodes.gain), ("value", nodes.value), ("weights", forest.weights)):
+    yield from _at(
+        is_wrong, "missing_left", nodes.missing_left, "not false beside categories"
+    )
+    for name, array in (
+        ("gain", nodes.gain),
+        ("value", nodes.value),
+        ("weights", forest.weights),
+    ):
         yield from _at(~np.isfinite(array), name, array, "not finite")
     for name, child in (("left", nodes.left), ("right", nodes.right)):
         yield from _at(~is_cut & (child != node), name, child, "not the leaf itself")
         is_below = (child > node) & (child < end)
-        yield from _at(is_cut & ~is_below, name, child, "not after its parent in the same tree")
-    parents = np.bincount(np.concatenate([nodes.left[is_cut], nodes.right[is_cut]]), minlength=len(node))
+        yield from _at(
+            is_cut & ~is_below, name, child, "not after its parent in the same tree"
+        )
+    parents = np.bincount(
+        np.concatenate([nodes.left[is_cut], nodes.right[is_cut]]), minlength=len(node)
+    )
     is_root = np.isin(node, forest.roots[:-1])
-    yield from _at(parents != ~is_root, "node", node, "not the child of exactly one other node")
+    yield from _at(
+        parents != ~is_root, "node", node, "not the child of exactly one other node"
+    )
 
 
-def _at(wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str) -> Iterator[str]:
+def _at(
+    wrong: NDArray[np.bool_], name: str, array: NDArray[np.generic], reason: str
+) -> Iterator[str]:
     """Yields the first wrong element of an array with its index, its value and the reason."""
     if wrong.any():
         index = int(wrong.argmax())
@@ -491,8 +557,12 @@ def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) ->
     used = forest.packed.features
     bins = BinValues(
         words=binned.words,
-        first_column=np.searchsorted(binned.feature_of_column, used, side="left").astype(np.uint64),
-        end_column=np.searchsorted(binned.feature_of_column, used, side="right").astype(np.uint64),
+        first_column=np.searchsorted(
+            binned.feature_of_column, used, side="left"
+        ).astype(np.uint64),
+        end_column=np.searchsorted(binned.feature_of_column, used, side="right").astype(
+            np.uint64
+        ),
         thresholds=binned.thresholds,
         missing_bins=(binned.num_bins - 1).astype(np.uint64),
     )
@@ -520,7 +590,9 @@ def _all_binned_blocks(forest: PackedForest, bins: BinValues, scores: Values) ->
 
 
 @kernel
-def _values(bins: BinValues, words: NDArray[np.uint64]) -> tuple[Features, NDArray[np.uint64]]:
+def _values(
+    bins: BinValues, words: NDArray[np.uint64]
+) -> tuple[Features, NDArray[np.uint64]]:
     """Returns the values of a block's used features, (U, 64), and for each the word of its missing values."""
     thresholds = bins.thresholds
     columns = np.full((len(bins.first_column), NUM_BITS), np.inf, dtype=np.float32)
@@ -531,7 +603,9 @@ def _values(bins: BinValues, words: NDArray[np.uint64]) -> tuple[Features, NDArr
             u = np.uint64(j)
             for k in range(bins.first_column[u], bins.end_column[u]):
                 c = np.uint64(k)
-                bin_of = (words[d, c >> np.uint64(3)] >> (np.uint64(8) * (c & np.uint64(7)))) & np.uint64(255)
+                bin_of = (
+                    words[d, c >> np.uint64(3)] >> (np.uint64(8) * (c & np.uint64(7)))
+                ) & np.uint64(255)
                 if bin_of == bins.missing_bins[c]:
                     missing[u] |= np.uint64(1) << d
                     columns[u, d] = np.nan

@@ -156,13 +156,20 @@ def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
 
 @kernel
 def grow_best_first(
-    task: Task, layout: SparseLayout | None, terms: SplitTerms, limits: Limits, nodes: Nodes, memory: Memory
+    task: Task,
+    layout: SparseLayout | None,
+    terms: SplitTerms,
+    limits: Limits,
+    nodes: Nodes,
+    memory: Memory,
 ) -> int:
     """Grows the tree of `nodes`, the result of `seed_of_tree`, in place; returns the number of splits."""
     _open_root(task, layout, terms, limits, nodes, memory)
     num_cuts, spare = 0, np.int64(0)
     while num_cuts + 1 < limits.num_leaves:
-        node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))  # the first of equal gains
+        node = int(
+            np.argmax(nodes.open_gain[: 2 * num_cuts + 1])
+        )  # the first of equal gains
         if nodes.open_gain[node] == -np.inf:
             break
         nodes.open_gain[node] = -np.inf
@@ -172,7 +179,9 @@ def grow_best_first(
         cut_node(task, layout, terms, nodes, node, left, leaf, memory)
         num_cuts += 1
         if num_cuts + 1 < limits.num_leaves:
-            spare += _open_below(task, layout, terms, limits, nodes, node, left, memory, spare)
+            spare += _open_below(
+                task, layout, terms, limits, nodes, node, left, memory, spare
+            )
     return num_cuts
 
 
@@ -190,12 +199,29 @@ def cut_node(
     """Partitions a node's rows between the nodes left and left + 1; returns how many go left."""
     column, last_bin, missing_left = nodes.cut[node]
     num_bins = task.bin_start[column + 1] - task.bin_start[column]
-    cut, is_left = (column, last_bin, num_bins - 1, missing_left), memory.is_left[(left - 1) // 2, :0]
+    cut, is_left = (
+        (column, last_bin, num_bins - 1, missing_left),
+        memory.is_left[(left - 1) // 2, :0],
+    )
     if column >= num_numeric(task):
-        cut, is_left = (column - num_numeric(task), 0, 1, 0), memory.is_left[(left - 1) // 2, :num_bins]
-        is_left[:] = bins_on_left(column, task.bin_start, leaf, (last_bin, missing_left), terms)
+        cut, is_left = (
+            (column - num_numeric(task), 0, 1, 0),
+            memory.is_left[(left - 1) // 2, :num_bins],
+        )
+        is_left[:] = bins_on_left(
+            column, task.bin_start, leaf, (last_bin, missing_left), terms
+        )
     scratch, num_threads = memory.scratch, task.num_threads
-    num_left = partition(task.words, layout, cut, leaf.rows, scratch, num_threads, task.categories, is_left)
+    num_left = partition(
+        task.words,
+        layout,
+        cut,
+        leaf.rows,
+        scratch,
+        num_threads,
+        task.categories,
+        is_left,
+    )
     nodes.depth[left] = nodes.depth[left + 1] = nodes.depth[node] + 1
     divide(nodes, node, left, num_left)
     return num_left
@@ -211,7 +237,12 @@ def divide(nodes: Nodes, node: int, left: int, num_left: int) -> None:
 
 @inlined_kernel
 def _open_root(
-    task: Task, layout: SparseLayout | None, terms: SplitTerms, limits: Limits, nodes: Nodes, memory: Memory
+    task: Task,
+    layout: SparseLayout | None,
+    terms: SplitTerms,
+    limits: Limits,
+    nodes: Nodes,
+    memory: Memory,
 ) -> None:
     if _may_be_cut(limits, nodes, 0):
         root = _leaf(nodes, 0, memory, memory.columns)
@@ -236,13 +267,21 @@ def _open_below(
     The smaller child takes the spare histogram, and the larger child takes the histogram of the parent.
     """
     smaller, larger = left, left + 1
-    if nodes.end[smaller] - nodes.first[smaller] > nodes.end[larger] - nodes.first[larger]:
+    if (
+        nodes.end[smaller] - nodes.first[smaller]
+        > nodes.end[larger] - nodes.first[larger]
+    ):
         smaller, larger = larger, smaller
     if not _may_be_cut(limits, nodes, larger):
         return 0
     nodes.histogram[smaller], nodes.histogram[larger] = spare, nodes.histogram[node]
-    searched = memory.columns if _may_be_cut(limits, nodes, smaller) else memory.columns[:0]
-    one, other = _leaf(nodes, smaller, memory, searched), _leaf(nodes, larger, memory, memory.columns)
+    searched = (
+        memory.columns if _may_be_cut(limits, nodes, smaller) else memory.columns[:0]
+    )
+    one, other = (
+        _leaf(nodes, smaller, memory, searched),
+        _leaf(nodes, larger, memory, memory.columns),
+    )
     best_of_smaller, best_of_larger = build_and_search(task, layout, terms, one, other)
     _note(nodes, larger, best_of_larger)
     _note(nodes, smaller, best_of_smaller)
@@ -252,7 +291,9 @@ def _open_below(
 @inlined_kernel
 def _leaf(nodes: Nodes, node: int, memory: Memory, columns: NDArray[np.bool_]) -> Leaf:
     rows = memory.rows[nodes.first[node] : nodes.end[node]]
-    return leaf_to_search(memory.histograms[nodes.histogram[node]], rows, columns, len(rows))
+    return leaf_to_search(
+        memory.histograms[nodes.histogram[node]], rows, columns, len(rows)
+    )
 
 
 @parallel_kernel
@@ -281,7 +322,9 @@ def build_and_search(
             build_share(task, word_range, one.rows, one.histogram, other.histogram)
             columns = 8 * word_range[0], min(8 * word_range[1], num_columns)
             _search_both(columns, task.bin_start, one, other, terms)
-            for column in range(num_columns + np.int64(share), len(task.bin_start) - 1, num_shares):
+            for column in range(
+                num_columns + np.int64(share), len(task.bin_start) - 1, num_shares
+            ):
                 build_category(task, column, one.rows, one.histogram, other.histogram)
                 best_category_cut(column, task.bin_start, one, uncounted, terms, None)
                 best_category_cut(column, task.bin_start, other, uncounted, terms, None)
@@ -289,14 +332,21 @@ def build_and_search(
         total = sum_stored(task, layout, one.rows, one.histogram)
         num_parts = PARTS_PER_THREAD * task.num_threads
         for part in numba.prange(num_parts):
-            columns = part * num_columns // num_parts, (part + 1) * num_columns // num_parts
+            columns = (
+                part * num_columns // num_parts,
+                (part + 1) * num_columns // num_parts,
+            )
             complete_defaults(layout, columns, total, one.histogram, other.histogram)
             _search_both(columns, task.bin_start, one, other, terms)
     return choose(task, layout, one, terms), choose(task, layout, other, terms)
 
 
 def build_histogram(
-    task: Task, layout: SparseLayout | None, terms: SplitTerms, rows: Rows, histogram: Histogram
+    task: Task,
+    layout: SparseLayout | None,
+    terms: SplitTerms,
+    rows: Rows,
+    histogram: Histogram,
 ) -> None:
     """Writes the sums over `rows` to the (B,) histogram; `terms` have no effect."""
     no_columns = np.zeros(0, dtype=np.bool_)
@@ -307,7 +357,11 @@ def build_histogram(
 
 @kernel
 def _search_both(
-    columns: tuple[int, int], bin_start: NDArray[np.int64], one: Leaf, other: Leaf, terms: SplitTerms
+    columns: tuple[int, int],
+    bin_start: NDArray[np.int64],
+    one: Leaf,
+    other: Leaf,
+    terms: SplitTerms,
 ) -> None:
     if len(one.columns) > 0:
         best_cuts(columns, bin_start, one, terms, None)
@@ -326,7 +380,11 @@ def _may_be_cut(limits: Limits, nodes: Nodes, node: int) -> bool:
 def _note(nodes: Nodes, node: int, best: BestCut) -> None:
     """Stores the best split of a node; the node is open if a split was found."""
     nodes.open_gain[node] = nodes.gain[node] = best[0]
-    nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = best[1], best[2], best[3]
+    nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = (
+        best[1],
+        best[2],
+        best[3],
+    )
 
 
 class OpenLeaf(NamedTuple):
@@ -357,7 +415,13 @@ def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team) -> tuple[float
     # Squares of 16-bit halves, whose sums fit into 64 bits. Python's integers have no limit: the difference
     # of the two large sums below is exact.
     high, low = gradients >> 16, gradients & 0xFFFF
-    sums = [len(gradients), gradients.sum(), (high * high).sum(), (high * low).sum(), (low * low).sum()]
+    sums = [
+        len(gradients),
+        gradients.sum(),
+        (high * high).sum(),
+        (high * low).sum(),
+        (low * low).sum(),
+    ]
     count, total, high_high, high_low, low_low = map(int, team.total(np.array(sums)))
     squares = (high_high << 32) + (high_low << 17) + low_low
     deviance = (count * squares - total * total) / count
@@ -426,7 +490,9 @@ class Grower:
         binned, num_leaves = self.binned, self.num_leaves
         self.is_constrained = self.signs is not None or self.settings.l1 > 0
         no_signs = np.zeros(binned.num_columns, dtype=np.int8)
-        self.signs_of_columns = no_signs if self.signs is None else self.signs[binned.feature_of_column]
+        self.signs_of_columns = (
+            no_signs if self.signs is None else self.signs[binned.feature_of_column]
+        )
         self.bin_start = bin_starts(binned)
         num_cells = int(self.bin_start[-1])
         require_memory(
@@ -462,7 +528,9 @@ class Grower:
             return self._grown(nodes, whole, 0, rows)
         columns = features[self.binned.feature_of_column]
         memory = Memory(rows, self.scratch, self.histograms, columns, self.is_left)
-        growth = _Growth(self, quantised, nodes, whole, memory, features, features_of_leaf)
+        growth = _Growth(
+            self, quantised, nodes, whole, memory, features, features_of_leaf
+        )
         is_default = self.growth == "best_first" and not (
             self.settings.cut_without_gain or self.is_constrained
         )
@@ -470,14 +538,24 @@ class Grower:
         num_cuts = growth.cut_compiled() if is_compiled else growth.cut_by_steps()
         return self._grown(nodes, whole, num_cuts, rows)
 
-    def _grown(self, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows) -> GrownTree:
-        binned, num_nodes, cut_nodes = self.binned, 2 * num_cuts + 1, nodes.order[:num_cuts]
+    def _grown(
+        self, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows
+    ) -> GrownTree:
+        binned, num_nodes, cut_nodes = (
+            self.binned,
+            2 * num_cuts + 1,
+            nodes.order[:num_cuts],
+        )
         # This member's part of a leaf may be empty: only the parts of all members define the order of leaves.
         first, end = whole.first[:num_nodes], whole.end[:num_nodes]
         column, last_bin, missing_left = nodes.cut[cut_nodes].T
-        number = column - (binned.num_columns - len(binned.categories.codes))  # among the categorical columns
+        number = column - (
+            binned.num_columns - len(binned.categories.codes)
+        )  # among the categorical columns
         sets = [
-            binned.categories.codes[k][is_left[: len(binned.categories.codes[k])]] if k >= 0 else ()
+            binned.categories.codes[k][is_left[: len(binned.categories.codes[k])]]
+            if k >= 0
+            else ()
             for k, is_left in zip(number.tolist(), self.is_left, strict=False)
         ]
         tree = Tree(
@@ -489,22 +567,30 @@ class Grower:
             gain=np.zeros(num_nodes),
             value=np.zeros(num_nodes),
             num_documents=end - first,
-            left_categories=np.full((num_nodes, max(map(len, sets), default=0)), np.nan, dtype=np.float32),
+            left_categories=np.full(
+                (num_nodes, max(map(len, sets), default=0)), np.nan, dtype=np.float32
+            ),
         )
         tree.feature[cut_nodes] = binned.feature_of_column[column]
-        tree.threshold[cut_nodes] = binned.upper_edges(column, np.where(number >= 0, 0, last_bin))
+        tree.threshold[cut_nodes] = binned.upper_edges(
+            column, np.where(number >= 0, 0, last_bin)
+        )
         tree.left[cut_nodes] = np.arange(1, num_nodes, 2)
         tree.right[cut_nodes] = np.arange(2, num_nodes, 2)
         tree.missing_left[cut_nodes] = missing_left & (number < 0)
         tree.gain[cut_nodes] = nodes.gain[cut_nodes]
         for node, codes in zip(cut_nodes, sets, strict=True):
             tree.left_categories[node, : len(codes)] = codes
-        is_sorted = (number >= 0) & (binned.num_bins[column] > self.settings.max_cat_to_onehot)
+        is_sorted = (number >= 0) & (
+            binned.num_bins[column] > self.settings.max_cat_to_onehot
+        )
         more_l2 = np.append(0.0, np.repeat(is_sorted * self.settings.cat_l2, 2))
         leaves = np.flatnonzero(tree.feature == NO_FEATURE)
         leaves = leaves[np.argsort(first[leaves])]
         leaf_start = np.append(nodes.first[leaves], len(rows))
-        return GrownTree(tree, rows, leaf_start, leaves, nodes.bounds[leaves], more_l2[leaves])
+        return GrownTree(
+            tree, rows, leaf_start, leaves, nodes.bounds[leaves], more_l2[leaves]
+        )
 
 
 @dataclass(eq=False)
@@ -534,7 +620,9 @@ class _Growth:
         """Makes all splits with `grow_best_first`; returns their number."""
         grower, settings = self.grower, self.grower.settings
         limits = Limits(grower.num_leaves, settings.least_docs, settings.max_depth)
-        return grow_best_first(self.task, grower.binned.layout, self.terms, limits, self.nodes, self.memory)
+        return grow_best_first(
+            self.task, grower.binned.layout, self.terms, limits, self.nodes, self.memory
+        )
 
     def cut_by_steps(self) -> int:
         """Makes all splits step by step; returns their number."""
@@ -567,10 +655,17 @@ class _Growth:
     def cut(self, leaf: OpenLeaf, left: int, histogram: Histogram) -> None:
         """Partitions a leaf's rows between the nodes left and left + 1."""
         nodes, (node, _, split) = self.nodes, leaf
-        nodes.cut[node], nodes.gain[node] = (split.column, split.bin, split.missing_left), split.gain
-        searched = leaf_to_search(histogram, leaf.rows, self.memory.columns, self.size(node))
+        nodes.cut[node], nodes.gain[node] = (
+            (split.column, split.bin, split.missing_left),
+            split.gain,
+        )
+        searched = leaf_to_search(
+            histogram, leaf.rows, self.memory.columns, self.size(node)
+        )
         layout = self.grower.binned.layout
-        num_left = cut_node(self.task, layout, self.terms, nodes, node, left, searched, self.memory)
+        num_left = cut_node(
+            self.task, layout, self.terms, nodes, node, left, searched, self.memory
+        )
         if self.whole is not nodes:
             counted = split.num_left
             if counted is None:
@@ -580,14 +675,22 @@ class _Growth:
 
     def build(self, node: int, histogram: Histogram, parent: Histogram) -> None:
         """Builds a histogram, and subtracts it from the parent's, which may be empty."""
-        build_histogram(self.task, self.grower.binned.layout, self.terms, self.rows_of(node), histogram)
+        build_histogram(
+            self.task,
+            self.grower.binned.layout,
+            self.terms,
+            self.rows_of(node),
+            histogram,
+        )
         histogram[:] = self.team.total(histogram)
         if len(parent):
             parent -= histogram
 
     def open(self, histograms: dict[int, Histogram]) -> None:
         """Searches for the best splits of leaves; a leaf without a split is not opened."""
-        searches = [self.search(node, histogram) for node, histogram in histograms.items()]
+        searches = [
+            self.search(node, histogram) for node, histogram in histograms.items()
+        ]
         splits = find_splits(searches, self.team)
         for (node, histogram), split in zip(histograms.items(), splits, strict=True):
             if split is None:
@@ -602,14 +705,20 @@ class _Growth:
         if grower.is_constrained:
             low, high = self.nodes.bounds[node]
             signs = grower.signs_of_columns
-            constraints = constraints_of(grower.settings, self.quantised, signs, (low, high))
-        leaf = leaf_to_search(histogram, self.rows_of(node), self.columns_of_leaf(), self.size(node))
+            constraints = constraints_of(
+                grower.settings, self.quantised, signs, (low, high)
+            )
+        leaf = leaf_to_search(
+            histogram, self.rows_of(node), self.columns_of_leaf(), self.size(node)
+        )
         return search(self.task, grower.binned.layout, leaf, self.terms, constraints)
 
     def may_cut(self, node: int) -> bool:
         depth, rows = int(self.nodes.depth[node]), self.rows_of(node)
         settings = self.grower.settings
-        return may_be_cut(settings, self.quantised, rows, depth, self.size(node), self.team)
+        return may_be_cut(
+            settings, self.quantised, rows, depth, self.size(node), self.team
+        )
 
     def size(self, node: int) -> int:
         """Returns the number of documents of all members in a node."""
@@ -619,5 +728,13 @@ class _Growth:
         return self.memory.rows[self.nodes.first[node] : self.nodes.end[node]]
 
     def columns_of_leaf(self) -> NDArray[np.bool_]:
-        drawn = self.features if self.features_of_leaf is None else self.features_of_leaf(self.features)
-        return self.memory.columns if drawn is self.features else drawn[self.grower.binned.feature_of_column]
+        drawn = (
+            self.features
+            if self.features_of_leaf is None
+            else self.features_of_leaf(self.features)
+        )
+        return (
+            self.memory.columns
+            if drawn is self.features
+            else drawn[self.grower.binned.feature_of_column]
+        )

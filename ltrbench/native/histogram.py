@@ -69,7 +69,11 @@ class Units(NamedTuple):
     @property
     def scales(self) -> Scales:
         power = self.bits - self.exponent
-        return math.ldexp(1.0, power // 2), math.ldexp(1.0, power - power // 2), math.ldexp(1.0, self.bits)
+        return (
+            math.ldexp(1.0, power // 2),
+            math.ldexp(1.0, power - power // 2),
+            math.ldexp(1.0, self.bits),
+        )
 
     def value(self, parts: SumParts) -> NDArray[np.float64]:
         """Returns the (...) sums as floats, given their (2, ...) parts."""
@@ -83,7 +87,9 @@ def units(max_abs: float, count: int) -> Units:
     return Units(math.frexp(max_abs)[1], 62 - (count - 1).bit_length())
 
 
-def units_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = None) -> list[Units]:
+def units_of(
+    arrays: Sequence[Values], team: Team = ALONE, count: int | None = None
+) -> list[Units]:
     """Returns the units for each array of this member's values; members exchange them at once.
 
     Args:
@@ -91,7 +97,9 @@ def units_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = N
         team: the members.
         count: number of values of all members in an array; None: those of this member are all.
     """
-    sizes = [max(values.max(initial=0.0), -values.min(initial=0.0)) for values in arrays]
+    sizes = [
+        max(values.max(initial=0.0), -values.min(initial=0.0)) for values in arrays
+    ]
     largest = team.largest(np.array(sizes)).tolist()
     counts = [len(values) if count is None else count for values in arrays]
     return [units(*pair) for pair in zip(largest, counts, strict=True)]
@@ -110,7 +118,9 @@ def reference_parts(values: Values, units: Units) -> SumParts:
     return np.array([high.astype(np.int64).sum(), low.astype(np.int64).sum()])
 
 
-def sums_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = None) -> list[float]:
+def sums_of(
+    arrays: Sequence[Values], team: Team = ALONE, count: int | None = None
+) -> list[float]:
     """Returns the sum over the values of all members in each array; arguments as in `units_of`."""
     units = units_of(arrays, team, count)
     parts = np.empty((len(arrays), 2), dtype=np.int64)
@@ -119,10 +129,15 @@ def sums_of(arrays: Sequence[Values], team: Team = ALONE, count: int | None = No
         of_blocks = np.empty((2, len(starts) - 1), dtype=np.int64)
         _sum_parts(None, starts, values, units[i].scales, of_blocks)
         parts[i] = of_blocks.sum(axis=1)
-    return [float(each.value(part)) for each, part in zip(units, team.total(parts), strict=True)]
+    return [
+        float(each.value(part))
+        for each, part in zip(units, team.total(parts), strict=True)
+    ]
 
 
-def grouped(groups: NDArray[np.int64], num_groups: int) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+def grouped(
+    groups: NDArray[np.int64], num_groups: int
+) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
     """Returns the first arguments of `sums_by_leaf` for values in groups: the (n,) indices of the values by
     group, and the (num_groups + 1,) start of each group, followed by n."""
     rows = np.argsort(groups, kind="stable").astype(np.uint32)
@@ -149,7 +164,9 @@ def sums_by_leaf(
     parts = np.empty((len(arrays), 2, len(leaf_start) - 1), dtype=np.int64)
     for values, each, part in zip(arrays, units, parts, strict=True):
         _sum_parts(rows, leaf_start, values, each.scales, part)
-    return [each.value(part) for each, part in zip(units, team.total(parts), strict=True)]
+    return [
+        each.value(part) for each, part in zip(units, team.total(parts), strict=True)
+    ]
 
 
 @inlined_kernel
@@ -161,7 +178,11 @@ def _divided(value: float, scales: Scales) -> tuple[np.int64, np.int64]:
 
 @parallel_kernel
 def _sum_parts(
-    rows: Rows | None, starts: NDArray[np.int64], values: Values, scales: Scales, parts: SumParts
+    rows: Rows | None,
+    starts: NDArray[np.int64],
+    values: Values,
+    scales: Scales,
+    parts: SumParts,
 ) -> None:
     """Writes the sums of parts of the values: part i has the elements starts[i], ..., starts[i + 1] - 1 of
     `values`, or of values[rows]."""
@@ -212,7 +233,10 @@ class Quantised(NamedTuple):
 
 
 def quantise(
-    gradients: Gradients, hessians: Hessians, team: Team = ALONE, num_documents: int | None = None
+    gradients: Gradients,
+    hessians: Hessians,
+    team: Team = ALONE,
+    num_documents: int | None = None,
 ) -> Quantised:
     """Rounds gradients and hessians to multiples of the smallest units whose sums fit into 32 bits.
 
@@ -224,7 +248,10 @@ def quantise(
     """
     count = len(gradients) if num_documents is None else num_documents
     sum_gradients, sum_hessians = sums_of([np.abs(gradients), hessians], team, count)
-    gradient_unit, hessian_unit = _unit(sum_gradients, 2**31, count), _unit(sum_hessians, 2**32, count)
+    gradient_unit, hessian_unit = (
+        _unit(sum_gradients, 2**31, count),
+        _unit(sum_hessians, 2**32, count),
+    )
     packed = np.empty(len(gradients), dtype=np.int64)
     _pack_all(gradients, hessians, gradient_unit, hessian_unit, packed)
     return Quantised(packed, gradient_unit, hessian_unit)
@@ -242,10 +269,17 @@ DOCUMENTS_PACKED = 8192
 
 @parallel_kernel
 def _pack_all(
-    gradients: Gradients, hessians: Hessians, gradient_unit: float, hessian_unit: float, packed: Packed
+    gradients: Gradients,
+    hessians: Hessians,
+    gradient_unit: float,
+    hessian_unit: float,
+    packed: Packed,
 ) -> None:
     for block in numba.prange((len(packed) + DOCUMENTS_PACKED - 1) // DOCUMENTS_PACKED):
-        first, end = block * DOCUMENTS_PACKED, min((block + 1) * DOCUMENTS_PACKED, len(packed))
+        first, end = (
+            block * DOCUMENTS_PACKED,
+            min((block + 1) * DOCUMENTS_PACKED, len(packed)),
+        )
         for d in range(first, end):
             gradient = np.int64(np.rint(gradients[d] / gradient_unit))
             packed[d] = (gradient << 32) + np.int64(np.rint(hessians[d] / hessian_unit))
@@ -277,7 +311,13 @@ class Task(NamedTuple):
 def task_of(binned: AnyBins, quantised: Quantised) -> Task:
     """Returns the input of growing a tree to these gradients and hessians."""
     categories = binned.categories.bins
-    return Task(binned.words, bin_starts(binned), quantised.packed, categories, numba.get_num_threads())
+    return Task(
+        binned.words,
+        bin_starts(binned),
+        quantised.packed,
+        categories,
+        numba.get_num_threads(),
+    )
 
 
 @kernel
@@ -299,14 +339,22 @@ def shares_of(num_words: int, num_threads: int) -> int:
 
 
 @kernel
-def words_of_share(share: int | np.int64, num_shares: int, num_words: int) -> tuple[int, int]:
+def words_of_share(
+    share: int | np.int64, num_shares: int, num_words: int
+) -> tuple[int, int]:
     """Returns the first word of a share, and the end of the share."""
-    return int(share * num_words // num_shares), int((share + 1) * num_words // num_shares)
+    return int(share * num_words // num_shares), int(
+        (share + 1) * num_words // num_shares
+    )
 
 
 @kernel
 def build_share(
-    task: Task, word_range: tuple[int, int], rows: Rows, histogram: Histogram, parent: Histogram
+    task: Task,
+    word_range: tuple[int, int],
+    rows: Rows,
+    histogram: Histogram,
+    parent: Histogram,
 ) -> None:
     """Writes the sums over `rows` to the histogram of a range of words of dense bins, and subtracts them from
     a parent's histogram that is not empty."""
@@ -320,7 +368,9 @@ def build_share(
 
 
 @kernel
-def build_category(task: Task, column: int, rows: Rows, histogram: Histogram, parent: Histogram) -> None:
+def build_category(
+    task: Task, column: int, rows: Rows, histogram: Histogram, parent: Histogram
+) -> None:
     """Does what `build_share` does, for a categorical column."""
     first, end = task.bin_start[column], task.bin_start[column + 1]
     sums, bins = histogram[first:end], task.categories[column - num_numeric(task)]
@@ -338,7 +388,10 @@ def sum_words(
     """Returns the (words, 8 * 256) sums for every byte value of the columns in a range of words."""
     first, end = word_range
     sums = np.zeros((end - first, 8 * 256), dtype=np.int64)
-    values, ahead = np.empty(DOCUMENTS_SUMMED, dtype=np.int64), np.empty(DOCUMENTS_SUMMED, dtype=np.uint64)
+    values, ahead = (
+        np.empty(DOCUMENTS_SUMMED, dtype=np.int64),
+        np.empty(DOCUMENTS_SUMMED, dtype=np.uint64),
+    )
     for start in range(0, len(rows), DOCUMENTS_SUMMED):
         block = rows[start : start + DOCUMENTS_SUMMED]
         for i in range(len(block)):

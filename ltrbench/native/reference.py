@@ -96,7 +96,9 @@ class Model(NamedTuple):
     trees: list[list[Node]]
 
 
-def choose_thresholds(values: NDArray[np.float32], max_bins: int) -> NDArray[np.float32]:
+def choose_thresholds(
+    values: NDArray[np.float32], max_bins: int
+) -> NDArray[np.float32]:
     """Returns the thresholds of one feature; bin b holds thresholds[b - 1] < x <= thresholds[b].
 
     A feature with at most max_bins distinct values has one bin per value. Otherwise, neighbouring values are
@@ -128,13 +130,19 @@ def bin_features(features: Features, thresholds: Thresholds, missing_bin: int) -
     """Returns the (D, F) bins; the bin of a value is the number of thresholds below it."""
     bins = np.empty(features.shape, dtype=np.int64)
     for f, thresholds_of_feature in enumerate(thresholds):
-        bin_of_value = np.searchsorted(thresholds_of_feature, features[:, f], side="left")
+        bin_of_value = np.searchsorted(
+            thresholds_of_feature, features[:, f], side="left"
+        )
         bins[:, f] = np.where(np.isnan(features[:, f]), missing_bin, bin_of_value)
     return bins
 
 
-@np.errstate(over="ignore")  # for distant scores in the right order, exp is infinite and rho is 0
-def lambdas_of_query(labels: Labels, s: Scores, settings: Settings) -> tuple[Values, Values]:
+@np.errstate(
+    over="ignore"
+)  # for distant scores in the right order, exp is infinite and rho is 0
+def lambdas_of_query(
+    labels: Labels, s: Scores, settings: Settings
+) -> tuple[Values, Values]:
     """Returns the (n,) gradients g and hessians h of one query's cost with respect to its scores s.
 
     Entry (i, j) of the (n, n) arrays is the pair of documents i and j in which i has the higher label. The
@@ -142,21 +150,36 @@ def lambdas_of_query(labels: Labels, s: Scores, settings: Settings) -> tuple[Val
     """
     T, sigma = settings.truncation, settings.sigma
     ranks = np.empty(len(s), dtype=np.int64)
-    ranks[np.argsort(-s, kind="stable")] = np.arange(len(s))  # tied documents keep the order of the rows
-    gains, discounts = 2.0**labels - 1.0, 1.0 / np.log2(ranks + 2.0)  # Burges, section 3: DCG
+    ranks[np.argsort(-s, kind="stable")] = np.arange(
+        len(s)
+    )  # tied documents keep the order of the rows
+    gains, discounts = (
+        2.0**labels - 1.0,
+        1.0 / np.log2(ranks + 2.0),
+    )  # Burges, section 3: DCG
     best_gains = np.sort(gains)[::-1][:T]
     max_dcg = best_gains @ (1.0 / np.log2(np.arange(len(best_gains)) + 2.0))
     if max_dcg == 0.0:
         return np.zeros(len(s)), np.zeros(len(s))
     counts = (labels[:, None] > labels) & (np.minimum(ranks[:, None], ranks) < T)
     # |Delta NDCG| when i and j are swapped: Burges, section 4.
-    delta = counts * np.abs((gains[:, None] - gains) * (discounts[:, None] - discounts)) / max_dcg
+    delta = (
+        counts
+        * np.abs((gains[:, None] - gains) * (discounts[:, None] - discounts))
+        / max_dcg
+    )
     difference = s[:, None] - s
     if s.min() < s.max():
-        delta /= np.float32(0.01).astype(np.float64) + np.abs(difference)  # 0.01 is a float32 in LightGBM
-    rho = 1.0 / (1.0 + np.exp(sigma * difference))  # Burges, section 7: probability of the wrong order
+        delta /= np.float32(0.01).astype(np.float64) + np.abs(
+            difference
+        )  # 0.01 is a float32 in LightGBM
+    rho = 1.0 / (
+        1.0 + np.exp(sigma * difference)
+    )  # Burges, section 7: probability of the wrong order
     lambda_ij = sigma * rho * delta  # pushes i up and j down
-    hessian_ij = sigma**2 * rho * (1.0 - rho) * delta  # Burges, section 7: second derivative
+    hessian_ij = (
+        sigma**2 * rho * (1.0 - rho) * delta
+    )  # Burges, section 7: second derivative
     g = lambda_ij.sum(axis=0) - lambda_ij.sum(axis=1)
     h = hessian_ij.sum(axis=0) + hessian_ij.sum(axis=1)
     S = 2.0 * lambda_ij.sum()  # each pair pushes two documents
@@ -164,11 +187,15 @@ def lambdas_of_query(labels: Labels, s: Scores, settings: Settings) -> tuple[Val
     return scale * g, scale * h
 
 
-def lambdas(train: RankingDataset, scores: Scores, settings: Settings) -> tuple[Values, Values]:
+def lambdas(
+    train: RankingDataset, scores: Scores, settings: Settings
+) -> tuple[Values, Values]:
     """Returns the (D,) gradients and hessians of all queries, multiplied by query and document weights."""
     g, h = np.zeros(len(scores)), np.zeros(len(scores))
     for first, end in zip(train.query_start[:-1], train.query_start[1:], strict=True):
-        g[first:end], h[first:end] = lambdas_of_query(train.labels[first:end], scores[first:end], settings)
+        g[first:end], h[first:end] = lambdas_of_query(
+            train.labels[first:end], scores[first:end], settings
+        )
     return g * train.weight_of_document, h * train.weight_of_document
 
 
@@ -189,7 +216,10 @@ def histograms(bins: Bins, terms: Values, num_bins: int) -> Values:
     num_features = bins.shape[1]
     cells = (bins + num_bins * np.arange(num_features)).ravel()
     # These sums are exact in float64: they are integers below 2^53.
-    sums = [np.bincount(cells, np.repeat(term, num_features), num_features * num_bins) for term in terms]
+    sums = [
+        np.bincount(cells, np.repeat(term, num_features), num_features * num_bins)
+        for term in terms
+    ]
     return np.reshape(sums, (len(terms), num_features, num_bins, 1))
 
 
@@ -209,7 +239,9 @@ def split_gain(leaf: Values, left: Values, right: Values, l2: float) -> Values:
     return gain
 
 
-@np.errstate(divide="ignore", invalid="ignore")  # for splits with a side whose sum of hessians is 0
+@np.errstate(
+    divide="ignore", invalid="ignore"
+)  # for splits with a side whose sum of hessians is 0
 def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
     """Returns the split with the highest gain, or None if no split is allowed.
 
@@ -222,9 +254,18 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
     g_unit, h_unit = units
     missing, total = sums[:, :, -1:], sums[:, :1].sum(axis=2, keepdims=True)
     missing_right = np.cumsum(sums[:, :, :-1], axis=2)
-    left = np.concatenate([missing_right, missing_right + missing], axis=3)  # (3, F, B - 1, 2)
-    right = total - left  # Chen and Guestrin, algorithm 3: missing values are tried on both sides
-    gain = g_unit * g_unit / h_unit * split_gain(total[:2], left[:2], right[:2], settings.l2 / h_unit)
+    left = np.concatenate(
+        [missing_right, missing_right + missing], axis=3
+    )  # (3, F, B - 1, 2)
+    right = (
+        total - left
+    )  # Chen and Guestrin, algorithm 3: missing values are tried on both sides
+    gain = (
+        g_unit
+        * g_unit
+        / h_unit
+        * split_gain(total[:2], left[:2], right[:2], settings.l2 / h_unit)
+    )
     smaller = np.minimum(left, right)
     is_allowed = smaller[1] >= settings.min_sum_hessian / h_unit
     is_allowed &= smaller[2] >= settings.min_docs_in_leaf
@@ -237,14 +278,18 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
         return None
     # Such missing values go to the side with the larger sum of hessians. As in the engine, min_docs_in_leaf
     # is not checked again.
-    missing_left = side == 1 if has_direction[f] else left[1, f, b, side] >= right[1, f, b, side]
+    missing_left = (
+        side == 1 if has_direction[f] else left[1, f, b, side] >= right[1, f, b, side]
+    )
     return Split(float(gain[f, b, side]), int(f), int(b), bool(missing_left))
 
 
 def goes_left(bins: Bins, split: Split, missing_bin: int) -> NDArray[np.bool_]:
     """Returns the (n,) mask of the documents that go left."""
     bin_of_document = bins[:, split.feature]
-    return np.where(bin_of_document == missing_bin, split.missing_left, bin_of_document <= split.bin)
+    return np.where(
+        bin_of_document == missing_bin, split.missing_left, bin_of_document <= split.bin
+    )
 
 
 def newton_value(g: Values, h: Values, settings: Settings) -> float:
@@ -255,7 +300,10 @@ def newton_value(g: Values, h: Values, settings: Settings) -> float:
 
 def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node]:
     """Returns a tree that is grown leaf-wise (Ke et al.): the leaf with the highest gain is split next."""
-    (whole_g, g_unit), (whole_h, h_unit) = round_to_units(g, 2**31), round_to_units(h, 2**32)
+    (whole_g, g_unit), (whole_h, h_unit) = (
+        round_to_units(g, 2**31),
+        round_to_units(h, 2**32),
+    )
     terms = np.stack([whole_g, whole_h, np.ones(len(g))])
     units = np.array([g_unit, h_unit])
 
@@ -265,7 +313,10 @@ def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node
 
     nodes = [node_of(np.arange(len(g)))]
     while len(nodes) < 2 * settings.num_leaves - 1:
-        gains = [node.split.gain if node.split and not node.left else -np.inf for node in nodes]
+        gains = [
+            node.split.gain if node.split and not node.left else -np.inf
+            for node in nodes
+        ]
         leaf = nodes[int(np.argmax(gains))]
         if leaf.split is None or leaf.left:
             break

@@ -33,19 +33,37 @@ from ltrbench.native.bins import (
     ThresholdRule,
     first_listed,
 )
-from ltrbench.native.histogram import Histogram, Packed, Task, shares_of, sum_words, words_of_share
+from ltrbench.native.histogram import (
+    Histogram,
+    Packed,
+    Task,
+    shares_of,
+    sum_words,
+    words_of_share,
+)
 
 
 @parallel_kernel
-def sum_stored(task: Task, layout: SparseLayout, rows: Rows, histogram: Histogram) -> int:
+def sum_stored(
+    task: Task, layout: SparseLayout, rows: Rows, histogram: Histogram
+) -> int:
     """Writes the sums of all stored bins, and zeros for default bins; returns the sum over the leaf."""
     num_threads, num_words = task.num_threads, task.words.shape[1]
     for part in numba.prange(num_threads):
-        columns = _columns_of_part(layout, part, num_threads), _columns_of_part(layout, part + 1, num_threads)
+        columns = (
+            _columns_of_part(layout, part, num_threads),
+            _columns_of_part(layout, part + 1, num_threads),
+        )
         _sum_listed(layout, columns, rows, task.packed, histogram)
     num_shares = shares_of(num_words, num_threads)
     for share in numba.prange(num_shares):
-        _sum_lanes(task, layout, words_of_share(np.int64(share), num_shares, num_words), rows, histogram)
+        _sum_lanes(
+            task,
+            layout,
+            words_of_share(np.int64(share), num_shares, num_words),
+            rows,
+            histogram,
+        )
     return _sum_of(task.packed, rows)
 
 
@@ -75,10 +93,17 @@ def _sum_of(packed: Packed, rows: Rows) -> int:
 
 @kernel
 def _sum_listed(
-    layout: SparseLayout, columns: tuple[int, int], rows: Rows, packed: Packed, histogram: Histogram
+    layout: SparseLayout,
+    columns: tuple[int, int],
+    rows: Rows,
+    packed: Packed,
+    histogram: Histogram,
 ) -> None:
     """Writes zeros to all cells of a range of columns, and adds the listed cells of `rows`."""
-    first, end = np.uint64(layout.bin_start[columns[0]]), np.uint64(layout.bin_start[columns[1]])
+    first, end = (
+        np.uint64(layout.bin_start[columns[0]]),
+        np.uint64(layout.bin_start[columns[1]]),
+    )
     histogram[first:end] = 0
     if layout.listed_before[columns[0]] == layout.listed_before[columns[1]]:
         return
@@ -92,7 +117,11 @@ def _sum_listed(
 
 @kernel
 def _sum_lanes(
-    task: Task, layout: SparseLayout, word_range: tuple[int, int], rows: Rows, histogram: Histogram
+    task: Task,
+    layout: SparseLayout,
+    word_range: tuple[int, int],
+    rows: Rows,
+    histogram: Histogram,
 ) -> None:
     first, end = word_range
     sums = sum_words(task.words, word_range, rows, task.packed)
@@ -105,7 +134,11 @@ def _sum_lanes(
 
 @kernel
 def complete_defaults(
-    layout: SparseLayout, columns: tuple[int, int], total: int, histogram: Histogram, parent: Histogram
+    layout: SparseLayout,
+    columns: tuple[int, int],
+    total: int,
+    histogram: Histogram,
+    parent: Histogram,
 ) -> None:
     """Writes the sums of the default bins of a range of columns; subtracts all cells from the parent's."""
     for c in range(columns[0], columns[1]):
@@ -114,7 +147,10 @@ def complete_defaults(
         for cell in range(first, end):
             rest -= histogram[np.uint64(cell)]
         histogram[first + np.uint64(layout.default_bin[c])] = rest
-    first, end = np.uint64(layout.bin_start[columns[0]]), np.uint64(layout.bin_start[columns[1]])
+    first, end = (
+        np.uint64(layout.bin_start[columns[0]]),
+        np.uint64(layout.bin_start[columns[1]]),
+    )
     if len(parent) > 0:
         for cell in range(first, end):
             parent[np.uint64(cell)] -= histogram[np.uint64(cell)]
@@ -177,7 +213,10 @@ class SparseColumns(NamedTuple):
 
 
 def columns_of(
-    features: NDArray[np.int64], sample: StoredColumns, max_bins: int, rule: ThresholdRule
+    features: NDArray[np.int64],
+    sample: StoredColumns,
+    max_bins: int,
+    rule: ThresholdRule,
 ) -> SparseColumns:
     """Chooses the thresholds of some features.
 
@@ -191,14 +230,24 @@ def columns_of(
     most = COLUMN_BINS - 1
     num_columns = np.maximum(1, -(-counts // most))
     feature = np.repeat(features, num_columns)
-    number = np.arange(len(feature)) - np.repeat(np.cumsum(num_columns) - num_columns, num_columns)
+    number = np.arange(len(feature)) - np.repeat(
+        np.cumsum(num_columns) - num_columns, num_columns
+    )
     num_cuts = np.minimum(most, np.repeat(counts, num_columns) - most * number)
     num_bins = num_cuts + 2
     bin_start = np.concatenate([[0], np.cumsum(num_bins)])
     edges = np.full(bin_start[-1], np.inf, dtype=np.float32)
     # Every column has two bins without a threshold at their end.
-    edges[np.arange(len(cuts)) + np.repeat(2 * np.arange(len(feature)), num_cuts)] = cuts
-    return SparseColumns(feature, num_bins, bin_start, edges, _default_bins(edges, bin_start, sample.absent))
+    edges[np.arange(len(cuts)) + np.repeat(2 * np.arange(len(feature)), num_cuts)] = (
+        cuts
+    )
+    return SparseColumns(
+        feature,
+        num_bins,
+        bin_start,
+        edges,
+        _default_bins(edges, bin_start, sample.absent),
+    )
 
 
 def _default_bins(
@@ -215,11 +264,20 @@ def take_columns(columns: SparseColumns, is_kept: NDArray[np.bool_]) -> SparseCo
     num_bins = columns.num_bins[is_kept]
     bin_start = np.concatenate([[0], np.cumsum(num_bins)])
     edges = columns.edges[np.repeat(is_kept, columns.num_bins)]
-    return SparseColumns(columns.feature[is_kept], num_bins, bin_start, edges, columns.default_bin[is_kept])
+    return SparseColumns(
+        columns.feature[is_kept],
+        num_bins,
+        bin_start,
+        edges,
+        columns.default_bin[is_kept],
+    )
 
 
 def _thresholds(
-    features: NDArray[np.int64], sample: StoredColumns, max_bins: int, rule: ThresholdRule
+    features: NDArray[np.int64],
+    sample: StoredColumns,
+    max_bins: int,
+    rule: ThresholdRule,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Returns the number of thresholds of each feature, and the thresholds of all features in order."""
     counts = np.empty(len(features), dtype=np.int64)
@@ -229,8 +287,15 @@ def _thresholds(
 
     def choose(numbers: NDArray[np.int64]) -> None:
         for number in numbers:
-            first, end = sample.start[features[number]], sample.start[features[number] + 1]
-            num_zeros = 0 if np.isnan(sample.absent) else int(sample.num_documents - (end - first))
+            first, end = (
+                sample.start[features[number]],
+                sample.start[features[number] + 1],
+            )
+            num_zeros = (
+                0
+                if np.isnan(sample.absent)
+                else int(sample.num_documents - (end - first))
+            )
             chosen = rule.cut_points(sample.values[first:end], max_bins, num_zeros)
             counts[number] = len(chosen)
             cuts[first : first + len(chosen)] = chosen
@@ -285,7 +350,9 @@ def _few_of_block(
 
 
 @inlined_kernel
-def _insert(values: NDArray[np.float32], distinct: NDArray[np.float32], num_distinct: int) -> int:
+def _insert(
+    values: NDArray[np.float32], distinct: NDArray[np.float32], num_distinct: int
+) -> int:
     """Inserts values into ascending distinct values, except NaN; returns the number of distinct values."""
     for i in range(len(values)):
         value, index = values[i], num_distinct
@@ -301,7 +368,9 @@ def _insert(values: NDArray[np.float32], distinct: NDArray[np.float32], num_dist
 
 
 @inlined_kernel
-def _cuts_between(distinct: NDArray[np.float32], halfway: bool, cuts: NDArray[np.float32]) -> None:
+def _cuts_between(
+    distinct: NDArray[np.float32], halfway: bool, cuts: NDArray[np.float32]
+) -> None:
     """Writes the threshold after each distinct value except the last, as `quantile_cuts` does."""
     for i in range(len(distinct) - 1):
         low, high = distinct[i], distinct[i + 1]
@@ -377,7 +446,10 @@ def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
     """Specification: the same for columns with the (C, D) mask of documents outside the default bin."""
     num_columns, num_documents = is_other.shape
     order, most = _candidates(num_documents, others)
-    lane, first_byte = np.full(num_columns, IN_LISTS), np.zeros(num_columns, dtype=np.int64)
+    lane, first_byte = (
+        np.full(num_columns, IN_LISTS),
+        np.zeros(num_columns, dtype=np.int64),
+    )
     bundles: list[list[int]] = []
     for column in order.tolist():
         for number, members in enumerate([*bundles, []][:most]):
@@ -392,12 +464,18 @@ def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
 
 def _candidates(num_documents: int, others: OtherBins) -> tuple[NDArray[np.int64], int]:
     """Returns the columns to try, in order, and the maximum number of bundles."""
-    most_documents = others.num_documents * (LANE_BYTES // np.maximum(others.num_bytes, 1))
+    most_documents = others.num_documents * (
+        LANE_BYTES // np.maximum(others.num_bytes, 1)
+    )
     is_tried = DOCUMENTS_PER_LISTED * most_documents >= num_documents
     order = np.argsort(-others.num_documents, kind="stable")
     order = order[is_tried[order]]
     # No more bundles than this can have a quarter of the documents each.
-    most = DOCUMENTS_PER_LISTED * int(others.num_documents[order].sum()) // max(1, num_documents)
+    most = (
+        DOCUMENTS_PER_LISTED
+        * int(others.num_documents[order].sum())
+        // max(1, num_documents)
+    )
     return order, min(most, len(order))
 
 
@@ -417,21 +495,30 @@ def _without_small(bundles: Bundles, num_documents: int, others: OtherBins) -> B
 @kernel
 def bin_of(columns: SparseColumns, column: np.uint64, value: np.float32) -> np.uint64:
     """Returns the bin of a value: the number of thresholds below it, or the last bin if it is missing."""
-    first, num_bins = np.uint64(columns.bin_start[column]), np.uint64(columns.num_bins[column])
+    first, num_bins = (
+        np.uint64(columns.bin_start[column]),
+        np.uint64(columns.num_bins[column]),
+    )
     if value != value:
         return num_bins - np.uint64(1)
     # Without branches that depend on the value, which the processor could not predict.
     low, rest = np.uint64(0), num_bins - np.uint64(2)
     while rest > np.uint64(0):
         half = (rest + np.uint64(1)) >> np.uint64(1)
-        low += half * np.uint64(value > columns.edges[first + low + half - np.uint64(1)])
+        low += half * np.uint64(
+            value > columns.edges[first + low + half - np.uint64(1)]
+        )
         rest -= half
     return low
 
 
 @kernel
 def _bundle_greedily(
-    columns: SparseColumns, stored: StoredColumns, others: OtherBins, tried: Tried, most: int
+    columns: SparseColumns,
+    stored: StoredColumns,
+    others: OtherBins,
+    tried: Tried,
+    most: int,
 ) -> Bundles:
     """Returns at most `most` bundles; the documents of a bundle are a bitset."""
     order, fewest, least_bytes = tried
@@ -442,11 +529,21 @@ def _bundle_greedily(
     documents, num_open = np.empty(stored.num_documents, dtype=np.int64), 0
     for k in range(len(order)):
         column = order[k]
-        size, num_bytes, is_read = others.num_documents[column], others.num_bytes[column], False
+        size, num_bytes, is_read = (
+            others.num_documents[column],
+            others.num_bytes[column],
+            False,
+        )
         # No column joins a lane without room for the smallest one; then its documents need not be known.
-        may_share = size + fewest <= stored.num_documents and num_bytes + least_bytes <= LANE_BYTES
+        may_share = (
+            size + fewest <= stored.num_documents
+            and num_bytes + least_bytes <= LANE_BYTES
+        )
         for number in range(min(num_open + 1, len(bitsets))):
-            if used[number] + num_bytes > LANE_BYTES or sizes[number] + size > stored.num_documents:
+            if (
+                used[number] + num_bytes > LANE_BYTES
+                or sizes[number] + size > stored.num_documents
+            ):
                 continue
             if may_share and not is_read:
                 _read_documents(columns, stored, column, documents)
@@ -465,7 +562,10 @@ def _bundle_greedily(
 
 @kernel
 def _read_documents(
-    columns: SparseColumns, stored: StoredColumns, column: int, documents: NDArray[np.int64]
+    columns: SparseColumns,
+    stored: StoredColumns,
+    column: int,
+    documents: NDArray[np.int64],
 ) -> None:
     """Writes the documents outside the default bin of a column."""
     feature, count = columns.feature[column], 0
@@ -564,11 +664,17 @@ def reference_cells(bins: NDArray[np.uint8], columns: SparseColumns) -> list[lis
 def _by_column(sparse: SparseRows) -> StoredColumns:
     by_column = sparse.to_scipy().tocsc()
     start = by_column.indptr.astype(np.int64)
-    return StoredColumns(start, by_column.indices, by_column.data, len(sparse), sparse.absent)
+    return StoredColumns(
+        start, by_column.indices, by_column.data, len(sparse), sparse.absent
+    )
 
 
 def _splittable(
-    sample: StoredColumns, stored: StoredColumns, max_bins: int, rule: ThresholdRule, min_docs: int
+    sample: StoredColumns,
+    stored: StoredColumns,
+    max_bins: int,
+    rule: ThresholdRule,
+    min_docs: int,
 ) -> tuple[SparseColumns, OtherBins]:
     """Returns the columns with at least `min_docs` documents outside the default bin; at least one column."""
     features = np.flatnonzero(np.diff(stored.start) >= min_docs)
@@ -579,12 +685,18 @@ def _splittable(
     _count_others(columns, stored, others)
     is_kept = others.num_documents >= min_docs
     is_kept[0] |= not is_kept.any()
-    return take_columns(columns, is_kept), OtherBins(*(counts[is_kept] for counts in others))
+    return take_columns(columns, is_kept), OtherBins(
+        *(counts[is_kept] for counts in others)
+    )
 
 
-def _filled(sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundles: Bundles) -> SparseBins:
+def _filled(
+    sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundles: Bundles
+) -> SparseBins:
     num_words, is_listed = -(-bundles.num_lanes // 8), bundles.lane == IN_LISTS
-    listed_before = np.concatenate([[0], np.cumsum(np.where(is_listed, others.num_documents, 0))])
+    listed_before = np.concatenate(
+        [[0], np.cumsum(np.where(is_listed, others.num_documents, 0))]
+    )
     require_memory(
         f"the bins of {len(sparse)} documents in {len(columns.feature)} columns",
         8 * len(sparse) * num_words + 4 * int(listed_before[-1]),
@@ -610,23 +722,33 @@ def _filled(sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundl
     return SparseBins(words, layout, columns.edges, columns.num_bins, columns.feature)
 
 
-def _cells_of_bytes(columns: SparseColumns, others: OtherBins, bundles: Bundles) -> NDArray[np.int64]:
+def _cells_of_bytes(
+    columns: SparseColumns, others: OtherBins, bundles: Bundles
+) -> NDArray[np.int64]:
     """Returns the (L, 256) histogram cells of the bytes."""
     cell_of_byte = np.full((bundles.num_lanes, 256), NO_CELL, dtype=np.int64)
     for c in np.flatnonzero(bundles.lane != IN_LISTS):
-        bins = np.delete(np.arange(columns.num_bins[c]), columns.default_bin[c])[: others.num_bytes[c]]
-        cell_of_byte[bundles.lane[c], bundles.first_byte[c] :][: len(bins)] = columns.bin_start[c] + bins
+        bins = np.delete(np.arange(columns.num_bins[c]), columns.default_bin[c])[
+            : others.num_bytes[c]
+        ]
+        cell_of_byte[bundles.lane[c], bundles.first_byte[c] :][: len(bins)] = (
+            columns.bin_start[c] + bins
+        )
     return cell_of_byte
 
 
 @parallel_kernel
-def _count_others(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> None:
+def _count_others(
+    columns: SparseColumns, stored: StoredColumns, others: OtherBins
+) -> None:
     for c in numba.prange(len(columns.feature)):
         _count_others_of(columns, stored, others, c)
 
 
 @kernel
-def _count_others_of(columns: SparseColumns, stored: StoredColumns, others: OtherBins, c: int) -> None:
+def _count_others_of(
+    columns: SparseColumns, stored: StoredColumns, others: OtherBins, c: int
+) -> None:
     """Writes the numbers of a column's OtherBins."""
     feature, missing_bin = columns.feature[c], np.uint64(columns.num_bins[c] - 1)
     default_bin, num_others, num_missing = np.uint64(columns.default_bin[c]), 0, 0
@@ -651,13 +773,19 @@ def _fill(
     """Writes the words, which are zeros, and the lists of all documents; without cells, writes the number of
     listed cells of each document d to row_start[d + 1]."""
     num_documents = len(words)
-    for block in numba.prange((num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED):
+    for block in numba.prange(
+        (num_documents + DOCUMENTS_BINNED - 1) // DOCUMENTS_BINNED
+    ):
         first = block * DOCUMENTS_BINNED
         for d in range(first, min(first + DOCUMENTS_BINNED, num_documents)):
             if cells is None:
-                row_start[d + 1] = _fill_document(rows, columns, bundles, d, words[d], None)
+                row_start[d + 1] = _fill_document(
+                    rows, columns, bundles, d, words[d], None
+                )
             else:
-                _fill_document(rows, columns, bundles, d, words[d], cells[row_start[d] :])
+                _fill_document(
+                    rows, columns, bundles, d, words[d], cells[row_start[d] :]
+                )
 
 
 @kernel
@@ -673,8 +801,13 @@ def _fill_document(
     count = 0
     for i in range(rows.row_start[document], rows.row_start[document + 1]):
         feature = np.uint64(rows.features[i])
-        for c in range(rows.first_column[feature], rows.first_column[feature + np.uint64(1)]):
-            value_bin, lane = bin_of(columns, np.uint64(c), rows.values[i]), bundles.lane[c]
+        for c in range(
+            rows.first_column[feature], rows.first_column[feature + np.uint64(1)]
+        ):
+            value_bin, lane = (
+                bin_of(columns, np.uint64(c), rows.values[i]),
+                bundles.lane[c],
+            )
             default_bin = np.uint64(columns.default_bin[c])
             if value_bin == default_bin:
                 continue
@@ -684,6 +817,10 @@ def _fill_document(
                 count += 1
             elif cells is not None:
                 # The documents of a lane have one of its bins each, so that the byte is still 0.
-                byte = np.uint64(bundles.first_byte[c]) + value_bin - np.uint64(value_bin > default_bin)
+                byte = (
+                    np.uint64(bundles.first_byte[c])
+                    + value_bin
+                    - np.uint64(value_bin > default_bin)
+                )
                 words[lane // 8] |= byte << np.uint64(8 * (lane % 8))
     return count

@@ -217,17 +217,29 @@ def newton_step(
     """
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     has_step = hessians >= settings.least_hessian
-    step = np.divide(-shrunk, hessians + settings.l2 + more_l2, out=np.zeros_like(shrunk), where=has_step)
-    clipped: NDArray[np.float64] = np.clip(step, -settings.largest_step, settings.largest_step)
+    step = np.divide(
+        -shrunk,
+        hessians + settings.l2 + more_l2,
+        out=np.zeros_like(shrunk),
+        where=has_step,
+    )
+    clipped: NDArray[np.float64] = np.clip(
+        step, -settings.largest_step, settings.largest_step
+    )
     return np.clip(clipped, *bounds)
 
 
 def score(
-    gradients: Gradients, hessians: Hessians, steps: NDArray[np.float64], settings: SplitSettings
+    gradients: Gradients,
+    hessians: Hessians,
+    steps: NDArray[np.float64],
+    settings: SplitSettings,
 ) -> NDArray[np.float64]:
     """Returns the scores of leaves with these sums of gradients and hessians and these steps."""
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
-    scores: NDArray[np.float64] = -steps * (2.0 * shrunk + (hessians + settings.l2) * steps)
+    scores: NDArray[np.float64] = -steps * (
+        2.0 * shrunk + (hessians + settings.l2) * steps
+    )
     return scores
 
 
@@ -263,16 +275,25 @@ def reference_split(
         num_left = counts[: b + 1].sum() + missing_left * counts[-1]
         if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
             continue
-        g, h = (np.array([values[left].sum(), values[~left].sum()]) for values in (gradients, hessians))
+        g, h = (
+            np.array([values[left].sum(), values[~left].sum()])
+            for values in (gradients, hessians)
+        )
         steps = newton_step(g, h, settings, bounds)
-        if h.min() < settings.least_hessian or (signs is not None and signs[c] * np.diff(steps) < 0):
+        if h.min() < settings.least_hessian or (
+            signs is not None and signs[c] * np.diff(steps) < 0
+        ):
             continue
         gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
-        is_higher_equal = best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
+        is_higher_equal = (
+            best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
+        )
         if gain > (best.gain if best else settings.gain_to_exceed) or (
             is_higher_equal and settings.highest_of_equals
         ):
-            best = Split(gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1]))
+            best = Split(
+                gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1])
+            )
     return best
 
 
@@ -297,7 +318,12 @@ def _all_cuts(num_bins: NDArray[np.int64]) -> Iterator[tuple[int, int, bool]]:
 
 
 def may_be_cut(
-    settings: SplitSettings, quantised: Quantised, rows: Rows, depth: int, num_documents: int, team: Team
+    settings: SplitSettings,
+    quantised: Quantised,
+    rows: Rows,
+    depth: int,
+    num_documents: int,
+    team: Team,
 ) -> bool:
     """Returns whether a leaf may be split.
 
@@ -311,7 +337,9 @@ def may_be_cut(
     """
     if num_documents < settings.least_docs or 0 < settings.max_depth <= depth:
         return False
-    return not (settings.cut_without_gain and _all_are_equal(quantised.packed[rows] >> 32, team))
+    return not (
+        settings.cut_without_gain and _all_are_equal(quantised.packed[rows] >> 32, team)
+    )
 
 
 def _all_are_equal(gradients: NDArray[np.int64], team: Team) -> bool:
@@ -343,8 +371,12 @@ class Leaf(NamedTuple):
 
 
 @kernel
-def leaf_to_search(histogram: Histogram, rows: Rows, columns: NDArray[np.bool_], num_documents: int) -> Leaf:
-    return Leaf(histogram, rows, columns, num_documents, np.full((3, len(columns)), -np.inf))
+def leaf_to_search(
+    histogram: Histogram, rows: Rows, columns: NDArray[np.bool_], num_documents: int
+) -> Leaf:
+    return Leaf(
+        histogram, rows, columns, num_documents, np.full((3, len(columns)), -np.inf)
+    )
 
 
 BestCut = tuple[float, int, int, int]
@@ -379,7 +411,11 @@ def find_splits(searches: Sequence[Search], team: Team) -> list[Split | None]:
 
 
 def search(
-    task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
+    task: Task,
+    layout: SparseLayout | None,
+    leaf: Leaf,
+    terms: SplitTerms,
+    constraints: Constraints | None,
 ) -> Search:
     """Finds the split that `choose` finds if one member has all documents of the leaf."""
     _best_cuts_of_all(task, leaf, terms, constraints)
@@ -394,10 +430,15 @@ def search(
         if terms.counts_by_hessian:
             counts_of[column] = estimated_counts(sums, leaf.num_documents)
         else:
-            counts_of[column] = yield count(task, layout, column, leaf, len(leaf.rows) + 1)
+            counts_of[column] = yield count(
+                task, layout, column, leaf, len(leaf.rows) + 1
+            )
         if has_enough(column, counts_of[column], task, leaf, terms, constraints):
             break
-    gain, last_bin, missing_left = float(leaf.best[0, column]), *map(int, leaf.best[1:, column])
+    gain, last_bin, missing_left = (
+        float(leaf.best[0, column]),
+        *map(int, leaf.best[1:, column]),
+    )
     is_categorical, bounds = column >= num_numeric(task), (UNBOUNDED, UNBOUNDED)
     if constraints is not None:
         bounds = _bounds_below(constraints, column, sums, last_bin, missing_left)
@@ -415,7 +456,9 @@ DOCUMENTS_COUNTED = 256
 
 
 @parallel_kernel
-def _best_cuts_of_all(task: Task, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None) -> None:
+def _best_cuts_of_all(
+    task: Task, leaf: Leaf, terms: SplitTerms, constraints: Constraints | None
+) -> None:
     """Writes the best split of each column; threads search groups of eight columns."""
     num_columns = num_numeric(task)
     for group in numba.prange((num_columns + 7) // 8):
@@ -423,7 +466,9 @@ def _best_cuts_of_all(task: Task, leaf: Leaf, terms: SplitTerms, constraints: Co
         best_cuts(columns, task.bin_start, leaf, terms, constraints)
     uncounted = np.zeros(0, dtype=np.int64)
     for c in numba.prange(num_columns, len(leaf.columns)):
-        best_category_cut(int(np.int64(c)), task.bin_start, leaf, uncounted, terms, constraints)
+        best_category_cut(
+            int(np.int64(c)), task.bin_start, leaf, uncounted, terms, constraints
+        )
 
 
 @kernel
@@ -445,7 +490,9 @@ def best_cuts(
 
 
 @kernel
-def choose(task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms) -> BestCut:
+def choose(
+    task: Task, layout: SparseLayout | None, leaf: Leaf, terms: SplitTerms
+) -> BestCut:
     """Returns the best split with enough documents on both sides, or column -1 if there is none.
 
     The leaf has the result of `best_cuts`; its gains are upper bounds.
@@ -484,7 +531,9 @@ def has_enough(
 ) -> bool:
     """Returns whether both sides of a column's best split have enough documents; if not, writes the best
     split whose sides have."""
-    is_enough = docs_of_smaller(counts, leaf.best[1, c], leaf.best[2, c]) >= terms.min_docs
+    is_enough = (
+        docs_of_smaller(counts, leaf.best[1, c], leaf.best[2, c]) >= terms.min_docs
+    )
     if c >= num_numeric(task):
         cut = int(leaf.best[1, c]), int(leaf.best[2, c])
         num_left = _sum(counts * bins_on_left(c, task.bin_start, leaf, cut, terms))
@@ -500,7 +549,9 @@ def has_enough(
 
 @inlined_kernel
 def left_is_larger(sums: Histogram, last_bin: int) -> int:
-    return int(2 * (_sum(sums[: last_bin + 1]) & 0xFFFFFFFF) >= (_sum(sums) & 0xFFFFFFFF))
+    return int(
+        2 * (_sum(sums[: last_bin + 1]) & 0xFFFFFFFF) >= (_sum(sums) & 0xFFFFFFFF)
+    )
 
 
 @kernel
@@ -521,7 +572,10 @@ def count(
     Counting stops as soon as both sides of the column's best split have min_docs documents.
     """
     num_bins = task.bin_start[column + 1] - task.bin_start[column]
-    counts, ahead = np.zeros(num_bins, dtype=np.int64), np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
+    counts, ahead = (
+        np.zeros(num_bins, dtype=np.int64),
+        np.empty(DOCUMENTS_COUNTED, dtype=np.uint64),
+    )
     if column >= num_numeric(task):
         bins = task.categories[column - num_numeric(task)]
         for row in leaf.rows:
@@ -532,13 +586,18 @@ def count(
         shift = read_column(task.words, layout, column, block, ahead)
         for i in range(len(block)):
             counts[(ahead[i] >> shift) & np.uint64(255)] += 1
-        if docs_of_smaller(counts, leaf.best[1, column], leaf.best[2, column]) >= min_docs:
+        if (
+            docs_of_smaller(counts, leaf.best[1, column], leaf.best[2, column])
+            >= min_docs
+        ):
             break
     return counts
 
 
 @kernel
-def docs_of_smaller(counts: NDArray[np.int64], last_bin: float, missing_left: float) -> int:
+def docs_of_smaller(
+    counts: NDArray[np.int64], last_bin: float, missing_left: float
+) -> int:
     """Returns the number of documents on the smaller side of a split."""
     left = _sum(counts[: int(last_bin) + 1]) + int(missing_left) * counts[-1]
     return int(min(left, _sum(counts) - left))
@@ -581,7 +640,9 @@ class Cuts(NamedTuple):
 
 @kernel
 def _space() -> Cuts:
-    return Cuts(np.empty(256, dtype=np.int64), np.empty(256, dtype=np.int64), np.empty(256))
+    return Cuts(
+        np.empty(256, dtype=np.int64), np.empty(256, dtype=np.int64), np.empty(256)
+    )
 
 
 @kernel
@@ -601,7 +662,9 @@ def _best_cut(
     floats represent them exactly.
     """
     if constraints is not None:
-        return _best_constrained_cut(histogram[bins[0] : bins[1]], docs, terms, constraints, c)
+        return _best_constrained_cut(
+            histogram[bins[0] : bins[1]], docs, terms, constraints, c
+        )
     keep_all = terms.highest_of_equals or docs.size > 0
     missing = histogram[bins[1] - 1]
     num_cuts, total = _cuts_that_differ(histogram, bins, keep_all, cuts)
@@ -610,11 +673,17 @@ def _best_cut(
     leaf = _gradient(total), _hessian(total)
     best, cut, missing_left = -np.inf, 0, 0
     for side in range(2 if missing != 0 else 1):
-        score, number = _best_score(cuts, num_cuts, side * missing, leaf, docs, side, terms)
+        score, number = _best_score(
+            cuts, num_cuts, side * missing, leaf, docs, side, terms
+        )
         comes_first = number > cut if terms.highest_of_equals else number < cut
         if score > best or (score == best and comes_first):
             best, cut, missing_left = score, number, side
-    return terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)), cuts.bin[cut], missing_left
+    return (
+        terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)),
+        cuts.bin[cut],
+        missing_left,
+    )
 
 
 @inlined_kernel
@@ -656,7 +725,10 @@ def _best_score(
     first, end = 0, num_cuts
     while first < end and _hessian(cuts.left[first] + missing) < terms.least_hessian:
         first += 1
-    while first < end and hessian - _hessian(cuts.left[end - 1] + missing) < terms.least_hessian:
+    while (
+        first < end
+        and hessian - _hessian(cuts.left[end - 1] + missing) < terms.least_hessian
+    ):
         end -= 1
     if docs.size > 0:
         num_docs = docs[1, num_cuts - 1]  # the last split has all values on its left
@@ -676,20 +748,28 @@ def _best_score(
 
 @inlined_kernel
 def _score_cuts(
-    left: NDArray[np.int64], missing: int, leaf: tuple[float, float], terms: SplitTerms, scores: Values
+    left: NDArray[np.int64],
+    missing: int,
+    leaf: tuple[float, float],
+    terms: SplitTerms,
+    scores: Values,
 ) -> None:
     """Writes the sum of both sides' scores of each split; without a branch, so that it can be vectorised."""
     gradient, hessian = leaf
     if terms.largest_step < np.inf:
         for i in range(len(left)):
             g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
-            scores[i] = _score(g_left, h_left, terms) + _score(gradient - g_left, hessian - h_left, terms)
+            scores[i] = _score(g_left, h_left, terms) + _score(
+                gradient - g_left, hessian - h_left, terms
+            )
     else:  # with one division instead of two
         for i in range(len(left)):
             g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
             g_right, h_right = gradient - g_left, hessian - h_left + terms.l2
             h_left += terms.l2
-            scores[i] = (g_left * g_left * h_right + g_right * g_right * h_left) / (h_left * h_right)
+            scores[i] = (g_left * g_left * h_right + g_right * g_right * h_left) / (
+                h_left * h_right
+            )
 
 
 @kernel
@@ -749,7 +829,9 @@ def _last_largest(scores: Values, first: int, end: int) -> int:
 # The search is the one above. Only the best split of a column is computed by another loop, so that the loop
 # without constraints stays fast.
 
-Signs = NDArray[np.int8]  # 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained
+Signs = NDArray[
+    np.int8
+]  # 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained
 
 
 class Constraints(NamedTuple):
@@ -779,7 +861,9 @@ class Constraints(NamedTuple):
 
 
 def monotone_signs(
-    feature_names: Sequence[str], monotone: Mapping[str, int], categorical: Collection[str] = ()
+    feature_names: Sequence[str],
+    monotone: Mapping[str, int],
+    categorical: Collection[str] = (),
 ) -> Signs:
     """Returns the (F,) signs of the features, given signs by feature name.
 
@@ -808,18 +892,28 @@ def constraints_of(
     settings: SplitSettings, quantised: Quantised, signs: Signs, bounds: Bounds
 ) -> Constraints:
     """Returns the constraints of a leaf, given the (C,) signs of the columns and the bounds of its step."""
-    units = {"gradient_unit": quantised.gradient_unit, "hessian_unit": quantised.hessian_unit}
+    units = {
+        "gradient_unit": quantised.gradient_unit,
+        "hessian_unit": quantised.hessian_unit,
+    }
     low, high = map(float, bounds)
     return part(settings, Constraints, signs=signs, **units, low=low, high=high)
 
 
 def _bounds_below(
-    constraints: Constraints, column: int, sums: Histogram, last_bin: int, missing_left: int
+    constraints: Constraints,
+    column: int,
+    sums: Histogram,
+    last_bin: int,
+    missing_left: int,
 ) -> tuple[Bounds, Bounds]:
     """Returns the bounds of the left and the right child of a split."""
     low, high = constraints.low, constraints.high
     left = sums[: last_bin + 1].sum() + missing_left * sums[-1]
-    sides = (_constrained_step(side, constraints, low, high) for side in (left, sums.sum() - left))
+    sides = (
+        _constrained_step(side, constraints, low, high)
+        for side in (left, sums.sum() - left)
+    )
     middle = sum(step for step, _ in sides) / 2
     match int(constraints.signs[column]):
         case 1:
@@ -831,7 +925,11 @@ def _bounds_below(
 
 @kernel
 def _best_constrained_cut(
-    sums: Histogram, docs: NDArray[np.int64], terms: SplitTerms, constraints: Constraints, c: int
+    sums: Histogram,
+    docs: NDArray[np.int64],
+    terms: SplitTerms,
+    constraints: Constraints,
+    c: int,
 ) -> tuple[float, int, int]:
     """Returns what `_best_cut` returns, given the sums of the column's bins."""
     total, low, high = np.int64(_sum(sums)), constraints.low, constraints.high
@@ -842,13 +940,20 @@ def _best_constrained_cut(
         for side in range(2):
             on_left = left + side * sums[-1]
             on_right = total - on_left
-            smaller = min(_hessian(on_left), _hessian(on_right)) * constraints.hessian_unit
+            smaller = (
+                min(_hessian(on_left), _hessian(on_right)) * constraints.hessian_unit
+            )
             if smaller < constraints.least_hessian:
                 continue
-            if docs.size > 0 and min(docs[side, b], docs[1, -2] - docs[side, b]) < terms.min_docs:
+            if (
+                docs.size > 0
+                and min(docs[side, b], docs[1, -2] - docs[side, b]) < terms.min_docs
+            ):
                 continue
             step_left, score_left = _constrained_step(on_left, constraints, low, high)
-            step_right, score_right = _constrained_step(on_right, constraints, low, high)
+            step_right, score_right = _constrained_step(
+                on_right, constraints, low, high
+            )
             gain = score_left + score_right - score_of_leaf
             follows_sign = constraints.signs[c] * (step_right - step_left) >= 0.0
             is_higher_equal = terms.highest_of_equals and gain == best and b > cut
@@ -859,7 +964,11 @@ def _best_constrained_cut(
 
 @kernel
 def _constrained_step(
-    packed: np.int64, constraints: Constraints, low: float, high: float, more_l2: float = 0.0
+    packed: np.int64,
+    constraints: Constraints,
+    low: float,
+    high: float,
+    more_l2: float = 0.0,
 ) -> tuple[float, float]:
     """Returns the step and the score of a leaf with this packed sum; more_l2, in units, is added to l2."""
     gradient, hessian = (
@@ -912,25 +1021,46 @@ def reference_category_cut(
     bins = np.arange(1, sums.shape[1])
     group, l2 = settings.min_data_per_group, settings.l2 + settings.cat_l2
     if sums.shape[1] <= settings.max_cat_to_onehot:
-        candidates, group, l2 = [bins[i : i + 1] for i in range(len(bins))], 0, settings.l2
+        candidates, group, l2 = (
+            [bins[i : i + 1] for i in range(len(bins))],
+            0,
+            settings.l2,
+        )
     else:
         bins = bins[counts[1:] >= settings.cat_smooth]
-        bins = bins[np.argsort(sums[0, bins] / (sums[1, bins] + settings.cat_smooth), kind="stable")]
+        bins = bins[
+            np.argsort(
+                sums[0, bins] / (sums[1, bins] + settings.cat_smooth), kind="stable"
+            )
+        ]
         most = min(settings.max_cat_threshold, (len(bins) + 1) // 2)
-        candidates = [order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)]
+        candidates = [
+            order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)
+        ]
     total, smoothed = sums.sum(axis=1), replace(settings, l2=l2)
     whole = total[:1], total[1:]
     score_of_leaf = score(*whole, newton_step(*whole, settings), settings)
     best, best_bins, tried = -np.inf, bins[:0], bins[:0]
     for left in candidates:
         tried = tried[:0] if len(left) == 1 else tried
-        new, others = counts[left].sum() - counts[tried].sum(), num_documents - counts[left].sum()
-        sides = np.column_stack([sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)])
+        new, others = (
+            counts[left].sum() - counts[tried].sum(),
+            num_documents - counts[left].sum(),
+        )
+        sides = np.column_stack(
+            [sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)]
+        )
         is_allowed = min(counts[left].sum(), others) >= settings.min_docs_in_leaf
-        if not is_allowed or sides[1].min() < settings.least_hessian or min(new, others) < group:
+        if (
+            not is_allowed
+            or sides[1].min() < settings.least_hessian
+            or min(new, others) < group
+        ):
             continue
         tried = left
-        scores_of_sides = score(sides[0], sides[1], newton_step(sides[0], sides[1], smoothed), smoothed)
+        scores_of_sides = score(
+            sides[0], sides[1], newton_step(sides[0], sides[1], smoothed), smoothed
+        )
         gain = float(scores_of_sides.sum() - score_of_leaf[0])
         if gain > best:
             best, best_bins = gain, left
@@ -938,7 +1068,9 @@ def reference_category_cut(
 
 
 @kernel
-def category_order(sums: Histogram, docs_per_hessian: float, terms: SplitTerms) -> NDArray[np.int64]:
+def category_order(
+    sums: Histogram, docs_per_hessian: float, terms: SplitTerms
+) -> NDArray[np.int64]:
     """Returns the bins that may go left in the order of step 2."""
     if len(sums) <= terms.max_cat_to_onehot:
         return np.arange(1, len(sums))
@@ -947,7 +1079,10 @@ def category_order(sums: Histogram, docs_per_hessian: float, terms: SplitTerms) 
     least_hessian = int((terms.min_docs_of_category - 0.5) / docs_per_hessian) - 1
     for b in range(1, len(sums)):
         is_large = sums[b] & 0xFFFFFFFF >= least_hessian
-        if is_large and _estimated(sums[b], docs_per_hessian) >= terms.min_docs_of_category:
+        if (
+            is_large
+            and _estimated(sums[b], docs_per_hessian) >= terms.min_docs_of_category
+        ):
             used[num_used] = b
             keys[num_used] = _gradient(sums[b]) / (_hessian(sums[b]) + terms.cat_smooth)
             num_used += 1
@@ -961,11 +1096,17 @@ def _estimated(packed: np.int64, docs_per_hessian: float) -> int:
 
 @kernel
 def bins_on_left(
-    c: int, bin_start: NDArray[np.int64], leaf: Leaf, cut: CategoryCut, terms: SplitTerms
+    c: int,
+    bin_start: NDArray[np.int64],
+    leaf: Leaf,
+    cut: CategoryCut,
+    terms: SplitTerms,
 ) -> NDArray[np.bool_]:
     """Returns the (bins,) mask of the bins that a split of a categorical column sends left."""
     sums, (last, side) = leaf.histogram[bin_start[c] : bin_start[c + 1]], cut
-    order = category_order(sums, leaf.num_documents / _hessian(np.int64(_sum(sums))), terms)
+    order = category_order(
+        sums, leaf.num_documents / _hessian(np.int64(_sum(sums))), terms
+    )
     is_left = np.zeros(len(sums), dtype=np.bool_)
     for i in range(last if len(sums) <= terms.max_cat_to_onehot else 0, last + 1):
         is_left[order[len(order) - 1 - i if side else i]] = True
@@ -992,7 +1133,11 @@ def best_category_cut(
     docs_per_hessian = num_docs / _hessian(total)
     order = category_order(sums, docs_per_hessian, terms)
     is_one_hot = len(sums) <= terms.max_cat_to_onehot
-    num_tried = len(order) if is_one_hot else min(terms.max_cat_threshold, (len(order) + 1) // 2)
+    num_tried = (
+        len(order)
+        if is_one_hot
+        else min(terms.max_cat_threshold, (len(order) + 1) // 2)
+    )
     min_group, l2 = (0, 0.0) if is_one_hot else (terms.min_data_per_group, terms.cat_l2)
     best, last, best_side = -np.inf, 0, 0
     for side in range(1 if is_one_hot else 2):
@@ -1007,7 +1152,9 @@ def best_category_cut(
             counted += estimate
             group += estimate
             is_allowed = min(docs_left, num_docs - docs_left) >= terms.min_docs
-            is_allowed &= bool(min(_hessian(left), _hessian(total - left)) >= terms.least_hessian)
+            is_allowed &= bool(
+                min(_hessian(left), _hessian(total - left)) >= terms.least_hessian
+            )
             if is_allowed and group >= min_group and num_docs - counted >= min_group:
                 group = 0
                 gain = _gain_of_categories(left, total, l2, terms, constraints)
@@ -1018,14 +1165,20 @@ def best_category_cut(
 
 @kernel
 def _gain_of_categories(
-    left: np.int64, total: np.int64, l2: float, terms: SplitTerms, constraints: Constraints | None
+    left: np.int64,
+    total: np.int64,
+    l2: float,
+    terms: SplitTerms,
+    constraints: Constraints | None,
 ) -> float:
     """Returns the gain of a split with l2 in addition to the l2 of the settings."""
     right = total - left
     if constraints is None:
         gain = _score(_gradient(left), _hessian(left) + l2, terms)
         gain += _score(_gradient(right), _hessian(right) + l2, terms)
-        return terms.gain_unit * (gain - _score(_gradient(total), _hessian(total), terms))
+        return terms.gain_unit * (
+            gain - _score(_gradient(total), _hessian(total), terms)
+        )
     low, high = constraints.low, constraints.high
     _, gain = _constrained_step(left, constraints, low, high, l2)
     _, gain_of_right = _constrained_step(right, constraints, low, high, l2)

@@ -88,7 +88,9 @@ class Placement:
         return cls(ALONE, np.arange(len(query_sizes)), query_sizes)
 
     @classmethod
-    def among(cls, team: Team, queries: NDArray[np.int64], query_sizes: NDArray[np.int64]) -> Self:
+    def among(
+        cls, team: Team, queries: NDArray[np.int64], query_sizes: NDArray[np.int64]
+    ) -> Self:
         """Returns the placement of a member; every member must call this.
 
         Args:
@@ -96,7 +98,9 @@ class Placement:
             queries: (q,), numbers of this member's queries, ascending.
             query_sizes: (q,), number of documents of these queries.
         """
-        all_queries, all_sizes = (np.concatenate(team.joined(part)) for part in (queries, query_sizes))
+        all_queries, all_sizes = (
+            np.concatenate(team.joined(part)) for part in (queries, query_sizes)
+        )
         return cls(team, queries, all_sizes[np.argsort(all_queries)])
 
     @property
@@ -120,7 +124,11 @@ class Placement:
 
     def queries_here(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the indices, among this member's queries, of queries of the whole set."""
-        return queries if self.is_alone else _indices_of(self.queries, queries, self.num_queries)
+        return (
+            queries
+            if self.is_alone
+            else _indices_of(self.queries, queries, self.num_queries)
+        )
 
     def rows_here(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Returns the indices, among this member's documents, of documents of the whole set."""
@@ -147,7 +155,9 @@ class Placement:
         return rng if self.is_alone else _DrawsHere(self, rng)
 
 
-def _indices_of(here: NDArray[np.int64], numbers: NDArray[Any], count: int) -> NDArray[np.int64]:
+def _indices_of(
+    here: NDArray[np.int64], numbers: NDArray[Any], count: int
+) -> NDArray[np.int64]:
     """Returns the ascending indices of `here` whose elements are in `numbers`, all below `count`."""
     is_in = np.zeros(count, dtype=np.bool_)
     is_in[numbers] = True
@@ -163,7 +173,9 @@ class _DrawsHere:
 
     def random(self, size: int | tuple[int, ...], /) -> NDArray[np.float64]:
         further = () if isinstance(size, int) else size[1:]
-        return self._rng.random((self._placement.num_documents, *further))[self._placement.rows]
+        return self._rng.random((self._placement.num_documents, *further))[
+            self._placement.rows
+        ]
 
     def integers(self, high: int, /) -> Any:
         return self._rng.integers(high)

@@ -27,7 +27,13 @@ from ltrbench.distributed import PlacedShards, QueryShard, RunsFunctions, held
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.folders import find_class
 from ltrbench.measure import Stopwatch, available_cores
-from ltrbench.metrics import Evaluation, evaluate, left_out_judgments, parse_metric, preset
+from ltrbench.metrics import (
+    Evaluation,
+    evaluate,
+    left_out_judgments,
+    parse_metric,
+    preset,
+)
 from ltrbench.metrics.evaluation import Weighting
 from ltrbench.models.networks import Network
 from ltrbench.models.trees import Ensemble, uniform
@@ -144,7 +150,9 @@ class Monitor:
     @property
     def wants_scores(self) -> bool:
         """Whether the scores are used; if not, a backend need not compute them."""
-        return self.wants_train_scores or (self.rule is not None and self.valid is not None)
+        return self.wants_train_scores or (
+            self.rule is not None and self.valid is not None
+        )
 
     @property
     def wants_train_scores(self) -> bool:
@@ -167,7 +175,9 @@ class Monitor:
         """
         with self._watch:
             if self.on_iteration is not None and train_scores is not None:
-                self.on_iteration(Iteration(iteration, train_scores, valid_scores, left_out))
+                self.on_iteration(
+                    Iteration(iteration, train_scores, valid_scores, left_out)
+                )
             return self._apply_rule(iteration, valid_scores)
 
     def _apply_rule(self, iteration: int, valid_scores: Scores | None) -> bool:
@@ -187,7 +197,8 @@ class Monitor:
         if value > self.best_value:
             self.best_iteration, self.best_value = iteration, value
         self.is_pruned = any(
-            iteration == number and self.best_value < value for number, value in self.rule.minimum
+            iteration == number and self.best_value < value
+            for number, value in self.rule.minimum
         )
         return self.is_pruned or iteration - self.best_iteration >= self.rule.patience
 
@@ -208,7 +219,11 @@ class CurveRecorder:
     """
 
     def __init__(
-        self, train: QueryShard, valid: QueryShard | None, names: Sequence[str], team: Team = ALONE
+        self,
+        train: QueryShard,
+        valid: QueryShard | None,
+        names: Sequence[str],
+        team: Team = ALONE,
     ) -> None:
         self.curve: FitCurve = ([], {})
         self.names = tuple(names)
@@ -216,9 +231,15 @@ class CurveRecorder:
         self._before: Scores | None = None
 
     @classmethod
-    def of(cls, train: RankingDataset, valid: RankingDataset | None, names: Sequence[str]) -> Self:
+    def of(
+        cls, train: RankingDataset, valid: RankingDataset | None, names: Sequence[str]
+    ) -> Self:
         """Returns the recorder of a fit in one process."""
-        return cls(QueryShard.whole(train), None if valid is None else QueryShard.whole(valid), names)
+        return cls(
+            QueryShard.whole(train),
+            None if valid is None else QueryShard.whole(valid),
+            names,
+        )
 
     def __call__(self, iteration: Iteration) -> None:
         self.curve[0].append(iteration.number)
@@ -226,8 +247,14 @@ class CurveRecorder:
         if self._valid is not None and iteration.valid_scores is not None:
             self._append("valid", self._means(self._valid, iteration.valid_scores))
         if iteration.left_out is not None:
-            before = np.zeros(len(iteration.train_scores)) if iteration.number == 1 else self._before
-            self._append("oob", self._improvement(iteration, iteration.left_out, before))
+            before = (
+                np.zeros(len(iteration.train_scores))
+                if iteration.number == 1
+                else self._before
+            )
+            self._append(
+                "oob", self._improvement(iteration, iteration.left_out, before)
+            )
         self._before = iteration.train_scores
 
     def _append(self, kind: str, means: Mapping[str, float]) -> None:
@@ -247,16 +274,25 @@ class CurveRecorder:
         after = iteration.train_scores
         queries: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         evaluations: list[Evaluation | None] = [None, None]
-        if left_out.size:  # another member may have left out documents although this one did not
+        if (
+            left_out.size
+        ):  # another member may have left out documents although this one did not
             chosen, judgments = left_out_judgments(self._train.dataset, left_out)
             queries = self._train.queries[chosen]
-            evaluations = [evaluate(judgments, of[left_out], self.names) for of in (before, after)]
-        old, new = (joined_means(self._team, queries, each, self.names) for each in evaluations)
+            evaluations = [
+                evaluate(judgments, of[left_out], self.names) for of in (before, after)
+            ]
+        old, new = (
+            joined_means(self._team, queries, each, self.names) for each in evaluations
+        )
         return {name: new[name] - old[name] for name in self.names}
 
 
 def joined_means(
-    team: Team, queries: NDArray[np.int64], evaluation: Evaluation | None, metrics: Sequence[str]
+    team: Team,
+    queries: NDArray[np.int64],
+    evaluation: Evaluation | None,
+    metrics: Sequence[str],
 ) -> dict[str, float]:
     """Returns the means over the queries of all members, with the bits of an evaluation in one process.
 
@@ -293,7 +329,9 @@ class FitsTogether(RunsFunctions, Protocol):
     def members(self) -> Sequence[Any]:
         """The workers by rank, each with its `num_threads`."""
 
-    def run_team(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def run_team(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         """Calls function(team, *arguments) on all workers at the same time, inside a collective.
 
         Raises:
@@ -332,7 +370,10 @@ def refuse(ranker: Ranker, train: RankingDataset) -> None:
 
 def concerns_of(ranker: Ranker, train: RankingDataset) -> tuple[str, ...]:
     """Returns the refusals and cautions about a training set: refusals first, then cautions."""
-    refused = (f"Refused: {sentence}" for sentence in _sentences(ranker, train, Severity.REFUSED))
+    refused = (
+        f"Refused: {sentence}"
+        for sentence in _sentences(ranker, train, Severity.REFUSED)
+    )
     return (*refused, *cautions_of(ranker, train))
 
 
@@ -355,20 +396,30 @@ def unused_positions(train: RankingDataset, setting: str) -> Iterator[Finding]:
         )
 
 
-def moments(features: NDArray[Any], input_transform: str = "none") -> NDArray[np.float32]:
+def moments(
+    features: NDArray[Any], input_transform: str = "none"
+) -> NDArray[np.float32]:
     """Returns the (2, F) means and standard deviations of the finite values of features."""
     columns = (column[np.isfinite(column)].astype(np.float64) for column in features.T)
     if input_transform == "log1p":
         columns = (np.sign(column) * np.log1p(np.abs(column)) for column in columns)
-    pairs = [(each.mean(), each.std() * (np.ptp(each) > 0)) if each.size else (0, 0) for each in columns]
+    pairs = [
+        (each.mean(), each.std() * (np.ptp(each) > 0)) if each.size else (0, 0)
+        for each in columns
+    ]
     return np.array(pairs, dtype=np.float32).T.copy()
 
 
-def uneven_scales(deviations: NDArray[np.float32], names: Sequence[str]) -> Iterator[Finding]:
+def uneven_scales(
+    deviations: NDArray[np.float32], names: Sequence[str]
+) -> Iterator[Finding]:
     """Yields a caution if a standard deviation is over 1,000 times another; deviations of 0 do not count."""
     order = [feature for feature in np.argsort(deviations) if deviations[feature] > 0]
     if order and deviations[order[-1]] > 1000 * deviations[order[0]]:
-        low, high = (f"{deviations[feature]:.3g} ({names[feature]})" for feature in (order[0], order[-1]))
+        low, high = (
+            f"{deviations[feature]:.3g} ({names[feature]})"
+            for feature in (order[0], order[-1])
+        )
         yield Finding(
             Severity.CAUTION,
             f"scaling is none, but standard deviations range from {low} to {high}: few features decide, and "
@@ -376,7 +427,9 @@ def uneven_scales(deviations: NDArray[np.float32], names: Sequence[str]) -> Iter
         )
 
 
-def _sentences(ranker: Ranker, train: RankingDataset | None, severity: Severity) -> Iterator[str]:
+def _sentences(
+    ranker: Ranker, train: RankingDataset | None, severity: Severity
+) -> Iterator[str]:
     findings = [*ranker.findings(train)]
     if train is not None and train.categories and not ranker.reads_categories:
         text = f"The codes of the categorical features {', '.join(train.categories)} are read as numbers."
@@ -439,7 +492,9 @@ class Ranker(ABC, Estimator):
     )
     """Number of threads for `fit` and `predict`; 0: all cores available to this process."""
 
-    summary: FitSummary | None = field(default=None, init=False, repr=False, compare=False)
+    summary: FitSummary | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
     """Set by `fit`; None: the ranker is not fitted, or its model has no iterations."""
 
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float64
@@ -515,7 +570,9 @@ class Ranker(ABC, Estimator):
         documents are those of one query."""
         return False
 
-    def predict_lists(self, features: Any, query_start: QueryStart) -> NDArray[np.floating[Any]]:
+    def predict_lists(
+        self, features: Any, query_start: QueryStart
+    ) -> NDArray[np.floating[Any]]:
         """Returns (D,) scores of the documents of (Q,) queries; `query_start` is (Q + 1,)."""
         return self.predict(features)
 
@@ -550,7 +607,10 @@ class Ranker(ABC, Estimator):
         iterations as it is."""
         if self.iterations_field is None:
             return replace(self)
-        changes: dict[str, Any] = {self.iterations_field: number, "early_stopping": None}
+        changes: dict[str, Any] = {
+            self.iterations_field: number,
+            "early_stopping": None,
+        }
         return replace(self, **changes)
 
     def seed_matters(self, num_documents: int) -> bool:
@@ -649,10 +709,14 @@ class Ranker(ABC, Estimator):
 
 def _refuse_other_signs(name: str, monotone: Any) -> None:
     if not isinstance(monotone, Mapping | None):
-        raise ConfigError(f"{name} is {monotone}; write a sign for each name, such as {name}={{price: -1}}.")
+        raise ConfigError(
+            f"{name} is {monotone}; write a sign for each name, such as {name}={{price: -1}}."
+        )
     for feature, sign in (monotone or {}).items():
         if sign not in (-1, 0, 1):
-            raise ConfigError(f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0.")
+            raise ConfigError(
+                f"{name}.{feature} is {sign}; it must be 1, -1 or, for no constraint, 0."
+            )
 
 
 @dataclass(kw_only=True)
@@ -699,8 +763,12 @@ class BoostingRanker(Ranker):
     min_docs_in_leaf: int | None = setting(
         None,
         at_least=1,
-        lightgbm=In("min_data_in_leaf min_data_per_leaf min_data min_child_samples min_samples_leaf"),
-        xgboost=In(lacks="minimum number of documents per leaf; min_sum_hessian avoids small leaves"),
+        lightgbm=In(
+            "min_data_in_leaf min_data_per_leaf min_data min_child_samples min_samples_leaf"
+        ),
+        xgboost=In(
+            lacks="minimum number of documents per leaf; min_sum_hessian avoids small leaves"
+        ),
         catboost=In(
             lacks="minimum number of documents per leaf; extra.min_data_in_leaf keeps small leaves from "
             "being split"
@@ -754,8 +822,15 @@ class BoostingRanker(Ranker):
     truncation: int | None = setting(
         None,
         at_least=1,
-        lightgbm=In("lambdarank_truncation_level", only_with={"objective": ("lambdarank",)}),
-        xgboost=In(only_with={"lambdarank_pair_method": ("topk",), "objective": ("ndcg", "map", "pairwise")}),
+        lightgbm=In(
+            "lambdarank_truncation_level", only_with={"objective": ("lambdarank",)}
+        ),
+        xgboost=In(
+            only_with={
+                "lambdarank_pair_method": ("topk",),
+                "objective": ("ndcg", "map", "pairwise"),
+            }
+        ),
         catboost=In(only_with={"loss": ("LambdaMart",), "metric": ("NDCG", "DCG")}),
     )
     """Number of top ranks: a pair counts only if one of its documents is among them, as in LightGBM."""
@@ -763,7 +838,9 @@ class BoostingRanker(Ranker):
     monotone: Any = setting(
         None,
         refuse=_refuse_other_signs,
-        lightgbm=In("monotone_constraints mc monotone_constraint monotonic_cst", is_passed=False),
+        lightgbm=In(
+            "monotone_constraints mc monotone_constraint monotonic_cst", is_passed=False
+        ),
         xgboost=In("monotone_constraints", is_passed=False),
         # CatBoost has none for other trees, and YetiRank violates them.
         catboost=In(
@@ -807,7 +884,9 @@ class BoostingRanker(Ranker):
                 "no tree can be split. Set params.min_docs_in_leaf to at most half that number.",
             )
 
-    def monitor(self, valid: RankingDataset | None, on_iteration: OnIteration | None) -> Monitor:
+    def monitor(
+        self, valid: RankingDataset | None, on_iteration: OnIteration | None
+    ) -> Monitor:
         """Returns the monitor that receives the scores of each iteration and decides when to stop."""
         return Monitor(self.early_stopping, valid, on_iteration)
 
@@ -851,7 +930,9 @@ def fit_on_members(
     threads = threads_of_workers(workers, ranker.num_threads)
     arguments = [
         (fit, replace(ranker, num_threads=count), keys, tuple(metrics), *more)
-        for count, *keys in zip(threads, *(placed.keys for placed in (train, valid) if placed), strict=True)
+        for count, *keys in zip(
+            threads, *(placed.keys for placed in (train, valid) if placed), strict=True
+        )
     ]
     fitted: tuple[FittedT, FitCurve] = workers.run_team(_fit_member, arguments)[0]
     return fitted
@@ -868,8 +949,12 @@ def _fit_member(
     train, *others = map(held, keys)
     valid = others[0] if others else None
     recorder = CurveRecorder(train, valid, metrics, team)
-    of_valid, queries = (None, None) if valid is None else (valid.dataset, valid.queries)
-    monitor = Monitor(ranker.early_stopping, of_valid, recorder if metrics else None, team, queries)
+    of_valid, queries = (
+        (None, None) if valid is None else (valid.dataset, valid.queries)
+    )
+    monitor = Monitor(
+        ranker.early_stopping, of_valid, recorder if metrics else None, team, queries
+    )
     fitted = fit(ranker, team, train, valid, monitor, *more)
     return (fitted, recorder.curve) if team.rank == 0 else None
 
@@ -941,7 +1026,9 @@ def check_blocks(features: object, num_features: int) -> AnyFeatures:
 def _check_shape(shape: tuple[int, ...], num_features: int) -> None:
     if len(shape) != 2 or shape[1] != num_features:
         remedy = (
-            f" For one document pass features.reshape(1, {num_features})." if shape == (num_features,) else ""
+            f" For one document pass features.reshape(1, {num_features})."
+            if shape == (num_features,)
+            else ""
         )
         raise DataError(
             f"features has the shape {shape}, but the model was fitted on {num_features} features; pass a "
@@ -956,7 +1043,9 @@ def check_fitted(state: FittedT | None) -> FittedT:
         ConfigError: the state is None, so the ranker is not fitted.
     """
     if state is None:
-        raise ConfigError("the ranker is not fitted; call fit first, or load a saved ranker.")
+        raise ConfigError(
+            "the ranker is not fitted; call fit first, or load a saved ranker."
+        )
     return state
 
 
@@ -971,10 +1060,18 @@ def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
             type.
     """
     content = read_json(path, OF_A_FINISHED_RUN, finite=False)
-    missing = [name for name in types if not isinstance(content, dict) or name not in content]
-    error = f"'{missing[0]}' is missing" if missing else type_error({n: content[n] for n in types}, types)
+    missing = [
+        name for name in types if not isinstance(content, dict) or name not in content
+    ]
+    error = (
+        f"'{missing[0]}' is missing"
+        if missing
+        else type_error({n: content[n] for n in types}, types)
+    )
     if error is not None:
-        raise ResultError(f"{path} is not a saved ranker: {error}. {OF_A_FINISHED_RUN}.")
+        raise ResultError(
+            f"{path} is not a saved ranker: {error}. {OF_A_FINISHED_RUN}."
+        )
     return dict(content)
 
 

@@ -37,7 +37,15 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, as_array, row_blocks
 from ltrbench.errors import ConfigError, require
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, threshold_at_most, tree_of
+from ltrbench.models.trees import (
+    Ensemble,
+    InnerNode,
+    Leaf,
+    Node,
+    WeightedTree,
+    threshold_at_most,
+    tree_of,
+)
 from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
@@ -54,9 +62,16 @@ from ltrbench.shapes import Features, Scores
 try:
     import catboost as cb
 except ImportError as error:
-    raise ImportError("model=catboost needs CatBoost: pip install 'ltrbench[catboost]'") from error
+    raise ImportError(
+        "model=catboost needs CatBoost: pip install 'ltrbench[catboost]'"
+    ) from error
 
-LAMBDAMART, YETIRANK, STOCHASTIC, SOFTMAX = "LambdaMart", "YetiRank", "StochasticRank", "QuerySoftMax"
+LAMBDAMART, YETIRANK, STOCHASTIC, SOFTMAX = (
+    "LambdaMart",
+    "YetiRank",
+    "StochasticRank",
+    "QuerySoftMax",
+)
 _NOT_PAIRWISE = (LAMBDAMART, YETIRANK, STOCHASTIC, "QueryRMSE", SOFTMAX, "PairLogit")
 LOSSES = (*_NOT_PAIRWISE, "YetiRankPairwise", "PairLogitPairwise")
 """The last two choose splits by pairs; CatBoost grows only symmetric trees with them."""
@@ -64,7 +79,10 @@ MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
 
-_MODES, _METRICS = ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP"), ("NDCG", "DCG", "MRR", "ERR", "MAP")
+_MODES, _METRICS = (
+    ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP"),
+    ("NDCG", "DCG", "MRR", "ERR", "MAP"),
+)
 _GAINS, _POLICIES = ("DCG", "NDCG"), ("SymmetricTree", "Depthwise", "Lossguide")
 
 _OF_LAMBDAMART = {"loss": (LAMBDAMART,)}
@@ -77,7 +95,9 @@ _OF_METHOD = {"loss": ("QueryRMSE", SOFTMAX, "PairLogit")}
 _NOT_OF_PAIRS = {"loss": _NOT_PAIRWISE}
 _ABOVE_0 = "a value above 0"
 """What the settings of a loss depend on."""
-_DEFAULTS = {loss: {"mode": "Classic", "noise": "Gumbel"} for loss in _OF_YETIRANK["loss"]}
+_DEFAULTS = {
+    loss: {"mode": "Classic", "noise": "Gumbel"} for loss in _OF_YETIRANK["loss"]
+}
 _DEFAULTS |= {loss: {"metric": "NDCG"} for loss in _OF_METRIC["loss"]}
 _DEFAULTS[SOFTMAX] = {"leaf_estimation_method": "Gradient"}
 """Loss -> CatBoost's defaults of the settings that others depend on."""
@@ -109,7 +129,9 @@ class CatBoostRanker(LibraryRanker):
     """LambdaMart: the same as LightGBM's lambdarank_norm. It divides the weight of a pair by 0.01 + |score
     difference|, and scales the gradients of a query by log2(1 + S) / S, where S is the sum of the gradients
     of its pairs."""
-    exponential_gain: bool = setting(True, only_with=_OF_LAMBDAMART | {"metric": _GAINS})
+    exponential_gain: bool = setting(
+        True, only_with=_OF_LAMBDAMART | {"metric": _GAINS}
+    )
     """LambdaMart: gain of a label: 2^label - 1; false: the label itself."""
     permutations: int | None = setting(
         None, at_least=1, only_with=_OF_YETIRANK | {"noise": ("Gumbel", "Gauss")}
@@ -122,20 +144,28 @@ class CatBoostRanker(LibraryRanker):
     mode: str | None = setting(None, choices=_MODES, only_with=_OF_YETIRANK)
     """YetiRank: weight of a pair: Classic, or change of DCG, NDCG, MRR, ERR or MAP; None: Classic. ERR takes
     labels as probabilities; in MRR and MAP, labels above 0 are relevant."""
-    noise: str | None = setting(None, choices=("Gumbel", "Gauss", "No"), only_with=_OF_YETIRANK)
+    noise: str | None = setting(
+        None, choices=("Gumbel", "Gauss", "No"), only_with=_OF_YETIRANK
+    )
     """YetiRank: noise of the scores in a random order: Gumbel, Gauss or No; None: Gumbel. In CatBoost's
     code, Gumbel is logistic noise."""
-    noise_power: float | None = setting(None, above=0, only_with=_OF_YETIRANK | {"noise": ("Gauss",)})
+    noise_power: float | None = setting(
+        None, above=0, only_with=_OF_YETIRANK | {"noise": ("Gauss",)}
+    )
     """YetiRank: standard deviation of the Gaussian noise; None: 1."""
     num_neighbors: int | None = setting(
         None, refuse=_refuse_no_neighbors, only_with=_OF_YETIRANK | {"mode": _MODES[1:]}
     )
     """YetiRank: number of documents below that a document is paired with; -1: all; None: 1."""
     top: int | None = setting(
-        None, at_least=1, only_with=_OF_BOTH | {"mode": _MODES[1:], "metric": ("NDCG", "DCG", "ERR")}
+        None,
+        at_least=1,
+        only_with=_OF_BOTH | {"mode": _MODES[1:], "metric": ("NDCG", "DCG", "ERR")},
     )
     """YetiRank, StochasticRank: cutoff of the metric; None: no cutoff. LambdaMart has truncation instead."""
-    dcg_type: str | None = setting(None, choices=("Base", "Exp"), only_with={**_OF_BOTH, **_OF_DCG})
+    dcg_type: str | None = setting(
+        None, choices=("Base", "Exp"), only_with={**_OF_BOTH, **_OF_DCG}
+    )
     """YetiRank, StochasticRank: gain in DCG: Base, the label, or Exp, 2^label - 1; None: Base."""
     dcg_denominator: str | None = setting(
         None,
@@ -150,28 +180,44 @@ class CatBoostRanker(LibraryRanker):
     mu: float | None = setting(None, at_least=0, only_with=_OF_STOCHASTIC)
     """StochasticRank: reduces the score of a document by sigma mu label, so that ties are resolved against
     the model; None: 0."""
-    nu: float | None = setting(None, above=0, only_with=_OF_STOCHASTIC | {"lambda_reg": (_ABOVE_0,)})
+    nu: float | None = setting(
+        None, above=0, only_with=_OF_STOCHASTIC | {"lambda_reg": (_ABOVE_0,)}
+    )
     """StochasticRank: constant added to the norm of the scores in lambda_reg's projection; None: 0.01."""
     lambda_reg: float | None = setting(
-        None, at_least=0, only_with={"loss": (STOCHASTIC, SOFTMAX), "leaf_estimation_method": ("Newton",)}
+        None,
+        at_least=0,
+        only_with={
+            "loss": (STOCHASTIC, SOFTMAX),
+            "leaf_estimation_method": ("Newton",),
+        },
     )
     """StochasticRank: share of the gradient along the scores that is removed; QuerySoftMax: added to
     hessians; None: 1, or 0.01 for QuerySoftMax, where it applies to leaf_estimation_method=Newton. CatBoost's
     name is `lambda`; native's are `lambda_reg` of stochastic_rank and `softmax_lambda` of query_softmax."""
     beta: float | None = setting(None, above=0, only_with={"loss": (SOFTMAX,)})
     """QuerySoftMax: factor of the scores; None: 1."""
-    max_pairs: int | None = setting(None, at_least=1, only_with={"loss": ("PairLogit", "PairLogitPairwise")})
+    max_pairs: int | None = setting(
+        None, at_least=1, only_with={"loss": ("PairLogit", "PairLogitPairwise")}
+    )
     """PairLogit: maximum number of pairs of a query, drawn at random; None: all."""
     leaf_estimation_method: str | None = setting(
-        None, choices=("Newton", "Gradient"), only_with=_OF_METHOD, names="leaf_estimation_method"
+        None,
+        choices=("Newton", "Gradient"),
+        only_with=_OF_METHOD,
+        names="leaf_estimation_method",
     )
     """Values of leaves: Newton, -G / H, or Gradient, -G / number of documents; None: Gradient for
     QuerySoftMax, else Newton. The other losses have one method: Gradient for StochasticRank and the pairwise
     losses, Newton for LambdaMart and YetiRank."""
-    grow_policy: str | None = setting(None, choices=_POLICIES, only_with=_NOT_OF_PAIRS, names="grow_policy")
+    grow_policy: str | None = setting(
+        None, choices=_POLICIES, only_with=_NOT_OF_PAIRS, names="grow_policy"
+    )
     """SymmetricTree, Depthwise or Lossguide; None: Lossguide if num_leaves is set, else SymmetricTree. A
     symmetric tree has one split per level."""
-    depth: int | None = setting(None, at_least=1, at_most=MAX_DEPTH, names="depth max_depth")
+    depth: int | None = setting(
+        None, at_least=1, at_most=MAX_DEPTH, names="depth max_depth"
+    )
     """Maximum depth of a tree; None: 16, CatBoost's limit, if num_leaves is set, else 6."""
     score_function: str | None = setting(
         None, choices=("L2", "Cosine"), only_with=_NOT_OF_PAIRS, names="score_function"
@@ -187,7 +233,11 @@ class CatBoostRanker(LibraryRanker):
     """Sampling of documents: No, Bernoulli, MVS or Bayesian; None: No (with subsample: Bernoulli) if a shared
     parameter is set, else MVS (Bernoulli with pairwise losses)."""
     subsample: float | None = setting(
-        None, above=0, at_most=1, only_with={"bootstrap_type": ("Bernoulli", "MVS")}, names="subsample"
+        None,
+        above=0,
+        at_most=1,
+        only_with={"bootstrap_type": ("Bernoulli", "MVS")},
+        names="subsample",
     )
     """Share of the documents sampled per tree, for Bernoulli and MVS; None: all, but 0.8 for MVS."""
     rsm: float = setting(1.0, above=0, at_most=1, names="rsm colsample_bylevel")
@@ -233,9 +283,17 @@ class CatBoostRanker(LibraryRanker):
 
     def _chosen(self) -> dict[str, Any]:
         policy = "Lossguide" if self._loss in _NOT_PAIRWISE else "SymmetricTree"
-        implied = {"grow_policy": policy} if self.num_leaves and self.grow_policy is None else {}
+        implied = (
+            {"grow_policy": policy}
+            if self.num_leaves and self.grow_policy is None
+            else {}
+        )
         chosen = {**_DEFAULTS.get(self._loss, {}), **super()._chosen(), **implied}
-        return {**chosen, "lambda_reg": "0" if self.lambda_reg == 0 else _ABOVE_0, "loss": self._loss}
+        return {
+            **chosen,
+            "lambda_reg": "0" if self.lambda_reg == 0 else _ABOVE_0,
+            "loss": self._loss,
+        }
 
     @property
     def _matched(self) -> bool:
@@ -250,22 +308,38 @@ class CatBoostRanker(LibraryRanker):
     def _uses_weights(self) -> bool:
         return self._loss not in (LAMBDAMART, STOCHASTIC)
 
-    def _boosted(self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor) -> Boosted:
-        mean_weight = float(train.weight_of_document.mean()) if self._uses_weights else 1.0
+    def _boosted(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> Boosted:
+        mean_weight = (
+            float(train.weight_of_document.mean()) if self._uses_weights else 1.0
+        )
         parameters = {**self._parameters(mean_weight), **self._monotone_signs(train)}
         pool = self._train_pool(train)
         if monitor.wants_scores:
             valid_pool = None if valid is None else self._pool(valid)
-            model, num_iterations = self._boost_watched(parameters, pool, valid_pool, monitor)
+            model, num_iterations = self._boost_watched(
+                parameters, pool, valid_pool, monitor
+            )
         else:
             with self._refusing_extra():
-                model = cb.CatBoost({**parameters, "metric_period": self.num_trees}).fit(pool)
+                model = cb.CatBoost(
+                    {**parameters, "metric_period": self.num_trees}
+                ).fit(pool)
             num_iterations = self.num_trees
         # Via the file's bytes, which hold only the model and not the watcher with its scores.
-        return cb.CatBoost().load_model(blob=_exported(model, "cbm")), model.tree_count_, num_iterations
+        return (
+            cb.CatBoost().load_model(blob=_exported(model, "cbm")),
+            model.tree_count_,
+            num_iterations,
+        )
 
     def _boost_watched(
-        self, parameters: dict[str, Any], pool: cb.Pool, valid_pool: cb.Pool | None, monitor: Monitor
+        self,
+        parameters: dict[str, Any],
+        pool: cb.Pool,
+        valid_pool: cb.Pool | None,
+        monitor: Monitor,
     ) -> tuple[cb.CatBoost, int]:
         """Boosts until early stopping or `num_trees` ends the fit; returns the model and the number of
         iterations run."""
@@ -291,7 +365,10 @@ class CatBoostRanker(LibraryRanker):
         return self._pool(train)
 
     def _pool(self, data: RankingDataset) -> cb.Pool:
-        features, categorical = self._whole_form(data.features), data.categorical_features
+        features, categorical = (
+            self._whole_form(data.features),
+            data.categorical_features,
+        )
         if features is None or features is data.features:
             features = _with_categories(as_array(data.features), categorical)
         return cb.Pool(
@@ -315,15 +392,23 @@ class CatBoostRanker(LibraryRanker):
         features = _with_categories(features, model.get_cat_feature_indices())
         return np.asarray(model.predict(features, thread_count=self._threads))
 
-    def _shap_values(self, model: cb.CatBoost, features: Features) -> NDArray[np.float64] | None:
+    def _shap_values(
+        self, model: cb.CatBoost, features: Features
+    ) -> NDArray[np.float64] | None:
         """Returns contributions for symmetric trees only: in other trees CatBoost's contributions do not sum
         to the scores [measured: errors up to 0.25 after three trees in 1.2.10, with both losses; catboost
         issue 2136]; and a model with a decreasing constraint asks for groups [observed, 1.2.10]."""
-        if -1 in (self.monotone or {}).values() or "trees" in json.loads(_exported(model, "json")):
+        if -1 in (self.monotone or {}).values() or "trees" in json.loads(
+            _exported(model, "json")
+        ):
             return None
         categorical = model.get_cat_feature_indices()
-        pool = cb.Pool(_with_categories(features, categorical), cat_features=categorical)
-        values = model.get_feature_importance(pool, type="ShapValues", thread_count=self._threads)
+        pool = cb.Pool(
+            _with_categories(features, categorical), cat_features=categorical
+        )
+        values = model.get_feature_importance(
+            pool, type="ShapValues", thread_count=self._threads
+        )
         return np.asarray(values, dtype=np.float64)
 
     def _to_bytes(self, model: cb.CatBoost) -> bytes:
@@ -341,8 +426,16 @@ class CatBoostRanker(LibraryRanker):
         model: cb.CatBoost = check_fitted(self._model)
         content = json.loads(_exported(model, "json"))
         features_of = _features_of_conditions(content["features_info"])
-        features = [feature for split in _splits(content) for feature in features_of[split["split_index"]]]
-        return {"split": np.bincount(features, minlength=len(model.feature_names_)).astype(np.float64)}
+        features = [
+            feature
+            for split in _splits(content)
+            for feature in features_of[split["split_index"]]
+        ]
+        return {
+            "split": np.bincount(features, minlength=len(model.feature_names_)).astype(
+                np.float64
+            )
+        }
 
     def trees(self) -> Ensemble:
         model: cb.CatBoost = check_fitted(self._model)
@@ -353,11 +446,17 @@ class CatBoostRanker(LibraryRanker):
                 "shown as thresholds. Fit without data.categorical, or use model=native or model=lightgbm."
             )
         scale, (bias,) = content["scale_and_bias"]
-        features, rate = content["features_info"]["float_features"], float(model.learning_rate_)
+        features, rate = (
+            content["features_info"]["float_features"],
+            float(model.learning_rate_),
+        )
         roots = content.get("trees", []) + [
-            _nested(tree["splits"] or [], tree["leaf_values"]) for tree in content.get("oblivious_trees", ())
+            _nested(tree["splits"] or [], tree["leaf_values"])
+            for tree in content.get("oblivious_trees", ())
         ]
-        trees = (WeightedTree(scale, _tree(root, features), shrinkage=rate) for root in roots)
+        trees = (
+            WeightedTree(scale, _tree(root, features), shrinkage=rate) for root in roots
+        )
         return Ensemble(tuple(trees), float(bias))
 
     def _departure_from_defaults(self) -> str:
@@ -368,15 +467,19 @@ class CatBoostRanker(LibraryRanker):
         return [*super()._inapplicable(), *(["l2"] if self._loss == LAMBDAMART else [])]
 
     def _departures(self) -> dict[str, bool]:
-        sampled = self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
+        sampled = (
+            self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
+        )
         sampled = sampled or self.bootstrap_type not in (None, "No")
         return {
             "min_docs_in_leaf and min_sum_hessian are not applied: CatBoost has no minimum per leaf.": True,
             "Splits are chosen by gradients and document counts, not by gradients and hessians.": True,
-            f"The depth of a tree is at most {MAX_DEPTH}, CatBoost's limit.": self.num_leaves is not None,
+            f"The depth of a tree is at most {MAX_DEPTH}, CatBoost's limit.": self.num_leaves
+            is not None,
             "Bin edges differ from other backends: CatBoost bins features by its own algorithm.": True,
             "Missing values are treated as lower than every other value of the feature.": True,
-            f"The loss is {self._loss}, not LambdaMART; truncation is not applied.": self._loss != LAMBDAMART,
+            f"The loss is {self._loss}, not LambdaMART; truncation is not applied.": self._loss
+            != LAMBDAMART,
             "Samples differ from other backends: CatBoost randomises documents, features or split scores by "
             "its own algorithm.": sampled,
         }
@@ -384,7 +487,11 @@ class CatBoostRanker(LibraryRanker):
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._varying_weights(train)
         weights = train.query_weights
-        if not self._uses_weights and weights is not None and (weights != weights[0]).any():
+        if (
+            not self._uses_weights
+            and weights is not None
+            and (weights != weights[0]).any()
+        ):
             yield Finding(
                 Severity.REFUSED,
                 f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's {self._loss} "
@@ -397,13 +504,22 @@ class CatBoostRanker(LibraryRanker):
     def library_parameters(self) -> dict[str, Any]:
         """Returns the parameters, with the loss split into its name and its options, such as
         LambdaMart:top."""
-        options = {f"{self._loss}:{name}": value for name, value in self._loss_options().items()}
-        return {**self._parameters(mean_weight=1.0), "loss_function": self._loss, **options}
+        options = {
+            f"{self._loss}:{name}": value
+            for name, value in self._loss_options().items()
+        }
+        return {
+            **self._parameters(mean_weight=1.0),
+            "loss_function": self._loss,
+            **options,
+        }
 
     def _parameters(self, mean_weight: float) -> dict[str, Any]:
         """Returns the parameters in CatBoost's units, including those implied by the shared fields."""
         leafwise = self.num_leaves is not None
-        options = ";".join(f"{name}={value}" for name, value in self._loss_options().items())
+        options = ";".join(
+            f"{name}={value}" for name, value in self._loss_options().items()
+        )
         implied: dict[str, Any] = {
             "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
             "depth": self.depth or (MAX_DEPTH if leafwise else None),
@@ -428,7 +544,11 @@ class CatBoostRanker(LibraryRanker):
         """Returns what follows the name of the loss, as in LambdaMart:metric=NDCG;top=30."""
         if self._loss == LAMBDAMART:
             gain = "Exp" if self.exponential_gain else "Base"
-            options = {"metric": self.metric or "NDCG", "type": gain, "sigma": self.sigma}
+            options = {
+                "metric": self.metric or "NDCG",
+                "type": gain,
+                "sigma": self.sigma,
+            }
             options |= {"norm": str(self.norm).lower(), "top": self.truncation}
             return given({**options, "denominator": self.dcg_denominator})
         is_stochastic = self._loss == STOCHASTIC
@@ -438,9 +558,12 @@ class CatBoostRanker(LibraryRanker):
         options = {
             names.get(item.name, item.name): getattr(self, item.name)
             for item in fields(self)
-            if self._loss in item.metadata.get("only_with", {}).get("loss", ()) and not item.metadata["in"]
+            if self._loss in item.metadata.get("only_with", {}).get("loss", ())
+            and not item.metadata["in"]
         }
-        return given({**options, "metric": self.metric or "NDCG"} if is_stochastic else options)
+        return given(
+            {**options, "metric": self.metric or "NDCG"} if is_stochastic else options
+        )
 
 
 class _Watcher:
@@ -465,7 +588,9 @@ class _Watcher:
         # CatBoost copies its parameters; the results are read from this object.
         return self
 
-    def evaluate(self, approxes: Sequence[Scores], target: Any, weight: Any) -> tuple[float, float]:
+    def evaluate(
+        self, approxes: Sequence[Scores], target: Any, weight: Any
+    ) -> tuple[float, float]:
         """Records (D,) scores; returns the sum and weight of a metric that is highest at the best
         iteration."""
         needed = bool(self._scores) or self._monitor.wants_train_scores
@@ -473,17 +598,24 @@ class _Watcher:
         self._scores.append(approxes[0].copy() if needed else None)
         if len(self._scores) < self._num_sets:
             return 0.0, 1.0
-        train_scores, valid_scores = self._scores[0], self._scores[1] if self._num_sets == 2 else None
+        train_scores, valid_scores = (
+            self._scores[0],
+            self._scores[1] if self._num_sets == 2 else None,
+        )
         self._scores = []
         self.iteration += 1
         try:
-            self._stop = self._monitor.should_stop(self.iteration, train_scores, valid_scores)
+            self._stop = self._monitor.should_stop(
+                self.iteration, train_scores, valid_scores
+            )
         except BaseException as failure:
             # Raised after the fit: CatBoost would convert it to its own error, with the traceback as text.
             self.failure, self._stop = failure, True
         # Without a best iteration the values rise, so the last iteration is kept. Otherwise only an iteration
         # that is the best so far has a value above 0.
-        return float(self.iteration * (self._monitor.best_iteration in (0, self.iteration))), 1.0
+        return float(
+            self.iteration * (self._monitor.best_iteration in (0, self.iteration))
+        ), 1.0
 
     def after_iteration(self, info: Any) -> bool:
         return not self._stop
@@ -518,7 +650,9 @@ def _with_categories(features: Features, categorical: Collection[int]) -> Any:
     import pandas as pd
 
     columns = dict(enumerate(features.T))
-    columns |= {f: np.nan_to_num(features[:, f], nan=-1).astype(np.int32) for f in categorical}
+    columns |= {
+        f: np.nan_to_num(features[:, f], nan=-1).astype(np.int32) for f in categorical
+    }
     return pd.DataFrame(columns)
 
 
@@ -539,11 +673,19 @@ def _features_of_conditions(info: dict[str, Any]) -> list[list[int]]:
     single categories, then borders of statistics of one or several categories."""
     floats, categorical = info["float_features"], info.get("categorical_features", ())
     column = [each["flat_feature_index"] for each in categorical]
-    conditions = [[each["flat_feature_index"]] for each in floats for _ in each["borders"] or ()]
-    conditions += [[each["flat_feature_index"]] for each in categorical for _ in each.get("values", ())]
+    conditions = [
+        [each["flat_feature_index"]] for each in floats for _ in each["borders"] or ()
+    ]
+    conditions += [
+        [each["flat_feature_index"]]
+        for each in categorical
+        for _ in each.get("values", ())
+    ]
     for each in info.get("ctrs", ()):
         elements = [
-            column[part["cat_feature_index"]] for part in each["elements"] if "cat_feature_index" in part
+            column[part["cat_feature_index"]]
+            for part in each["elements"]
+            if "cat_feature_index" in part
         ]
         conditions += [elements for _ in each["borders"]]
     return conditions
@@ -556,7 +698,11 @@ def _nested(splits: list[dict[str, Any]], values: list[float]) -> dict[str, Any]
         return {"value": values[0]}
     *others, last = splits
     half = len(values) // 2
-    return {"split": last, "left": _nested(others, values[:half]), "right": _nested(others, values[half:])}
+    return {
+        "split": last,
+        "left": _nested(others, values[:half]),
+        "right": _nested(others, values[half:]),
+    }
 
 
 def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
@@ -565,11 +711,19 @@ def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
     def read(node: dict[str, Any]) -> Node:
         if "split" not in node:
             return Leaf(node["value"])
-        feature, border = features[node["split"]["float_feature_index"]], node["split"]["border"]
+        feature, border = (
+            features[node["split"]["float_feature_index"]],
+            node["split"]["border"],
+        )
         # A value above the border goes right; a missing value is not above it.
         missing_left = feature["nan_value_treatment"] != "AsTrue"
         children = node["left"], node["right"]
-        return InnerNode(feature["flat_feature_index"], threshold_at_most(border), missing_left, *children)
+        return InnerNode(
+            feature["flat_feature_index"],
+            threshold_at_most(border),
+            missing_left,
+            *children,
+        )
 
     return tree_of(root, read)
 
@@ -577,4 +731,6 @@ def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
 @functools.cache
 def _parameter_names() -> frozenset[str]:
     """Returns all parameters of this version of CatBoost for a ranker."""
-    return frozenset(inspect.signature(cb.CatBoostRanker.__init__).parameters) - {"self"}
+    return frozenset(inspect.signature(cb.CatBoostRanker.__init__).parameters) - {
+        "self"
+    }

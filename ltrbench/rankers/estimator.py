@@ -50,7 +50,9 @@ class Estimator:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, wrap in _WRAPPERS.items():
-            if name in vars(cls) and not getattr(vars(cls)[name], "__isabstractmethod__", False):
+            if name in vars(cls) and not getattr(
+                vars(cls)[name], "__isabstractmethod__", False
+            ):
                 setattr(cls, name, wrap(vars(cls)[name]))
         if "__repr__" not in vars(cls):
             cls.__repr__ = Estimator.__repr__  # type: ignore[method-assign]  # @dataclass would set its own
@@ -64,7 +66,11 @@ class Estimator:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Returns the parameters: name -> value. None of them is an estimator."""
         del deep
-        return {item.name: getattr(self, item.name) for item in fields(self) if item.init}  # type: ignore[arg-type]
+        return {
+            item.name: getattr(self, item.name)
+            for item in fields(self)  # type: ignore[arg-type]
+            if item.init
+        }
 
     def set_params(self, **params: Any) -> Self:
         """Sets parameters, which take effect in the next `fit`; returns the ranker.
@@ -74,19 +80,31 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        values = {full_name(self, name.replace("__", ".")): value for name, value in params.items()}
+        values = {
+            full_name(self, name.replace("__", ".")): value
+            for name, value in params.items()
+        }
         checked = replaced(self, values)
         vars(self).update(
-            {name: getattr(checked, name) for name in {key.partition(".")[0] for key in values}}
+            {
+                name: getattr(checked, name)
+                for name in {key.partition(".")[0] for key in values}
+            }
         )
         return self
 
     def score(self, X: Any, y: Any = None, **rows: Any) -> float:  # noqa: N803
         """Returns the mean NDCG@10 over queries of a RankingDataset, or of a table as in `dataset_of`."""
         ranker: Any = self
-        data = X if isinstance(X, RankingDataset) else dataset_of(X, y, like=ranker, **rows)
+        data = (
+            X
+            if isinstance(X, RankingDataset)
+            else dataset_of(X, y, like=ranker, **rows)
+        )
         return float(
-            evaluate(data, ranker.predict_lists(data.features, data.query_start), [SCORE]).means[SCORE]
+            evaluate(
+                data, ranker.predict_lists(data.features, data.query_start), [SCORE]
+            ).means[SCORE]
         )
 
     # ---- What scikit-learn asks of an estimator.
@@ -109,7 +127,9 @@ class Estimator:
         from sklearn.utils import InputTags, Tags, TargetTags
 
         inputs = InputTags(sparse=True, categorical=True, allow_nan=True)
-        return Tags(None, TargetTags(required=True, positive_only=True), input_tags=inputs)
+        return Tags(
+            None, TargetTags(required=True, positive_only=True), input_tags=inputs
+        )
 
     def get_metadata_routing(self) -> Any:
         """Returns the requests to metadata routing: the arguments of `dataset_of` in `fit` and `score`."""
@@ -131,11 +151,16 @@ RankerT_co = TypeVar("RankerT_co", covariant=True)
 class _FitOf(Protocol[RankerT_co]):
     @overload
     def __call__(
-        self, train: RankingDataset, valid: RankingDataset | None = None, on_iteration: Any = None
+        self,
+        train: RankingDataset,
+        valid: RankingDataset | None = None,
+        on_iteration: Any = None,
     ) -> RankerT_co: ...
 
     @overload
-    def __call__(self, train: Any, y: ArrayLike, *, valid: Any = None, **rows: Any) -> RankerT_co: ...
+    def __call__(
+        self, train: Any, y: ArrayLike, *, valid: Any = None, **rows: Any
+    ) -> RankerT_co: ...
 
 
 class TakesTables(Protocol):
@@ -152,7 +177,13 @@ def takes_tables(fit: Any) -> TakesTables:
 
 def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
     def fit_table(
-        self: Any, train: Any, y: Any = None, on_iteration: Any = None, *, valid: Any = None, **rows: Any
+        self: Any,
+        train: Any,
+        y: Any = None,
+        on_iteration: Any = None,
+        *,
+        valid: Any = None,
+        **rows: Any,
     ) -> Any:
         if isinstance(train, RankingDataset):
             valid = y if valid is None else valid
@@ -160,10 +191,16 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             train, rows = dataset_of(train, y, **rows), {}
             if valid is not None and not isinstance(valid, RankingDataset):
                 if not isinstance(valid, tuple | list) or len(valid) not in (2, 3):
-                    raise DataError("valid is no pair or triple; pass valid=(X, y), or valid=(X, y, qid).")
-                valid = dataset_of(valid[0], valid[1], qid=(*valid, None)[2], like=train)
+                    raise DataError(
+                        "valid is no pair or triple; pass valid=(X, y), or valid=(X, y, qid)."
+                    )
+                valid = dataset_of(
+                    valid[0], valid[1], qid=(*valid, None)[2], like=train
+                )
         if not self.reads_blocks:
-            train, valid = (data and data.in_memory(self.reads_sparse) for data in (train, valid))
+            train, valid = (
+                data and data.in_memory(self.reads_sparse) for data in (train, valid)
+            )
         fitted = fit(self, train, valid, on_iteration, **rows)
         self.feature_names, self.categories = train.feature_names, train.categories
         return fitted
@@ -194,7 +231,9 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
                 "feature_names."
             )
         scores = np.empty(len(read), self.score_dtype)
-        for rows in features.groupby(query, dropna=False, observed=True).indices.values():
+        for rows in features.groupby(
+            query, dropna=False, observed=True
+        ).indices.values():
             scores[rows] = method(self, read[rows])
         return scores
 
@@ -207,7 +246,10 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
         folder = Path(folder)
         folder.mkdir(parents=True, exist_ok=True)
         save(self, folder)
-        columns = {"feature_names": self.feature_names, "categories": dict(self.categories)}
+        columns = {
+            "feature_names": self.feature_names,
+            "categories": dict(self.categories),
+        }
         if self.feature_names:
             (folder / COLUMNS_FILE).write_text(json.dumps(columns) + "\n")
 
@@ -231,10 +273,21 @@ def read_columns(folder: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ..
     """Returns names and categories of the features in the folder of a model; empty without `COLUMNS_FILE`."""
     if not (path := folder / COLUMNS_FILE).exists():
         return (), {}
-    columns, types = read_json(path), {"feature_names": list[str], "categories": dict[str, list[str]]}
-    if not isinstance(columns, dict) or columns.keys() != types.keys() or type_error(columns, types):
-        raise ResultError(f"{path} has no names and categories of features. Copy the folder again.")
-    return tuple(columns["feature_names"]), {name: tuple(of) for name, of in columns["categories"].items()}
+    columns, types = (
+        read_json(path),
+        {"feature_names": list[str], "categories": dict[str, list[str]]},
+    )
+    if (
+        not isinstance(columns, dict)
+        or columns.keys() != types.keys()
+        or type_error(columns, types)
+    ):
+        raise ResultError(
+            f"{path} has no names and categories of features. Copy the folder again."
+        )
+    return tuple(columns["feature_names"]), {
+        name: tuple(of) for name, of in columns["categories"].items()
+    }
 
 
 _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
@@ -294,30 +347,46 @@ def dataset_of(
     if group is not None:
         sizes = np.asarray(group, dtype=np.int64)
         qid = np.repeat(np.arange(1, len(sizes) + 1), sizes)
-    rows = {"y": np.asarray(y), "qid" if group is None else "sum of group": np.asarray(qid)}
+    rows = {
+        "y": np.asarray(y),
+        "qid" if group is None else "sum of group": np.asarray(qid),
+    }
     if sample_weight is not None:
         rows["sample_weight"] = np.asarray(sample_weight)
     for name, values in rows.items():
         if values.shape != table.shape[:1]:
-            raise DataError(f"{name} has the shape {values.shape}, but X has {table.shape[0]} rows.")
+            raise DataError(
+                f"{name} has the shape {values.shape}, but X has {table.shape[0]} rows."
+            )
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
     columns = {f"{name} of fit or score": values for name, values in rows.items()}
-    options: dict[str, Any] = dict(zip(("label", "query", "weight"), columns, strict=False))
+    options: dict[str, Any] = dict(
+        zip(("label", "query", "weight"), columns, strict=False)
+    )
     options["sort_queries"] = True
     if not _is_frame(X):
         # A table of the rows alone, because a sparse matrix may have millions of columns.
-        data = read_table(pd.DataFrame({**columns, "1": 0.0}), features=["1"], **options)
+        data = read_table(
+            pd.DataFrame({**columns, "1": 0.0}), features=["1"], **options
+        )
         in_order = slice(None) if data.file_rows is None else data.file_rows
         is_sparse = hasattr(table, "tocsr")
-        features = SparseRows.from_scipy(table.tocsr()[in_order]) if is_sparse else table[in_order]
+        features = (
+            SparseRows.from_scipy(table.tocsr()[in_order])
+            if is_sparse
+            else table[in_order]
+        )
         return data.with_fields(features=features, feature_names=())
     all_names = like.feature_names if like is not None else map(str, X.columns)
     names = [name for name in all_names if name not in ROLES["query"]]
     frame = _by_name(X, names)
     if like is None:
-        options["categorical"] = [*categorical, *frame.select_dtypes("category").columns]
+        options["categorical"] = [
+            *categorical,
+            *frame.select_dtypes("category").columns,
+        ]
     else:
         options["categories"] = like.categories
     return read_table(frame.assign(**columns), features=names, **options)
@@ -333,7 +402,11 @@ def _by_name(frame: Any, names: Collection[str]) -> Any:
 
 def _query_column(X: Any) -> str | None:  # noqa: N803
     """Returns the name of the column with the queries of a DataFrame; None if there is none."""
-    return next((name for name in X.columns if name in ROLES["query"]), None) if _is_frame(X) else None
+    return (
+        next((name for name in X.columns if name in ROLES["query"]), None)
+        if _is_frame(X)
+        else None
+    )
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803

@@ -91,7 +91,9 @@ _GROUP_BYTES = 1 << 28
 _BYTES_PER_SCORE = 12
 """A float32 value and a float64 score."""
 
-Shuffle = Callable[[NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]]
+Shuffle = Callable[
+    [NDArray[np.float32], Judgments, np.random.Generator], NDArray[np.float32]
+]
 """Takes the (D,) values of a feature and returns them in another order."""
 
 
@@ -163,7 +165,9 @@ class Importances:
         features."""
         if len(self.feature_names) <= MOST_LISTED:
             return self
-        has_one = np.any([np.nan_to_num(values) != 0 for values in self.values.values()], axis=0)
+        has_one = np.any(
+            [np.nan_to_num(values) != 0 for values in self.values.values()], axis=0
+        )
         features = np.flatnonzero(has_one)
         if not features.size:
             features = np.zeros(1, dtype=np.intp)  # a table has a row
@@ -185,12 +189,16 @@ def importances(
     if settings is None:
         return Importances(splits.test.feature_names, {})
     of_model = ranker.importance()
-    kinds = [kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model]
+    kinds = [
+        kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model
+    ]
     values = {kind: shares(of_model[kind]) for kind in kinds}
     values |= {kind: of_model[kind] for kind in OF_LINEAR if kind in of_model}
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
-    sample = sample_queries(splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed)
+    sample = sample_queries(
+        splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed
+    )
     for kind in SHUFFLES:
         if kind in settings.kinds:
             sample = sample.in_memory(keep_sparse=True)
@@ -214,7 +222,9 @@ def shares(values: Values) -> Values:
     return values / total if total > 0 else values
 
 
-def _shap(ranker: Ranker, test: RankingDataset, max_documents: int, seed: int) -> dict[str, Values]:
+def _shap(
+    ranker: Ranker, test: RankingDataset, max_documents: int, seed: int
+) -> dict[str, Values]:
     """Returns the SHAP shares under their kind; empty if the ranker has no contributions."""
     rng = np.random.default_rng(seed)
     rows = rng.permutation(test.num_documents)[:max_documents]
@@ -222,7 +232,9 @@ def _shap(ranker: Ranker, test: RankingDataset, max_documents: int, seed: int) -
     sample = np.sort(rows)
     size = rows_of_block(test.num_features)
     for first in range(0, len(sample), size):
-        contributions = ranker.contributions(test.features[sample[first : first + size]])
+        contributions = ranker.contributions(
+            test.features[sample[first : first + size]]
+        )
         if contributions is None:
             return {}
         total += np.abs(contributions[:, :-1]).sum(axis=0)
@@ -235,7 +247,9 @@ def within_queries(
     """Shuffles the values within each query."""
     sizes = np.diff(judgments.query_start)
     # NumPy sorts integers of 16 bits in linear time.
-    query = np.repeat(np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes)
+    query = np.repeat(
+        np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes
+    )
     return values[np.lexsort((rng.random(len(values)), query))]
 
 
@@ -251,15 +265,23 @@ SHUFFLES: Mapping[str, Shuffle] = {WITHIN: within_queries, ACROSS: across_querie
 
 
 def _permutation(
-    kind: str, ranker: Ranker, test: RankingDataset, settings: ImportanceSettings, seed: int
+    kind: str,
+    ranker: Ranker,
+    test: RankingDataset,
+    settings: ImportanceSettings,
+    seed: int,
 ) -> dict[str, Values]:
     """Returns the permutation importances under their kind, with their interval."""
     features = np.arange(test.num_features)
     if len(features) > MOST_LISTED:  # (F, Q) values would take gigabytes
         features = features[_used(ranker, len(features))]
-    values = {name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)}
+    values = {
+        name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)
+    }
     if features.size:
-        falls = permutation_falls(ranker, test, SHUFFLES[kind], settings, seed, features)
+        falls = permutation_falls(
+            ranker, test, SHUFFLES[kind], settings, seed, features
+        )
         for name, each in _with_interval(kind, falls, test.query_weights).items():
             values[name][features] = each
     return values
@@ -294,14 +316,22 @@ def permutation_falls(
 
     def add_falls(index: np.intp, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
         for new_scores in scores_of_repeats:
-            falls[index] += (whole - _per_query(test, new_scores, settings.metric)) / settings.repeats
+            falls[index] += (
+                whole - _per_query(test, new_scores, settings.metric)
+            ) / settings.repeats
 
-    size = max(_GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1)
+    size = max(
+        _GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1
+    )
     used = np.flatnonzero(_used(ranker, test.num_features)[features])
-    all_values = np.empty((min(size, len(used)), settings.repeats, test.num_documents), dtype=np.float32)
+    all_values = np.empty(
+        (min(size, len(used)), settings.repeats, test.num_documents), dtype=np.float32
+    )
     # One thread for a metric of a plug-in, whose kernels may not permit more.
     is_built_in = parse_metric(settings.metric)[0] in BUILT_IN
-    with ThreadPoolExecutor(resolve_threads(ranker.num_threads) if is_built_in else 1) as pool:
+    with ThreadPoolExecutor(
+        resolve_threads(ranker.num_threads) if is_built_in else 1
+    ) as pool:
         for first in range(0, len(used), size):
             group = used[first : first + size]
             values = all_values[: len(group)]
@@ -352,7 +382,9 @@ def scores_with(
     return new_scores
 
 
-def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettings) -> Falls:
+def drop_column_falls(
+    ranker: Ranker, splits: Splits, settings: ImportanceSettings
+) -> Falls:
     """Computes the metric on the test set minus the metric of a ranker trained without a feature, averaged
     over seeds.
 
@@ -361,19 +393,31 @@ def drop_column_falls(ranker: Ranker, splits: Splits, settings: ImportanceSettin
     """
     seeds = range(ranker.seed, ranker.seed + settings.drop_column_seeds)
     train, valid, test = splits.train, splits.valid, splits.test
-    whole = [ranker, *(replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:])]
+    whole = [
+        ranker,
+        *(replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:]),
+    ]
     used = np.any([_used(each, test.num_features) for each in whole], axis=0)
     before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
     falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
     for feature in np.flatnonzero(used):
-        train_left, test_left = without_features(train, feature), without_features(test, feature)
+        train_left, test_left = (
+            without_features(train, feature),
+            without_features(test, feature),
+        )
         valid_left = None if valid is None else without_features(valid, feature)
-        fitted = (replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds)
-        falls[feature] = before - np.mean([_on(test_left, each, settings.metric) for each in fitted], axis=0)
+        fitted = (
+            replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds
+        )
+        falls[feature] = before - np.mean(
+            [_on(test_left, each, settings.metric) for each in fitted], axis=0
+        )
     return falls
 
 
-def without_features(dataset: RankingDataset, columns: np.intp | NDArray[np.intp]) -> RankingDataset:
+def without_features(
+    dataset: RankingDataset, columns: np.intp | NDArray[np.intp]
+) -> RankingDataset:
     """Returns a copy of the data set in which some features are 0."""
     features = np.array(dataset.features)
     features[:, columns] = 0.0
@@ -387,14 +431,18 @@ def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
 
 
 def _on(test: RankingDataset, ranker: Ranker, metric: str) -> PerQuery:
-    return _per_query(test, ranker.predict_lists(test.features, test.query_start), metric)
+    return _per_query(
+        test, ranker.predict_lists(test.features, test.query_start), metric
+    )
 
 
 def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:
     return evaluate(judged, scores, [metric]).per_query[metric]
 
 
-def _with_interval(kind: str, falls: Falls, query_weights: Values | None) -> dict[str, Values]:
+def _with_interval(
+    kind: str, falls: Falls, query_weights: Values | None
+) -> dict[str, Values]:
     """Returns the mean over the Q queries that count, and Student's 95 % interval: mean -+ t(Q - 1) SE.
 
     The interval is for this model on other queries of the same distribution. The repeats of a query are
@@ -411,10 +459,18 @@ def _with_interval(kind: str, falls: Falls, query_weights: Values | None) -> dic
     weights = np.ones(falls.shape[1]) if query_weights is None else query_weights
     counted = (weights > 0) & ~np.isnan(falls).any(axis=0)
     if not counted.any():
-        return dict.fromkeys((kind, kind + LOW, kind + HIGH), np.full(len(falls), np.nan))
+        return dict.fromkeys(
+            (kind, kind + LOW, kind + HIGH), np.full(len(falls), np.nan)
+        )
     sample = PairedSample.of(falls[:, counted], weights[counted])
-    half = stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2) * sample.standard_errors
-    return {kind: sample.means, kind + LOW: sample.means - half, kind + HIGH: sample.means + half}
+    half = (
+        stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2) * sample.standard_errors
+    )
+    return {
+        kind: sample.means,
+        kind + LOW: sample.means - half,
+        kind + HIGH: sample.means + half,
+    }
 
 
 def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
@@ -434,15 +490,27 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
         return Importances((), {})
     values: dict[str, Values] = {}
     for kind in runs[0].kinds:
-        if all(kind in run.values and np.isfinite(run.values[kind]).all() for run in runs):
+        if all(
+            kind in run.values and np.isfinite(run.values[kind]).all() for run in runs
+        ):
             values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
             if kind in OF_LINEAR and len(runs) > 1:
                 half = _spread(runs, kind)
-                values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
-            elif all(np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs):
-                halves = [_mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells]
+                values |= {
+                    kind + LOW: values[kind] - half,
+                    kind + HIGH: values[kind] + half,
+                }
+            elif all(
+                np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs
+            ):
+                halves = [
+                    _mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells
+                ]
                 half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
-                values |= {kind + LOW: values[kind] - half, kind + HIGH: values[kind] + half}
+                values |= {
+                    kind + LOW: values[kind] - half,
+                    kind + HIGH: values[kind] + half,
+                }
     return Importances(names, values, runs[0].is_part)
 
 

@@ -86,7 +86,9 @@ class MatchedFeatures:
     sentence: str
 
 
-def match_features(file: ModelFile, data_names: Sequence[str], way: str | None = None) -> MatchedFeatures:
+def match_features(
+    file: ModelFile, data_names: Sequence[str], way: str | None = None
+) -> MatchedFeatures:
     """Matches the features of a model with the columns of the data.
 
     Args:
@@ -106,7 +108,10 @@ def match_features(file: ModelFile, data_names: Sequence[str], way: str | None =
             f"{file.path} has no names of features, so that --features names is not possible. Use --features "
             "numbers or --features positions."
         )
-    column_of, labels = _column_of_label(chosen, data_names), _labels(chosen, file, used)
+    column_of, labels = (
+        _column_of_label(chosen, data_names),
+        _labels(chosen, file, used),
+    )
     missing = [labels[feature] for feature in used if labels[feature] not in column_of]
     if missing:
         others = " or ".join(f"--features {other}" for other in WAYS if other != chosen)
@@ -126,7 +131,9 @@ def match_features(file: ModelFile, data_names: Sequence[str], way: str | None =
 
 def _has_names(file: ModelFile) -> bool:
     names = file.model.feature_names
-    defaults = [[form.format(index) for index in range(len(names))] for form in _DEFAULT_NAMES]
+    defaults = [
+        [form.format(index) for index in range(len(names))] for form in _DEFAULT_NAMES
+    ]
     return bool(names) and list(names) not in defaults
 
 
@@ -142,7 +149,9 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
     """
     if _has_names(file):
         names = file.model.feature_names
-        if not _are_numbers(data_names) or {names[feature] for feature in used} <= set(data_names):
+        if not _are_numbers(data_names) or {names[feature] for feature in used} <= set(
+            data_names
+        ):
             return BY_NAMES
     if file.library == OF_RANKLIB:
         return BY_NUMBERS if _are_numbers(data_names) else BY_POSITIONS
@@ -361,9 +370,15 @@ class ImportedRanker(Ranker):
                         f"{file.path} splits '{name}' by sets of categories, but it is no categorical "
                         f"feature of the data. Name a run with data.categorical=[{name}]."
                     )
-                code_of = {text: code for code, text in enumerate(file.model.categories[node.feature])}
+                code_of = {
+                    text: code
+                    for code, text in enumerate(file.model.categories[node.feature])
+                }
                 codes = [code_of.get(text) for text in ranker.categories[name]]
-                is_left = [node.missing_left if code is None else bits >> code & 1 for code in codes]
+                is_left = [
+                    node.missing_left if code is None else bits >> code & 1
+                    for code in codes
+                ]
                 bits = bits_of(np.flatnonzero(is_left))
             return replace(node, feature=column, categories=bits)
 
@@ -418,14 +433,23 @@ class ImportedRanker(Ranker):
             "file": name,
             "digest": model_digest(held.file.content),
             "num_columns": held.num_columns,
-            "columns": {str(feature): column for feature, column in sorted(held.columns.items())},
+            "columns": {
+                str(feature): column for feature, column in sorted(held.columns.items())
+            },
         }
-        (folder / SETTINGS_FILE_OF_IMPORT).write_text(json.dumps(content, indent=1) + "\n")
+        (folder / SETTINGS_FILE_OF_IMPORT).write_text(
+            json.dumps(content, indent=1) + "\n"
+        )
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         path = folder / SETTINGS_FILE_OF_IMPORT
-        types = {"file": str, "digest": str, "num_columns": int, "columns": dict[str, int]}
+        types = {
+            "file": str,
+            "digest": str,
+            "num_columns": int,
+            "columns": dict[str, int],
+        }
         content = read_model_json(path, types)
         file = read_model_file(folder / Path(content["file"]).name, OF_A_FINISHED_RUN)
         if model_digest(file.content) != content["digest"]:
@@ -433,10 +457,12 @@ class ImportedRanker(Ranker):
                 f"{file.path} differs from the file that was imported: it was changed, or copied only in "
                 f"part. {_IMPORT_AGAIN}."
             )
-        columns = {int(feature): column for feature, column in content["columns"].items()}
-        if columns.keys() != set(used_features(file.model.trees)) or not set(columns.values()) <= set(
-            range(content["num_columns"])
-        ):
+        columns = {
+            int(feature): column for feature, column in content["columns"].items()
+        }
+        if columns.keys() != set(used_features(file.model.trees)) or not set(
+            columns.values()
+        ) <= set(range(content["num_columns"])):
             raise ResultError(
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )

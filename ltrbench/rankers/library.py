@@ -26,7 +26,12 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, csr_of, row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, did_you_mean
-from ltrbench.native.objectives.base import Objective, objective_of_record, prepare_objective, record_of
+from ltrbench.native.objectives.base import (
+    Objective,
+    objective_of_record,
+    prepare_objective,
+    record_of,
+)
 from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.rankers.base import (
     OF_A_FINISHED_RUN,
@@ -96,7 +101,9 @@ class LibraryRanker(BoostingRanker):
         self._refuse_collisions()
 
     @abstractmethod
-    def _boosted(self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor) -> Boosted:
+    def _boosted(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> Boosted:
         """Fits a model."""
 
     @abstractmethod
@@ -112,7 +119,9 @@ class LibraryRanker(BoostingRanker):
         return array_or_csr(features, self.absent_value)
 
     @abstractmethod
-    def _shap_values(self, model: Any, features: Features) -> NDArray[np.float64] | None:
+    def _shap_values(
+        self, model: Any, features: Features
+    ) -> NDArray[np.float64] | None:
         """Returns (D, F + 1) contributions of (D, F) features, D > 0; None if the model has none."""
 
     @abstractmethod
@@ -143,13 +152,18 @@ class LibraryRanker(BoostingRanker):
             for name, spec in self._in_library()
             if spec.lacks
             or any(
-                key in chosen and chosen[key] not in values for key, values in (spec.only_with or {}).items()
+                key in chosen and chosen[key] not in values
+                for key, values in (spec.only_with or {}).items()
             )
         ]
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the settings that others depend on; None is not among them, because it fits any other."""
-        return {name: str(value) for name, value in vars(self).items() if isinstance(value, str | Objective)}
+        return {
+            name: str(value)
+            for name, value in vars(self).items()
+            if isinstance(value, str | Objective)
+        }
 
     @property
     def _own_objective(self) -> Objective | None:
@@ -157,12 +171,17 @@ class LibraryRanker(BoostingRanker):
         objective = getattr(self, "objective", None)
         return objective if isinstance(objective, Objective) else None
 
-    def _gradients_of(self, train: RankingDataset) -> Callable[[Scores, Any], Any] | None:
+    def _gradients_of(
+        self, train: RankingDataset
+    ) -> Callable[[Scores, Any], Any] | None:
         """Returns the function from (D,) scores and a data set of the library to (D,) gradients and hessians;
         None if the objective is one of the library."""
         if self._own_objective is None:
             return None
-        compute, rng = prepare_objective(self._own_objective, train), np.random.default_rng(self.seed)
+        compute, rng = (
+            prepare_objective(self._own_objective, train),
+            np.random.default_rng(self.seed),
+        )
         return lambda scores, _: compute(scores.astype(np.float64), None, rng)
 
     def _draws(self, without_seed: Collection[str]) -> bool:
@@ -202,9 +221,13 @@ class LibraryRanker(BoostingRanker):
             "metrics; set metrics instead"
         )
         remedies = {self.metric_names: metrics, **self.refused_names}
-        refused = {name: remedy for names, remedy in remedies.items() for name in names.split()}
+        refused = {
+            name: remedy for names, remedy in remedies.items() for name in names.split()
+        }
         for field, spec in self._in_library():
-            refused |= dict.fromkeys(spec.names.split(), f"set the field {field} instead")
+            refused |= dict.fromkeys(
+                spec.names.split(), f"set the field {field} instead"
+            )
         for name in self.extra:
             if name in refused:
                 raise ConfigError(f"extra.{name} cannot be set: {refused[name]}.")
@@ -213,7 +236,9 @@ class LibraryRanker(BoostingRanker):
         """Raises ConfigError if `extra` contains a name that the library would silently ignore."""
         for name in self.extra:
             if name not in known and hasattr(self, name):
-                raise ConfigError(f"extra.{name} cannot be set: set the field {name} instead.")
+                raise ConfigError(
+                    f"extra.{name} cannot be set: set the field {name} instead."
+                )
             if name not in known:
                 raise ConfigError(
                     f"extra.{name} has no effect in {self.library}{did_you_mean(name, known)} Use the main "
@@ -224,7 +249,9 @@ class LibraryRanker(BoostingRanker):
         """Yields the refusals and cautions about a training set."""
         yield from ()
 
-    def _refused_labels(self, labels: Labels, wrong: NDArray[np.bool_], remedy: str) -> Iterator[Finding]:
+    def _refused_labels(
+        self, labels: Labels, wrong: NDArray[np.bool_], remedy: str
+    ) -> Iterator[Finding]:
         """Yields a refusal of the first wrong label, if any.
 
         Args:
@@ -238,7 +265,9 @@ class LibraryRanker(BoostingRanker):
         """Yields a refusal if weights vary within a query, because the library has one weight per query."""
         if train.document_weights is None:
             return
-        changes = np.diff(train.document_weights) * (np.diff(train.query_of_document) == 0)
+        changes = np.diff(train.document_weights) * (
+            np.diff(train.query_of_document) == 0
+        )
         query = train.query_ids[train.query_of_document[np.flatnonzero(changes)[0]]]
         yield Finding(
             Severity.REFUSED,
@@ -317,7 +346,9 @@ class LibraryRanker(BoostingRanker):
         return self.packages[0], check_fitted(self._model)
 
     def save(self, folder: Path) -> None:
-        write_model(folder, self, self.model_file, self._to_bytes(check_fitted(self._model)))
+        write_model(
+            folder, self, self.model_file, self._to_bytes(check_fitted(self._model))
+        )
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -337,10 +368,19 @@ class LibraryRanker(BoostingRanker):
         """Starts the library's threads with a fit and a prediction on 80 documents."""
         # 80 documents are enough for a split under the default parameters of every library.
         features = np.arange(80, dtype=np.float32).reshape(80, 1)
-        labels, query_start = (features[:, 0] >= 40).astype(np.float64), np.array([0, 80])
+        labels, query_start = (
+            (features[:, 0] >= 40).astype(np.float64),
+            np.array([0, 80]),
+        )
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        own: Any = {} if self._own_objective is None else {"objective": for_warm_up(self._own_objective)}
-        type(self)(num_trees=1, num_threads=self.num_threads, **own).fit(tiny).predict(features)
+        own: Any = (
+            {}
+            if self._own_objective is None
+            else {"objective": for_warm_up(self._own_objective)}
+        )
+        type(self)(num_trees=1, num_threads=self.num_threads, **own).fit(tiny).predict(
+            features
+        )
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in self._all_departures():
@@ -360,9 +400,13 @@ class LibraryRanker(BoostingRanker):
         left = [name for name in unset if name not in self._inapplicable()]
         if left:
             yield f"{defaults} for {', '.join(left)}."
-        yield from (sentence for sentence, applies in self._departures().items() if applies)
+        yield from (
+            sentence for sentence, applies in self._departures().items() if applies
+        )
 
-    def _under_library_names(self, weight: float = 1.0, **implied: Any) -> dict[str, Any]:
+    def _under_library_names(
+        self, weight: float = 1.0, **implied: Any
+    ) -> dict[str, Any]:
         """Returns the library's parameters for the settings; settings that are None are omitted.
 
         Args:
@@ -375,7 +419,11 @@ class LibraryRanker(BoostingRanker):
         for name, spec in self._in_library():
             value = values.get(name, getattr(self, name))
             if spec.names and spec.is_passed and value is not None:
-                if spec.convert is not None and name not in implied and self._own_objective is None:
+                if (
+                    spec.convert is not None
+                    and name not in implied
+                    and self._own_objective is None
+                ):
                     value = spec.convert(value, weight)
                 parameters[spec.names.split()[0]] = value
         return parameters
@@ -402,7 +450,9 @@ class LibraryRanker(BoostingRanker):
         except self.library_error as error:
             if not self.extra:
                 raise
-            raise ConfigError(f"{self.library} refuses extra {self.extra}: {error}") from None
+            raise ConfigError(
+                f"{self.library} refuses extra {self.extra}: {error}"
+            ) from None
 
 
 def unset_fields(ranker: BoostingRanker) -> tuple[str, ...]:
@@ -420,7 +470,9 @@ def array_or_csr(features: AnyFeatures, absent: float) -> Any | None:
     return sparse.to_scipy()
 
 
-def written_names(feature_names: Sequence[str], forbidden: str = "") -> list[str] | None:
+def written_names(
+    feature_names: Sequence[str], forbidden: str = ""
+) -> list[str] | None:
     """Returns the names of features for the library's model; None if they are numbers from 0 or 1, as in
     LETOR files, or have a forbidden character.
 
@@ -428,7 +480,9 @@ def written_names(feature_names: Sequence[str], forbidden: str = "") -> list[str
     (['bm25', 'age'], None, None)
     """
     numbers = tuple(map(str, range(len(feature_names) + 1)))
-    if tuple(feature_names) in (numbers[:-1], numbers[1:]) or set(forbidden) & set("".join(feature_names)):
+    if tuple(feature_names) in (numbers[:-1], numbers[1:]) or set(forbidden) & set(
+        "".join(feature_names)
+    ):
         return None
     return list(feature_names)
 
@@ -451,9 +505,14 @@ def write_model(folder: Path, ranker: Ranker, model_file: str, model: bytes) -> 
     """Writes the library's model file, and the settings into `SETTINGS_FILE`."""
     (folder / model_file).write_bytes(model)
     objectives = {
-        name: record_of(value) for name, value in vars(ranker).items() if isinstance(value, Objective)
+        name: record_of(value)
+        for name, value in vars(ranker).items()
+        if isinstance(value, Objective)
     }
-    settings = {"ranker": dataclasses.asdict(ranker) | objectives, "model_digest": model_digest(model)}
+    settings = {
+        "ranker": dataclasses.asdict(ranker) | objectives,
+        "model_digest": model_digest(model),
+    }
     # A setting may be a NumPy number, as from `np.arange`.
     text = json.dumps(settings, indent=2, default=lambda number: number.item())
     (folder / SETTINGS_FILE).write_text(text + "\n")
@@ -469,11 +528,16 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
     start = vars(ranker)["warm_start"]
     if start is None:
         return None
-    folder = Path(start) if (Path(start) / SETTINGS_FILE).exists() else Path(start) / "model"
+    folder = (
+        Path(start) if (Path(start) / SETTINGS_FILE).exists() else Path(start) / "model"
+    )
     if not (folder / SETTINGS_FILE).exists():
         raise ResultError(f"warm_start: {start} has no model. {OF_A_FINISHED_RUN}.")
     model = type(ranker).load(folder)
-    if (model.feature_names, model.categories) != (train.feature_names, train.categories):
+    if (model.feature_names, model.categories) != (
+        train.feature_names,
+        train.categories,
+    ):
         raise DataError(
             f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) or other "
             f"categories than the training set has ({train.num_features} features). Continue with those of "
@@ -482,14 +546,18 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
     return model
 
 
-def read_model(folder: Path, kind: type[RankerT], model_file: str) -> tuple[RankerT, bytes]:
+def read_model(
+    folder: Path, kind: type[RankerT], model_file: str
+) -> tuple[RankerT, bytes]:
     """Reads the files written by `write_model`; returns the ranker with its settings and summary, and the
     content of the model file.
 
     Raises:
         ResultError: a file is missing, has changed, or belongs to another class of ranker.
     """
-    settings = read_model_json(folder / SETTINGS_FILE, {"ranker": dict[str, Any], "model_digest": str})
+    settings = read_model_json(
+        folder / SETTINGS_FILE, {"ranker": dict[str, Any], "model_digest": str}
+    )
     try:
         ranker = _ranker_of(kind, settings["ranker"])
     except (TypeError, KeyError, ConfigError) as error:

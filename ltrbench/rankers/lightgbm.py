@@ -54,7 +54,12 @@ from ltrbench.rankers.base import (
     threads_of_workers,
     unused_positions,
 )
-from ltrbench.rankers.library import Boosted, LibraryRanker, array_or_csr, weights_of_documents
+from ltrbench.rankers.library import (
+    Boosted,
+    LibraryRanker,
+    array_or_csr,
+    weights_of_documents,
+)
 from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Scores
 
@@ -97,7 +102,9 @@ class _Data(lgb.Dataset):
         self, seqs: list[BlockSequence], total_nrow: int
     ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
         """Returns the values of a sample by columns, without zeros, and their row numbers in the sample."""
-        return sampled_columns(seqs[0].features, self._create_sample_indices(total_nrow=total_nrow))
+        return sampled_columns(
+            seqs[0].features, self._create_sample_indices(total_nrow=total_nrow)
+        )
 
 
 def sampled_columns(
@@ -109,7 +116,11 @@ def sampled_columns(
         rows: row numbers, ascending.
     """
     shape = features.shape[1], len(rows)
-    values, positions, ends = np.empty(shape), np.empty(shape, dtype=np.int32), [0] * shape[0]
+    values, positions, ends = (
+        np.empty(shape),
+        np.empty(shape, dtype=np.int32),
+        [0] * shape[0],
+    )
     for start, block in row_blocks(features):
         first, after = np.searchsorted(rows, [start, start + len(block)])
         of_columns = block[rows[first:after] - start].T.copy()
@@ -133,7 +144,10 @@ def sampled_columns(
 
 
 def fit_on_workers(
-    workers: FitsTogether, train: PlacedShards, num_trees: int, parameters: Mapping[str, Any]
+    workers: FitsTogether,
+    train: PlacedShards,
+    num_trees: int,
+    parameters: Mapping[str, Any],
 ) -> str:
     """Returns the text of the model.
 
@@ -151,7 +165,9 @@ def fit_on_workers(
             "'ltrbench[dask,sklearn]'"
         ) from error
     # lightgbm.dask sets it: each worker uses the threads that Dask gives it.
-    settings = {name: value for name, value in parameters.items() if name != "num_threads"}
+    settings = {
+        name: value for name, value in parameters.items() if name != "num_threads"
+    }
     ranker = DaskLGBMRanker(client=workers.client, n_estimators=num_trees, **settings)
     names = ["X", "y", "group"]
     if any(shard.dataset.query_weights is not None for shard in train.shards):
@@ -159,7 +175,9 @@ def fit_on_workers(
     arrays = {name: _array(workers, train, name) for name in names}
     data = train.shards[0].dataset
     # lightgbm.dask fails if a categorical feature has no category.
-    if categorical := [f for f in data.categorical_features if data.categories[data.feature_names[f]]]:
+    if categorical := [
+        f for f in data.categorical_features if data.categories[data.feature_names[f]]
+    ]:
         arrays["categorical_feature"] = categorical
     # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default.
     with (
@@ -191,7 +209,11 @@ def _part(key: str, name: str) -> Any:
     if name == "X":
         rows = array_or_csr(data.features, 0.0)
         return as_array(data.features) if rows is None else rows
-    return {"y": data.labels, "group": data.query_sizes, "sample_weight": weights_of_documents(data)}[name]
+    return {
+        "y": data.labels,
+        "group": data.query_sizes,
+        "sample_weight": weights_of_documents(data),
+    }[name]
 
 
 def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
@@ -200,11 +222,19 @@ def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
     import dask.array
 
     parts = []
-    for address, key, shard in zip(workers.addresses, placed.keys, placed.shards, strict=True):
+    for address, key, shard in zip(
+        workers.addresses, placed.keys, placed.shards, strict=True
+    ):
         future = workers.client.submit(_part, key, name, workers=[address], pure=False)
-        rows = shard.dataset.num_queries if name == "group" else shard.dataset.num_documents
+        rows = (
+            shard.dataset.num_queries
+            if name == "group"
+            else shard.dataset.num_documents
+        )
         shape = (rows, shard.dataset.num_features) if name == "X" else (rows,)
-        parts.append(dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64))
+        parts.append(
+            dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64)
+        )
     return dask.array.concatenate(parts)
 
 
@@ -217,7 +247,13 @@ _OF_LAMBDARANK = {"objective": ("lambdarank",)}
 _WITHOUT_SEED = {"lambda_l1", "max_depth", "min_data_in_bin", "path_smooth"}
 """Parameters of `extra` that are known not to draw random numbers."""
 
-_NOT_DISTRIBUTED = {"linear_tree", "tree_learner", "forcedsplits_filename", "num_machines", "machines"}
+_NOT_DISTRIBUTED = {
+    "linear_tree",
+    "tree_learner",
+    "forcedsplits_filename",
+    "num_machines",
+    "machines",
+}
 """Parameters of `extra` that a distributed fit does not support, or that `lightgbm.dask` sets."""
 
 
@@ -235,15 +271,22 @@ class LightGBMRanker(LibraryRanker):
     )
     """lambdarank: pairs weighted by their change of NDCG; rank_xendcg: cross entropy, without pairs.
     rank_xendcg has NDCG's gains and requires truncation=null."""
-    label_gain: list[float] | None = setting(None, names="label_gain", only_with=_OF_LAMBDARANK)
+    label_gain: list[float] | None = setting(
+        None, names="label_gain", only_with=_OF_LAMBDARANK
+    )
     """Gains of the labels 0, 1, 2, ...; None: 2^label - 1, for labels up to 30."""
-    lambdarank_norm: bool = setting(True, names="lambdarank_norm", only_with=_OF_LAMBDARANK)
+    lambdarank_norm: bool = setting(
+        True, names="lambdarank_norm", only_with=_OF_LAMBDARANK
+    )
     """Divides a pair's weight by 0.01 + |score difference|, and scales a query's gradients. The scale is
     log2(1 + S) / S, where S is the sum of the gradients of its pairs."""
     sigmoid: float = setting(1.0, above=0, names="sigmoid", only_with=_OF_LAMBDARANK)
     """Slope of the logistic function of a pair's score difference; XGBoost's is always 1."""
     lambdarank_position_bias_regularization: float | None = setting(
-        None, at_least=0, names="lambdarank_position_bias_regularization", only_with=_OF_LAMBDARANK
+        None,
+        at_least=0,
+        names="lambdarank_position_bias_regularization",
+        only_with=_OF_LAMBDARANK,
     )
     """L2 penalty of learned position biases; None: positions are not used. A bias is learned for each
     position in `RankingDataset.positions`."""
@@ -260,7 +303,10 @@ class LightGBMRanker(LibraryRanker):
     )
     """Share of the features sampled per tree."""
     feature_fraction_bynode: float = setting(
-        1.0, above=0, at_most=1, names="feature_fraction_bynode sub_feature_bynode colsample_bynode"
+        1.0,
+        above=0,
+        at_most=1,
+        names="feature_fraction_bynode sub_feature_bynode colsample_bynode",
     )
     """Share of the tree's features sampled per split."""
     deterministic: bool = setting(True, names="deterministic")
@@ -273,7 +319,9 @@ class LightGBMRanker(LibraryRanker):
     reads_blocks = True
     is_repeatable_on_workers: ClassVar[bool] = False
     model_file = "model.txt"
-    metric_names = "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at"
+    metric_names = (
+        "metric metrics metric_types eval_at ndcg_eval_at ndcg_at map_eval_at map_at"
+    )
     refused_names: ClassVar[Mapping[str, str]] = {
         "categorical_feature": "name the columns in data.categorical",
         "data group_column header ignore_column label_column parser_config_file "
@@ -326,8 +374,13 @@ class LightGBMRanker(LibraryRanker):
         self.summary = FitSummary(self._model.current_iteration(), self.num_trees)
         return [], {}  # lightgbm.dask reports no scores during a fit
 
-    def _boosted(self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor) -> Boosted:
-        if self.lambdarank_position_bias_regularization is not None and train.positions is None:
+    def _boosted(
+        self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
+    ) -> Boosted:
+        if (
+            self.lambdarank_position_bias_regularization is not None
+            and train.positions is None
+        ):
             raise ConfigError(
                 "lambdarank_position_bias_regularization is "
                 f"{self.lambdarank_position_bias_regularization}, but the training data have no positions. "
@@ -357,10 +410,14 @@ class LightGBMRanker(LibraryRanker):
         model = lgb.Booster(model_str=booster.model_to_string(num_iteration=kept))
         return model, kept, num_iterations
 
-    def _dataset(self, data: RankingDataset, reference: lgb.Dataset | None = None) -> lgb.Dataset:
+    def _dataset(
+        self, data: RankingDataset, reference: lgb.Dataset | None = None
+    ) -> lgb.Dataset:
         learns_bias = self.lambdarank_position_bias_regularization is not None
         # With blocks, LightGBM would crash.
-        features = as_array(data.features) if self.extra.get("linear_tree") else data.features
+        features = (
+            as_array(data.features) if self.extra.get("linear_tree") else data.features
+        )
         rows = array_or_csr(features, 0.0)
         dataset = _Data(
             BlockSequence(features) if rows is None else rows,
@@ -383,12 +440,19 @@ class LightGBMRanker(LibraryRanker):
     def _scores(self, model: lgb.Booster, features: Any) -> NDArray[np.float64]:
         return np.asarray(model.predict(features, num_threads=self._threads))
 
-    def _shap_values(self, model: lgb.Booster, features: Features) -> NDArray[np.float64] | None:
+    def _shap_values(
+        self, model: lgb.Booster, features: Features
+    ) -> NDArray[np.float64] | None:
         if self.extra.get("linear_tree"):
             return None  # LightGBM does not support linear leaves here
         # LightGBM's random forest predicts the mean of its trees but explains their sum.
         divisor = model.num_trees() if self.extra.get("boosting") == "rf" else 1
-        return np.asarray(model.predict(features, pred_contrib=True, num_threads=self._threads)) / divisor
+        return (
+            np.asarray(
+                model.predict(features, pred_contrib=True, num_threads=self._threads)
+            )
+            / divisor
+        )
 
     def _to_bytes(self, model: lgb.Booster) -> bytes:
         return model.model_to_string().encode()
@@ -413,7 +477,10 @@ class LightGBMRanker(LibraryRanker):
             )
         # A random forest (extra.boosting=rf) predicts the mean of its trees.
         weight = 1 / len(trees) if "average_output" in head else 1.0
-        return Ensemble(tuple(tree_of_lightgbm(tree, weight) for tree in trees), threshold_dtype="float64")
+        return Ensemble(
+            tuple(tree_of_lightgbm(tree, weight) for tree in trees),
+            threshold_dtype="float64",
+        )
 
     def seed_matters(self, num_documents: int) -> bool:
         draws = self._draws(_WITHOUT_SEED) or self.objective == "rank_xendcg"
@@ -423,7 +490,10 @@ class LightGBMRanker(LibraryRanker):
         return ", but deterministic is true" if self.deterministic else ""
 
     def _departures(self) -> dict[str, bool]:
-        forgets = max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0) > 0
+        forgets = (
+            max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0)
+            > 0
+        )
         return {
             "Bin edges differ from other backends: LightGBM bins features by its own algorithm, with at "
             "least 3 documents per bin.": True,
@@ -435,23 +505,29 @@ class LightGBMRanker(LibraryRanker):
             "algorithm.": samples(self),
             "The objective is rank_xendcg (cross entropy), not LambdaMART on NDCG; truncation is not "
             "applied.": self.objective == "rank_xendcg",
-            f"The objective is {self.objective}, not LambdaMART on NDCG.": self._own_objective is not None,
+            f"The objective is {self.objective}, not LambdaMART on NDCG.": self._own_objective
+            is not None,
         }
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
         yield from self._refused_labels(
             train.labels,
-            (self._own_objective is None) & ((train.labels % 1 != 0) | (train.labels > highest)),
+            (self._own_objective is None)
+            & ((train.labels % 1 != 0) | (train.labels > highest)),
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
             "label_gain sets the gain of each grade.",
         )
         if self.lambdarank_position_bias_regularization is None:
-            yield from unused_positions(train, "model.lambdarank_position_bias_regularization")
+            yield from unused_positions(
+                train, "model.lambdarank_position_bias_regularization"
+            )
 
     def library_parameters(self) -> dict[str, Any]:
         return {
-            **self._under_library_names(objective=self.objective if self._own_objective is None else "none"),
+            **self._under_library_names(
+                objective=self.objective if self._own_objective is None else "none"
+            ),
             # Otherwise LightGBM times both methods of building histograms, and uses the faster one.
             "force_col_wise": self.deterministic and "force_row_wise" not in self.extra,
             "metric": "none",
@@ -477,5 +553,11 @@ def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:
 def _parameter_names() -> frozenset[str]:
     """Returns all parameters of this version of LightGBM, which it lists in the text of a model."""
     quiet = {"verbosity": -1, "num_threads": 1}
-    empty = lgb.Dataset(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), params=quiet)
-    return frozenset(re.findall(r"^\[(\w+):", lgb.Booster(quiet, empty).model_to_string(), re.MULTILINE))
+    empty = lgb.Dataset(
+        np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), params=quiet
+    )
+    return frozenset(
+        re.findall(
+            r"^\[(\w+):", lgb.Booster(quiet, empty).model_to_string(), re.MULTILINE
+        )
+    )

@@ -65,7 +65,9 @@ _BY_ASCENT = {"method": ("coordinate_ascent",)}
 
 Columns = NDArray[np.float64]  # (C, D)
 Flags = NDArray[np.bool_]  # (C,), whether a weight must not be negative
-Measure = Callable[[Scores], float]  # training metric of (D,) scores; NaN if no query counts
+Measure = Callable[
+    [Scores], float
+]  # training metric of (D,) scores; NaN if no query counts
 
 
 class _Model(NamedTuple):
@@ -96,25 +98,40 @@ class _ScaledTraining:
     def __init__(self, features: Features, scaling: str) -> None:
         is_missing = np.isnan(features)
         self._has_indicator = is_missing.any(axis=0)
-        medians = np.array([np.median(_known(column)) for column in features.T], dtype=np.float32)
-        self._knots = np.array([_knots(_known(column), scaling) for column in features.T])
+        medians = np.array(
+            [np.median(_known(column)) for column in features.T], dtype=np.float32
+        )
+        self._knots = np.array(
+            [_knots(_known(column), scaling) for column in features.T]
+        )
         filled = np.vstack([np.where(is_missing, medians, features), medians])
-        table = np.stack([_scaled(*each, scaling) for each in zip(filled.T, self._knots, strict=True)])
+        table = np.stack(
+            [
+                _scaled(*each, scaling)
+                for each in zip(filled.T, self._knots, strict=True)
+            ]
+        )
         self._medians = table[:, -1]
-        self.columns = np.concatenate([table[:, :-1], is_missing.T[self._has_indicator]])
+        self.columns = np.concatenate(
+            [table[:, :-1], is_missing.T[self._has_indicator]]
+        )
         self.is_constant = np.ptp(self.columns, axis=1) == 0
         self._deviations = self.columns.std(axis=1)
         self._unit = np.ones(len(self.columns))
         if scaling == "standard":
             self._unit = np.where(self.is_constant, 1.0, self._deviations)
-            self.columns = (self.columns - self.columns.mean(axis=1, keepdims=True)) / self._unit[:, None]
+            self.columns = (
+                self.columns - self.columns.mean(axis=1, keepdims=True)
+            ) / self._unit[:, None]
 
     def model(self, fitted: Values) -> _Model:
         """Returns the model of (C,) weights of the columns."""
         weights, of_indicators = np.split(fitted / self._unit, [len(self._medians)])
         missing = weights * self._medians
         missing[self._has_indicator] += of_indicators
-        coefficients = weights * np.where(self.is_constant, 0.0, self._deviations)[: len(weights)]
+        coefficients = (
+            weights * np.where(self.is_constant, 0.0, self._deviations)[: len(weights)]
+        )
         return _Model(weights, missing, coefficients, self._knots)
 
 
@@ -130,10 +147,14 @@ def _knots(known: NDArray[np.float32], scaling: str) -> NDArray[np.float64]:
         return np.empty((2, 0))
     values, counts = np.unique(known.astype(np.float64), return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2) / len(known)
-    return np.stack([values, ranks])[:, np.linspace(0, len(values) - 1, _NUM_KNOTS).astype(np.int64)]
+    return np.stack([values, ranks])[
+        :, np.linspace(0, len(values) - 1, _NUM_KNOTS).astype(np.int64)
+    ]
 
 
-def _scaled(values: NDArray[np.float32], knots: NDArray[np.float64], scaling: str) -> Values:
+def _scaled(
+    values: NDArray[np.float32], knots: NDArray[np.float64], scaling: str
+) -> Values:
     """Returns t(x) of (D,) values of a feature; standard scaling is part of the weights."""
     x = values.astype(np.float64)
     if scaling == "log1p":
@@ -164,10 +185,15 @@ def _scaled(values: NDArray[np.float32], knots: NDArray[np.float64], scaling: st
 _FIRST_STEP = 0.001
 
 
-def ascended(columns: Columns, measure: Measure, settings: LinearRanker, is_nonnegative: Flags) -> Values:
+def ascended(
+    columns: Columns, measure: Measure, settings: LinearRanker, is_nonnegative: Flags
+) -> Values:
     """Returns the (C,) weights of the best restart."""
     rng = np.random.default_rng(settings.seed)
-    restarts = (_ascend(columns, measure, settings, rng, is_nonnegative) for _ in range(settings.restarts))
+    restarts = (
+        _ascend(columns, measure, settings, rng, is_nonnegative)
+        for _ in range(settings.restarts)
+    )
     return max(restarts, key=itemgetter(1))[0]
 
 
@@ -180,14 +206,19 @@ def _ascend(
 ) -> tuple[Values, float]:
     """Returns the weights of one restart, and the training metric that it has computed for them."""
     # In float32 as in RankLib.
-    weights = np.full(len(columns), np.float32(1) / np.float32(len(columns)), dtype=np.float64)
+    weights = np.full(
+        len(columns), np.float32(1) / np.float32(len(columns)), dtype=np.float64
+    )
     scores = np.einsum("cd,c->d", columns, weights)
     start = best = measure(scores)
     num_failed = 0
     while num_failed < max(len(columns) - 1, 1):
         for column in rng.permutation(len(columns)):
             weight, x = float(weights[column]), columns[column]
-            lowest, others = (0.0 if is_nonnegative[column] else -np.inf), np.abs(weights).sum() - abs(weight)
+            lowest, others = (
+                (0.0 if is_nonnegative[column] else -np.inf),
+                np.abs(weights).sum() - abs(weight),
+            )
             num_failed += 1
             for direction in _directions(weight, settings):
                 kept = None
@@ -200,7 +231,11 @@ def _ascend(
                 if kept is not None:
                     weights[column] = weight + kept[0]
                     size = np.abs(weights).sum()
-                    weights, scores, num_failed = weights / size, (scores + kept[1] * x) / size, 0
+                    weights, scores, num_failed = (
+                        weights / size,
+                        (scores + kept[1] * x) / size,
+                        0,
+                    )
                     break
             else:
                 if settings.dialect == "ranklib":
@@ -210,14 +245,18 @@ def _ascend(
     return weights, best
 
 
-def _directions(weight: float, settings: LinearRanker) -> Iterator[Sequence[tuple[float, float]]]:
+def _directions(
+    weight: float, settings: LinearRanker
+) -> Iterator[Sequence[tuple[float, float]]]:
     """Yields the changes of a weight in each direction, each with that of its factor in the scores."""
     is_ranklib = settings.dialect == "ranklib"
     for sign in (1, -1):
         step = sign * _FIRST_STEP
         if weight and abs(step) > 0.5 * abs(weight):
             step = settings.step_base * abs(weight) * (1 if is_ranklib else sign)
-        steps = np.cumsum(step * float(settings.step_scale) ** np.arange(settings.iterations)).tolist()
+        steps = np.cumsum(
+            step * float(settings.step_scale) ** np.arange(settings.iterations)
+        ).tolist()
         yield list(zip(steps, steps, strict=True))
     yield [(-weight, 0.0 if is_ranklib else -weight)]
 
@@ -236,7 +275,9 @@ class LinearRanker(Ranker):
     nonnegative: bool = False
     """Whether no weight of a feature may be negative; indicators of missing values may be."""
 
-    objective: str | Objective = setting(_SOFTMAX, refuse=name_or_objective(_SOFTMAX), only_with=_BY_GRADIENT)
+    objective: str | Objective = setting(
+        _SOFTMAX, refuse=name_or_objective(_SOFTMAX), only_with=_BY_GRADIENT
+    )
     """gradient: any objective with a loss, such as softmax_loss or hinge (ranking SVM)."""
     l2: float = setting(1.0, at_least=0, only_with=_BY_GRADIENT)
     """gradient: penalty l2 / 2 times the sum of squared weights, added to the loss of all queries."""
@@ -255,7 +296,9 @@ class LinearRanker(Ranker):
     """coordinate_ascent: factor of each step after the first."""
     tolerance: float = setting(0.001, at_least=0, only_with=_BY_ASCENT)
     """coordinate_ascent: a restart ends if a pass leaves the metric less than this above its start."""
-    dialect: str = setting("ltrbench", choices=("ltrbench", "ranklib"), only_with=_BY_ASCENT)
+    dialect: str = setting(
+        "ltrbench", choices=("ltrbench", "ranklib"), only_with=_BY_ASCENT
+    )
     """coordinate_ascent: ltrbench, or ranklib, with RankLib's three errors and its convention of metrics."""
 
     unchecked: ClassVar[tuple[str, ...]] = ("metric",)
@@ -288,10 +331,14 @@ class LinearRanker(Ranker):
         self._model = training.model(weights)
         return self
 
-    def _by_ascent(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
+    def _by_ascent(
+        self, train: RankingDataset, columns: Columns, is_nonnegative: Flags
+    ) -> Values:
         convention = preset("ranklib") if self.dialect == "ranklib" else DEFAULT
         # Queries without a value do not change the mean.
-        values = evaluate(train, np.zeros(train.num_documents), [self.metric], convention)
+        values = evaluate(
+            train, np.zeros(train.num_documents), [self.metric], convention
+        )
         counted = np.flatnonzero(~np.isnan(values.per_query[self.metric]))
         if 0 < len(counted) < train.num_queries:
             columns = columns[:, np.isin(train.query_of_document, counted)]
@@ -302,14 +349,18 @@ class LinearRanker(Ranker):
 
         return ascended(columns, measure, self, is_nonnegative)
 
-    def _by_gradient(self, train: RankingDataset, columns: Columns, is_nonnegative: Flags) -> Values:
+    def _by_gradient(
+        self, train: RankingDataset, columns: Columns, is_nonnegative: Flags
+    ) -> Values:
         from scipy.optimize import minimize  # a second to import
 
         objective, data = _loss(self.objective), ObjectiveData.of(train)
         # Centred, as with an intercept. Only the loss of mart changes if all scores are shifted; that of a
         # user's class may, too.
         if isinstance(objective, SquaredError):
-            columns = columns - np.average(columns, axis=1, weights=data.weights)[:, None]
+            columns = (
+                columns - np.average(columns, axis=1, weights=data.weights)[:, None]
+            )
         pairs = None
         if isinstance(objective, RankNet):  # all of them, as in its loss
             pairs = prepare(train, objective.pairs(train.num_documents))
@@ -332,7 +383,13 @@ class LinearRanker(Ranker):
 
         bounds = [(0 if is_bounded else None, None) for is_bounded in is_nonnegative]
         options = {"maxiter": self.max_iterations}
-        result = minimize(loss_and_gradient, np.zeros(len(columns)), jac=True, bounds=bounds, options=options)
+        result = minimize(
+            loss_and_gradient,
+            np.zeros(len(columns)),
+            jac=True,
+            bounds=bounds,
+            options=options,
+        )
         if not result.success:
             remedy = "set a larger model.max_iterations"
             if result.nit < self.max_iterations:
@@ -347,7 +404,10 @@ class LinearRanker(Ranker):
     def predict(self, features: object) -> NDArray[np.float64]:
         model = check_fitted(self._model)
         given = check_features(features, len(model.weights))
-        scores, is_used = np.zeros(len(given)), (model.weights != 0) | (model.missing != 0)
+        scores, is_used = (
+            np.zeros(len(given)),
+            (model.weights != 0) | (model.missing != 0),
+        )
         # One feature at a time: the bits of a matrix product depend on the number of rows.
         for feature in np.flatnonzero(is_used):
             values = _scaled(given[:, feature], model.knots[feature], self.scaling)
@@ -357,7 +417,9 @@ class LinearRanker(Ranker):
                     f"feature {self.feature_names[feature]} has {int(is_missing.sum())} missing values, but "
                     "missing is refuse. Fill them, or train with model.missing=impute."
                 )
-            scores += np.where(is_missing, model.missing[feature], model.weights[feature] * values)
+            scores += np.where(
+                is_missing, model.missing[feature], model.weights[feature] * values
+            )
         return scores
 
     @property
@@ -378,10 +440,16 @@ class LinearRanker(Ranker):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         model = check_fitted(self._model)
         coefficients = {"coefficient": model.coefficients}
-        return coefficients if self.scaling in _NONLINEAR else {**coefficients, "weight": model.weights}
+        return (
+            coefficients
+            if self.scaling in _NONLINEAR
+            else {**coefficients, "weight": model.weights}
+        )
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
-        unmatched = "A linear model; the shared parameters and early stopping do not apply."
+        unmatched = (
+            "A linear model; the shared parameters and early stopping do not apply."
+        )
         yield Finding(Severity.UNMATCHED, unmatched)
         if train is None:
             return
@@ -418,7 +486,9 @@ class LinearRanker(Ranker):
     def warm_up(self) -> None:
         """Compiles the objective, or loads it if this machine has compiled it."""
         if self.method == "gradient":
-            replace(self, objective=for_warm_up(_loss(self.objective))).fit(four_documents())
+            replace(self, objective=for_warm_up(_loss(self.objective))).fit(
+                four_documents()
+            )
 
     def save(self, folder: Path) -> None:
         content = io.BytesIO()

@@ -25,7 +25,9 @@ try:
     import jax.numpy as jnp
     import optax
 except ImportError as error:
-    raise ImportError("model=mlp needs the packages jax and optax: pip install 'ltrbench[neural]'") from error
+    raise ImportError(
+        "model=mlp needs the packages jax and optax: pip install 'ltrbench[neural]'"
+    ) from error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +35,14 @@ from numpy.typing import NDArray
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError, DivergenceError, ResultError
-from ltrbench.models.networks import Layers, Network, Steps, forward, initial_arrays, is_fixed
+from ltrbench.models.networks import (
+    Layers,
+    Network,
+    Steps,
+    forward,
+    initial_arrays,
+    is_fixed,
+)
 from ltrbench.native.objectives.base import LARGE, Objective, name_or_objective
 from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare
@@ -54,7 +63,12 @@ from ltrbench.rankers.base import (
     uneven_scales,
 )
 from ltrbench.rankers.estimator import takes_tables
-from ltrbench.rankers.library import COPY_OR_FIT_AGAIN, model_to_continue, read_model, write_model
+from ltrbench.rankers.library import (
+    COPY_OR_FIT_AGAIN,
+    model_to_continue,
+    read_model,
+    write_model,
+)
 from ltrbench.settings import check_effects, part, setting
 from ltrbench.shapes import QueryStart, Scores
 from ltrbench.untrusted import load_npz
@@ -78,7 +92,9 @@ class _TrainingSteps(Steps):
     """A forward pass in training; `rates` are the dropout and the standard deviation of the noise, and `uses`
     whether they are above 0. Afterwards, `arrays` has the moments for prediction."""
 
-    def __init__(self, arrays: Any, mask: Any, seed: Any, rates: Any, uses: tuple[bool, bool]) -> None:
+    def __init__(
+        self, arrays: Any, mask: Any, seed: Any, rates: Any, uses: tuple[bool, bool]
+    ) -> None:
         super().__init__(arrays, mask)
         self._seed, self._rates, self._uses, self._num_draws = seed, rates, uses, 0
 
@@ -86,12 +102,16 @@ class _TrainingSteps(Steps):
         if not self._uses[1]:
             return x
         radius, angle = self._uniform(x), self._uniform(x)  # of Box and Muller, 1958
-        return x + self._rates[1] * jnp.sqrt(-2 * jnp.log(1 - radius)) * jnp.cos(2 * np.pi * angle)
+        return x + self._rates[1] * jnp.sqrt(-2 * jnp.log(1 - radius)) * jnp.cos(
+            2 * np.pi * angle
+        )
 
     def drop(self, h: Any) -> Any:
         if not self._uses[0]:
             return h
-        return jnp.where(self._uniform(h) >= self._rates[0], h / (1.0 - self._rates[0]), 0.0)
+        return jnp.where(
+            self._uniform(h) >= self._rates[0], h / (1.0 - self._rates[0]), 0.0
+        )
 
     def _uniform(self, like: Any) -> Any:
         """Returns multiples of 2^-24 in [0, 1), by lowbias32 of Wellons' hash-prospector.
@@ -116,21 +136,34 @@ class _TrainingSteps(Steps):
 
 @partial(_jit, static_argnames=("layers", "uses"))
 def _forward(
-    parameters: Any, fixed: Any, features: Any, mask: Any, seed: Any, rates: Any, layers: Any, uses: Any
+    parameters: Any,
+    fixed: Any,
+    features: Any,
+    mask: Any,
+    seed: Any,
+    rates: Any,
+    layers: Any,
+    uses: Any,
 ) -> Any:
     """Returns the scores, the function from their gradient to that of the parameters, and new moments."""
 
     def scores(parameters: Any) -> Any:
         steps = _TrainingSteps(parameters | fixed, mask, seed, rates, uses)
-        return forward(jnp, layers, steps, features), {name: steps.arrays[name] for name in fixed}
+        return forward(jnp, layers, steps, features), {
+            name: steps.arrays[name] for name in fixed
+        }
 
     return jax.vjp(scores, parameters, has_aux=True)
 
 
 @partial(_jit, static_argnames="optimizer")
-def _update(parameters: Any, state: Any, pull_back: Any, gradients: Any, optimizer: str) -> Any:
+def _update(
+    parameters: Any, state: Any, pull_back: Any, gradients: Any, optimizer: str
+) -> Any:
     """Returns the parameters and the state of the optimiser after a step."""
-    updates, state = _OPTIMIZERS[optimizer].update(pull_back(gradients)[0], state, parameters)
+    updates, state = _OPTIMIZERS[optimizer].update(
+        pull_back(gradients)[0], state, parameters
+    )
     return optax.apply_updates(parameters, updates), state
 
 
@@ -152,7 +185,11 @@ _ROW, _LISTS = 64, 64
 def _num_places(size: int, least: int = 8) -> int:
     """Returns the number of places of a query: a power of two, or from 48 on three quarters of one."""
     places = max(1 << (int(size) - 1).bit_length(), least)
-    return places * 3 // 4 if places > max(least, 32) and size <= places * 3 // 4 else places
+    return (
+        places * 3 // 4
+        if places > max(least, 32) and size <= places * 3 // 4
+        else places
+    )
 
 
 def _table(
@@ -162,7 +199,9 @@ def _table(
     starts, sizes = query_start[queries, None], np.diff(query_start)[queries, None]
     places = np.arange(num_places)
     more = ((0, num_lists - len(queries)), (0, 0))
-    return np.pad(np.where(places < sizes, starts + places, 0), more), np.pad(places < sizes, more)
+    return np.pad(np.where(places < sizes, starts + places, 0), more), np.pad(
+        places < sizes, more
+    )
 
 
 MODEL_FILE = "model.npz"
@@ -172,10 +211,14 @@ MODEL_FILE = "model.npz"
 class MlpRanker(Layers, Ranker):
     """A multi-layer perceptron, or with `context=attention` a network that sees all documents of a query."""
 
-    objective: str | Objective = setting("lambdarank", refuse=name_or_objective("lambdarank", "ranknet"))
+    objective: str | Objective = setting(
+        "lambdarank", refuse=name_or_objective("lambdarank", "ranknet")
+    )
     """lambdarank: pairs weighted by their change of NDCG; ranknet: not weighted by it. Or
     model/objective=NAME."""
-    truncation: int | None = setting(None, at_least=1, only_with={"objective": ("lambdarank", "ranknet")})
+    truncation: int | None = setting(
+        None, at_least=1, only_with={"objective": ("lambdarank", "ranknet")}
+    )
     """lambdarank and ranknet: a pair counts if a document is among the first truncation ranks; None: 30."""
     dropout: float = setting(0.2, at_least=0, at_most=0.99)
     """Probability that a hidden value is dropped in training."""
@@ -187,7 +230,9 @@ class MlpRanker(Layers, Ranker):
     """Step size of the optimiser."""
     schedule: str = setting("constant", choices=("constant", "cosine"))
     """Learning rate over the steps: constant, or cosine: falls to 0 at the end of schedule_epochs."""
-    schedule_epochs: int | None = setting(None, at_least=1, only_with={"schedule": ("cosine",)})
+    schedule_epochs: int | None = setting(
+        None, at_least=1, only_with={"schedule": ("cosine",)}
+    )
     """Number of epochs of the schedule; None: num_epochs. A fit that stops earlier keeps this length."""
     weight_decay: float = setting(1e-4, at_least=0, only_with={"optimizer": ("adamw",)})
     """Decay of all parameters by adamw."""
@@ -213,19 +258,33 @@ class MlpRanker(Layers, Ranker):
         super().__post_init__()
         self._network: Network | None = None
         chosen = {name: str(value) for name, value in vars(self).items()}
-        check_effects(self, {**chosen, "objective": type(self._objective()).__name__.lower()})
+        check_effects(
+            self, {**chosen, "objective": type(self._objective()).__name__.lower()}
+        )
 
     def _objective(self) -> Objective:
         named = {"lambdarank": LambdaRank, "ranknet": RankNet}
-        return named[self.objective]() if isinstance(self.objective, str) else self.objective
+        return (
+            named[self.objective]()
+            if isinstance(self.objective, str)
+            else self.objective
+        )
 
     def pairs_or_objective(self) -> ObjectiveSettings:
         """Returns the objective in the form of the engine."""
         objective = self._objective()
-        return objective.pairs(self.truncation) if isinstance(objective, RankNet) else objective
+        return (
+            objective.pairs(self.truncation)
+            if isinstance(objective, RankNet)
+            else objective
+        )
 
     def with_iterations(self, number: int) -> Self:
-        length = (self.schedule_epochs or self.num_epochs) if self.schedule == "cosine" else None
+        length = (
+            (self.schedule_epochs or self.num_epochs)
+            if self.schedule == "cosine"
+            else None
+        )
         return replace(super().with_iterations(number), schedule_epochs=length)
 
     @property
@@ -249,15 +308,21 @@ class MlpRanker(Layers, Ranker):
             with threads(resolve_threads(self.num_threads)):
                 self._network = training.epoch()
             if monitor.wants_scores:
-                of_train = self._scores_of(train) if monitor.wants_train_scores else None
+                of_train = (
+                    self._scores_of(train) if monitor.wants_train_scores else None
+                )
                 of_valid = None if valid is None else self._scores_of(valid)
-                training.check(*(each for each in (of_train, of_valid) if each is not None))
+                training.check(
+                    *(each for each in (of_train, of_valid) if each is not None)
+                )
                 stops = monitor.should_stop(epoch, of_train, of_valid)
                 best = self._network if monitor.best_iteration == epoch else best
                 if stops:
                     break
         self._network = best or self._network
-        self.summary = FitSummary(monitor.best_iteration or epoch, epoch, monitor.seconds)
+        self.summary = FitSummary(
+            monitor.best_iteration or epoch, epoch, monitor.seconds
+        )
         return self
 
     def _scores_of(self, data: RankingDataset) -> Scores:
@@ -276,11 +341,21 @@ class MlpRanker(Layers, Ranker):
 
         def score(batch: Batch) -> None:
             rows, mask = _table(query_start, *batch)
-            scores[rows[mask]] = np.asarray(_predict(network.arrays, given[rows], mask, network.layers))[mask]
+            scores[rows[mask]] = np.asarray(
+                _predict(network.arrays, given[rows], mask, network.layers)
+            )[mask]
 
         with ThreadPoolExecutor(resolve_threads(self.num_threads)) as pool:
-            queries, least = np.flatnonzero(np.diff(query_start)), 8 if self.is_listwise else _ROW
-            list(pool.map(score, self.batches(query_start, queries, given.shape[1], _LISTS, least)))
+            queries, least = (
+                np.flatnonzero(np.diff(query_start)),
+                8 if self.is_listwise else _ROW,
+            )
+            list(
+                pool.map(
+                    score,
+                    self.batches(query_start, queries, given.shape[1], _LISTS, least),
+                )
+            )
         return scores
 
     def batches(
@@ -302,8 +377,14 @@ class MlpRanker(Layers, Ranker):
         Raises:
             DataError: a query does not fit into `max_memory_mb`.
         """
-        sizes, blocks = np.diff(query_start)[queries], self.num_blocks * self.is_listwise
-        blocks, num_values = blocks if names is not None else min(blocks, 1), num_features + sum(self.widths)
+        sizes, blocks = (
+            np.diff(query_start)[queries],
+            self.num_blocks * self.is_listwise,
+        )
+        blocks, num_values = (
+            blocks if names is not None else min(blocks, 1),
+            num_features + sum(self.widths),
+        )
         places = np.array([_num_places(size, least) for size in sizes])
         for size in np.unique(places).tolist():
             alike = queries[places == size]
@@ -318,8 +399,17 @@ class MlpRanker(Layers, Ranker):
                     f"{'fewer heads or blocks, context=none' if blocks else 'a smaller width'}; or divide "
                     "the query."
                 )
-            step = int(min(most, 1 << (len(alike) - 1).bit_length(), self.max_memory_mb / (memory or 1e-9)))
-            yield from ((np.sort(alike[i : i + step]), step, size) for i in range(0, len(alike), step))
+            step = int(
+                min(
+                    most,
+                    1 << (len(alike) - 1).bit_length(),
+                    self.max_memory_mb / (memory or 1e-9),
+                )
+            )
+            yield from (
+                (np.sort(alike[i : i + step]), step, size)
+                for i in range(0, len(alike), step)
+            )
 
     def network(self) -> Network:
         return check_fitted(self._network)
@@ -334,10 +424,15 @@ class MlpRanker(Layers, Ranker):
         ranker, content = read_model(folder, cls, MODEL_FILE)
         arrays = load_npz(folder / MODEL_FILE, content, remedy=COPY_OR_FIT_AGAIN)
         ranker.feature_names = tuple(arrays.pop("feature_names", np.empty(0)).tolist())
-        layers, document = part(ranker, Layers), np.zeros((1, len(ranker.feature_names)))
+        layers, document = (
+            part(ranker, Layers),
+            np.zeros((1, len(ranker.feature_names))),
+        )
         try:
             with np.errstate(all="ignore"):
-                forward(np, layers, Steps(arrays), document)  # which compares the shapes
+                forward(
+                    np, layers, Steps(arrays), document
+                )  # which compares the shapes
         except (KeyError, TypeError, ValueError) as error:
             reason = f"does not have the arrays of its settings ({error}). {COPY_OR_FIT_AGAIN}."
             raise ResultError(f"{folder / MODEL_FILE} {reason}") from None
@@ -346,21 +441,35 @@ class MlpRanker(Layers, Ranker):
 
     def warm_up(self) -> None:
         """Imports and compiles what does not depend on the data; the shapes of batches do."""
-        features, objective = np.array([[0], [1]], dtype=np.float32), for_warm_up(self._objective())
-        tiny = RankingDataset(features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2]))
+        features, objective = (
+            np.array([[0], [1]], dtype=np.float32),
+            for_warm_up(self._objective()),
+        )
+        tiny = RankingDataset(
+            features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
+        )
         type(self)(objective=objective, num_epochs=1, num_layers=1, width=1).fit(tiny)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         only = "Network: only early stopping applies of the shared parameters, with its own patience."
         yield Finding(Severity.UNMATCHED, only)
         if self.warm_start is not None:
-            yield Finding(Severity.UNMATCHED, f"Training starts from the saved model in {self.warm_start}.")
+            yield Finding(
+                Severity.UNMATCHED,
+                f"Training starts from the saved model in {self.warm_start}.",
+            )
         features = np.zeros((1, 1)) if train is None else np.asarray(train.features)
         if np.isnan(features).any():
-            value = "0" if self.scaling == "none" else "the mean of the feature on the training data"
+            value = (
+                "0"
+                if self.scaling == "none"
+                else "the mean of the feature on the training data"
+            )
             yield Finding(Severity.CAUTION, f"Missing values are replaced by {value}.")
         if train is not None and self.scaling == "none":
-            yield from uneven_scales(moments(features, self.input_transform)[1], train.feature_names)
+            yield from uneven_scales(
+                moments(features, self.input_transform)[1], train.feature_names
+            )
 
 
 class _Fit:
@@ -368,22 +477,44 @@ class _Fit:
 
     def __init__(self, ranker: MlpRanker, train: RankingDataset) -> None:
         self._ranker, self._train, self._layers = ranker, train, part(ranker, Layers)
-        self._features, self._scores = np.asarray(train.features), np.zeros(train.num_documents)
+        self._features, self._scores = (
+            np.asarray(train.features),
+            np.zeros(train.num_documents),
+        )
         self._compute, self._num_steps = prepare(train, ranker.pairs_or_objective()), 0
-        self._rng, self._draws = (np.random.default_rng([ranker.seed, stream]) for stream in range(2))
+        self._rng, self._draws = (
+            np.random.default_rng([ranker.seed, stream]) for stream in range(2)
+        )
         arrays = initial_arrays(self._layers, train.num_features, self._rng)
         start = model_to_continue(ranker, train)
         if start is not None:
-            layers, arrays = vars(start.network().layers).items(), dict(start.network().arrays)
-            if other := [f"model.{name}={value}" for name, value in layers if value != getattr(ranker, name)]:
+            layers, arrays = (
+                vars(start.network().layers).items(),
+                dict(start.network().arrays),
+            )
+            if other := [
+                f"model.{name}={value}"
+                for name, value in layers
+                if value != getattr(ranker, name)
+            ]:
                 reason = f"the network in {ranker.warm_start} has other layers"
                 remedy = f"Set {' '.join(other)}, or fit without warm_start"
                 raise ConfigError(f"warm_start: {reason}. {remedy}.")
         elif ranker.scaling == "standard":
-            arrays["input.mean"], deviations = moments(self._features, ranker.input_transform)
-            arrays["input.scale"] = np.where(deviations > 0, 1 / np.where(deviations > 0, deviations, 1), 0)
-        self._parameters = {name: jnp.asarray(each) for name, each in arrays.items() if not is_fixed(name)}
-        self._fixed = {name: jnp.asarray(each) for name, each in arrays.items() if is_fixed(name)}
+            arrays["input.mean"], deviations = moments(
+                self._features, ranker.input_transform
+            )
+            arrays["input.scale"] = np.where(
+                deviations > 0, 1 / np.where(deviations > 0, deviations, 1), 0
+            )
+        self._parameters = {
+            name: jnp.asarray(each)
+            for name, each in arrays.items()
+            if not is_fixed(name)
+        }
+        self._fixed = {
+            name: jnp.asarray(each) for name, each in arrays.items() if is_fixed(name)
+        }
         self._state = _OPTIMIZERS[ranker.optimizer].init(self._parameters)
 
     def epoch(self) -> Network:
@@ -391,17 +522,26 @@ class _Fit:
         train, ranker = self._train, self._ranker
         order = self._rng.permutation(train.num_queries)
         most, names = ranker.queries_per_batch, train.query_ids
-        batches = [*ranker.batches(train.query_start, order, train.num_features, most, names=names)]
+        batches = [
+            *ranker.batches(
+                train.query_start, order, train.num_features, most, names=names
+            )
+        ]
         for number in self._rng.permutation(len(batches)):
             self._step(batches[number], len(batches))
-        arrays = {name: np.asarray(each) for name, each in (self._parameters | self._fixed).items()}
+        arrays = {
+            name: np.asarray(each)
+            for name, each in (self._parameters | self._fixed).items()
+        }
         self.check(*arrays.values())
         return Network(self._layers, arrays)
 
     def _step(self, batch: Batch, steps_of_epoch: int) -> None:
         ranker, queries = self._ranker, batch[0]
         rows, mask = _table(self._train.query_start, *batch)
-        seed = np.random.SeedSequence([ranker.seed, self._num_steps]).generate_state(1)[0]
+        seed = np.random.SeedSequence([ranker.seed, self._num_steps]).generate_state(1)[
+            0
+        ]
         scores, pull_back, self._fixed = _forward(
             *(self._parameters, self._fixed, self._features[rows], mask, seed),
             rates=(ranker.dropout, ranker.noise),
@@ -417,15 +557,27 @@ class _Fit:
         gradients = np.zeros(mask.shape, dtype=np.float32)
         # The mean over the queries of the batch, in units of the mean weight.
         scale = 1.0 / (len(queries) * self._train.weight_of_document.mean())
-        gradients[mask] = self._compute(self._scores, queries, self._draws)[0][documents] * scale
+        gradients[mask] = (
+            self._compute(self._scores, queries, self._draws)[0][documents] * scale
+        )
         rate = ranker.learning_rate
         if ranker.schedule == "cosine":
             num_steps = steps_of_epoch * (ranker.schedule_epochs or ranker.num_epochs)
-            rate *= (1 + np.cos(np.pi * min(self._num_steps, num_steps) / num_steps)) / 2
+            rate *= (
+                1 + np.cos(np.pi * min(self._num_steps, num_steps) / num_steps)
+            ) / 2
         known = {"learning_rate": rate, "weight_decay": ranker.weight_decay}
-        hyperparams = {name: known.get(name, value) for name, value in self._state.hyperparams.items()}
+        hyperparams = {
+            name: known.get(name, value)
+            for name, value in self._state.hyperparams.items()
+        }
         self._parameters, self._state = _update(
-            *(self._parameters, self._state._replace(hyperparams=hyperparams), pull_back, gradients),
+            *(
+                self._parameters,
+                self._state._replace(hyperparams=hyperparams),
+                pull_back,
+                gradients,
+            ),
             optimizer=ranker.optimizer,
         )
         self._num_steps += 1
@@ -434,10 +586,10 @@ class _Fit:
         """Raises DivergenceError if an absolute value is not finite, or not below the limit."""
         largest = np.max([np.abs(each).max() for each in arrays])
         if not largest < limit:
-            rate, scaling = self._ranker.learning_rate, " model.scaling=standard"
-            remedy = (
-                f"model.learning_rate={min(rate / 10, 1e-3):g}{scaling * (self._ranker.scaling == 'none')}"
-            )
+            rate = self._ranker.learning_rate
+            remedy = f"model.learning_rate={min(rate / 10, 1e-3):g}"
+            if self._ranker.scaling == "none":
+                remedy += " model.scaling=standard"
             raise DivergenceError(
                 f"The training diverged at step {self._num_steps + 1}: with learning_rate={rate:g}, the "
                 f"largest score or parameter is {largest:.3g}. Set {remedy}."

@@ -21,11 +21,26 @@ from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
 from ltrbench.distributed import PlacedShards, QueryShard
-from ltrbench.errors import ConfigError, DataError, ResultError, UndefinedMetricError, require, require_choice
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    ResultError,
+    UndefinedMetricError,
+    require,
+    require_choice,
+)
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.measure import plain
 from ltrbench.metrics import Convention
-from ltrbench.models.trees import Ensemble, InnerNode, Leaf, Node, WeightedTree, bits_of, tree_of
+from ltrbench.models.trees import (
+    Ensemble,
+    InnerNode,
+    Leaf,
+    Node,
+    WeightedTree,
+    bits_of,
+    tree_of,
+)
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import tree_shap
 from ltrbench.native.bins import COLUMN_BINS
@@ -155,9 +170,15 @@ def with_objective(settings: Mapping[str, Any]) -> dict[str, Any]:
     objective = rest.get("objective", LambdaRank())
     if not flat and not isinstance(objective, str):
         return rest
-    recorded = yamls().get(objective, {}) if isinstance(objective, str) else plain(objective)
+    recorded = (
+        yamls().get(objective, {}) if isinstance(objective, str) else plain(objective)
+    )
     kind = _PAIRS.get(str(recorded.get("_target_")))
-    taken = {item.name: flat[item.name] for item in fields(kind) if item.name in flat} if kind else {}
+    taken = (
+        {item.name: flat[item.name] for item in fields(kind) if item.name in flat}
+        if kind
+        else {}
+    )
     without = {n: v for n, v in flat.items() if n not in taken and v != _OF_PAIRS[n]}
     if without:
         raise ConfigError(
@@ -176,7 +197,11 @@ def pairs_or_objective(ranker: NativeSettings) -> ObjectiveSettings:
     """Returns the objective in the form of the engine, which has settings of pairs for lambdarank and
     ranknet."""
     objective = ranker.objective
-    return objective.pairs(ranker.truncation) if isinstance(objective, RankNet) else objective
+    return (
+        objective.pairs(ranker.truncation)
+        if isinstance(objective, RankNet)
+        else objective
+    )
 
 
 def pairs_of(ranker: NativeSettings) -> PairSettings:
@@ -220,8 +245,14 @@ def check_settings_of(ranker: NativeSettings) -> None:
     check_effects(ranker, {"position_bias": ranker.position_bias})
     pairs_or_objective(ranker)
     if ranker.truncation is not None and not isinstance(ranker.objective, RankNet):
-        own = [name for name in ("truncation", "top") if hasattr(ranker.objective, name)]
-        remedy = f"objective.{own[0]}={ranker.truncation}" if own else "objective to lambdarank or ranknet"
+        own = [
+            name for name in ("truncation", "top") if hasattr(ranker.objective, name)
+        ]
+        remedy = (
+            f"objective.{own[0]}={ranker.truncation}"
+            if own
+            else "objective to lambdarank or ranknet"
+        )
         raise ConfigError(
             f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
             f"truncation=null, or {remedy}."
@@ -246,7 +277,10 @@ def _check_trees(ranker: NativeSettings) -> None:
             "split_criterion=newton and leaf_value=newton, or split_criterion=least_squares and "
             "leaf_value=mean."
         )
-    if ranker.equal_cuts == "highest" and engine_settings(ranker).max_bins > COLUMN_BINS:
+    if (
+        ranker.equal_cuts == "highest"
+        and engine_settings(ranker).max_bins > COLUMN_BINS
+    ):
         raise ConfigError(
             f"max_bins is {ranker.max_bins}, but equal_cuts=highest supports at most {COLUMN_BINS} bins per "
             f"feature. Set max_bins={COLUMN_BINS} or equal_cuts=lowest."
@@ -282,21 +316,31 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
     """Returns the sentences of the findings with severity `UNMATCHED`."""
     objective = ranker.objective
     truncates = objective.has_pairs and not objective.draws
-    unset = tuple(name for name in unset_fields(ranker) if name != "truncation" or truncates)
-    lambdas = changed(objective, type(objective)) if isinstance(objective, RankNet) else []
+    unset = tuple(
+        name for name in unset_fields(ranker) if name != "truncation" or truncates
+    )
+    lambdas = (
+        changed(objective, type(objective)) if isinstance(objective, RankNet) else []
+    )
     metric = objective.metric if isinstance(objective, LambdaRank) else ""
     trained_on = f"lambdarank on {metric}" if metric else objective
     of_lambdas = ", ".join(name for name in lambdas if name != "metric")
     sentences = {
         f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
-        f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start is not None,
+        f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start
+        is not None,
         f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
             bool(ranker.preset)
         ),
-        f"The objective is {trained_on}, not LambdaMART on NDCG.": metric.partition("@")[0] != "ndcg",
+        f"The objective is {trained_on}, not LambdaMART on NDCG.": metric.partition(
+            "@"
+        )[0]
+        != "ndcg",
         f"The weight of a pair is its exact change of {metric}, so a pair with both documents below "
         "the cutoff has weight 0.": "@" in metric,
-        f"These settings of the lambdas differ from native's defaults: {of_lambdas}.": bool(of_lambdas),
+        f"These settings of the lambdas differ from native's defaults: {of_lambdas}.": bool(
+            of_lambdas
+        ),
         "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins does "
         "not count the bin of missing values.": ranker.binning == "quantile",
         "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not count "
@@ -307,11 +351,14 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
             ranker.leaf_value == "mean"
         ),
         f"Leaf values have L1 regularisation (l1={ranker.l1:g}).": ranker.l1 > 0,
-        f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth != "best_first",
+        f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth
+        != "best_first",
         "Samples differ from other backends: native samples queries, documents and features by its own "
         "algorithm.": sizes_of_samples(ranker) != (1, 1, 1, 1),
-        "Documents are sampled by the size of their gradients (GOSS).": ranker.goss_top_rate is not None,
-        "Trees are dropped at random and rescaled during training (DART).": ranker.drop_rate > 0,
+        "Documents are sampled by the size of their gradients (GOSS).": ranker.goss_top_rate
+        is not None,
+        "Trees are dropped at random and rescaled during training (DART).": ranker.drop_rate
+        > 0,
         f"Position bias is corrected (position_bias={ranker.position_bias}).": (
             ranker.position_bias is not None
         ),
@@ -325,11 +372,17 @@ _Fitted = tuple[Forest, Factors, FitSummary | None]
 
 
 def _fit_member(
-    ranker: NativeRanker, team: Team, train: QueryShard, valid: QueryShard | None, monitor: Monitor
+    ranker: NativeRanker,
+    team: Team,
+    train: QueryShard,
+    valid: QueryShard | None,
+    monitor: Monitor,
 ) -> _Fitted:
     """Fits on a worker; every member has the same model."""
     placement = Placement.among(team, train.queries, train.dataset.query_sizes)
-    ranker.fit_member(train.dataset, placement, None if valid is None else valid.dataset, monitor)
+    ranker.fit_member(
+        train.dataset, placement, None if valid is None else valid.dataset, monitor
+    )
     return check_fitted(ranker._forest), ranker.position_factors, ranker.summary
 
 
@@ -376,7 +429,8 @@ class NativeRanker(NativeSettings):
         2.0
         """
         presets = {
-            path.stem.removeprefix("native_"): path.stem for path in conf_dir().glob("model/native*.yaml")
+            path.stem.removeprefix("native_"): path.stem
+            for path in conf_dir().glob("model/native*.yaml")
         }
         require_choice("preset", name, presets)
         settings = settings_in("model", presets[name])
@@ -435,7 +489,9 @@ class NativeRanker(NativeSettings):
             )
         kept = monitor.best_iteration or ensemble.num_trees
         self._forest = ensemble.first(kept)
-        self.position_factors = {} if correction is None else correction.factors(kept - ensemble.num_start)
+        self.position_factors = (
+            {} if correction is None else correction.factors(kept - ensemble.num_start)
+        )
         self.summary = FitSummary(kept, ensemble.num_trees, monitor.seconds)
         return self
 
@@ -446,12 +502,16 @@ class NativeRanker(NativeSettings):
         valid: PlacedShards | None = None,
         metrics: Sequence[str] = (),
     ) -> FitCurve:
-        fitted, curve = fit_on_members(workers, self, train, valid, metrics, _fit_member)
+        fitted, curve = fit_on_members(
+            workers, self, train, valid, metrics, _fit_member
+        )
         self._forest, self.position_factors, self.summary = fitted
         self.feature_names = train.shards[0].dataset.feature_names
         return curve
 
-    def _correction(self, train: RankingDataset, placement: Placement | None = None) -> BiasCorrection | None:
+    def _correction(
+        self, train: RankingDataset, placement: Placement | None = None
+    ) -> BiasCorrection | None:
         if self.position_bias is None:
             return None
         for refusal in self._refused_positions(train):
@@ -459,10 +519,14 @@ class NativeRanker(NativeSettings):
         if self.position_bias == "propensity":
             mirrored = self.position_bias_cost == "mirrored"
             norm = float(self.position_bias_norm)
-            return UnbiasedPairs(train, pairs_or_objective(self), norm, mirrored, placement)
+            return UnbiasedPairs(
+                train, pairs_or_objective(self), norm, mirrored, placement
+            )
         objective = prepare(train, pairs_or_objective(self), placement)
         learning_rate = engine_settings(self).learning_rate
-        return AdditiveBias(objective, train, learning_rate, self.position_bias_l2, placement)
+        return AdditiveBias(
+            objective, train, learning_rate, self.position_bias_l2, placement
+        )
 
     def _model_to_continue(self, train: RankingDataset) -> Self | None:
         """Returns the model of `warm_start`; None without one.
@@ -505,9 +569,14 @@ class NativeRanker(NativeSettings):
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         nodes = check_fitted(self._forest).nodes
-        used, gain = nodes.feature[nodes.feature != NO_FEATURE], nodes.gain[nodes.feature != NO_FEATURE]
+        used, gain = (
+            nodes.feature[nodes.feature != NO_FEATURE],
+            nodes.gain[nodes.feature != NO_FEATURE],
+        )
         return {
-            kind: np.bincount(used, weights, minlength=len(self.feature_names)).astype(np.float64)
+            kind: np.bincount(used, weights, minlength=len(self.feature_names)).astype(
+                np.float64
+            )
             for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
         }
 
@@ -535,7 +604,10 @@ class NativeRanker(NativeSettings):
             "roots": forest.roots,
             "weights": forest.weights,
             **forest.nodes._asdict(),
-            **{f"{_POSITIONS}{name}": values for name, values in self.position_factors.items()},
+            **{
+                f"{_POSITIONS}{name}": values
+                for name, values in self.position_factors.items()
+            },
         }
         if not arrays["left_categories"].size:
             del arrays["left_categories"]  # as in earlier versions
@@ -549,14 +621,19 @@ class NativeRanker(NativeSettings):
         arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
         try:
             ranker.feature_names = tuple(arrays["feature_names"].tolist())
-            arrays.setdefault("left_categories", np.empty((len(arrays["feature"]), 0), dtype=np.float32))
+            arrays.setdefault(
+                "left_categories",
+                np.empty((len(arrays["feature"]), 0), dtype=np.float32),
+            )
             nodes = Tree(**{name: arrays[name] for name in Tree._fields})
             ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
             flaw = first_flaw(ranker._forest, len(ranker.feature_names))
         except KeyError as error:
             flaw = f"the array {error} is missing"
         if flaw is not None:
-            raise ResultError(f"{path} is not a saved native model: {flaw}. {COPY_OR_FIT_AGAIN}.")
+            raise ResultError(
+                f"{path} is not a saved native model: {flaw}. {COPY_OR_FIT_AGAIN}."
+            )
         ranker.position_factors = {
             name.removeprefix(_POSITIONS): values
             for name, values in arrays.items()
@@ -570,16 +647,27 @@ class NativeRanker(NativeSettings):
         num_threads = resolve_threads(self.num_threads)
         with threads(num_threads):
             ranker = replace(self, objective=for_warm_up(self.objective))
-            compile_engine(pairs_or_objective(ranker), ranker._correction(four_documents()), num_threads)
+            compile_engine(
+                pairs_or_objective(ranker),
+                ranker._correction(four_documents()),
+                num_threads,
+            )
             l1 = 0.1 if self.monotone or self.l1 else 0.0
-            if l1 or self.growth != "best_first" or self.cut_without_gain or self.features_per_split != 1:
+            if (
+                l1
+                or self.growth != "best_first"
+                or self.cut_without_gain
+                or self.features_per_split != 1
+            ):
                 compile_growth("depth_wise", l1)
 
     def warm_up_sparse(self) -> None:
         """Compiles the kernels that only sparse features use."""
         with threads(resolve_threads(self.num_threads)):
             ranker = replace(self, objective=for_warm_up(self.objective))
-            compile_sparse_engine(pairs_or_objective(ranker), ranker._correction(four_sparse_documents()))
+            compile_sparse_engine(
+                pairs_or_objective(ranker), ranker._correction(four_sparse_documents())
+            )
 
     def warm_up_member(self) -> None:
         """Compiles the kernels that only several members use."""
@@ -609,7 +697,9 @@ class NativeRanker(NativeSettings):
         yield from self._refused_positions(train)
         yield from super().findings(train)
         if self.position_bias is None:
-            yield from unused_positions(train, "model.position_bias to additive or propensity")
+            yield from unused_positions(
+                train, "model.position_bias to additive or propensity"
+            )
 
     def _refused_positions(self, train: RankingDataset) -> Iterator[Finding]:
         if self.position_bias is not None and train.positions is None:
@@ -634,6 +724,10 @@ def _root(tree: Tree) -> Node:
             return Leaf(values[node])
         split, codes = InnerNode(*splits[node]), tree.left_categories[node]
         is_categorical = np.isnan(split.threshold)
-        return replace(split, categories=bits_of(codes[~np.isnan(codes)])) if is_categorical else split
+        return (
+            replace(split, categories=bits_of(codes[~np.isnan(codes)]))
+            if is_categorical
+            else split
+        )
 
     return tree_of(0, read)

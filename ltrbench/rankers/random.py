@@ -44,11 +44,20 @@ class RandomRanker(Ranker):
     def predict(self, features: Features) -> NDArray[np.float64]:
         given = check_blocks(features, check_fitted(self._num_features))
         num_features = given.shape[1]
-        odd = np.random.default_rng(self.seed).integers(0, 2**63, num_features, dtype=np.uint64) * 2 + 1
+        odd = (
+            np.random.default_rng(self.seed).integers(
+                0, 2**63, num_features, dtype=np.uint64
+            )
+            * 2
+            + 1
+        )
         factors: NDArray[np.uint64] = np.asarray(odd)
         if (sparse := csr_of(given)) is not None:
             return _scores(_sums_of_stored(sparse, factors))
-        sums = [_hashed(block, factors).sum(axis=1, dtype=np.uint64) for _, block in row_blocks(given)]
+        sums = [
+            _hashed(block, factors).sum(axis=1, dtype=np.uint64)
+            for _, block in row_blocks(given)
+        ]
         return _scores(np.concatenate(sums or [np.zeros(0, dtype=np.uint64)]))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
@@ -72,20 +81,28 @@ class RandomRanker(Ranker):
         return ranker
 
 
-def _hashed(values: NDArray[np.float32], factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _hashed(
+    values: NDArray[np.float32], factors: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
     """Returns the hash of each value, 0 for a value of 0. A score is a function of the sum of a document."""
     # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
-    return splitmix((values + np.float32(0)).view(np.uint32).astype(np.uint64) * factors)
+    return splitmix(
+        (values + np.float32(0)).view(np.uint32).astype(np.uint64) * factors
+    )
 
 
-def _sums_of_stored(sparse: SparseRows, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _sums_of_stored(
+    sparse: SparseRows, factors: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
     """Returns the (D,) sums of the hashes of all features, from the stored values alone."""
     of_absent = _hashed(np.full(len(factors), sparse.absent, dtype=np.float32), factors)
     sums = np.full(len(sparse), of_absent.sum(dtype=np.uint64))
     for first in range(0, len(sparse), _ROWS):
         part = sparse.take(slice(first, first + _ROWS))
         more = _hashed(part.values, factors[part.columns]) - of_absent[part.columns]
-        before = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(more, dtype=np.uint64)])
+        before = np.concatenate(
+            [np.zeros(1, dtype=np.uint64), np.cumsum(more, dtype=np.uint64)]
+        )
         sums[first : first + _ROWS] += np.diff(before[part.row_start])
     return sums
 

@@ -70,7 +70,12 @@ ROWS_OF_BLOCK = 2048
 """Number of rows per call of `predict`: enough for a small overhead per call, and few enough to distribute
 over threads."""
 
-_TREES = (DecisionTreeRegressor, ForestRegressor, GradientBoostingRegressor, HistGradientBoostingRegressor)
+_TREES = (
+    DecisionTreeRegressor,
+    ForestRegressor,
+    GradientBoostingRegressor,
+    HistGradientBoostingRegressor,
+)
 
 
 class Estimator(Protocol):
@@ -81,7 +86,9 @@ class Estimator(Protocol):
     def predict(self, X: NDArray[Any]) -> NDArray[Any]: ...  # noqa: N803  # scikit-learn's name
 
 
-def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads: int) -> Estimator:
+def fit_estimator(
+    estimator: Any, train: RankingDataset, seed: int, num_threads: int
+) -> Estimator:
     """Fits a regressor to the labels, with document weights if the data have weights.
 
     Args:
@@ -89,7 +96,11 @@ def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads:
         seed: value for each `random_state` that is None.
     """
     parameters = estimator.get_params()
-    seeds = {name: seed for name in _named(parameters, "random_state") if parameters[name] is None}
+    seeds = {
+        name: seed
+        for name in _named(parameters, "random_state")
+        if parameters[name] is None
+    }
     # Copies, because the arrays of a data set are read-only.
     argument = None if train.query_weights is None else _weights_argument(estimator)
     weights = {} if argument is None else {argument: train.weight_of_document.copy()}
@@ -100,11 +111,15 @@ def fit_estimator(estimator: Any, train: RankingDataset, seed: int, num_threads:
         _controller().limit(limits={"openmp": num_threads, "blas": 1}),
         joblib.parallel_config(backend="threading", n_jobs=num_threads),
     ):
-        estimator.fit(_as_input(estimator, train.features), train.labels.copy(), **weights)
+        estimator.fit(
+            _as_input(estimator, train.features), train.labels.copy(), **weights
+        )
     return estimator  # type: ignore[no-any-return]
 
 
-def score_documents(estimator: Estimator, features: Features, num_threads: int) -> NDArray[np.float64]:
+def score_documents(
+    estimator: Estimator, features: Features, num_threads: int
+) -> NDArray[np.float64]:
     """Returns (D,) scores, computed in blocks of rows that are distributed over threads.
 
     A block is scored on one thread: otherwise a forest would sum its trees in the order in which its threads
@@ -113,7 +128,9 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
     if not len(features):
         return np.zeros(0)
     # The bits of a row's score cannot depend on other rows if no matrix product is used.
-    same_size = not isinstance(estimator, _TREES) or getattr(estimator, "init", None) not in (None, "zero")
+    same_size = not isinstance(estimator, _TREES) or getattr(
+        estimator, "init", None
+    ) not in (None, "zero")
 
     def score(start: int) -> NDArray[np.float64]:
         block = features[start : start + ROWS_OF_BLOCK]
@@ -121,7 +138,9 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
         if same_size and num_rows < ROWS_OF_BLOCK:
             # The last bits of a matrix product depend on the number of rows.
             block = np.pad(block, ((0, ROWS_OF_BLOCK - num_rows), (0, 0)), mode="edge")
-        scores = np.asarray(estimator.predict(_as_input(estimator, block)), dtype=np.float64)
+        scores = np.asarray(
+            estimator.predict(_as_input(estimator, block)), dtype=np.float64
+        )
         return scores.reshape(len(block))[:num_rows]
 
     blocks = range(0, len(features), ROWS_OF_BLOCK)
@@ -129,7 +148,9 @@ def score_documents(estimator: Estimator, features: Features, num_threads: int) 
         if len(blocks) == 1 or num_threads == 1:
             return np.concatenate([score(block) for block in blocks])
         # OpenMP has a separate number of threads in each thread.
-        with ThreadPoolExecutor(num_threads, initializer=threadpool_limits, initargs=(1, "openmp")) as pool:
+        with ThreadPoolExecutor(
+            num_threads, initializer=threadpool_limits, initargs=(1, "openmp")
+        ) as pool:
             return np.concatenate(list(pool.map(score, blocks)))
 
 
@@ -185,7 +206,11 @@ class SklearnRanker(Ranker):
         super().__post_init__()
         self._model: Estimator | None = None
         given = self.estimator()
-        if isinstance(given, type) or not isinstance(given, BaseEstimator) or not is_regressor(given):
+        if (
+            isinstance(given, type)
+            or not isinstance(given, BaseEstimator)
+            or not is_regressor(given)
+        ):
             raise ConfigError(
                 f"{type(self).__name__}.estimator() returns {given!r}; it must return a scikit-learn "
                 "regressor, such as RandomForestRegressor(), or a pipeline that ends with one."
@@ -202,8 +227,12 @@ class SklearnRanker(Ranker):
         threads = resolve_threads(self.num_threads)
         try:
             self._model = fit_estimator(self.estimator(), train, self.seed, threads)
-        except ValueError as error:  # raised by scikit-learn for invalid parameters or data
-            raise ConfigError(f"{type(self).__name__} cannot be fitted: {reason(error)}") from error
+        except (
+            ValueError
+        ) as error:  # raised by scikit-learn for invalid parameters or data
+            raise ConfigError(
+                f"{type(self).__name__} cannot be fitted: {reason(error)}"
+            ) from error
         return self
 
     def predict(self, features: object) -> NDArray[np.float64]:
@@ -212,7 +241,9 @@ class SklearnRanker(Ranker):
         try:
             return score_documents(model, features, resolve_threads(self.num_threads))
         except ValueError as error:
-            raise DataError(f"{type(self).__name__} cannot score: {reason(error)}") from error
+            raise DataError(
+                f"{type(self).__name__} cannot score: {reason(error)}"
+            ) from error
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns `feature_importances_`, if the model has them, as "gain" in shares of the sum."""
@@ -226,7 +257,11 @@ class SklearnRanker(Ranker):
             f"scikit-learn's {type(estimator).__name__} is fitted to the labels of single documents "
             "(pointwise); the shared parameters and early stopping do not apply.",
         )
-        if train is not None and train.query_weights is not None and _weights_argument(estimator) is None:
+        if (
+            train is not None
+            and train.query_weights is not None
+            and _weights_argument(estimator) is None
+        ):
             yield Finding(
                 Severity.REFUSED,
                 f"the training set has weights, but {type(estimator).__name__} does not accept weights. Read "
@@ -243,7 +278,9 @@ class SklearnRanker(Ranker):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        content = read_model_json(folder / SETTINGS_FILE, {"ranker": dict[str, Any], "scikit_learn": str})
+        content = read_model_json(
+            folder / SETTINGS_FILE, {"ranker": dict[str, Any], "scikit_learn": str}
+        )
         try:
             ranker = cls(**content["ranker"])
         except (TypeError, ConfigError) as error:
@@ -298,7 +335,10 @@ def write_estimator(path: Path, model: Any, trusted_types: Sequence[str]) -> Non
         raise ConfigError(
             f"{name} cannot be saved without pickle: {error} Choose another regressor."
         ) from error
-    unknown = set(skops.io.get_untrusted_types(data=content)) - {*TRUSTED, *trusted_types}
+    unknown = set(skops.io.get_untrusted_types(data=content)) - {
+        *TRUSTED,
+        *trusted_types,
+    }
     if unknown:
         raise ConfigError(
             f"{name} cannot be saved, because it contains {', '.join(sorted(unknown))}, which is not loaded "

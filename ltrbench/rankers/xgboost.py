@@ -31,7 +31,9 @@ from ltrbench.errors import ConfigError, DataError
 try:
     import xgboost as xgb
 except ImportError as error:
-    raise ImportError("model=xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs") from error
+    raise ImportError(
+        "model=xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs"
+    ) from error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,7 +122,11 @@ class Batches(xgb.DataIter):
 
     def next(self, input_data: Callable[..., None]) -> bool:
         for start, block in self._blocks:
-            weights = None if self._row_weights is None else self._row_weights[start : start + len(block)]
+            weights = (
+                None
+                if self._row_weights is None
+                else self._row_weights[start : start + len(block)]
+            )
             input_data(data=block, weight=weights, feature_types=self._types)
             return True
         return False
@@ -136,7 +142,11 @@ def training_matrix(
         folder: folder for the bins of features that are read by blocks; None: they are kept in memory.
     """
     features = train.features
-    content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
+    content = {
+        "label": train.labels,
+        "group": train.query_sizes,
+        "weight": train.query_weights,
+    }
     settings = {"nthread": num_threads, **given({"max_bin": max_bins})}
     types = _types_of_features(train)
     if (rows := array_or_csr(features, np.nan)) is not None:
@@ -156,9 +166,13 @@ def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | 
     num_bins = max_bins or _DEFAULT_BINS
     bins = features.size * (4 + (1 if num_bins <= 256 else 2))
     sketches = min(
-        features.shape[1] * num_bins * _SKETCH_BYTES_OF_BIN, features.size * _SKETCH_BYTES_OF_VALUE
+        features.shape[1] * num_bins * _SKETCH_BYTES_OF_BIN,
+        features.size * _SKETCH_BYTES_OF_VALUE,
     )
-    if array_or_csr(features, np.nan) is not None or bins + sketches <= _SHARE_OF_BINS * available_bytes():
+    if (
+        array_or_csr(features, np.nan) is not None
+        or bins + sketches <= _SHARE_OF_BINS * available_bytes()
+    ):
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
@@ -169,7 +183,10 @@ def _types_of_features(data: RankingDataset) -> list[str] | None:
     """Returns XGBoost's type of each feature; None if none is categorical."""
     if not data.categorical_features:
         return None
-    return ["c" if feature in data.categorical_features else "q" for feature in range(data.num_features)]
+    return [
+        "c" if feature in data.categorical_features else "q"
+        for feature in range(data.num_features)
+    ]
 
 
 def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
@@ -228,7 +245,9 @@ _WITHOUT_SEED = {"alpha", "reg_alpha"}
 class XGBoostRanker(LibraryRanker):
     """XGBoost's LambdaMART. XGBoost scales the query weights to a mean of 1."""
 
-    objective: str | Objective = setting("ndcg", refuse=name_or_objective(*_OBJECTIVES), names="objective")
+    objective: str | Objective = setting(
+        "ndcg", refuse=name_or_objective(*_OBJECTIVES), names="objective"
+    )
     """Weight of a pair: ndcg or map (labels 0 and 1 only): its change of the metric; pairwise: 1."""
     lambdarank_pair_method: str | None = setting(
         None, choices=("topk", "mean"), names="lambdarank_pair_method", only_with=_PAIRS
@@ -239,20 +258,28 @@ class XGBoostRanker(LibraryRanker):
         None, at_least=1, names="lambdarank_num_pair_per_sample", only_with=_PAIRS
     )
     """mean: number of pairs drawn per document; topk: number of top ranks, also set by `truncation`."""
-    lambdarank_normalization: bool = setting(True, names="lambdarank_normalization", only_with=_PAIRS)
+    lambdarank_normalization: bool = setting(
+        True, names="lambdarank_normalization", only_with=_PAIRS
+    )
     """Scales the gradients of a query, one half of LightGBM's lambdarank_norm. topk: by log2(1 + S) / S,
     where S is the sum of the gradients of its pairs; mean: by 1 / number of pairs."""
     lambdarank_score_normalization: bool = setting(
         True, names="lambdarank_score_normalization", only_with=_PAIRS
     )
     """Divides the weight of a pair by 0.01 + |score difference|, the other half."""
-    lambdarank_unbiased: bool = setting(False, names="lambdarank_unbiased", only_with=_PAIRS)
+    lambdarank_unbiased: bool = setting(
+        False, names="lambdarank_unbiased", only_with=_PAIRS
+    )
     """Learns position biases from clicks; documents of a query must be in the order shown."""
-    lambdarank_bias_norm: float = setting(1.0, at_least=0, names="lambdarank_bias_norm", only_with=_PAIRS)
+    lambdarank_bias_norm: float = setting(
+        1.0, at_least=0, names="lambdarank_bias_norm", only_with=_PAIRS
+    )
     """Regularisation of the position biases: a bias is raised to the power 1 / (1 + norm)."""
     ndcg_exp_gain: bool = setting(True, names="ndcg_exp_gain", only_with=_PAIRS)
     """Gain of a label: 2^label - 1; false: the label itself."""
-    grow_policy: str | None = setting(None, choices=("depthwise", "lossguide"), names="grow_policy")
+    grow_policy: str | None = setting(
+        None, choices=("depthwise", "lossguide"), names="grow_policy"
+    )
     """depthwise or lossguide; None: lossguide if num_leaves is set, else XGBoost's default."""
     max_depth: int | None = setting(None, at_least=0, names="max_depth")
     """Maximum depth of a tree; 0: no limit; None: no limit if num_leaves is set, else XGBoost's default."""
@@ -260,7 +287,9 @@ class XGBoostRanker(LibraryRanker):
     """Share of the documents sampled per tree."""
     colsample_bytree: float = setting(1.0, above=0, at_most=1, names="colsample_bytree")
     """Share of the features sampled per tree."""
-    colsample_bylevel: float = setting(1.0, above=0, at_most=1, names="colsample_bylevel")
+    colsample_bylevel: float = setting(
+        1.0, above=0, at_most=1, names="colsample_bylevel"
+    )
     """Share of the tree's features sampled per level."""
     colsample_bynode: float = setting(1.0, above=0, at_most=1, names="colsample_bynode")
     """Share of the level's features sampled per split."""
@@ -282,7 +311,10 @@ class XGBoostRanker(LibraryRanker):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.truncation is not None and self.lambdarank_num_pair_per_sample is not None:
+        if (
+            self.truncation is not None
+            and self.lambdarank_num_pair_per_sample is not None
+        ):
             raise ConfigError(
                 f"truncation is {self.truncation} and lambdarank_num_pair_per_sample is "
                 f"{self.lambdarank_num_pair_per_sample}, but both set the same parameter. Set one of them to "
@@ -297,19 +329,37 @@ class XGBoostRanker(LibraryRanker):
                 f"extra.booster is {self.extra['booster']}, but only gbtree can return to an earlier "
                 "iteration. Remove extra.booster."
             )
-        nothing = xgb.DMatrix(np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), nthread=1)
+        nothing = xgb.DMatrix(
+            np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), nthread=1
+        )
         # Another user of XGBoost in this process may have silenced it.
-        with xgb.config_context(verbosity=1), warnings.catch_warnings(record=True) as caught:
+        with (
+            xgb.config_context(verbosity=1),
+            warnings.catch_warnings(record=True) as caught,
+        ):
             warnings.simplefilter("always")
             try:
                 xgb.Booster(self.library_parameters(), [nothing]).save_config()
-            except (xgb.core.XGBoostError, AttributeError, TypeError, ValueError) as error:
+            except (
+                xgb.core.XGBoostError,
+                AttributeError,
+                TypeError,
+                ValueError,
+            ) as error:
                 reason = str(error).partition("Stack trace")[0].strip()
-                raise ConfigError(f"XGBoost refuses extra {self.extra}: {reason}") from None
+                raise ConfigError(
+                    f"XGBoost refuses extra {self.extra}: {reason}"
+                ) from None
         # XGBoost only warns about a parameter that is unknown or has no effect.
-        ignored = [name for name in self.extra if any(f'"{name}"' in str(each.message) for each in caught)]
+        ignored = [
+            name
+            for name in self.extra
+            if any(f'"{name}"' in str(each.message) for each in caught)
+        ]
         if ignored:
-            raise ConfigError(f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it.")
+            raise ConfigError(
+                f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it."
+            )
 
     def fit_distributed(
         self,
@@ -340,8 +390,15 @@ class XGBoostRanker(LibraryRanker):
             if valid is not None and monitor.wants_scores:
                 valid_matrix = self._valid_matrix(valid)
             # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
-            cached = [matrix for matrix in (train_matrix, valid_matrix) if isinstance(matrix, xgb.DMatrix)]
-            signs = {name: tuple(values) for name, values in self._monotone_signs(train).items()}
+            cached = [
+                matrix
+                for matrix in (train_matrix, valid_matrix)
+                if isinstance(matrix, xgb.DMatrix)
+            ]
+            signs = {
+                name: tuple(values)
+                for name, values in self._monotone_signs(train).items()
+            }
             booster = xgb.Booster({**self._parameters(scale), **signs}, cached)
 
             gradients = self._gradients_of(train)
@@ -364,15 +421,25 @@ class XGBoostRanker(LibraryRanker):
     def _train_matrix(self, train: RankingDataset, folder: Path | None) -> xgb.DMatrix:
         if "tree_method" not in self.extra:
             return training_matrix(train, self._threads, self.max_bins, folder)
-        content = {"label": train.labels, "group": train.query_sizes, "weight": train.query_weights}
+        content = {
+            "label": train.labels,
+            "group": train.query_sizes,
+            "weight": train.query_weights,
+        }
         types = _types_of_features(train)
-        return xgb.DMatrix(train.features, **content, nthread=self._threads, feature_types=types)
+        return xgb.DMatrix(
+            train.features, **content, nthread=self._threads, feature_types=types
+        )
 
     def _valid_matrix(self, valid: RankingDataset) -> _Matrix:
         rows = array_or_csr(valid.features, np.nan)
         if rows is None:
-            return RunningScores(valid.features)  # a matrix would hold twice the bytes of the values
-        return xgb.DMatrix(rows, nthread=self._threads, feature_types=_types_of_features(valid))
+            return RunningScores(
+                valid.features
+            )  # a matrix would hold twice the bytes of the values
+        return xgb.DMatrix(
+            rows, nthread=self._threads, feature_types=_types_of_features(valid)
+        )
 
     def _with_threads(self, booster: xgb.Booster) -> xgb.Booster:
         # Neither a slice nor a saved model keeps the number of threads.
@@ -384,15 +451,23 @@ class XGBoostRanker(LibraryRanker):
 
     def _scores(self, model: xgb.Booster, features: Any) -> NDArray[np.float32]:
         if isinstance(features, np.ndarray):
-            scores: NDArray[np.float32] = model.inplace_predict(features, predict_type="margin")
+            scores: NDArray[np.float32] = model.inplace_predict(
+                features, predict_type="margin"
+            )
             return scores
         # In place, XGBoost visits every cell of a sparse row: 20 times slower with 10^6 features [measured].
-        return model.predict(xgb.DMatrix(features, nthread=self._threads), output_margin=True)
+        return model.predict(
+            xgb.DMatrix(features, nthread=self._threads), output_margin=True
+        )
 
-    def _shap_values(self, model: xgb.Booster, features: Features) -> NDArray[np.float64]:
+    def _shap_values(
+        self, model: xgb.Booster, features: Features
+    ) -> NDArray[np.float64]:
         """Returns XGBoost's TreeSHAP values, whose expected scores weight the branches of a tree by sums of
         hessians; the other backends weight them by document counts."""
-        matrix = xgb.DMatrix(features, nthread=self._threads, feature_types=model.feature_types)
+        matrix = xgb.DMatrix(
+            features, nthread=self._threads, feature_types=model.feature_types
+        )
         return np.asarray(model.predict(matrix, pred_contribs=True), dtype=np.float64)
 
     def _to_bytes(self, model: xgb.Booster) -> bytes:
@@ -402,14 +477,18 @@ class XGBoostRanker(LibraryRanker):
 
     def _from_bytes(self, content: bytes) -> xgb.Booster:
         booster = self._with_threads(xgb.Booster(model_file=bytearray(content)))
-        booster.feature_names = None  # XGBoost would compare names with those of its input
+        booster.feature_names = (
+            None  # XGBoost would compare names with those of its input
+        )
         return booster
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         booster: xgb.Booster = check_fitted(self._model)
         names = [f"f{feature}" for feature in range(booster.num_features())]
         return {
-            kind: np.array([of_feature.get(name, 0.0) for name in names], dtype=np.float64)
+            kind: np.array(
+                [of_feature.get(name, 0.0) for name in names], dtype=np.float64
+            )
             for kind, of_feature in (
                 ("split", booster.get_score(importance_type="weight")),
                 ("gain", booster.get_score(importance_type="total_gain")),
@@ -420,14 +499,19 @@ class XGBoostRanker(LibraryRanker):
         ensemble = read_xgboost(bytes(check_fitted(self._model).save_raw("json"))).trees
         # The model file does not contain the learning rate that its leaf values include.
         eta = self.library_parameters().get("eta", DEFAULT_ETA)
-        return replace(ensemble, trees=tuple(replace(tree, shrinkage=eta) for tree in ensemble.trees))
+        return replace(
+            ensemble,
+            trees=tuple(replace(tree, shrinkage=eta) for tree in ensemble.trees),
+        )
 
     def seed_matters(self, num_documents: int) -> bool:
         # mean draws pairs; other versions of XGBoost may use the seed for it.
         return self._draws(_WITHOUT_SEED) or self.lambdarank_pair_method == "mean"
 
     def _departures(self) -> dict[str, bool]:
-        name = f"rank:{self.objective}" if self._own_objective is None else self.objective
+        name = (
+            f"rank:{self.objective}" if self._own_objective is None else self.objective
+        )
         return {
             "min_docs_in_leaf is not applied: XGBoost has no minimum number of documents per leaf.": True,
             "Bin edges differ from other backends: XGBoost bins features by its quantile sketch.": True,
@@ -435,7 +519,8 @@ class XGBoostRanker(LibraryRanker):
             "Scores are float32, so more documents have equal scores than with float64.": True,
             "Samples differ from other backends: XGBoost samples documents and features by its own "
             "algorithm.": samples(self),
-            f"The objective is {name}, not LambdaMART on NDCG.": self.objective != "ndcg",
+            f"The objective is {name}, not LambdaMART on NDCG.": self.objective
+            != "ndcg",
         }
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
@@ -449,12 +534,17 @@ class XGBoostRanker(LibraryRanker):
 
     def _refused_grades(self, labels: Labels) -> Iterator[Finding]:
         if self.objective == "map":
-            wrong, allowed = labels * (labels - 1) != 0, "objective=map accepts only the labels 0 and 1"
+            wrong, allowed = (
+                labels * (labels - 1) != 0,
+                "objective=map accepts only the labels 0 and 1",
+            )
             remedy = "Map the labels to 0 and 1, or set objective=ndcg."
         elif self.objective == "ndcg" and self.ndcg_exp_gain:
             wrong = (labels % 1 != 0) | (labels > HIGHEST_GRADE_OF_GAIN)
             grades = f"0, 1, ..., {HIGHEST_GRADE_OF_GAIN}"
-            allowed = f"with the gain 2^label - 1 XGBoost accepts only the grades {grades}"
+            allowed = (
+                f"with the gain 2^label - 1 XGBoost accepts only the grades {grades}"
+            )
             remedy = "Map the labels to these grades, or set ndcg_exp_gain=false."
         else:
             return
@@ -469,14 +559,23 @@ class XGBoostRanker(LibraryRanker):
             weight_scale,
             grow_policy=self.grow_policy or ("lossguide" if leafwise else None),
             max_depth=0 if leafwise and self.max_depth is None else self.max_depth,
-            lambdarank_pair_method="topk" if self.truncation else self.lambdarank_pair_method,
-            lambdarank_num_pair_per_sample=self.truncation or self.lambdarank_num_pair_per_sample,
+            lambdarank_pair_method="topk"
+            if self.truncation
+            else self.lambdarank_pair_method,
+            lambdarank_num_pair_per_sample=self.truncation
+            or self.lambdarank_num_pair_per_sample,
             objective=f"rank:{self.objective}",
         )
         # Scores start at 0 in every backend; XGBoost's default only shifts all scores by a constant.
-        start: dict[str, Any] = {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
+        start: dict[str, Any] = (
+            {} if unset_fields(self) == SHARED_FIELDS else {"base_score": 0.0}
+        )
         if self._own_objective is not None:
-            names = [name for name in parameters if not name.startswith(("lambdarank_", "ndcg_"))]
+            names = [
+                name
+                for name in parameters
+                if not name.startswith(("lambdarank_", "ndcg_"))
+            ]
             parameters = {name: parameters[name] for name in names}
             start = {"objective": "reg:squarederror", "base_score": 0.0}
         no_metrics = {"disable_default_eval_metric": True}
@@ -485,7 +584,11 @@ class XGBoostRanker(LibraryRanker):
 
 def _weight_scale(data: RankingDataset) -> float:
     """Returns XGBoost's factor on all weights: the number of queries divided by the sum of the weights."""
-    return 1.0 if data.query_weights is None else data.num_queries / float(data.query_weights.sum())
+    return (
+        1.0
+        if data.query_weights is None
+        else data.num_queries / float(data.query_weights.sum())
+    )
 
 
 def _weight_scale_of(train: PlacedShards) -> float:
@@ -525,8 +628,12 @@ def _fit_member(
         weight_scale: factor of the whole training set, as `_weight_scale` returns it.
     """
     of_valid = None if valid is None else valid.dataset
-    model, num_trees, num_iterations = ranker._boosted(train.dataset, of_valid, monitor, weight_scale)
-    return ranker._to_bytes(model), FitSummary(num_trees, num_iterations, monitor.seconds)
+    model, num_trees, num_iterations = ranker._boosted(
+        train.dataset, of_valid, monitor, weight_scale
+    )
+    return ranker._to_bytes(model), FitSummary(
+        num_trees, num_iterations, monitor.seconds
+    )
 
 
 def _absent_zeros(features: AnyFeatures) -> Iterator[Finding]:

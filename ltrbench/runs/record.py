@@ -54,7 +54,14 @@ from ltrbench.untrusted import (
 Overrides = tuple[str, ...]
 
 
-SETTINGS_OF_COMMAND = ("cv_repeats", "executor", "looks", "progress", "register", "tracking")
+SETTINGS_OF_COMMAND = (
+    "cv_repeats",
+    "executor",
+    "looks",
+    "progress",
+    "register",
+    "tracking",
+)
 """Settings of a whole command, which cannot change a result: a job with other values is the same job."""
 
 
@@ -64,7 +71,11 @@ def of_job(overrides: Iterable[str]) -> list[str]:
     >>> of_job(["executor.workers=2", "+tracking.uri=x", "hydra.sweep.dir=s", "seed=1"])
     ['seed=1']
     """
-    return [line for line in overrides if first_word(line) not in (*SETTINGS_OF_COMMAND, "hydra")]
+    return [
+        line
+        for line in overrides
+        if first_word(line) not in (*SETTINGS_OF_COMMAND, "hydra")
+    ]
 
 
 def first_word(override: str) -> str:
@@ -93,15 +104,26 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
         for column in reversed(range(len(keys))):
             values: dict[Overrides, list[str]] = {}
             for row in rows:
-                values.setdefault((*row[:column], *row[column + 1 :]), []).append(row[column])
-            rows = [(*rest[:column], ",".join(each), *rest[column:]) for rest, each in values.items()]
-        products += [[key + value for key, value in zip(keys, row, strict=True)] for row in rows]
+                values.setdefault((*row[:column], *row[column + 1 :]), []).append(
+                    row[column]
+                )
+            rows = [
+                (*rest[:column], ",".join(each), *rest[column:])
+                for rest, each in values.items()
+            ]
+        products += [
+            [key + value for key, value in zip(keys, row, strict=True)] for row in rows
+        ]
     return products
 
 
 def quoted(text: str) -> str:
     """Returns a value quoted for Hydra's grammar, if it needs quotes."""
-    return text if re.fullmatch(r"[\w./:-]+", text) else "'" + text.replace("'", r"\'") + "'"
+    return (
+        text
+        if re.fullmatch(r"[\w./:-]+", text)
+        else "'" + text.replace("'", r"\'") + "'"
+    )
 
 
 # ---- Names of the files in the folder of a run.
@@ -376,7 +398,9 @@ class RunResult:
         ran = {"model": self.ranker, "data": self.source}
         # Both are empty if nothing was fitted.
         return {**self.config} | {
-            key: {"_target_": record["class"], **record["fields"]} for key, record in ran.items() if record
+            key: {"_target_": record["class"], **record["fields"]}
+            for key, record in ran.items()
+            if record
         }
 
     @property
@@ -409,8 +433,14 @@ class RunResult:
         """Seed of the division into folds, of a fold of a cross-validation by random queries; otherwise
         None."""
         data = self.settings.get("data", {})
-        is_random = data.get("cv") is not None and data.get("cv_split", "test") == "test"
-        return data.get("split_seed") if is_random and self.data.get("fold") is not None else None
+        is_random = (
+            data.get("cv") is not None and data.get("cv_split", "test") == "test"
+        )
+        return (
+            data.get("split_seed")
+            if is_random and self.data.get("fold") is not None
+            else None
+        )
 
     @property
     def command(self) -> tuple[str, ...] | None:
@@ -427,7 +457,9 @@ class RunResult:
         train = self.data.get("train", {})
         if "first_feature" in train:
             first = train["first_feature"]
-            return tuple(str(number) for number in range(first, first + train["features"]))
+            return tuple(
+                str(number) for number in range(first, first + train["features"])
+            )
         names: Sequence[str] | None = train.get("feature_names")
         return names
 
@@ -435,7 +467,11 @@ class RunResult:
     def total_seconds(self) -> float:
         """Total wall time without warm-up; 0 if nothing was timed."""
         # Warm-up is mostly compilation, once per machine; `monitor` is part of `fit`.
-        return sum(time for kind, time in self.seconds.items() if kind not in ("warm_up", "monitor"))
+        return sum(
+            time
+            for kind, time in self.seconds.items()
+            if kind not in ("warm_up", "monitor")
+        )
 
     @property
     def importance_metric(self) -> str | None:
@@ -554,15 +590,25 @@ class Run:
 
     def __repr__(self) -> str:
         result, name = self.result, _main_metric(self.result.metrics)
-        identity = {"model": result.model, "data": result.data.get("name"), "fold": result.data.get("fold")}
+        identity = {
+            "model": result.model,
+            "data": result.data.get("name"),
+            "fold": result.data.get("fold"),
+        }
         metric = {name.removeprefix("test/"): result.metrics[name]} if name else {}
-        return one_line("Run", {**identity, "seed": result.seed, "status": result.status, **metric})
+        return one_line(
+            "Run", {**identity, "seed": result.seed, "status": result.status, **metric}
+        )
 
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows."""
         result = self.result
-        metrics = [[name, format_number(mean, ".4f")] for name, mean in result.metrics.items()]
-        seconds = [[f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()]
+        metrics = [
+            [name, format_number(mean, ".4f")] for name, mean in result.metrics.items()
+        ]
+        seconds = [
+            [f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()
+        ]
         error = [["error", result.error.partition("\n")[0]]] if result.error else []
         rows = [["path", str(self.path)], *error, *metrics, *seconds]
         return Table.of(["", ""], rows, caption=repr(self)).html()
@@ -579,9 +625,16 @@ class Run:
         import pandas as pd
 
         test = self.scored("test")
-        names = [name.removeprefix("test/") for name in self.result.metrics if name.startswith("test/")]
+        names = [
+            name.removeprefix("test/")
+            for name in self.result.metrics
+            if name.startswith("test/")
+        ]
         per_query = evaluate(test.judgments, test.scores, names).per_query
-        queries = {"query_id": test.judgments.query_ids, "num_documents": test.judgments.query_sizes}
+        queries = {
+            "query_id": test.judgments.query_ids,
+            "num_documents": test.judgments.query_sizes,
+        }
         return pd.DataFrame({**queries, **per_query})
 
     def scored(self, split: str, judgments: Judgments | None = None) -> ScoredSplit:
@@ -602,29 +655,49 @@ class Run:
             )
         if self.held is not None:
             if split not in self.held:
-                raise ResultError(f"{self.result.model} has no scores of '{split}' ({self.path}).")
+                raise ResultError(
+                    f"{self.result.model} has no scores of '{split}' ({self.path})."
+                )
             return self.held[split]
         return self._stored(split, judgments)
 
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
         prefix, columns = f"{split}_", ("scores", "query_keys", "file_rows")
-        wanted = {*columns, *([] if judgments is not None else [item.name for item in fields(Judgments)])}
+        wanted = {
+            *columns,
+            *(
+                []
+                if judgments is not None
+                else [item.name for item in fields(Judgments)]
+            ),
+        }
 
         def is_wanted(name: str) -> bool:
-            return name.startswith(prefix) and name.removeprefix(prefix).partition("/")[0] in wanted
+            return (
+                name.startswith(prefix)
+                and name.removeprefix(prefix).partition("/")[0] in wanted
+            )
 
         path = self.path / SCORES_FILE
         stored = load_npz(path, is_wanted=is_wanted, remedy=RUN_REMEDY)
-        arrays: dict[str, Any] = {name.removeprefix(prefix): array for name, array in stored.items()}
+        arrays: dict[str, Any] = {
+            name.removeprefix(prefix): array for name, array in stored.items()
+        }
         if not {"scores", "query_keys"} <= arrays.keys():
-            raise ResultError(f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}.")
+            raise ResultError(
+                f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}."
+            )
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
         arrays["kept"] = {
-            name.removeprefix(KEPT): arrays.pop(name) for name in [*arrays] if name.startswith(KEPT)
+            name.removeprefix(KEPT): arrays.pop(name)
+            for name in [*arrays]
+            if name.startswith(KEPT)
         }
         try:
             known = Judgments(**arrays) if judgments is None else judgments
-            recorded = self.result.data.get(split, {}).get("documents", known.num_documents)
+            recorded = self.result.data.get(split, {}).get(
+                "documents", known.num_documents
+            )
             if not len(scores) == known.num_documents == recorded:
                 raise DataError(
                     f"there are {len(scores)} scores and labels of {known.num_documents} documents, but "
@@ -638,12 +711,20 @@ class Run:
     def _table(self, name: str, first: Sequence[str]) -> RunTable:
         """Reads a CSV file of the run; a file that does not exist has the first columns and no rows."""
         path = self.path / name
-        return read_run_table(path, first, RUN_REMEDY) if path.exists() else RunTable(path, first, ())
+        return (
+            read_run_table(path, first, RUN_REMEDY)
+            if path.exists()
+            else RunTable(path, first, ())
+        )
 
     def learning_curve(self) -> LearningCurve:
         """Returns metric values by iteration; empty if none were recorded."""
         table = self._table(CURVE_FILE, ["iteration"])
-        values = {name: table.numbers(column).tolist() for column, name in enumerate(table.header) if column}
+        values = {
+            name: table.numbers(column).tolist()
+            for column, name in enumerate(table.header)
+            if column
+        }
         return LearningCurve(table.numbers(0).astype(np.int64).tolist(), values)
 
     def per_query(self) -> dict[str, NDArray[Any]]:
@@ -653,7 +734,9 @@ class Run:
         """
         table = self._table(PER_QUERY_FILE, ["query_id", "num_documents"])
         columns: dict[str, NDArray[Any]] = {
-            name: table.numbers(column) for column, name in enumerate(table.header) if column
+            name: table.numbers(column)
+            for column, name in enumerate(table.header)
+            if column
         }
         columns["num_documents"] = columns["num_documents"].astype(np.int64)
         return {"query_id": np.array(table.texts(0), dtype=object), **columns}
@@ -662,7 +745,9 @@ class Run:
         """Returns the importances of the features; without any kind if none were recorded."""
         table = self._table(IMPORTANCES_FILE, ["feature"])
         names, kinds = table.texts(0), table.header[1:]
-        values = {kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)}
+        values = {
+            kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)
+        }
         num_features = int(self.result.data.get("train", {}).get("features", 0))
         return Importances(names, values, is_part=num_features > MOST_LISTED)
 
@@ -671,10 +756,23 @@ class Run:
         without a search."""
         table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
         first = len(TRIAL_COLUMNS)
-        settings = [dict(zip(table.header[first:], cells[first:], strict=True)) for cells in table.rows]
-        trial, value, iterations, *others = (table.numbers(column) for column in (0, 2, 3, 4, 5, 6))
-        columns = (trial.astype(int), table.texts(1), value, iterations.astype(int), *others)
-        rows = zip(*(np.asarray(column).tolist() for column in columns), settings, strict=True)
+        settings = [
+            dict(zip(table.header[first:], cells[first:], strict=True))
+            for cells in table.rows
+        ]
+        trial, value, iterations, *others = (
+            table.numbers(column) for column in (0, 2, 3, 4, 5, 6)
+        )
+        columns = (
+            trial.astype(int),
+            table.texts(1),
+            value,
+            iterations.astype(int),
+            *others,
+        )
+        rows = zip(
+            *(np.asarray(column).tolist() for column in columns), settings, strict=True
+        )
         return [TrialRow(*row) for row in rows]
 
     def input_example(self) -> Features:
@@ -682,7 +780,9 @@ class Run:
         stored."""
         table = self._table(EXAMPLE_FILE, [])
         columns = [table.numbers(column) for column in range(len(table.header))]
-        return np.array(columns, dtype=np.float32).reshape(len(columns), len(table.rows)).T
+        return (
+            np.array(columns, dtype=np.float32).reshape(len(columns), len(table.rows)).T
+        )
 
 
 def refuse_trial(run: Run, needed: str) -> None:
@@ -709,7 +809,9 @@ def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
     refuse_trial(run, "model")
     folder = run.path / MODEL_FOLDER
     if members := run.result.ensemble:
-        largest = max(members["weights"], key=members["weights"].__getitem__, default="")
+        largest = max(
+            members["weights"], key=members["weights"].__getitem__, default=""
+        )
         raise ResultError(
             f"{run.path} is an ensemble, which has no model; name a member, {members['runs'].get(largest)}."
         )
@@ -733,7 +835,11 @@ def _main_metric(metrics: Mapping[str, float | None]) -> str | None:
     """Returns the ndcg of test with the largest cutoff, or else the first metric of test."""
     names = [name for name in metrics if name.startswith("test/")]
     ndcgs = [name for name in names if re.fullmatch(r"test/ndcg@\d+", name)]
-    return max(ndcgs, key=lambda name: int(name.partition("@")[2]), default=next(iter(names), None))
+    return max(
+        ndcgs,
+        key=lambda name: int(name.partition("@")[2]),
+        default=next(iter(names), None),
+    )
 
 
 def mean_importances(runs: Iterable[Run]) -> Importances:
@@ -756,13 +862,27 @@ def read_run(folder: Path) -> Run:
     path = folder / RESULT_FILE
     if not (path.exists() or path.is_symlink()):
         below = sorted(_folders_of_runs(folder), key=_natural)
-        hint = f"one of the {len(below)} in it, such as {below[0]}" if below else "such as outputs/DATE/TIME"
-        raise ResultError(f"{folder} is not a run: it has no {RESULT_FILE}. Name that of a run, {hint}.")
+        hint = (
+            f"one of the {len(below)} in it, such as {below[0]}"
+            if below
+            else "such as outputs/DATE/TIME"
+        )
+        raise ResultError(
+            f"{folder} is not a run: it has no {RESULT_FILE}. Name that of a run, {hint}."
+        )
     record = read_json(path, RUN_REMEDY)
     version = record.pop("format", None) if isinstance(record, dict) else None
-    if not isinstance(version, int) or isinstance(version, bool) or not 1 <= version <= FORMAT:
+    if (
+        not isinstance(version, int)
+        or isinstance(version, bool)
+        or not 1 <= version <= FORMAT
+    ):
         is_newer = isinstance(version, int) and version > FORMAT
-        remedy = "Read it with a newer ltrbench: pip install --upgrade ltrbench" if is_newer else RUN_REMEDY
+        remedy = (
+            "Read it with a newer ltrbench: pip install --upgrade ltrbench"
+            if is_newer
+            else RUN_REMEDY
+        )
         raise ResultError(
             f"{path} has format {reprlib.repr(version)}; this ltrbench reads formats 1 to {FORMAT}. {remedy}."
         )
@@ -771,7 +891,9 @@ def read_run(folder: Path) -> Run:
     for item in fields(RunResult):
         error = None
         if item.name in values:
-            error = validation_error(values[item.name], types_of(RunResult)[item.name], item.name)
+            error = validation_error(
+                values[item.name], types_of(RunResult)[item.name], item.name
+            )
         elif item.default is item.default_factory is MISSING:
             error = f"{item.name} is missing"
         if error:
@@ -807,10 +929,14 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
     runs: dict[Path, Run] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise ResultError(f"{folder} is not a folder. Name runs or a sweep, such as multirun/DATE/TIME.")
+            raise ResultError(
+                f"{folder} is not a folder. Name runs or a sweep, such as multirun/DATE/TIME."
+            )
         below = sorted(_folders_of_runs(folder), key=_natural)
         if not below:
-            raise ResultError(f"{folder} contains no run: there is no {RESULT_FILE} in or below it.")
+            raise ResultError(
+                f"{folder} contains no run: there is no {RESULT_FILE} in or below it."
+            )
         for path in below:
             # A table without an unreadable run would look like the whole comparison.
             runs.setdefault(path.resolve(), read_run(path))
@@ -827,7 +953,9 @@ def _folders_of_runs(folder: Path) -> Iterator[Path]:
     for path, inside, files in os.walk(folder):
         # A folder with the name of the file is a damaged run, which `read_run` rejects.
         is_run = RESULT_FILE in files or RESULT_FILE in inside
-        inside[:] = [name for name in inside if not name.startswith(".") and name not in _COPIES]
+        inside[:] = [
+            name for name in inside if not name.startswith(".") and name not in _COPIES
+        ]
         if is_run:
             inside.clear()
             yield Path(path)
@@ -835,7 +963,9 @@ def _folders_of_runs(folder: Path) -> Iterator[Path]:
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
     # Numbers are compared as numbers, so that job 2 of a sweep comes before job 10.
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in path.parts]
+    return [
+        (0, int(part), "") if part.isdecimal() else (1, 0, part) for part in path.parts
+    ]
 
 
 # ---- Loads the model of a finished run, without MLflow and Hydra.
@@ -858,7 +988,11 @@ class LoadedModel:
     run: Run
 
     def __repr__(self) -> str:
-        fields = {"name": self.name, "num_features": len(self.feature_names), "run": str(self.run.path)}
+        fields = {
+            "name": self.name,
+            "num_features": len(self.feature_names),
+            "run": str(self.run.path),
+        }
         return one_line("LoadedModel", fields)
 
     def predict(self, features: Any) -> NDArray[np.floating[Any]]:
@@ -905,7 +1039,9 @@ def loaded_model(run: Run, ranker: Ranker) -> LoadedModel:
     """
     names = run.result.feature_names
     if names is None:
-        raise ResultError(f"{run.path / RESULT_FILE} does not name the features of the model. Run it again.")
+        raise ResultError(
+            f"{run.path / RESULT_FILE} does not name the features of the model. Run it again."
+        )
     # Of the model files that also contain the names, such as those of the native engine.
     if ranker.feature_names and ranker.feature_names != tuple(names):
         raise ResultError(

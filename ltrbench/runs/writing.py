@@ -107,10 +107,14 @@ def hold(folder: Path, name: str = "lease", wait: float = 0.0) -> Iterator[None]
             ) from None
     try:
         with writing_to(folder):
-            path.write_text(json.dumps(asdict(Holder(socket.gethostname(), os.getpid(), now()))))
+            path.write_text(
+                json.dumps(asdict(Holder(socket.gethostname(), os.getpid(), now())))
+            )
         yield
     finally:
-        path.unlink(missing_ok=True)  # a waiting process notices that its file has no name
+        path.unlink(
+            missing_ok=True
+        )  # a waiting process notices that its file has no name
         lock.release()
 
 
@@ -178,12 +182,18 @@ def write_run(
             _save(ranker, staging / MODEL_FOLDER)
             check_model(staging / MODEL_FOLDER)
         if scored:
-            np.savez_compressed(staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored))
+            np.savez_compressed(
+                staging / SCORES_FILE, allow_pickle=False, **_as_arrays(scored)
+            )
         if scored and per_query:
             queries = scored["test"].judgments
             ids, sizes = queries.query_ids.tolist(), queries.query_sizes.tolist()
             rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
-            _write_table(staging / PER_QUERY_FILE, ["query_id", "num_documents", *per_query], rows)
+            _write_table(
+                staging / PER_QUERY_FILE,
+                ["query_id", "num_documents", *per_query],
+                rows,
+            )
         if curve is not None and curve.iterations:
             steps = zip(curve.iterations, *curve.values.values(), strict=True)
             _write_table(staging / CURVE_FILE, ["iteration", *curve.values], steps)
@@ -198,7 +208,9 @@ def write_run(
     return Run(folder, result)
 
 
-def copy_run(run: Run, folder: Path, result: RunResult, trials: Sequence[TrialRow] = ()) -> Run:
+def copy_run(
+    run: Run, folder: Path, result: RunResult, trials: Sequence[TrialRow] = ()
+) -> Run:
     """Copies the files of a run to another folder, with another result and the trials of another search,
     completely or not at all."""
     with _staged(folder, result) as staging:
@@ -216,7 +228,10 @@ def rewrite_result(run: Run, result: RunResult) -> Run:
     Raises:
         ResultError: The disk is full.
     """
-    with writing_to(run.path), tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging:
+    with (
+        writing_to(run.path),
+        tempfile.TemporaryDirectory(dir=run.path, prefix=_STAGING) as staging,
+    ):
         draft = Path(staging, RESULT_FILE)
         draft.write_text(_as_text(result), encoding="utf-8")
         flush(Path(staging))
@@ -279,7 +294,9 @@ def _save(ranker: Ranker, folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def claim(folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=...") -> Iterator[None]:
+def claim(
+    folder: Path, options: str = "hydra.run.dir=... or hydra.sweep.dir=..."
+) -> Iterator[None]:
     """Checks before anything is computed that a run can be written to the folder, and holds its lease.
 
     Args:
@@ -309,7 +326,9 @@ def _check_free(folder: Path, is_torn: bool, options: str) -> None:
     with contextlib.suppress(ResultError):  # an unreadable run may have finished
         if MODEL_FOLDER not in taken and read_run(folder).result.status == FAILED:
             return
-    raise ResultError(f"{folder} already contains {', '.join(taken)}. Delete them, or set {options}")
+    raise ResultError(
+        f"{folder} already contains {', '.join(taken)}. Delete them, or set {options}"
+    )
 
 
 def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
@@ -328,7 +347,9 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _write_table(path: Path, header: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+def _write_table(
+    path: Path, header: Iterable[str], rows: Iterable[Iterable[object]]
+) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(header)
@@ -337,7 +358,9 @@ def _write_table(path: Path, header: Iterable[str], rows: Iterable[Iterable[obje
 
 def _write_importances(path: Path, importances: Importances) -> None:
     names, columns = importances.feature_names, map(_cells, importances.values.values())
-    _write_table(path, ["feature", *importances.values], zip(names, *columns, strict=True))
+    _write_table(
+        path, ["feature", *importances.values], zip(names, *columns, strict=True)
+    )
 
 
 def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:

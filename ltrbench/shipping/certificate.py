@@ -74,7 +74,11 @@ _SHARE_OF_SPLITS = 0.75
 THRESHOLD, BELOW, ABOVE = "threshold", "below threshold", "above threshold"
 AT_THRESHOLD: Final = (THRESHOLD, BELOW, ABOVE)
 """Kinds of the rows of each tested split."""
-IN_SET, NOT_IN_SET, UNKNOWN = "category of a set", "category outside a set", "unknown category"
+IN_SET, NOT_IN_SET, UNKNOWN = (
+    "category of a set",
+    "category outside a set",
+    "unknown category",
+)
 """Kinds of the rows of each tested set of categories."""
 BESIDES: Final = ((MISSING_VALUES, np.nan), (ZERO_VALUES, 0.0))
 """Kinds and values of further rows of a split, as far as the number of rows allows."""
@@ -157,7 +161,9 @@ class _Split(NamedTuple):
     unknown: int = 0
 
 
-def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> ProbeRows:
+def make_probes(
+    model: ShippedModel, documents: AnyFeatures, seed: int = 0
+) -> ProbeRows:
     """Returns the rows for a model; the same for the same model, documents and seed.
 
     Args:
@@ -174,40 +180,63 @@ def make_probes(model: ShippedModel, documents: AnyFeatures, seed: int = 0) -> P
         splits = _splits(model.scorer, model)
         capacity = int(most * _SHARE_OF_SPLITS)
         chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
-        besides = set(_sample(len(chosen), (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES), rng))
-        rows += _rows_at_splits(model.scorer, [splits[index] for index in chosen], besides, bases)
+        besides = set(
+            _sample(
+                len(chosen),
+                (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES),
+                rng,
+            )
+        )
+        rows += _rows_at_splits(
+            model.scorer, [splits[index] for index in chosen], besides, bases
+        )
     pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
-    used, of_sets = features_read(model.scorer), {split.feature for split in splits if split.codes}
+    used, of_sets = (
+        features_read(model.scorer),
+        {split.feature for split in splits if split.codes},
+    )
     for index in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
         base = bases[int(rng.integers(len(bases)))]
         rows += [
             _Row(kind, base, used[index], value)
             for kind, value in pairs
-            if used[index] not in of_sets or kind in (MISSING_VALUES, ZERO_VALUES)  # others are no codes
+            if used[index] not in of_sets
+            or kind in (MISSING_VALUES, ZERO_VALUES)  # others are no codes
         ]
-    features = np.array([row.document for row in rows], dtype=np.float32).reshape(-1, model.num_features)
+    features = np.array([row.document for row in rows], dtype=np.float32).reshape(
+        -1, model.num_features
+    )
     changed = np.array([row.feature for row in rows], dtype=np.int64)
-    features[np.arange(len(rows)), changed] = np.array([row.value for row in rows], dtype=np.float32)
+    features[np.arange(len(rows)), changed] = np.array(
+        [row.value for row in rows], dtype=np.float32
+    )
     kinds = np.array([row.kind for row in rows], dtype=np.str_)
     return ProbeRows(features, kinds, changed, len(splits), len(chosen))
 
 
 def _sample(count: int, most: int, rng: np.random.Generator) -> list[int]:
-    numbers = np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
+    numbers = (
+        np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
+    )
     return [int(number) for number in numbers]
 
 
 def _splits(ensemble: Ensemble, model: ShippedModel) -> list[_Split]:
     """Returns a node of each different split: the first one, in the order of the trees."""
     splits: dict[tuple[int, float, int], _Split] = {}
-    num_categories = [len(model.categories.get(name, ())) for name in model.feature_names]
+    num_categories = [
+        len(model.categories.get(name, ())) for name in model.feature_names
+    ]
     for number, weighted in enumerate(ensemble.trees):
         tree = flat(weighted.root)
         for node in np.flatnonzero(~tree.is_leaf).tolist():
             feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
             codes, unknown = of_words(tree.categories[node]), 0
             if codes:
-                threshold, unknown = 0.0, max(num_categories[feature], codes.bit_length())
+                threshold, unknown = (
+                    0.0,
+                    max(num_categories[feature], codes.bit_length()),
+                )
             split = _Split(number, node, feature, threshold, codes, unknown)
             splits.setdefault((feature, threshold, codes), split)
     return list(splits.values())
@@ -221,14 +250,19 @@ def _rows_at_splits(
     Args:
         besides: numbers of the splits that also get the rows of BESIDES.
     """
-    for number, of_tree in itertools.groupby(enumerate(splits), key=lambda item: item[1].tree):
+    for number, of_tree in itertools.groupby(
+        enumerate(splits), key=lambda item: item[1].tree
+    ):
         tree = flat(ensemble.trees[number].root)
         document_of = _first_documents(tree, ensemble, bases)
         for index, split in of_tree:
             document = bases[max(document_of[split.node], 0)].copy()
             if document_of[split.node] < 0:
                 _force(document, tree, ensemble, split.node)
-            for kind, value in (*_values_at(split), *(BESIDES if index in besides else ())):
+            for kind, value in (
+                *_values_at(split),
+                *(BESIDES if index in besides else ()),
+            ):
                 yield _Row(kind, document, split.feature, value)
 
 
@@ -243,19 +277,27 @@ def _values_at(split: _Split) -> Iterator[tuple[str, float]]:
         return
     with np.errstate(over="ignore"):
         at = np.float32(split.threshold)
-        values = (at, np.nextafter(at, np.float32(-np.inf)), np.nextafter(at, np.float32(np.inf)))
+        values = (
+            at,
+            np.nextafter(at, np.float32(-np.inf)),
+            np.nextafter(at, np.float32(np.inf)),
+        )
     for kind, value in zip(AT_THRESHOLD, values, strict=True):
         if np.isfinite(value):  # the kind `infinite` tests infinities
             yield kind, float(value)
 
 
-def _first_documents(tree: FlatTree, ensemble: Ensemble, documents: Features) -> NDArray[np.int64]:
+def _first_documents(
+    tree: FlatTree, ensemble: Ensemble, documents: Features
+) -> NDArray[np.int64]:
     """Returns the (N,) first document that reaches each node; -1 if none does."""
     leaves = leaves_of(tree, documents, ensemble.comparison, ensemble.threshold_dtype)
     none = len(documents)
     first = np.full(len(tree.feature), none)
     np.minimum.at(first, leaves, np.arange(none))
-    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():  # children come after their parent
+    for node in np.flatnonzero(~tree.is_leaf)[
+        ::-1
+    ].tolist():  # children come after their parent
         first[node] = min(first[tree.left[node]], first[tree.right[node]])
     return np.where(first == none, -1, first)
 
@@ -264,7 +306,9 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
     """Changes features of a document, (F,), so that it reaches a node where its path allows it."""
     largest_left = float32_thresholds(tree.threshold, ensemble.comparison)
     bounds: dict[int, tuple[float, float]] = {}  # feature -> smallest and largest value
-    sets: dict[int, int] = {}  # feature -> bits of its possible codes; all if they are negative
+    sets: dict[
+        int, int
+    ] = {}  # feature -> bits of its possible codes; all if they are negative
     here = 0
     while here != node:
         feature, last = int(tree.feature[here]), float(largest_left[here])
@@ -274,7 +318,9 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
             here = int((tree.left if is_left else tree.right)[here])
             continue
         low, high = bounds.get(feature, (-np.inf, np.inf))
-        if node < tree.right[here]:  # the nodes of the left subtree come before the right child
+        if (
+            node < tree.right[here]
+        ):  # the nodes of the left subtree come before the right child
             bounds[feature], here = (low, min(high, last)), int(tree.left[here])
         else:
             after = float(np.nextafter(np.float32(last), np.float32(np.inf)))
@@ -344,10 +390,16 @@ def expected_scores(
         features,
         np.full(len(features), base_score, dtype=dtype),
         lambda tree, weight: (
-            weighted_values(tree, weight, scorer.score_dtype).astype(leaf_dtype).astype(dtype)
+            weighted_values(tree, weight, scorer.score_dtype)
+            .astype(leaf_dtype)
+            .astype(dtype)
         ),
     )
-    return (sums + dtype.type(offset)).astype(np.float64) if offset else sums.astype(np.float64)
+    return (
+        (sums + dtype.type(offset)).astype(np.float64)
+        if offset
+        else sums.astype(np.float64)
+    )
 
 
 def rounding_bounds(
@@ -371,7 +423,9 @@ def rounding_bounds(
     return bounds
 
 
-def _terms(scorer: Ensemble | Linear | Network, features: Features) -> tuple[int, NDArray[np.float64]]:
+def _terms(
+    scorer: Ensemble | Linear | Network, features: Features
+) -> tuple[int, NDArray[np.float64]]:
     """Returns the number of terms with initial score and offset, and the (N,) sums of their magnitudes; of a
     network the number in all layers, and the magnitudes in the last one, to which rounding is relative."""
     if isinstance(scorer, Network):
@@ -380,10 +434,14 @@ def _terms(scorer: Ensemble | Linear | Network, features: Features) -> tuple[int
         return scorer.num_terms, np.maximum(magnitudes, np.median(magnitudes))
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
-        finite = np.nan_to_num(features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
+        finite = np.nan_to_num(
+            features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0
+        )
         return len(used) + 2, np.abs(finite) @ np.abs(scorer.weights[used])
     start = np.full(len(features), abs(scorer.base_score))
-    magnitudes = leaf_sums(scorer, features, start, lambda tree, weight: np.abs(tree.value * weight))
+    magnitudes = leaf_sums(
+        scorer, features, start, lambda tree, weight: np.abs(tree.value * weight)
+    )
     return len(scorer.trees) + 2, magnitudes.astype(np.float64)
 
 
@@ -439,13 +497,21 @@ class RankingComparison:
             "in the other order": self.reversed_pairs_within_rounding,
             "tied": self.tied_pairs_within_rounding,
         }
-        parts = [f"{count} pair{'s' * (count > 1)} {how}" for how, count in counts.items() if count]
+        parts = [
+            f"{count} pair{'s' * (count > 1)} {how}"
+            for how, count in counts.items()
+            if count
+        ]
         return f", which leaves {' and '.join(parts)}" if parts else ""
 
     def record(self) -> dict[str, Any]:
         """Returns the JSON form."""
         metric = None if self.metric is None else {"name": METRIC, **vars(self.metric)}
-        return {**vars(self), "changed_queries": len(self.changed_queries), "metric": metric}
+        return {
+            **vars(self),
+            "changed_queries": len(self.changed_queries),
+            "metric": metric,
+        }
 
 
 def compare_scores(
@@ -464,9 +530,16 @@ def compare_scores(
     differences, metric = difference_of(original, converted), None
     if convention is not None:
         ranked = np.where(np.isnan(converted), -np.inf, converted)
-        evaluations = [evaluate(judgments, scores, [METRIC], convention) for scores in (original, ranked)]
+        evaluations = [
+            evaluate(judgments, scores, [METRIC], convention)
+            for scores in (original, ranked)
+        ]
         mean, converted_mean = (evaluation.means[METRIC] for evaluation in evaluations)
-        metric = None if np.isnan(mean) else MetricLoss(mean, converted_mean, mean - converted_mean)
+        metric = (
+            None
+            if np.isnan(mean)
+            else MetricLoss(mean, converted_mean, mean - converted_mean)
+        )
     comparison = RankingComparison(
         documents=judgments.num_documents,
         queries=judgments.num_queries,
@@ -474,7 +547,9 @@ def compare_scores(
         largest_difference=float(differences.max()),
         metric=metric,
     )
-    for query, (start, stop) in enumerate(itertools.pairwise(judgments.query_start.tolist())):
+    for query, (start, stop) in enumerate(
+        itertools.pairwise(judgments.query_start.tolist())
+    ):
         before, after = original[start:stop], converted[start:stop]
         # Only the pairs of a query with another order or other ties need to be counted.
         if not np.array_equal(rankdata(before, "dense"), rankdata(after, "dense")):
@@ -484,7 +559,9 @@ def compare_scores(
     return comparison
 
 
-def difference_of(original: NDArray[np.float64], converted: NDArray[np.float64]) -> NDArray[np.float64]:
+def difference_of(
+    original: NDArray[np.float64], converted: NDArray[np.float64]
+) -> NDArray[np.float64]:
     """Returns the absolute differences; 0 for equal infinities, infinity if only one score is a number."""
     with np.errstate(invalid="ignore"):
         differences = np.abs(converted - original)
@@ -504,10 +581,14 @@ def _count_pairs(
     for first in range(0, len(original), size):
         rows = slice(first, first + size)
         with np.errstate(invalid="ignore"):
-            gap = np.nan_to_num(original[rows, None] - original, nan=0.0, posinf=np.inf, neginf=-np.inf)
+            gap = np.nan_to_num(
+                original[rows, None] - original, nan=0.0, posinf=np.inf, neginf=-np.inf
+            )
             # The sign of the converted difference; NaN if a score is no number.
             after = np.where(
-                converted[rows, None] == converted, 0.0, np.sign(converted[rows, None] - converted)
+                converted[rows, None] == converted,
+                0.0,
+                np.sign(converted[rows, None] - converted),
             )
             is_ordered = gap > bounds[rows, None] + bounds
         wrong = is_ordered & ~(after > 0)
@@ -585,7 +666,10 @@ def compare_probes(
         rows = np.flatnonzero(of_kind & scored.is_wrong)
         examples = []
         for row in rows[:1]:
-            feature, scores = probes.changed[row], (float(scored.original[row]), float(scored.converted[row]))
+            feature, scores = (
+                probes.changed[row],
+                (float(scored.original[row]), float(scored.converted[row])),
+            )
             value = float(probes.features[row, feature])
             examples = [ProbeExample(model.feature_names[feature], value, *scores)]
         compared[kind] = KindOfProbe(int(of_kind.sum()), len(rows), *examples)
@@ -647,7 +731,9 @@ class Certificate:
     num_tested: int = 0
     limits: Mapping[str, Limit] = field(default_factory=dict)
     offset: float = 0.0
-    unexplained: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    unexplained: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, dtype=np.int64)
+    )
     tolerance: int = 0
 
     @property
@@ -666,12 +752,16 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "tolerance": certificate.tolerance,
         "offset": certificate.offset,
         "comparison": None,
-        "absent_zeros": None if certificate.absent is None else certificate.absent.record(),
+        "absent_zeros": None
+        if certificate.absent is None
+        else certificate.absent.record(),
         "probes": None,
         "limits": {kind: vars(limit) for kind, limit in certificate.limits.items()},
     }
     if engine is not None and comparison is not None:
-        simulated, version = ("simulator of ", "") if engine.is_simulated else ("", f" {engine.version}")
+        simulated, version = (
+            ("simulator of ", "") if engine.is_simulated else ("", f" {engine.version}")
+        )
         content["verified_by"] = {
             "evaluator": f"{simulated}{engine.name}{version}",
             "is_simulated": engine.is_simulated,
@@ -740,7 +830,11 @@ def judged(
             f"{float(converted[first])!r} and {float(converted[second])!r}."
         )
     elif absent and len(absent.changed_queries) > certificate.tolerance:
-        loss = f", which loses {absent.metric.loss:.3g} of {METRIC}" if absent.metric else ""
+        loss = (
+            f", which loses {absent.metric.loss:.3g} of {METRIC}"
+            if absent.metric
+            else ""
+        )
         what = (
             f"{certificate.engine_name} ranks {len(absent.changed_queries)} of {absent.queries} queries "
             f"in another order (tolerance {certificate.tolerance}) if it has no value for features that are "
@@ -749,7 +843,9 @@ def judged(
         )
     elif certificate.tolerance == 0 and certificate.unexplained.size:
         row = int(certificate.unexplained[0])
-        query = data.query_ids[int(np.searchsorted(data.query_start, row, side="right")) - 1]
+        query = data.query_ids[
+            int(np.searchsorted(data.query_start, row, side="right")) - 1
+        ]
         what = (
             f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more "
             f"than rounding, such as query {query}, {describe_document(data, row)}: {float(original[row])!r} "
@@ -759,7 +855,9 @@ def judged(
         what = "The converted model has other scores than the original, although not on this data."
     else:
         return certificate
-    changed = max(1, *(len(each.changed_queries) for each in (comparison, absent) if each))
+    changed = max(
+        1, *(len(each.changed_queries) for each in (comparison, absent) if each)
+    )
     remedy = f"Choose another target with --to, or accept the differences with --tolerance {changed}."
     for limit in certificate.limits.values():
         if limit.documents:
@@ -769,7 +867,11 @@ def judged(
                 "with --to."
             )
             break
-    return replace(certificate, status=REFUSED, reason=" ".join([what, *_causes(certificate), remedy]))
+    return replace(
+        certificate,
+        status=REFUSED,
+        reason=" ".join([what, *_causes(certificate), remedy]),
+    )
 
 
 def describe_document(data: Judgments, row: int) -> str:
@@ -786,9 +888,16 @@ def describe_document(data: Judgments, row: int) -> str:
 
 def _causes(certificate: Certificate) -> list[str]:
     """Returns sentences on the kinds of probe rows that differ, those with the largest share first."""
-    differing = {kind: rows for kind, rows in certificate.probes.items() if rows.differing}
-    kinds = sorted(differing, key=lambda kind: -differing[kind].differing / differing[kind].tested)
-    shown = [differing[kind].sentence(kind, certificate.engine_name) for kind in kinds[:_MOST_CAUSES]]
+    differing = {
+        kind: rows for kind, rows in certificate.probes.items() if rows.differing
+    }
+    kinds = sorted(
+        differing, key=lambda kind: -differing[kind].differing / differing[kind].tested
+    )
+    shown = [
+        differing[kind].sentence(kind, certificate.engine_name)
+        for kind in kinds[:_MOST_CAUSES]
+    ]
     sentences = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in shown]
     more = kinds[_MOST_CAUSES:]
     return [*sentences, f"Also differing: {listed(more)}."] if more else sentences
@@ -831,7 +940,9 @@ def certify(
     """
     if engine is None:
         limits = {kind: _limit(kind, export, model, data, 0) for kind in export.limits}
-        return Certificate(NOT_VERIFIED, limits=limits, offset=export.offset, tolerance=tolerance)
+        return Certificate(
+            NOT_VERIFIED, limits=limits, offset=export.offset, tolerance=tolerance
+        )
     on_data = _compared(model, predict, export, engine, data.features, data.query_start)
     probes = make_probes(model, data.features)
     on_probes = _compared(model, predict, export, engine, probes.features)
@@ -842,13 +953,22 @@ def certify(
     absent = None
     if export.zeros_may_be_absent:
         receives_none = replace(
-            engine, scores=lambda rows: engine.scores(np.where(rows == 0, np.float32(np.nan), rows))
+            engine,
+            scores=lambda rows: engine.scores(
+                np.where(rows == 0, np.float32(np.nan), rows)
+            ),
         )
         on_absent = _compared(model, predict, export, receives_none, data.features)
         absent = compare_scores(data, *on_absent[:3], convention)
         scored = _compared(model, predict, export, receives_none, probes.features)
-        zeros, absent_zeros = probes.kinds == ZERO_VALUES, np.full(len(probes.kinds), ABSENT_ZEROS)
-        kinds = {**kinds, **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros)}
+        zeros, absent_zeros = (
+            probes.kinds == ZERO_VALUES,
+            np.full(len(probes.kinds), ABSENT_ZEROS),
+        )
+        kinds = {
+            **kinds,
+            **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros),
+        }
     certificate = Certificate(
         CERTIFIED,
         engine=engine,
@@ -859,7 +979,13 @@ def certify(
         num_splits=probes.num_splits,
         num_tested=probes.num_tested,
         limits={
-            kind: _limit(kind, export, model, data, int((differing & (probes.kinds == kind)).sum()))
+            kind: _limit(
+                kind,
+                export,
+                model,
+                data,
+                int((differing & (probes.kinds == kind)).sum()),
+            )
             for kind in export.limits
         },
         offset=export.offset,
@@ -886,7 +1012,9 @@ def _compared(
     parts: Iterable[Features] = (block for _, block in row_blocks(features))
     if model.is_listwise:
         starts = np.arange(len(features) + 1) if query_start is None else query_start
-        parts = (features[first:end] for first, end in itertools.pairwise(starts.tolist()))
+        parts = (
+            features[first:end] for first, end in itertools.pairwise(starts.tolist())
+        )
     empty = np.empty(0)
     blocks = [Comparable(empty, empty, empty, np.empty(0, dtype=np.bool_))]
     for rows in parts:
@@ -895,20 +1023,32 @@ def _compared(
         expected = expected_scores(model, rows, engine, export.offset)
         allowed = np.zeros(len(rows))
         if not is_exact(model, engine):
-            allowed = rounding_bounds(model, rows, (engine.score_dtype, engine.score_dtype), export.offset)
+            allowed = rounding_bounds(
+                model, rows, (engine.score_dtype, engine.score_dtype), export.offset
+            )
         is_wrong = difference_of(expected, converted) > allowed
         if isinstance(model.scorer, Network):
             is_wrong |= difference_of(original, expected - export.offset) > allowed
-        if isinstance(model.scorer, Ensemble):  # the written trees must have the scores of the model
+        if isinstance(
+            model.scorer, Ensemble
+        ):  # the written trees must have the scores of the model
             trees = ensemble_scores(model.scorer, rows).astype(np.float64)
             is_wrong |= difference_of(original, trees) > 0
         # The differences themselves are rounded in float64.
-        slack = 4 * np.finfo(np.float64).eps * (np.abs(original) + np.abs(expected) + export.offset)
-        bounds = np.nan_to_num(difference_of(original, expected - export.offset) + allowed + slack)
+        slack = (
+            4
+            * np.finfo(np.float64).eps
+            * (np.abs(original) + np.abs(expected) + export.offset)
+        )
+        bounds = np.nan_to_num(
+            difference_of(original, expected - export.offset) + allowed + slack
+        )
         blocks.append(Comparable(original, converted - export.offset, bounds, is_wrong))
     return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
 
 
-def _limit(kind: str, export: Export, model: ShippedModel, data: RankingDataset, differing: int) -> Limit:
+def _limit(
+    kind: str, export: Export, model: ShippedModel, data: RankingDataset, differing: int
+) -> Limit:
     documents = has_values([kind], model.scorer, data.features).sum()
     return Limit(export.limits[kind], int(documents), differing)

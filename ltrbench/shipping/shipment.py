@@ -78,7 +78,9 @@ _REMEDY = "Copy the folder again from its source, or ship the model again"
 
 def json_bytes(value: Any) -> bytes:
     """Returns JSON without NaN, with a line for each value and a newline at the end."""
-    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+    return (
+        json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    ).encode()
 
 
 def check_free(folder: Path) -> None:
@@ -108,7 +110,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
     check_free(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}.partial-") as parent:
+        with tempfile.TemporaryDirectory(
+            dir=folder.parent, prefix=f".{folder.name}.partial-"
+        ) as parent:
             staging = Path(parent) / folder.name
             staging.mkdir()
             for name, content in files.items():
@@ -117,7 +121,9 @@ def write_folder(folder: Path, files: Mapping[str, bytes]) -> None:
             staging.rename(folder)
     except OSError as error:
         remedy = DISK_REMEDIES.get(error.errno or 0, "Choose another folder")
-        raise ResultError(f"{folder} cannot be written: {error.strerror}. {remedy}.") from error
+        raise ResultError(
+            f"{folder} cannot be written: {error.strerror}. {remedy}."
+        ) from error
 
 
 def read_shipped(folder: Path, name: str) -> dict[str, Any]:
@@ -128,7 +134,9 @@ def read_shipped(folder: Path, name: str) -> dict[str, Any]:
     """
     path = folder / name
     if not path.exists():
-        raise ResultError(f"{folder} is not the folder of a shipped model: it has no {name}. {_REMEDY}.")
+        raise ResultError(
+            f"{folder} is not the folder of a shipped model: it has no {name}. {_REMEDY}."
+        )
     content: dict[str, Any] = read_json(path, _REMEDY)
     return content
 
@@ -143,20 +151,28 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
         ConfigError: The model has neither trees nor weights.
     """
     train = run.result.data["train"]
-    names = run.result.feature_names or [str(number + 1) for number in range(int(train["features"]))]
+    names = run.result.feature_names or [
+        str(number + 1) for number in range(int(train["features"]))
+    ]
     # A letter first, then what every engine accepts in a name.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
     name = name if name[:1].isalpha() else "ltrbench"
     scorer: Ensemble | Linear | Network | None = ranker.network()
     if scorer is None:
         linear = (SingleFeatureRanker, LinearRanker)
-        scorer = Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
-    return ShippedModel(name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories)
+        scorer = (
+            Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
+        )
+    return ShippedModel(
+        name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories
+    )
 
 
 def check_categories(model: ShippedModel, target: Target) -> None:
     """Raises ConfigError if a target cannot hold the splits of a model by sets of categories."""
-    categorical = categorical_features(model.scorer) if isinstance(model.scorer, Ensemble) else ()
+    categorical = (
+        categorical_features(model.scorer) if isinstance(model.scorer, Ensemble) else ()
+    )
     if categorical and not target.holds_categories:
         names = ", ".join(model.feature_names[feature] for feature in categorical)
         raise ConfigError(
@@ -194,18 +210,27 @@ def readme(
     yield f"```\n{export.request.rstrip()}\n```"
     yield "\n".join(f"- {note}" for note in export.notes)
     plus = f" plus {certificate.offset!r}" if certificate.offset else ""
-    reordered = certificate.comparison.describe_reordered() if certificate.comparison else ""
+    reordered = (
+        certificate.comparison.describe_reordered() if certificate.comparison else ""
+    )
     yield f"## Scores\n\nScores are those of the original model{plus}, but for rounding{reordered}."
     if certificate.limits:
         yield "Values that the engine cannot treat as the model does:"
-        yield "\n".join(f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items())
+        yield "\n".join(
+            f"- {kind}: {limit.sentence}" for kind, limit in certificate.limits.items()
+        )
     yield f"Verified against: {target.verified_against}."
     yield from _check(requests, model.is_listwise)
-    names = ", ".join(f"`{visible(name).replace('`', '')}`" for name in model.feature_names[:_MOST_NAMES])
+    names = ", ".join(
+        f"`{visible(name).replace('`', '')}`"
+        for name in model.feature_names[:_MOST_NAMES]
+    )
     rest = model.num_features - _MOST_NAMES
     yield f"## Features\n\n{names}{f' and {rest} more' if rest > 0 else ''}."
     if model.categories:
-        categorical = ", ".join(f"`{visible(name).replace('`', '')}`" for name in model.categories)
+        categorical = ", ".join(
+            f"`{visible(name).replace('`', '')}`" for name in model.categories
+        )
         yield (
             f"## Categories\n\nThe value of {categorical} is a code: the position of the category in "
             f"`categories` of `{COLUMNS_FILE}`, from 0. Any other category is a missing value."
@@ -223,7 +248,10 @@ def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:
         )
         yield "\n".join(["```", *requests.commands, "```"])
         reasons = Counter(requests.left_out.values())
-        left_out = [f"Rows left out: {count}, which have {reason}." for reason, count in reasons.items()]
+        left_out = [
+            f"Rows left out: {count}, which have {reason}."
+            for reason, count in reasons.items()
+        ]
         yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
     else:
         calls = "Rows with the same query are one call; a row without a query is a call of its own."
@@ -235,7 +263,9 @@ def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:
     yield "This names each row without an answer or with another score; the exit code is 0 if there is none:"
     yield f"```\npython -m ltrbench ship . --check {answers}\n```"
     if requests is not None and requests.cleanup:
-        yield "\n".join(["Remove what the commands created:", "", "```", *requests.cleanup, "```"])
+        yield "\n".join(
+            ["Remove what the commands created:", "", "```", *requests.cleanup, "```"]
+        )
 
 
 def _verdict(certificate: Certificate) -> str:
@@ -243,12 +273,15 @@ def _verdict(certificate: Certificate) -> str:
     if comparison is None or certificate.engine is None:
         return "It was not verified: there is no evaluator of this engine in Python."
     how = "a simulator of " if certificate.engine.is_simulated else ""
-    tested = (
-        f", and {certificate.num_tested} of {certificate.num_splits} splits were tested at their thresholds"
-    )
+    tested = ""
+    if certificate.num_splits > 0:
+        tested = (
+            f", and {certificate.num_tested} of {certificate.num_splits} splits were tested at "
+            "their thresholds"
+        )
     return (
         f"Checked with {how}{certificate.engine.name}: the rankings of {len(comparison.changed_queries)} of "
-        f"{comparison.queries} queries changed beyond ties{tested * (certificate.num_splits > 0)}."
+        f"{comparison.queries} queries changed beyond ties{tested}."
     )
 
 
@@ -295,20 +328,29 @@ def ship(
     check_categories(model, target)
     if data.dataset.num_features != model.num_features:
         numbers = f"{data.dataset.num_features} features, but the model has {model.num_features}"
-        raise ConfigError(f"{data.name} has {numbers}; name data with the features of the training set.")
+        raise ConfigError(
+            f"{data.name} has {numbers}; name data with the features of the training set."
+        )
     export = target.export(model)
     try:
         engine = target.engine(model, export)
     except ImportError as error:
         raise ConfigError(f"--to {target.name}: {error}") from error
     convention = PRESETS.get(str(run.result.convention.get("name")), DEFAULT)
-    certificate = certify(model, ranker.predict, data.dataset, export, engine, convention, tolerance)
+    certificate = certify(
+        model, ranker.predict, data.dataset, export, engine, convention, tolerance
+    )
     files: dict[str, bytes] = {}
     if certificate.status != REFUSED:
-        rows, requests = checked_rows(model, target, export, engine, ranker.predict, data.dataset)
+        rows, requests = checked_rows(
+            model, target, export, engine, ranker.predict, data.dataset
+        )
         text = "\n\n".join(readme(model, target, export, certificate, requests))
         files = {**export.files, UPLOAD_FILE: f"{export.request.rstrip()}\n".encode()}
-        files |= {README_FILE: f"{text}\n".encode(), CHECK_FILE: json_bytes(finite_json(rows))}
+        files |= {
+            README_FILE: f"{text}\n".encode(),
+            CHECK_FILE: json_bytes(finite_json(rows)),
+        }
         files |= requests.files if requests else {}
         if model.categories:
             files[COLUMNS_FILE] = (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()
@@ -325,7 +367,10 @@ def ship(
             "path": str(run.path),
             "model": run.result.model,
             "class": f"{type(ranker).__module__}.{type(ranker).__qualname__}",
-            "files": {path.relative_to(saved).as_posix(): file_digest(path.read_bytes()) for path in paths},
+            "files": {
+                path.relative_to(saved).as_posix(): file_digest(path.read_bytes())
+                for path in paths
+            },
             "chosen": reason or None,
         },
         "data": {
@@ -381,7 +426,11 @@ def checked_rows(
     """
     chosen, features = _chosen(model, export, data)
     queries = [record["query"] for record in chosen]
-    starts = [k for k in range(1, len(queries)) if queries[k] is None or queries[k] != queries[k - 1]]
+    starts = [
+        k
+        for k in range(1, len(queries))
+        if queries[k] is None or queries[k] != queries[k - 1]
+    ]
     lists = np.split(features, starts) if model.is_listwise else [features]
     of_list = engine.scores if engine else lambda each: predict(each) + export.offset
     scores = np.concatenate([of_list(each) for each in lists])
@@ -392,14 +441,19 @@ def checked_rows(
     else:
         dtype = "float32" if engine is None else engine.leaf_dtype or engine.score_dtype
         original = getattr(model.scorer, "score_dtype", "float64")
-        several = [rounding_bounds(model, each, (original, dtype), export.offset) for each in lists]
+        several = [
+            rounding_bounds(model, each, (original, dtype), export.offset)
+            for each in lists
+        ]
         bounds = np.concatenate(several)
     # Of very many features, a row has those that the model reads.
     many = model.num_features > MOST_LISTED
     columns = tuple(features_read(model.scorer) if many else range(model.num_features))
     is_kept = np.isfinite(scores)  # JSON has no other numbers
     ids = tuple(record["id"] for record in chosen)
-    rows = CheckRows(ids, features, columns, np.asarray(scores, dtype=np.float64)).where(is_kept)
+    rows = CheckRows(
+        ids, features, columns, np.asarray(scores, dtype=np.float64)
+    ).where(is_kept)
     requests = target.check_requests(model, export, rows)
     if requests is not None and len(requests.left_out) == len(rows.ids):
         requests = replace(requests, files={})
@@ -408,16 +462,25 @@ def checked_rows(
         {
             **record,
             "features": {
-                model.feature_names[index]: None if np.isnan(values[index]) else float(values[index])
+                model.feature_names[index]: None
+                if np.isnan(values[index])
+                else float(values[index])
                 for index in columns
             },
             "score": float(score),
             "rounding": float(bound),
         }
-        for record, values, score, bound in zip(chosen, features, scores, bounds, strict=True)
+        for record, values, score, bound in zip(
+            chosen, features, scores, bounds, strict=True
+        )
         if np.isfinite(score) and record["id"] not in left_out
     ]
-    return {"format": CHECK_FORMAT, "target": target.name, "model": model.name, "rows": records}, requests
+    return {
+        "format": CHECK_FORMAT,
+        "target": target.name,
+        "model": model.name,
+        "rows": records,
+    }, requests
 
 
 def _chosen(
@@ -426,23 +489,34 @@ def _chosen(
     """Returns id, query, document and kind of the rows, and their (n, F) features."""
     records: list[dict[str, Any]] = []
     parts = []
-    queries = np.unique(np.linspace(0, data.num_queries - 1, _NUM_QUERIES).astype(np.int64))
+    queries = np.unique(
+        np.linspace(0, data.num_queries - 1, _NUM_QUERIES).astype(np.int64)
+    )
     for query in queries.tolist():
         start, stop = data.query_start[query : query + 2].tolist()
         rows = np.arange(start, min(stop, start + _MOST_CHECKED_DOCUMENTS))
         parts.append(gather_rows(data.features, rows))
         for number, row in enumerate(rows.tolist()):
-            document = None if data.document_ids is None else str(data.document_ids[row])
-            record = {"id": f"q{query + 1}-d{number + 1}", "query": str(data.query_ids[query])}
+            document = (
+                None if data.document_ids is None else str(data.document_ids[row])
+            )
+            record = {
+                "id": f"q{query + 1}-d{number + 1}",
+                "query": str(data.query_ids[query]),
+            }
             records.append({**record, "document": document, "kind": DOCUMENT})
     probes = make_probes(model, data.features)
-    usable = ~np.isinf(probes.features).any(axis=1) & ~np.isin(probes.kinds, list(export.limits))
+    usable = ~np.isinf(probes.features).any(axis=1) & ~np.isin(
+        probes.kinds, list(export.limits)
+    )
     for kind in dict.fromkeys(probes.kinds[usable].tolist()):
         of_kind = np.flatnonzero(usable & (probes.kinds == kind))[:_PROBES_OF_KIND]
         parts.append(probes.features[of_kind])
         for number in range(len(of_kind)):
             identity = f"probe-{kind.replace(' ', '-')}-{number + 1}"
-            records.append({"id": identity, "query": None, "document": None, "kind": kind})
+            records.append(
+                {"id": identity, "query": None, "document": None, "kind": kind}
+            )
     return records, np.concatenate(parts)
 
 
@@ -473,10 +547,16 @@ class AnswerCheck:
     def is_passed(self, tolerance: int = 0) -> bool:
         """Returns whether all rows were answered, and at most `tolerance` queries changed their order; with
         a tolerance of 0 also whether all scores are equal but for rounding."""
-        return not self.missing and len(self.changed) <= tolerance and (tolerance > 0 or not self.wrong)
+        return (
+            not self.missing
+            and len(self.changed) <= tolerance
+            and (tolerance > 0 or not self.wrong)
+        )
 
 
-def check_answers(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]) -> AnswerCheck:
+def check_answers(
+    rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]
+) -> AnswerCheck:
     """Compares answered scores, by id, with the expected rows, which have "id", "query", "score" and
     "rounding"."""
     ids = [row["id"] for row in rows]
@@ -494,11 +574,15 @@ def check_answers(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, floa
             for row in order
             if differences[row] > bounds[row]
         },
-        changed=_changed_orders([row for row in known if row["query"] is not None], answered),
+        changed=_changed_orders(
+            [row for row in known if row["query"] is not None], answered
+        ),
     )
 
 
-def _columns_of(rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]) -> NDArray[np.float64]:
+def _columns_of(
+    rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]
+) -> NDArray[np.float64]:
     """Returns the (3, n) expected scores, answered scores, and largest differences by rounding."""
     table = [(row["score"], answered[row["id"]], row["rounding"]) for row in rows]
     return np.array(table, dtype=np.float64).reshape(-1, 3).T
@@ -510,7 +594,17 @@ def _changed_orders(
     """Returns query -> the first and second row of a pair that was answered in another order."""
     if not rows:
         return {}
-    sizes = [len(list(of_query)) for _, of_query in itertools.groupby(rows, key=lambda row: row["query"])]
-    judgments = Judgments(labels=np.zeros(len(rows)), query_start=np.cumsum([0, *sizes]))
-    changed = compare_scores(judgments, *_columns_of(rows, answered)).changed_queries.values()
-    return {rows[first]["query"]: (rows[first]["id"], rows[second]["id"]) for first, second in changed}
+    sizes = [
+        len(list(of_query))
+        for _, of_query in itertools.groupby(rows, key=lambda row: row["query"])
+    ]
+    judgments = Judgments(
+        labels=np.zeros(len(rows)), query_start=np.cumsum([0, *sizes])
+    )
+    changed = compare_scores(
+        judgments, *_columns_of(rows, answered)
+    ).changed_queries.values()
+    return {
+        rows[first]["query"]: (rows[first]["id"], rows[second]["id"])
+        for first, second in changed
+    }

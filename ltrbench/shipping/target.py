@@ -96,8 +96,12 @@ class ShippedModel:
             ConfigError: The model is linear or a network, which the target cannot hold.
         """
         if isinstance(self.scorer, Network):
-            remedy = "Choose --to onnx, use the verb serve, or choose a run of a tree model."
-            raise ConfigError(f"{self.name} is a neural network, which {target} cannot hold. {remedy}")
+            remedy = (
+                "Choose --to onnx, use the verb serve, or choose a run of a tree model."
+            )
+            raise ConfigError(
+                f"{self.name} is a neural network, which {target} cannot hold. {remedy}"
+            )
         if isinstance(self.scorer, Linear):
             raise ConfigError(
                 f"{self.name} is a linear model, which {target} cannot hold. Choose --to elasticsearch, "
@@ -106,7 +110,9 @@ class ShippedModel:
         return self.scorer
 
 
-def form_for(model: ShippedModel, form: str | None, *, of_linear: str, of_trees: str) -> str:
+def form_for(
+    model: ShippedModel, form: str | None, *, of_linear: str, of_trees: str
+) -> str:
     """Returns the option `form` of a target, or if it is None the default for the model.
 
     Raises:
@@ -116,13 +122,20 @@ def form_for(model: ShippedModel, form: str | None, *, of_linear: str, of_trees:
     chosen = form or (of_linear if is_linear else of_trees)
     if is_linear != (chosen == of_linear):
         kind = "linear model" if is_linear else "model of trees"
-        raise ConfigError(f"form is '{chosen}', but {model.name} is a {kind}. Remove the option form.")
+        raise ConfigError(
+            f"form is '{chosen}', but {model.name} is a {kind}. Remove the option form."
+        )
     return chosen
 
 
 # ---- Kinds of values that an engine may treat in another way than the model, see `Export.limits`.
 
-MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = "missing", "zero", "tiny", "infinite"
+MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = (
+    "missing",
+    "zero",
+    "tiny",
+    "infinite",
+)
 """Kinds of values. Tiny values are those beside 0 of at most `LARGEST_ZERO` in absolute value."""
 LARGEST_VALUES = "largest float32"
 """Kind of values above `_HUGE` in absolute value, whose products with weights float32 may not hold."""
@@ -174,7 +187,9 @@ def limits_of_weights(weights: NDArray[np.float64]) -> dict[str, str]:
     """Returns the limits of engines that score linear models in float32, with 0 for missing values."""
     missing = "A missing value counts as 0 in every engine, but the linear model gives it another score."
     largest = f"Scores of values above {_HUGE:g} may be infinite in float32. Use smaller units."
-    return {MISSING_VALUES: missing} | ({LARGEST_VALUES: largest} if np.abs(weights).sum() > 1 else {})
+    return {MISSING_VALUES: missing} | (
+        {LARGEST_VALUES: largest} if np.abs(weights).sum() > 1 else {}
+    )
 
 
 def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, str]:
@@ -184,7 +199,8 @@ def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, 
         sentence: what the user can do.
     """
     is_limited = any(
-        not split.zero_missing and split.missing_left != sends_zero_left(split, ensemble.comparison)
+        not split.zero_missing
+        and split.missing_left != sends_zero_left(split, ensemble.comparison)
         for split in splits_of(ensemble)
     )
     return {MISSING_VALUES: sentence} if is_limited else {}
@@ -276,7 +292,9 @@ class Arithmetic:
     order: Callable[[int], Iterable[int]] = range
     units: Mapping[int, float] = field(default_factory=dict)
 
-    def scores(self, model: Ensemble | Weights, features: Features) -> NDArray[np.floating[Any]]:
+    def scores(
+        self, model: Ensemble | Weights, features: Features
+    ) -> NDArray[np.floating[Any]]:
         """Returns the (D,) scores of (D, F) features by trees or weights; NaN is a missing value."""
         values = features.copy()
         with np.errstate(over="ignore"):
@@ -285,7 +303,11 @@ class Arithmetic:
         if self.missing == "zero":
             values = np.where(np.isnan(values), np.float32(0), values)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return self._sums(model, values) if isinstance(model, Ensemble) else self._products(model, values)
+            return (
+                self._sums(model, values)
+                if isinstance(model, Ensemble)
+                else self._products(model, values)
+            )
 
     def _sums(self, ensemble: Ensemble, values: Features) -> NDArray[np.floating[Any]]:
         dtype, product = np.dtype(self.dtype).type, np.dtype(self.product).type
@@ -294,13 +316,19 @@ class Arithmetic:
             tree = flat(ensemble.trees[number].root)
             threshold = tree.threshold.astype(dtype) + dtype(self.shift)
             missing_left = tree.missing_left & (self.missing != "right")
-            tree = tree._replace(threshold=threshold.astype(np.float64), missing_left=missing_left)
+            tree = tree._replace(
+                threshold=threshold.astype(np.float64), missing_left=missing_left
+            )
             leaves = leaves_of(tree, values, self.comparison, self.dtype)
-            products = tree.value.astype(dtype).astype(product) * product(ensemble.trees[number].weight)
+            products = tree.value.astype(dtype).astype(product) * product(
+                ensemble.trees[number].weight
+            )
             scores = (scores + products[leaves]).astype(self.sum)
         return scores
 
-    def _products(self, weights: Weights, values: Features) -> NDArray[np.floating[Any]]:
+    def _products(
+        self, weights: Weights, values: Features
+    ) -> NDArray[np.floating[Any]]:
         dtype = np.dtype(self.sum).type
         scores = np.zeros(len(values), dtype=dtype)
         for feature, weight in weights.items():
@@ -342,22 +370,39 @@ class CheckRows:
     def values(self) -> Iterator[tuple[str, dict[int, float]]]:
         """Yields each id with feature -> value of the values that are not missing."""
         for identity, row in zip(self.ids, self.features, strict=True):
-            yield identity, {index: float(row[index]) for index in self.columns if not np.isnan(row[index])}
+            yield (
+                identity,
+                {
+                    index: float(row[index])
+                    for index in self.columns
+                    if not np.isnan(row[index])
+                },
+            )
 
     def where(self, is_kept: NDArray[np.bool_]) -> CheckRows:
         """Returns the rows with True in (n,) booleans."""
-        ids = tuple(identity for identity, kept in zip(self.ids, is_kept, strict=True) if kept)
-        return CheckRows(ids, self.features[is_kept], self.columns, self.scores[is_kept])
+        ids = tuple(
+            identity for identity, kept in zip(self.ids, is_kept, strict=True) if kept
+        )
+        return CheckRows(
+            ids, self.features[is_kept], self.columns, self.scores[is_kept]
+        )
 
-    def without(self, is_met: NDArray[np.bool_], reason: str) -> tuple[CheckRows, dict[str, str]]:
+    def without(
+        self, is_met: NDArray[np.bool_], reason: str
+    ) -> tuple[CheckRows, dict[str, str]]:
         """Returns the rows with False in (n,) booleans, and id -> reason of the other rows."""
-        left_out = {self.ids[index]: reason for index in np.flatnonzero(is_met).tolist()}
+        left_out = {
+            self.ids[index]: reason for index in np.flatnonzero(is_met).tolist()
+        }
         return self.where(~is_met), left_out
 
     def finite(self) -> tuple[CheckRows, dict[str, str]]:
         """Returns the rows that JSON can hold, and id -> reason of the other rows."""
         is_infinite = np.asarray(np.isinf(self.features[:, self.columns]).any(axis=1))
-        return self.without(is_infinite, "an infinite value, which is no number of JSON")
+        return self.without(
+            is_infinite, "an infinite value, which is no number of JSON"
+        )
 
 
 @dataclass(frozen=True)
@@ -386,7 +431,9 @@ class Target(ABC):
 
     name: ClassVar[str]
     """Name in `--to`."""
-    verified_against: ClassVar[str] = "the installed version, which scores the files here and in the tests"
+    verified_against: ClassVar[str] = (
+        "the installed version, which scores the files here and in the tests"
+    )
     """The engine whose scores the evaluator must have: for a simulator, its versions and the date."""
     holds_categories: ClassVar[bool] = False
     """Whether the format has splits that send a set of categories to one side."""
@@ -410,7 +457,9 @@ class Target(ABC):
             ImportError: The package that evaluates the files is not installed; the message names the extra.
         """
 
-    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
+    def check_requests(
+        self, model: ShippedModel, export: Export, rows: CheckRows
+    ) -> CheckRequests | None:
         """Returns the requests with which the deployed engine scores rows; None: the user calls a library."""
         return None
 
@@ -430,14 +479,22 @@ class Target(ABC):
         Raises:
             ValueError: It is not such an answer.
         """
-        if self.hits and isinstance(answers, dict) and isinstance(answers.get(self.hits[0]), dict):
+        if (
+            self.hits
+            and isinstance(answers, dict)
+            and isinstance(answers.get(self.hits[0]), dict)
+        ):
             outer, inner, identity, score = self.hits
             try:
-                answers = {str(hit[identity]): hit[score] for hit in answers[outer][inner]}
+                answers = {
+                    str(hit[identity]): hit[score] for hit in answers[outer][inner]
+                }
             except (KeyError, TypeError):
                 names = f"{outer}.{inner} with {identity} and {score}"
                 raise ValueError(f"expected {names} of each hit") from None
-        if not isinstance(answers, dict) or not all(isinstance(v, int | float) for v in answers.values()):
+        if not isinstance(answers, dict) or not all(
+            isinstance(v, int | float) for v in answers.values()
+        ):
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
 
@@ -454,7 +511,9 @@ def parsed_version(version: str, engine: str, example: str) -> tuple[int, int]:
     """
     numbers = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})(\.[0-9]{1,3})?", version)
     if not numbers:
-        raise ConfigError(f"version is '{version}', not a version of {engine} such as {example}.")
+        raise ConfigError(
+            f"version is '{version}', not a version of {engine} such as {example}."
+        )
     return int(numbers[1]), int(numbers[2])
 
 
@@ -471,7 +530,9 @@ def curl(method: str, url: str, data: str, content: str = "json") -> str:
 
 def json_file(record: Any) -> bytes:
     """Returns the content of a file of an export."""
-    return (json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n").encode()
+    return (
+        json.dumps(record, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+    ).encode()
 
 
 # ---- Finds and builds the target of a name: the class in the file of that name in `targets`.
@@ -492,10 +553,16 @@ def find_target(name: str) -> type[Target]:
     try:
         module = importlib.import_module(f"{targets.__name__}.{name}")
     except ImportError as error:
-        if (error.name or "").startswith("ltrbench"):  # an error in the package, not a missing extra
+        if (error.name or "").startswith(
+            "ltrbench"
+        ):  # an error in the package, not a missing extra
             raise
         raise ConfigError(f"--to {name}: {error}") from error
-    classes = [item for item in vars(module).values() if inspect.isclass(item) and issubclass(item, Target)]
+    classes = [
+        item
+        for item in vars(module).values()
+        if inspect.isclass(item) and issubclass(item, Target)
+    ]
     return next(item for item in classes if item.__module__ == module.__name__)
 
 
@@ -512,11 +579,15 @@ def build_target(name: str, options: Mapping[str, Any]) -> Target:
         ConfigError: There is no such target or option, or a value has the wrong type.
     """
     target_class: Any = find_target(name)  # a dataclass, by the contract
-    types = {item.name: types_of(target_class)[item.name] for item in fields(target_class)}
+    types = {
+        item.name: types_of(target_class)[item.name] for item in fields(target_class)
+    }
     for option, value in options.items():
         if option not in types:
             close, known = did_you_mean(option, types), ", ".join(types) or "none"
-            raise ConfigError(f"--set {option}: {name} has no such option{close} Options: {known}.")
+            raise ConfigError(
+                f"--set {option}: {name} has no such option{close} Options: {known}."
+            )
         if reason := validation_error(value, types[option], option):
             raise ConfigError(f"--set {reason}.")
     target: Target = target_class(**options)

@@ -57,7 +57,10 @@ def with_imported(scope: str) -> str:
     return f"{scope}, imported"
 
 
-SCOPES |= {with_imported(scope): f"{words}, against imported scores" for scope, words in SCOPES.items()}
+SCOPES |= {
+    with_imported(scope): f"{words}, against imported scores"
+    for scope, words in SCOPES.items()
+}
 
 
 def claim_of(interval: Interval | None, rope: float) -> str:
@@ -94,7 +97,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
     """
-    given = np.array([value for value in p_values if value is not None], dtype=np.float64)
+    given = np.array(
+        [value for value in p_values if value is not None], dtype=np.float64
+    )
     order = np.argsort(given, kind="stable")
     stepped = (len(given) - np.arange(len(given))) * given[order]
     adjusted = np.empty_like(given)
@@ -171,7 +176,10 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
     known = tuple(ranks.tolist())
     if num_systems < 3:
         return DataSetTest(
-            known, num_data_sets, pairs=_pairs(values, ranks), note="Friedman's test needs three systems"
+            known,
+            num_data_sets,
+            pairs=_pairs(values, ranks),
+            note="Friedman's test needs three systems",
         )
     m = num_systems
     spread = (ranks**2).sum() - m * (m + 1) ** 2 / 4
@@ -188,7 +196,9 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
     )
 
 
-def nemenyi_critical_difference(num_systems: int, num_data_sets: int, level: float = LEVEL) -> float:
+def nemenyi_critical_difference(
+    num_systems: int, num_data_sets: int, level: float = LEVEL
+) -> float:
     """Returns q sqrt(M (M + 1) / (6 N)), q the studentised range quantile / sqrt(2) (Demsar, 2006, 3.2.2)."""
     from scipy.stats import studentized_range
 
@@ -208,7 +218,9 @@ def not_different(
     groups: list[tuple[int, ...]] = []
     reached = 0
     for first in range(len(order)):
-        within = average_ranks[order] <= average_ranks[order[first]] + critical_difference
+        within = (
+            average_ranks[order] <= average_ranks[order[first]] + critical_difference
+        )
         last = int(np.flatnonzero(within)[-1]) + 1
         # A group with the same end as an earlier group is contained in it.
         if last - first > 1 and last > reached:
@@ -221,19 +233,28 @@ def _rank_error(num_systems: int, num_data_sets: int) -> float:
     return float(np.sqrt(num_systems * (num_systems + 1) / (6 * num_data_sets)))
 
 
-def _pairs(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> tuple[PairOfRanks, ...]:
+def _pairs(
+    values: NDArray[np.float64], ranks: NDArray[np.float64]
+) -> tuple[PairOfRanks, ...]:
     from scipy.stats import studentized_range, wilcoxon
 
     num_data_sets, num_systems = values.shape
     pairs = list(combinations(range(num_systems), 2))
-    apart = np.array([abs(ranks[a] - ranks[b]) for a, b in pairs]) / _rank_error(num_systems, num_data_sets)
+    apart = np.array([abs(ranks[a] - ranks[b]) for a, b in pairs]) / _rank_error(
+        num_systems, num_data_sets
+    )
     nemenyi = studentized_range.sf(apart * np.sqrt(2), num_systems, np.inf)
     differences = [np.round(values[:, a] - values[:, b], 12) for a, b in pairs]
-    signed_rank = [float(wilcoxon(of_pair).pvalue) if of_pair.any() else 1.0 for of_pair in differences]
+    signed_rank = [
+        float(wilcoxon(of_pair).pvalue) if of_pair.any() else 1.0
+        for of_pair in differences
+    ]
     adjusted = holm(signed_rank)
     return tuple(
         PairOfRanks(a, b, float(of_ranks), of_values, float(over_all or 0))
-        for (a, b), of_ranks, of_values, over_all in zip(pairs, nemenyi, signed_rank, adjusted, strict=True)
+        for (a, b), of_ranks, of_values, over_all in zip(
+            pairs, nemenyi, signed_rank, adjusted, strict=True
+        )
     )
 
 
@@ -241,7 +262,9 @@ def _pairs(values: NDArray[np.float64], ranks: NDArray[np.float64]) -> tuple[Pai
 
 
 def welch_anova(
-    means: NDArray[np.float64], standard_errors: NDArray[np.float64], sizes: NDArray[np.float64]
+    means: NDArray[np.float64],
+    standard_errors: NDArray[np.float64],
+    sizes: NDArray[np.float64],
 ) -> float:
     """Returns the p-value of Welch's test that k means are equal; the variances may differ.
 
@@ -308,15 +331,24 @@ def risks(sample: PairedSample, baseline: int | None, alpha: float) -> list[Risk
     -0.125
     """
     geo = geo_risk(sample, alpha)
-    gains = sample.differences([(row, baseline or 0) for row in range(len(sample.values))])
-    gains = replace(gains, values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values))
+    gains = sample.differences(
+        [(row, baseline or 0) for row in range(len(sample.values))]
+    )
+    gains = replace(
+        gains,
+        values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values),
+    )
     of_rows = []
     for row, (mean, error) in enumerate(
         zip(gains.means.tolist(), gains.standard_errors.tolist(), strict=True)
     ):
         is_compared = baseline is not None and row != baseline
         has_error = is_compared and error > 0
-        reasons = [unknown_spread(sample) or NO_SPREAD] if is_compared and not has_error else []
+        reasons = (
+            [unknown_spread(sample) or NO_SPREAD]
+            if is_compared and not has_error
+            else []
+        )
         reasons += [NEGATIVE] if geo is None else []
         of_rows.append(
             Risk(
@@ -420,12 +452,16 @@ def winner_intervals(
     pairs = list(combinations(range(num_rows), 2))
     of_pairs = sample.differences(pairs)
     varying = replace(of_pairs, values=of_pairs.values[of_pairs.standard_errors > 0])
-    factor = max_t_factor(varying, LEVEL, num_draws, seed) if len(varying.values) else 0.0
+    factor = (
+        max_t_factor(varying, LEVEL, num_draws, seed) if len(varying.values) else 0.0
+    )
     method = "bonferroni-t" if factor is None else "max-t"
     note = FEW if sample.num_queries < FEW_QUERIES else ""
     students = student_intervals(differences, LEVEL / max(len(pairs), 1))
     intervals: list[Interval | None] = []
-    for mean, error, student in zip(differences.means, differences.standard_errors, students, strict=True):
+    for mean, error, student in zip(
+        differences.means, differences.standard_errors, students, strict=True
+    ):
         half = float(student.high - mean if factor is None else factor * error)
         intervals.append(Interval(float(mean) - half, float(mean) + half, method, note))
     return intervals

@@ -23,7 +23,9 @@ from ltrbench.statistics.paired import LEVEL
 NUM_BINS = 10
 RARE_CATEGORY = 0.01
 """Categories with a smaller share of the training documents are one bin, together with unseen ones."""
-_QUANTILES = np.linspace(0, 1, 101)  # of each sample: where distribution functions are compared
+_QUANTILES = np.linspace(
+    0, 1, 101
+)  # of each sample: where distribution functions are compared
 _DRAWS = 1000
 
 Numbers = NDArray[np.float64]
@@ -56,13 +58,20 @@ class Sample:
     """
 
     def __init__(self, query_start: QueryStart, seed: int) -> None:
-        self.start, self.sizes = query_start[:-1], np.diff(query_start).astype(np.float64)
+        self.start, self.sizes = (
+            query_start[:-1],
+            np.diff(query_start).astype(np.float64),
+        )
         num_queries = len(self.start)
         # The factor makes variances unbiased.
-        self.draws = np.random.default_rng(seed).standard_normal((_DRAWS, num_queries), dtype=np.float32)
+        self.draws = np.random.default_rng(seed).standard_normal(
+            (_DRAWS, num_queries), dtype=np.float32
+        )
         self.draws *= np.sqrt(num_queries / max(num_queries - 1, 1))
 
-    def shares(self, codes: NDArray[np.intp], num_bins: int, more: float) -> tuple[Numbers, Numbers]:
+    def shares(
+        self, codes: NDArray[np.intp], num_bins: int, more: float
+    ) -> tuple[Numbers, Numbers]:
         """Returns the (B,) shares of (D,) bins and their (R, B) noise; bins below 0 do not count.
 
         Args:
@@ -70,7 +79,9 @@ class Sample:
         """
         queries = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(np.int64))
         cells = (queries * num_bins + codes)[codes >= 0]
-        counts = np.bincount(cells, minlength=len(self.sizes) * num_bins).reshape(-1, num_bins)
+        counts = np.bincount(cells, minlength=len(self.sizes) * num_bins).reshape(
+            -1, num_bins
+        )
         shares = (counts.sum(axis=0) + more) / (len(cells) + num_bins * more)
         influence = (counts - counts.sum(axis=1, keepdims=True) * shares) / len(cells)
         return shares, (self.draws @ influence.astype(np.float32)).astype(np.float64)
@@ -84,10 +95,15 @@ class Sample:
 
     def mean_of_documents(self, values: NDArray[np.generic]) -> Estimate:
         """Returns the mean of (D,) values."""
-        return self.mean(np.add.reduceat(values, self.start, dtype=np.float64) / self.sizes, self.sizes)
+        return self.mean(
+            np.add.reduceat(values, self.start, dtype=np.float64) / self.sizes,
+            self.sizes,
+        )
 
 
-def psi(then: NDArray[np.intp], now: NDArray[np.intp], before: Sample, after: Sample) -> Estimate:
+def psi(
+    then: NDArray[np.intp], now: NDArray[np.intp], before: Sample, after: Sample
+) -> Estimate:
     """Returns the population stability index, sum_b (q_b - p_b) ln(q_b / p_b), of (D,) bins then and now.
 
     With the logarithmic mean L(p, q) = (q - p) / ln(q / p) it is sum_b (q_b - p_b)^2 / L(p_b, q_b), a squared
@@ -109,9 +125,23 @@ def kolmogorov_smirnov(
     missing values do not count. None if all values of a sample are missing."""
     if np.isnan(then).all() or np.isnan(now).all():
         return None
-    grid = np.unique([np.nanquantile(each, _QUANTILES, method="inverted_cdf") for each in (then, now)])
-    bins = [np.where(np.isnan(each), -1, np.searchsorted(grid, each)) for each in (then, now)]
-    return _distance(bins[0], bins[1], before, after, lambda noise, p, q: np.abs(noise.cumsum(-1)).max(-1))
+    grid = np.unique(
+        [
+            np.nanquantile(each, _QUANTILES, method="inverted_cdf")
+            for each in (then, now)
+        ]
+    )
+    bins = [
+        np.where(np.isnan(each), -1, np.searchsorted(grid, each))
+        for each in (then, now)
+    ]
+    return _distance(
+        bins[0],
+        bins[1],
+        before,
+        after,
+        lambda noise, p, q: np.abs(noise.cumsum(-1)).max(-1),
+    )
 
 
 def _distance(
@@ -128,7 +158,9 @@ def _distance(
     q, noise_now = after.shares(now, num_bins, more)
     # A bin with few documents now by chance also has a small variance. The second noise is that of queries
     # that vary as in training; the ratio of the numbers of queries is Kish's, for lists of unequal lengths.
-    sizes = [sample.sizes.sum() ** 2 / (sample.sizes**2).sum() for sample in (before, after)]
+    sizes = [
+        sample.sizes.sum() ** 2 / (sample.sizes**2).sum() for sample in (before, after)
+    ]
     noises = noise_now - noise_then, noise_then * np.sqrt(1 + sizes[0] / sizes[1])
     value = float(norm(q - p, p, q))
     estimates = [Estimate(value, norm(noise, p, q), power=power) for noise in noises]
@@ -155,9 +187,14 @@ def bins_of(
 
 def simultaneous(estimates: Sequence[Estimate]) -> list[tuple[float, float, float]]:
     """Returns value, low and high of each estimate; the intervals hold together with probability 95 %."""
-    ratios = [np.abs(each.noise) / each.scale for each in estimates if each.scale > 1e-9]
+    ratios = [
+        np.abs(each.noise) / each.scale for each in estimates if each.scale > 1e-9
+    ]
     factor = float(np.quantile(np.max(ratios, axis=0), 1 - LEVEL)) if ratios else 0.0
-    ends = [(each, each.value - factor * each.scale, each.value + factor * each.scale) for each in estimates]
+    ends = [
+        (each, each.value - factor * each.scale, each.value + factor * each.scale)
+        for each in estimates
+    ]
     return [
         (each.value**each.power, max(low, each.least) ** each.power, high**each.power)
         for each, low, high in ends

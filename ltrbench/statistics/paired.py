@@ -51,11 +51,16 @@ class PairedSample:
                 "queries on which the metric is not defined."
             )
         if not (np.isfinite(self.weights) & (self.weights > 0)).all():
-            raise ConfigError("weights must be positive; leave out queries with weight 0.")
+            raise ConfigError(
+                "weights must be positive; leave out queries with weight 0."
+            )
 
     @classmethod
     def of(
-        cls, values: Values, query_weights: PerQuery | None = None, strata: NDArray[np.int64] | None = None
+        cls,
+        values: Values,
+        query_weights: PerQuery | None = None,
+        strata: NDArray[np.int64] | None = None,
     ) -> PairedSample:
         """Returns a sample in which a mean is the mean over C strata of the weighted mean over their queries.
 
@@ -66,8 +71,16 @@ class PairedSample:
         """
         matrix = np.atleast_2d(np.asarray(values, dtype=np.float64))
         num_queries = matrix.shape[-1]
-        weights = np.ones(num_queries) if query_weights is None else np.asarray(query_weights, np.float64)
-        cells = np.zeros(num_queries, np.int64) if strata is None else np.asarray(strata, np.int64)
+        weights = (
+            np.ones(num_queries)
+            if query_weights is None
+            else np.asarray(query_weights, np.float64)
+        )
+        cells = (
+            np.zeros(num_queries, np.int64)
+            if strata is None
+            else np.asarray(strata, np.int64)
+        )
         names, numbers = np.unique(cells, return_inverse=True)
         totals = np.bincount(numbers, weights, minlength=len(names))
         return cls(matrix, weights / (len(names) * totals[numbers]), cells)
@@ -85,12 +98,16 @@ class PairedSample:
     @cached_property
     def cells(self) -> tuple[NDArray[np.intp], ...]:
         """Indices of the queries of each stratum."""
-        return tuple(np.flatnonzero(self.strata == stratum) for stratum in np.unique(self.strata))
+        return tuple(
+            np.flatnonzero(self.strata == stratum) for stratum in np.unique(self.strata)
+        )
 
     def differences(self, pairs: Sequence[tuple[int, int]]) -> PairedSample:
         """Returns the sample with the rows `values[a] - values[b]` for each pair (a, b)."""
         first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        return replace(self, values=np.round(self.values[first] - self.values[second], DECIMALS))
+        return replace(
+            self, values=np.round(self.values[first] - self.values[second], DECIMALS)
+        )
 
     @cached_property
     def effective_sizes(self) -> NDArray[np.float64]:
@@ -100,7 +117,10 @@ class PairedSample:
     @property
     def is_weighted(self) -> bool:
         """Whether queries of one stratum have different weights."""
-        return any(np.ptp(self.weights[cell]) > 1e-9 * self.weights[cell].max() for cell in self.cells)
+        return any(
+            np.ptp(self.weights[cell]) > 1e-9 * self.weights[cell].max()
+            for cell in self.cells
+        )
 
     @cached_property
     def _cell_variances(self) -> NDArray[np.float64]:
@@ -109,7 +129,10 @@ class PairedSample:
         for cell in self.cells:
             weights = self.weights[cell]
             total = weights.sum()
-            variances.append(total**2 * squared_errors(np.take(self.values, cell, axis=1), weights / total))
+            variances.append(
+                total**2
+                * squared_errors(np.take(self.values, cell, axis=1), weights / total)
+            )
         return np.array(variances).reshape(len(self.cells), len(self.values))
 
     @cached_property
@@ -128,9 +151,9 @@ class PairedSample:
         variances = self._cell_variances
         sizes = self.effective_sizes[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
-            degrees: NDArray[np.float64] = variances.sum(axis=0) ** 2 / (variances**2 / (sizes - 1)).sum(
-                axis=0
-            )
+            degrees: NDArray[np.float64] = variances.sum(axis=0) ** 2 / (
+                variances**2 / (sizes - 1)
+            ).sum(axis=0)
         return degrees
 
 
@@ -166,7 +189,9 @@ def squared_errors(values: Values, shares: PerQuery) -> NDArray[np.float64]:
     """
     centred = values - weighted_sum(values, shares)[:, np.newaxis]
     # If all values are equal, rounding of the mean must not give a variance.
-    centred[values.min(axis=1, initial=np.inf) == values.max(axis=1, initial=-np.inf)] = 0
+    centred[
+        values.min(axis=1, initial=np.inf) == values.max(axis=1, initial=-np.inf)
+    ] = 0
     size = values.shape[1]
     if size < 2:
         return np.full(len(values), np.nan)
@@ -198,7 +223,9 @@ _SIGNS, _COUNTS = 0, 1
 """Streams of random numbers of one seed."""
 
 
-def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+def sign_flip_p_values(
+    differences: PairedSample, num_draws: int, seed: int
+) -> NDArray[np.float64]:
     """Returns (M,), two-sided p-values of the paired randomisation test, p = (b + 1) / (B + 1).
 
     b of B draws have |sum_i s_i share_i d_i| >= |sum_i share_i d_i|, where each sign s_i is +1 or -1 with
@@ -219,12 +246,16 @@ def sign_flip_p_values(differences: PairedSample, num_draws: int, seed: int) -> 
     reached = np.zeros(len(wholes), dtype=np.int64)
     for num_rows in _blocks(num_draws, num_queries):
         words = rng.bit_generator.random_raw((num_rows, -(-num_queries // 64)))
-        heads = np.unpackbits(words.view(np.uint8), axis=1, count=num_queries).astype(np.float64)
+        heads = np.unpackbits(words.view(np.uint8), axis=1, count=num_queries).astype(
+            np.float64
+        )
         reached += (np.abs(2 * (heads @ wholes.T) - totals) >= least).sum(axis=0)
     return (reached + 1) / (num_draws + 1)
 
 
-def largest_t(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+def largest_t(
+    differences: PairedSample, num_draws: int, seed: int
+) -> NDArray[np.float64]:
     """Returns (B,), max_p |d*_p - d_p| / SE*_p over the rows p, for each draw of the bootstrap.
 
     Queries are drawn with replacement within each stratum, the same ones for all rows. d*_p is the mean of a
@@ -242,12 +273,17 @@ def largest_t(differences: PairedSample, num_draws: int, seed: int) -> NDArray[n
     return largest
 
 
-def _largest_of_rows(differences: PairedSample, num_draws: int, seed: int) -> NDArray[np.float64]:
+def _largest_of_rows(
+    differences: PairedSample, num_draws: int, seed: int
+) -> NDArray[np.float64]:
     # Each call has the same draws.
     rng = np.random.default_rng([seed, _COUNTS])
     num_rows = len(differences.values)
     shares = [float(differences.weights[cell].sum()) for cell in differences.cells]
-    grids = [_on_grid(_moments(np.take(differences.values, cell, axis=1))) for cell in differences.cells]
+    grids = [
+        _on_grid(_moments(np.take(differences.values, cell, axis=1)))
+        for cell in differences.cells
+    ]
     largest = []
     for num_drawn in _blocks(num_draws, differences.num_queries):
         apart, variance = np.zeros((2, num_drawn, num_rows))
@@ -276,13 +312,17 @@ def _on_grid(values: Values) -> tuple[Values, NDArray[np.float64]]:
     """
     bounds = values.shape[1] * np.abs(values).max(axis=1, initial=0)
     exponents = np.frexp(bounds)[1] - _EXACT_BITS
-    return np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(1.0, exponents)
+    return np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(
+        1.0, exponents
+    )
 
 
 def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
     """Returns (num_rows, n), the number of times each of n queries was drawn in n draws."""
     counts = np.empty((num_rows, num_queries))
-    for row, drawn in zip(counts, rng.integers(num_queries, size=(num_rows, num_queries)), strict=True):
+    for row, drawn in zip(
+        counts, rng.integers(num_queries, size=(num_rows, num_queries)), strict=True
+    ):
         row[:] = np.bincount(drawn, minlength=num_queries)
     return counts
 
@@ -359,7 +399,10 @@ class Differing:
         """Returns the counts, given (Q,) differences and weights."""
         differ = weights[differences != 0]
         return cls(
-            effective_size(weights), effective_size(differ), float(differ.sum() / weights.sum()), largest
+            effective_size(weights),
+            effective_size(differ),
+            float(differ.sum() / weights.sum()),
+            largest,
         )
 
     @property
@@ -377,7 +420,9 @@ class Differing:
         left = self.num_queries - count
         share = float(betaincinv(count + 1, left, 1 - level)) if left > 0 else 1.0
         bound = share * self.largest
-        return Interval(0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL)
+        return Interval(
+            0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL
+        )
 
 
 def largest_plausible(*values: NDArray[np.float64]) -> float:
@@ -419,7 +464,9 @@ def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interv
     weights df is the effective number of queries minus 1.
     """
     intervals = []
-    for mean, error, degrees in zip(sample.means, sample.standard_errors, sample.degrees, strict=True):
+    for mean, error, degrees in zip(
+        sample.means, sample.standard_errors, sample.degrees, strict=True
+    ):
         half = stdtrit(degrees, 1 - level / 2) * error if error else 0.0
         intervals.append(Interval(float(mean - half), float(mean + half), "t"))
     return intervals
@@ -440,7 +487,9 @@ def difference_intervals(
     note = FEW if sample.num_queries < FEW_QUERIES else ""
     intervals: list[Interval | None] = []
     students = student_intervals(differences, level)
-    for values, error, student in zip(differences.values, differences.standard_errors, students, strict=True):
+    for values, error, student in zip(
+        differences.values, differences.standard_errors, students, strict=True
+    ):
         differing = Differing.of(values, differences.weights, largest)
         if differing.are_few:
             intervals.append(differing.interval(level))
@@ -471,23 +520,33 @@ def simultaneous_intervals(
         return []
     each = level / len(pairs)
     intervals = difference_intervals(sample, pairs, each)
-    by_t = [row for row, interval in enumerate(intervals) if interval is not None and interval.method == "t"]
+    by_t = [
+        row
+        for row, interval in enumerate(intervals)
+        if interval is not None and interval.method == "t"
+    ]
     if len(pairs) == 1 or not by_t:
         return intervals
     differences = sample.differences([pairs[row] for row in by_t])
     factor = max_t_factor(differences, each * len(by_t), num_draws, seed)
     if factor is None:
         return [
-            replace(interval, method="bonferroni-t") if interval and interval.method == "t" else interval
+            replace(interval, method="bonferroni-t")
+            if interval and interval.method == "t"
+            else interval
             for interval in intervals
         ]
-    for row, mean, error in zip(by_t, differences.means, differences.standard_errors, strict=True):
+    for row, mean, error in zip(
+        by_t, differences.means, differences.standard_errors, strict=True
+    ):
         half = factor * error
         intervals[row] = Interval(float(mean - half), float(mean + half), "max-t")
     return intervals
 
 
-def max_t_factor(differences: PairedSample, level: float, num_draws: int, seed: int) -> float | None:
+def max_t_factor(
+    differences: PairedSample, level: float, num_draws: int, seed: int
+) -> float | None:
     """Returns c of max-T; None if Bonferroni's correction takes its place.
 
     Bonferroni's correction is used with few queries, which do not represent the population, with queries of
@@ -547,7 +606,10 @@ class PairStatistics:
 
 
 def compare_pairs(
-    sample: PairedSample, pairs: Sequence[tuple[int, int]], num_draws: int = 10_000, seed: int = 0
+    sample: PairedSample,
+    pairs: Sequence[tuple[int, int]],
+    num_draws: int = 10_000,
+    seed: int = 0,
 ) -> list[PairStatistics]:
     """Returns statistics of `values[a] - values[b]` for each pair (a, b) of systems.
 
@@ -567,7 +629,9 @@ def compare_pairs(
         randomisation = sign_flip_p_values(differences, num_draws, seed).tolist()
     return [
         _statistics(differences, row, interval, p_value)
-        for row, (interval, p_value) in enumerate(zip(intervals, randomisation, strict=True))
+        for row, (interval, p_value) in enumerate(
+            zip(intervals, randomisation, strict=True)
+        )
     ]
 
 
@@ -576,7 +640,10 @@ def _statistics(
 ) -> PairStatistics:
     values, error = differences.values[row], float(differences.standard_errors[row])
     difference = float(differences.means[row]) if len(values) else None
-    effect_size, standard_error = None, None if np.isnan(error) or len(values) < 2 else error
+    effect_size, standard_error = (
+        None,
+        None if np.isnan(error) or len(values) < 2 else error,
+    )
     p_values: dict[str, float | None] = dict.fromkeys(TESTS)
     reason = unknown_spread(differences)
     note = interval.note if interval is not None else reason
@@ -616,7 +683,9 @@ def _t_p_value(differences: PairedSample, row: int) -> float | None:
     error = float(differences.standard_errors[row])
     if np.isnan(error) or error == 0:
         return None
-    return float(2 * stdtr(differences.degrees[row], -abs(differences.means[row]) / error))
+    return float(
+        2 * stdtr(differences.degrees[row], -abs(differences.means[row]) / error)
+    )
 
 
 def _wilcoxon(values: PerQuery) -> float:
@@ -640,5 +709,7 @@ def _effect_size(values: PerQuery, weights: PerQuery) -> float | None:
     if values.min() == values.max():
         return None
     mean = weighted_sum(values, weights)
-    variance = len(values) / (len(values) - 1) * weighted_sum((values - mean) ** 2, weights)
+    variance = (
+        len(values) / (len(values) - 1) * weighted_sum((values - mean) ** 2, weights)
+    )
     return float(mean / np.sqrt(variance))

@@ -80,7 +80,9 @@ class Design:
         parts = [part for part in parts if part[0] > 0]
         total = sum(variance for variance, _ in parts)
         if self.is_pooled and parts:
-            return ((1.0, total**2 / sum(variance**2 / free for variance, free in parts)),)
+            return (
+                (1.0, total**2 / sum(variance**2 / free for variance, free in parts)),
+            )
         return tuple((variance / total, free) for variance, free in parts)
 
     @property
@@ -92,7 +94,9 @@ class Design:
 
     @property
     def _of_queries(self) -> float:
-        return (1 / self.num_folds + self.test_share) * (self.fold + self.query / self.num_queries)
+        return (1 / self.num_folds + self.test_share) * (
+            self.fold + self.query / self.num_queries
+        )
 
     @property
     def _of_trainings(self) -> float:
@@ -109,7 +113,11 @@ class Design:
         """
 
         def limit(variance: float, degrees: float) -> float:
-            return variance * degrees / float(chdtri(degrees, confidence)) if variance else 0.0
+            return (
+                variance * degrees / float(chdtri(degrees, confidence))
+                if variance
+                else 0.0
+            )
 
         of_queries = self.query / self.num_queries
         if self.num_folds > 1:
@@ -136,7 +144,8 @@ class Design:
         quantiles in the interval: in a simulation the power is 80 to 81 %, with 3 trainings or more.
         """
         noncentrality = sum(
-            share * float(nctdtrinc(free, 1 - power, quantile_of(free, level, self.shared)))
+            share
+            * float(nctdtrinc(free, 1 - power, quantile_of(free, level, self.shared)))
             for share, free in self.degrees
         )
         return noncentrality * self.standard_error
@@ -168,10 +177,16 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
     # V^2 / degrees is the sum of the squared variances, each divided by its degrees of freedom.
     ((_, degrees),) = inference.degrees
     squares = parts.total**2 / degrees - parts.query**2 / (num_queries - 1)
-    degrees_of_trainings = trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
+    degrees_of_trainings = (
+        trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
+    )
     # If trainings are a small part of V, rounding could exceed the bounds.
     lowest = max(min(inference.num_replicates) - 1, 1) / (num_trainings - 1)
-    return replace(design, is_pooled=True, degrees_of_trainings=min(max(degrees_of_trainings, lowest), 2.0))
+    return replace(
+        design,
+        is_pooled=True,
+        degrees_of_trainings=min(max(degrees_of_trainings, lowest), 2.0),
+    )
 
 
 def design_of_folds(
@@ -214,7 +229,10 @@ def design_of_folds(
 
 
 def fewest(
-    design_with: Callable[[int], Design], difference: float, least: int = 2, level: float = LEVEL
+    design_with: Callable[[int], Design],
+    difference: float,
+    least: int = 2,
+    level: float = LEVEL,
 ) -> int | None:
     """Returns the smallest sample size that detects the difference with 80 % power; None if none does.
 

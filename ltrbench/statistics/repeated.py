@@ -127,7 +127,10 @@ class Inference:
             return None
         if self.differing.are_few:
             return self.differing.interval(level)
-        quantile = sum(share * quantile_of(degrees, level, self.shared) for share, degrees in self.degrees)
+        quantile = sum(
+            share * quantile_of(degrees, level, self.shared)
+            for share, degrees in self.degrees
+        )
         half = quantile * self.standard_error
         return Interval(self.difference - half, self.difference + half, self.method)
 
@@ -137,7 +140,9 @@ class Inference:
         return replace(self, difference=0.0 - self.difference, num_replicates=(b, a))
 
 
-def independent_replicates(a: ReplicateValues, b: ReplicateValues, shares: PerQuery) -> Inference:
+def independent_replicates(
+    a: ReplicateValues, b: ReplicateValues, shares: PerQuery
+) -> Inference:
     """Multi-reader multi-case analysis, trainings nested in models (Hillis, 2007, split-plot design).
 
     x_mtq are the values, R_m is the number of trainings of model m, d_q the difference of the models' means
@@ -168,7 +173,8 @@ def independent_replicates(a: ReplicateValues, b: ReplicateValues, shares: PerQu
         of_query=np.round(a.mean(axis=0) - b.mean(axis=0), DECIMALS),
         shares=shares,
         trainings=[
-            (_variance((model * shares).sum(axis=1)) / len(model), len(model) - 1) for model in (a, b)
+            (_variance((model * shares).sum(axis=1)) / len(model), len(model) - 1)
+            for model in (a, b)
         ],
         interaction=sum(_interaction(model, shares) / len(model) for model in (a, b)),
         num_replicates=(len(a), len(b)),
@@ -178,7 +184,10 @@ def independent_replicates(a: ReplicateValues, b: ReplicateValues, shares: PerQu
 
 
 def shared_replicates(
-    a: ReplicateValues, b: ReplicateValues, shares: PerQuery, factor: float | None = None
+    a: ReplicateValues,
+    b: ReplicateValues,
+    shares: PerQuery,
+    factor: float | None = None,
 ) -> Inference:
     """Analysis of trainings shared by both models, as paired differences D_tq = a_tq - b_tq.
 
@@ -256,7 +265,10 @@ def fold_replicates(
     """
     values = np.array([fold.difference for fold in folds])
     num_folds = len(folds)
-    within = sum(fold.parts.training + fold.parts.training_by_query for fold in folds) / num_folds**2
+    within = (
+        sum(fold.parts.training + fold.parts.training_by_query for fold in folds)
+        / num_folds**2
+    )
     between = (1 / num_folds + test_share) * _variance(values)
     query = min(times * sum(query_parts) / num_folds**2, between)
     error = float(np.sqrt(between + within))
@@ -301,11 +313,15 @@ def shared_variances(values: NDArray[np.float64]) -> NDArray[np.float64]:
     interaction = values - values.mean(axis=0)
     squares = interaction.var(axis=1, ddof=1)
     mean = squares.sum() / (num_models - 1)
-    of_models: NDArray[np.float64] = np.maximum((num_models * squares - mean) / (num_models - 2), mean)
+    of_models: NDArray[np.float64] = np.maximum(
+        (num_models * squares - mean) / (num_models - 2), mean
+    )
     return of_models
 
 
-def with_shared_variance(inference: Inference, shared: SharedVariance, test_share: float) -> Inference:
+def with_shared_variance(
+    inference: Inference, shared: SharedVariance, test_share: float
+) -> Inference:
     """Returns an inference of `fold_replicates` with var_j(d_j) replaced by the variance of the two models.
 
     The degrees of freedom are those of the mean variance, (M - 1) (J - 1).
@@ -329,7 +345,9 @@ def with_shared_variance(inference: Inference, shared: SharedVariance, test_shar
     )
 
 
-def quantile_of(degrees: float, level: float, shared: SharedVariance | None = None) -> float:
+def quantile_of(
+    degrees: float, level: float, shared: SharedVariance | None = None
+) -> float:
     """Returns the half-width of the interval of one pair, in standard errors.
 
     It is Student's quantile at 1 - level / 2. With a shared variance it is the smaller of this and Tukey's
@@ -362,10 +380,15 @@ def studentised_range(level: float, num_models: int, degrees: float) -> float:
     s = np.exp(log_s)[:, np.newaxis]
     # The quantile is between those of one pair and of all pairs by Bonferroni.
     num_pairs = num_models * (num_models - 1) / 2
-    low, high = (math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2 / n)) for n in (1, num_pairs))
+    low, high = (
+        math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2 / n))
+        for n in (1, num_pairs)
+    )
     while high - low > 1e-11 * high:
         middle = (low + high) / 2
-        inside = float((outer * (ndtr(z) - ndtr(z - middle * s)) ** (num_models - 1)).sum())
+        inside = float(
+            (outer * (ndtr(z) - ndtr(z - middle * s)) ** (num_models - 1)).sum()
+        )
         low, high = (middle, high) if inside < 1 - level else (low, middle)
     return high
 
@@ -395,8 +418,13 @@ def _two_way(
     note = _reason(num_queries, num_replicates, training + query, of_query)
     return Inference(
         difference=float((of_query * shares).sum()),
-        standard_error=float(np.sqrt(training + query)) if note in ("", IDENTICAL) else None,
-        degrees=_degrees([term for term in trainings if term[0] > 0], (query, effective_size(shares) - 1)),
+        standard_error=float(np.sqrt(training + query))
+        if note in ("", IDENTICAL)
+        else None,
+        degrees=_degrees(
+            [term for term in trainings if term[0] > 0],
+            (query, effective_size(shares) - 1),
+        ),
         num_replicates=num_replicates,
         num_queries=num_queries,
         parts=VarianceParts(query, main, training - main),
@@ -410,25 +438,37 @@ def _degrees(
     trainings: Sequence[tuple[float, int]], queries: tuple[float, float]
 ) -> tuple[tuple[float, float], ...]:
     """Returns `Inference.degrees`: of Hillis if the trainings of both models vary, otherwise of each part."""
-    parts: list[tuple[float, float]] = [part for part in (*trainings, queries) if part[0] > 0]
+    parts: list[tuple[float, float]] = [
+        part for part in (*trainings, queries) if part[0] > 0
+    ]
     total = sum(variance for variance, _ in parts)
     if len(trainings) > 1:
         return ((1.0, total**2 / sum(variance**2 / free for variance, free in parts)),)
     return tuple((variance / total, free) for variance, free in parts)
 
 
-def _reason(num_queries: int, num_replicates: tuple[int, int], total: float, of_query: PerQuery) -> str:
+def _reason(
+    num_queries: int, num_replicates: tuple[int, int], total: float, of_query: PerQuery
+) -> str:
     """Returns the reason why there is no claim; `IDENTICAL` if the methods do not differ; otherwise empty."""
-    fewest = min((number for number in num_replicates if number > 1), default=FEWEST_REPLICATES)
+    fewest = min(
+        (number for number in num_replicates if number > 1), default=FEWEST_REPLICATES
+    )
     if num_queries < FEWEST_QUERIES:
         return (
-            "one query only" if num_queries == 1 else f"{num_queries} queries; a claim needs {FEWEST_QUERIES}"
+            "one query only"
+            if num_queries == 1
+            else f"{num_queries} queries; a claim needs {FEWEST_QUERIES}"
         )
     if fewest < FEWEST_REPLICATES:
         return f"{fewest} trainings of a model; a claim needs {FEWEST_REPLICATES}"
     if total > 0:
         return ""
-    return "the same difference on every query and in every training" if of_query.any() else IDENTICAL
+    return (
+        "the same difference on every query and in every training"
+        if of_query.any()
+        else IDENTICAL
+    )
 
 
 def _variance(values: NDArray[np.float64]) -> float:
@@ -446,12 +486,20 @@ def _interaction(values: ReplicateValues, shares: PerQuery) -> float:
 
 def _squared_error(values: PerQuery, shares: PerQuery) -> float:
     """Returns SE^2, as in `PairedSample.standard_errors`."""
-    return float(squared_errors(values[np.newaxis], shares)[0]) if np.ptp(values) > 0 else 0.0
+    return (
+        float(squared_errors(values[np.newaxis], shares)[0])
+        if np.ptp(values) > 0
+        else 0.0
+    )
 
 
 def _check(shares: PerQuery, *models: ReplicateValues) -> None:
     for values in models:
-        if values.ndim != 2 or values.shape[1] != len(shares) or not np.isfinite(values).all():
+        if (
+            values.ndim != 2
+            or values.shape[1] != len(shares)
+            or not np.isfinite(values).all()
+        ):
             raise ConfigError(
                 f"values must be finite and have the shape (trainings, {len(shares)} queries), not "
                 f"{values.shape}; leave out the queries on which the metric is not defined."
@@ -481,7 +529,9 @@ class FoldTest:
 
     def turned(self) -> FoldTest:
         """Returns the result for the second method minus the first."""
-        return replace(self, difference=0.0 - self.difference, interval=self.interval.turned())
+        return replace(
+            self, difference=0.0 - self.difference, interval=self.interval.turned()
+        )
 
 
 @dataclass(frozen=True)
@@ -517,10 +567,14 @@ def corrected_resampled_t(differences: Sequence[float], test_share: float) -> Fo
     mean, error, degrees = _corrected(differences, test_share)
     if error == 0:
         note, p_value = (IDENTICAL, 1.0) if mean == 0 else (_SAME_DIFFERENCE, None)
-        return FoldTest(mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note)
+        return FoldTest(
+            mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note
+        )
     half = float(stdtrit(degrees, (1 + CONFIDENCE) / 2)) * error
     p_value = float(2 * stdtr(degrees, -abs(mean) / error))
-    return FoldTest(mean, Interval(mean - half, mean + half, "corrected-t"), p_value, degrees)
+    return FoldTest(
+        mean, Interval(mean - half, mean + half, "corrected-t"), p_value, degrees
+    )
 
 
 def bayesian_correlated_t(
@@ -548,11 +602,15 @@ def bayesian_correlated_t(
     return RopeProbabilities(left, max(0.0, 1 - left - right), right, rope)
 
 
-def _corrected(differences: Sequence[float], test_share: float) -> tuple[float, float, int]:
+def _corrected(
+    differences: Sequence[float], test_share: float
+) -> tuple[float, float, int]:
     """Returns the mean over J folds, its corrected standard error, and J - 1."""
     values = np.array(differences)
     if len(values) < 2:
-        raise ConfigError("a test over folds needs the differences of two folds or more.")
+        raise ConfigError(
+            "a test over folds needs the differences of two folds or more."
+        )
     if values.min() == values.max():
         return float(values[0]), 0.0, len(values) - 1
     variance = (1 / len(values) + test_share) * values.var(ddof=1)
@@ -623,7 +681,11 @@ def against_itself(
     """
     judged, by_queries = [], 0
     for first, second in halvings(len(values), MOST_HALVINGS, seed):
-        judged.append(_inference(values[first], values[second], sample, test_share).interval(LEVEL))
+        judged.append(
+            _inference(values[first], values[second], sample, test_share).interval(
+                LEVEL
+            )
+        )
         difference = values[first].mean(axis=0) - values[second].mean(axis=0)
         of_means = PairedSample(difference[None], sample.weights, sample.strata)
         by_queries += excludes(student_intervals(of_means)[0])
@@ -678,7 +740,10 @@ def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
 
 
 def _inference(
-    a: ReplicateValues, b: ReplicateValues, sample: PairedSample, test_share: float | None
+    a: ReplicateValues,
+    b: ReplicateValues,
+    sample: PairedSample,
+    test_share: float | None,
 ) -> Inference:
     """Returns the inference for the difference of two halves."""
     folds, query_parts = [], []
@@ -687,5 +752,11 @@ def _inference(
         of_fold = a[:, cell], b[:, cell]
         folds.append(independent_replicates(*of_fold, shares))
         means = tuple(half.mean(axis=0)[None] for half in of_fold)
-        query_parts.append(independent_replicates(means[0], means[1], shares).parts.query)
-    return folds[0] if len(folds) == 1 else fold_replicates(folds, query_parts, test_share or 0.0)
+        query_parts.append(
+            independent_replicates(means[0], means[1], shares).parts.query
+        )
+    return (
+        folds[0]
+        if len(folds) == 1
+        else fold_replicates(folds, query_parts, test_share or 0.0)
+    )

@@ -26,7 +26,9 @@ try:
     import distributed
     from distributed.deploy.cluster import Cluster
 except ImportError as error:
-    raise ImportError("executor=dask needs Dask: pip install 'ltrbench[dask]'") from error
+    raise ImportError(
+        "executor=dask needs Dask: pip install 'ltrbench[dask]'"
+    ) from error
 
 from ltrbench.distributed.cluster import (
     LOCAL_CLUSTER,
@@ -82,7 +84,11 @@ class DaskExecutor(Executor):
     def __post_init__(self) -> None:
         check(self, "executor.")
         # The null keys of conf/executor/dask.yaml: the defaults of the class.
-        self.cluster = {key: value for key, value in (self.cluster or {}).items() if value is not None}
+        self.cluster = {
+            key: value
+            for key, value in (self.cluster or {}).items()
+            if value is not None
+        }
         self._started: Cluster | None = None
         self._client: distributed.Client | None = None
         self._pending: dict[str, tuple[Future[Any], Any]] = {}
@@ -103,7 +109,9 @@ class DaskExecutor(Executor):
                 if self.cluster:
                     self._started = _start_cluster(self.cluster, self.retries)
                 target = self.scheduler if self._started is None else self._started
-                self._client = connected(target, CONNECT_SECONDS, self._name, "executor.scheduler")
+                self._client = connected(
+                    target, CONNECT_SECONDS, self._name, "executor.scheduler"
+                )
                 self._wait_for_workers(self._client)
                 self.message = self._about_threads()
             except BaseException:
@@ -118,7 +126,13 @@ class DaskExecutor(Executor):
         try:
             self._find_workers(self._client)
             reply = self._client.submit(
-                _run_job, self._work, pickled, self._cores(), self.timeout, key=key, pure=False
+                _run_job,
+                self._work,
+                pickled,
+                self._cores(),
+                self.timeout,
+                key=key,
+                pure=False,
             )
         except Exception as error:  # of Dask, whose scheduler is gone
             future.set_exception(self._lost(error))
@@ -146,13 +160,19 @@ class DaskExecutor(Executor):
 
     def _lost(self, error: Exception) -> WorkerLostError:
         if isinstance(error, distributed.KilledWorker):
-            limit = f", or the job exceeded executor.timeout={self.timeout:g} s" if self.timeout else ""
+            limit = (
+                f", or the job exceeded executor.timeout={self.timeout:g} s"
+                if self.timeout
+                else ""
+            )
             return WorkerLostError(
                 f"{self._name}: the Dask worker {error.last_worker.address} died or lost its connection"
                 f"{limit}; its log or its queue system has the reason"
             )
         name = type(error).__name__
-        return WorkerLostError(f"{self._name} does not answer any more ({name}); start it, and resume")
+        return WorkerLostError(
+            f"{self._name} does not answer any more ({name}); start it, and resume"
+        )
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -183,7 +203,10 @@ class DaskExecutor(Executor):
         num_cores = len(machines[0][1])
         threads = self._num_threads or (0 if HAS_AFFINITY else num_cores)
         return message_on_threads(
-            machines.count(machines[0]), threads, num_cores, "executor.cluster.n_workers"
+            machines.count(machines[0]),
+            threads,
+            num_cores,
+            "executor.cluster.n_workers",
         )
 
     @property
@@ -202,7 +225,9 @@ class DaskExecutor(Executor):
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError:
-            if self._started is None or isinstance(self._started, distributed.LocalCluster):
+            if self._started is None or isinstance(
+                self._started, distributed.LocalCluster
+            ):
                 raise ConfigError(
                     f"{self._name}: no worker connected within {CONNECT_SECONDS:g} s. Start one with "
                     f"`dask worker {client.scheduler.address}`, or set executor.cluster.n_workers."
@@ -214,7 +239,11 @@ class DaskExecutor(Executor):
         present = present_workers(client)
         new = [address for address in sorted(present) if address not in self._machines]
         is_child = isinstance(self._started, distributed.LocalCluster)
-        answers = client.run(_prepare, self._work, is_child, workers=new, on_error="return") if new else {}
+        answers = (
+            client.run(_prepare, self._work, is_child, workers=new, on_error="return")
+            if new
+            else {}
+        )
         for address, answer in answers.items():
             # An OSError: the worker is lost already.
             if isinstance(answer, Exception) and not isinstance(answer, OSError):
@@ -223,7 +252,9 @@ class DaskExecutor(Executor):
                     "Install the same version there: pip install 'ltrbench[dask]'."
                 )
         known = {**self._machines, **answers}
-        self._machines = {name: known[name] for name in present if isinstance(known.get(name), tuple)}
+        self._machines = {
+            name: known[name] for name in present if isinstance(known.get(name), tuple)
+        }
 
     def _cores(self) -> dict[str, list[int]]:
         """Returns address -> its share of its machine's cores; a worker that is left out uses all of them."""
@@ -266,7 +297,12 @@ def _prepare(pickled_work: bytes, is_child: bool) -> _Machine:
     return socket.gethostname(), tuple(usable_cores())
 
 
-def _run_job(pickled_work: bytes, job: bytes, cores: Mapping[str, list[int]], timeout: float | None) -> bytes:
+def _run_job(
+    pickled_work: bytes,
+    job: bytes,
+    cores: Mapping[str, list[int]],
+    timeout: float | None,
+) -> bytes:
     """Runs in a thread of a worker process."""
     with _one_job:
         if cores_of_worker := cores.get(distributed.get_worker().address):
@@ -278,7 +314,15 @@ def _run_job(pickled_work: bytes, job: bytes, cores: Mapping[str, list[int]], ti
             watch.start()
         try:
             return reply_to(pickle.loads(pickled_work), job)
-        except (KeyboardInterrupt, SystemExit) as error:  # would end the worker, with Dask's reports of it
-            return pickle.dumps((None, WorkerLostError(f"the job raised {type(error).__name__}: {error}")))
+        except (
+            KeyboardInterrupt,
+            SystemExit,
+        ) as error:  # would end the worker, with Dask's reports of it
+            return pickle.dumps(
+                (
+                    None,
+                    WorkerLostError(f"the job raised {type(error).__name__}: {error}"),
+                )
+            )
         finally:
             watch.cancel()

@@ -78,7 +78,11 @@ HAS_AFFINITY = hasattr(os, "sched_setaffinity")
 
 def usable_cores() -> list[int]:
     """Returns the numbers of the cores that this thread may use."""
-    return sorted(os.sched_getaffinity(0)) if HAS_AFFINITY else list(range(os.cpu_count() or 1))
+    return (
+        sorted(os.sched_getaffinity(0))
+        if HAS_AFFINITY
+        else list(range(os.cpu_count() or 1))
+    )
 
 
 def share_of_cores(cores: Sequence[int], slot: int, num_workers: int) -> list[int]:
@@ -90,10 +94,16 @@ def share_of_cores(cores: Sequence[int], slot: int, num_workers: int) -> list[in
     [[0], [1], [0]]
     """
     size = len(cores) // num_workers
-    return list(cores[slot * size : (slot + 1) * size]) if size else [cores[slot % len(cores)]]
+    return (
+        list(cores[slot * size : (slot + 1) * size])
+        if size
+        else [cores[slot % len(cores)]]
+    )
 
 
-def message_on_threads(num_workers: int, num_threads: int, num_cores: int, setting: str) -> str:
+def message_on_threads(
+    num_workers: int, num_threads: int, num_cores: int, setting: str
+) -> str:
     """Returns how many threads the workers of one machine use, and the remedy if they exceed its cores.
 
     Args:
@@ -107,7 +117,9 @@ def message_on_threads(num_workers: int, num_threads: int, num_cores: int, setti
     threads = min(num_threads, num_cores) or max(num_cores // num_workers, 1)
     total = num_workers * threads
     numbers = {"worker": num_workers, "thread": threads, "core": num_cores}
-    workers, each, cores = (f"{count} {word}{'s' * (count != 1)}" for word, count in numbers.items())
+    workers, each, cores = (
+        f"{count} {word}{'s' * (count != 1)}" for word, count in numbers.items()
+    )
     text = f"{workers} x {each} each on {cores}"
     if total <= num_cores:
         return f"{text}."
@@ -199,7 +211,9 @@ class ProcessExecutor(Executor):
     def open(self, work: Work, num_threads: int) -> None:
         cores = usable_cores()
         threads = num_threads or (0 if HAS_AFFINITY else len(cores))
-        self.message = message_on_threads(self.workers, threads, len(cores), "executor.workers")
+        self.message = message_on_threads(
+            self.workers, threads, len(cores), "executor.workers"
+        )
         for slot in range(self.workers):
             share = share_of_cores(cores, slot, self.workers) if threads == 0 else []
             self._slots.append(_Slot(self, work, share))
@@ -233,7 +247,9 @@ class ProcessExecutor(Executor):
 class _Slot:
     """A worker process, which a new one replaces when it is lost."""
 
-    def __init__(self, limits: ProcessExecutor, work: Work, cores: Sequence[int]) -> None:
+    def __init__(
+        self, limits: ProcessExecutor, work: Work, cores: Sequence[int]
+    ) -> None:
         self.limits, self.work, self.cores = limits, work, cores
         self.folder = Path.cwd()
         self.pool: ProcessPoolExecutor | None = None
@@ -264,7 +280,10 @@ class _Slot:
         Raises:
             WorkerLostError: The worker died, or exceeded the limit, after which it is killed.
         """
-        limit, excess = START_SECONDS, f"did not start within {START_SECONDS:g} s and was ended"
+        limit, excess = (
+            START_SECONDS,
+            f"did not start within {START_SECONDS:g} s and was ended",
+        )
         try:
             if self.pool is None or self.process is None or not self.process.is_alive():
                 self.process = None
@@ -276,7 +295,9 @@ class _Slot:
                 )
                 number = self.pool.submit(os.getpid).result(limit)
                 self.process = next(
-                    child for child in multiprocessing.active_children() if child.pid == number
+                    child
+                    for child in multiprocessing.active_children()
+                    if child.pid == number
                 )
             if self.closing:
                 raise WorkerLostError("the executor was closed before the job began")
@@ -290,7 +311,9 @@ class _Slot:
         except BrokenProcessPool:
             if self.process is None:
                 raise WorkerLostError("the worker process did not start") from None
-            raise WorkerLostError(f"the worker process {describe_exit(_exit_code(self.process))}") from None
+            raise WorkerLostError(
+                f"the worker process {describe_exit(_exit_code(self.process))}"
+            ) from None
         except KeyboardInterrupt:  # in the worker, by SIGTERM
             raise WorkerLostError("the worker process was interrupted") from None
 
@@ -321,7 +344,9 @@ def _prepare(folder: Path) -> None:
     """Runs at the start of a worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.chdir(folder)  # multiprocessing begins in the folder of its import
-    threading.Thread(target=_end_with_parent, name="ltrbench parent watch", daemon=True).start()
+    threading.Thread(
+        target=_end_with_parent, name="ltrbench parent watch", daemon=True
+    ).start()
 
 
 def _end_with_parent() -> None:

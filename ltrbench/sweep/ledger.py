@@ -29,8 +29,23 @@ from typing import NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from ltrbench.compare.cells import ON_CLAIMS, Note, Settings, cell_of, first_by, flatten, grouped, percent
-from ltrbench.compare.comparison import Comparison, ModelRow, SweepState, compare, with_level
+from ltrbench.compare.cells import (
+    ON_CLAIMS,
+    Note,
+    Settings,
+    cell_of,
+    first_by,
+    flatten,
+    grouped,
+    percent,
+)
+from ltrbench.compare.comparison import (
+    Comparison,
+    ModelRow,
+    SweepState,
+    compare,
+    with_level,
+)
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
@@ -42,7 +57,12 @@ from ltrbench.untrusted import read_bytes
 
 LEDGER_FILE = "looks.jsonl"
 
-_NAMES = {"data.fold": "fold", "data.split_seed": "repeat", "replicates.index": "resample", "seed": "seed"}
+_NAMES = {
+    "data.fold": "fold",
+    "data.split_seed": "repeat",
+    "replicates.index": "resample",
+    "seed": "seed",
+}
 """Setting that distinguishes the trainings of a row -> its name in sentences."""
 
 _NUMBERS = ("replicates", "replicates.number")
@@ -80,7 +100,9 @@ class Look(TypedDict):
 
 
 def _identity(look: Look) -> str:
-    return digest_of([*(look.get(name) for name in _IDENTITY), sorted(look.get("rows", {}).values())])
+    return digest_of(
+        [*(look.get(name) for name in _IDENTITY), sorted(look.get("rows", {}).values())]
+    )
 
 
 def _shortened(items: Sequence[str], separator: str = "; ") -> str:
@@ -91,17 +113,25 @@ def _shortened(items: Sequence[str], separator: str = "; ") -> str:
 def _described(look: Look, other: Look) -> str:
     """Returns a look in words, with its models and regions of equivalence if they differ from the other's."""
     counts = Counter(training.partition(" ")[0] for training in look["trainings"])
-    factors = " x ".join(f"{count} {name}s" for name, count in counts.items() if count > 1)
+    factors = " x ".join(
+        f"{count} {name}s" for name, count in counts.items() if count > 1
+    )
     words = [listed(look["metrics"]), f"with {factors or '1 training'}"]
     # The models that the other look lacks come first.
-    rows = sorted(look["rows"], key=lambda label: look["rows"][label] in other["rows"].values())
+    rows = sorted(
+        look["rows"], key=lambda label: look["rows"][label] in other["rows"].values()
+    )
     words += [f"of {_shortened(rows, ', ')}"] * (look["rows"] != other["rows"])
     words += [f"under {look['convention']}"] * (look["convention"] != DEFAULT.name)
     words += [f"against {look['baseline']}"] * (look["baseline"] is not None)
     ropes, of_other = ({*each["ropes"].values()} for each in (look, other))
-    words += [f"(equivalent: ±{', ±'.join(f'{rope:g}' for rope in sorted(ropes))})"] * (ropes != of_other)
+    words += [f"(equivalent: ±{', ±'.join(f'{rope:g}' for rope in sorted(ropes))})"] * (
+        ropes != of_other
+    )
     left_out = len(look["left_out"])
-    return " ".join([*words, *[f"without {left_out} of the trainings"] * bool(left_out)])
+    return " ".join(
+        [*words, *[f"without {left_out} of the trainings"] * bool(left_out)]
+    )
 
 
 def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
@@ -110,10 +140,20 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
     Args:
         earlier: The looks in the ledger. What the first ledgers lack is taken to be that of `look`.
     """
-    complete: list[Look] = sorted(({**look, **each} for each in earlier), key=lambda each: each["time"])
-    linked = [old for old in complete if old["data"] == look["data"] and {*old["scopes"]} & {*look["scopes"]}]
+    complete: list[Look] = sorted(
+        ({**look, **each} for each in earlier), key=lambda each: each["time"]
+    )
+    linked = [
+        old
+        for old in complete
+        if old["data"] == look["data"] and {*old["scopes"]} & {*look["scopes"]}
+    ]
     known = first_by(linked, _identity)
-    others = [_described(each, look) for identity, each in known.items() if identity != _identity(look)]
+    others = [
+        _described(each, look)
+        for identity, each in known.items()
+        if identity != _identity(look)
+    ]
     number, listing = len(others) + 1, _shortened(others)
     total = max(number, *(each["declared"] for each in (look, *linked)))
     text = f"Look {number} of {total} at these runs (others: {listing or 'none yet'})"
@@ -147,11 +187,15 @@ def read_ledger(sweep: Path) -> list[Look]:
 def _record(look: Look, sweep: Path) -> list[str]:
     """Adds a look to a ledger that lacks it; returns a sentence if the folder cannot be written."""
     try:
-        if not any({**each, "time": look["time"]} == look for each in read_ledger(sweep)):
+        if not any(
+            {**each, "time": look["time"]} == look for each in read_ledger(sweep)
+        ):
             with (sweep / LEDGER_FILE).open("a", encoding="utf-8") as file:
                 file.write(f"{json.dumps(look)}\n")
     except OSError as error:
-        return [f"This look is not recorded: {sweep} cannot be written ({error.strerror})."]
+        return [
+            f"This look is not recorded: {sweep} cannot be written ({error.strerror})."
+        ]
     return []
 
 
@@ -168,16 +212,32 @@ def compare_sweeps(
     Raises:
         ConfigError, ResultError: As `compare`; or a plan or a ledger is damaged.
     """
-    comparisons, selected = compare(runs, settings), settings.selected if settings else ""
-    compared = {run.path.resolve() for run in runs if run.result.is_compared and run.held is None}
+    comparisons, selected = (
+        compare(runs, settings),
+        settings.selected if settings else "",
+    )
+    compared = {
+        run.path.resolve()
+        for run in runs
+        if run.result.is_compared and run.held is None
+    }
     return [_as_look(item, compared, declared, selected) for item in comparisons]
 
 
-def _as_look(item: Comparison, compared: Collection[Path], declared: int, selected: str) -> Comparison:
+def _as_look(
+    item: Comparison, compared: Collection[Path], declared: int, selected: str
+) -> Comparison:
     """Returns a comparison at its level, and records it in the ledgers of the sweeps of its runs."""
     paths = {run.path.resolve() for row in item.rows for run in row.runs}
-    sweeps = [*filter(sweep_id, sorted({folder for path in paths for folder in path.parents}))]
-    planned = [(sweep, job) for sweep in sweeps for job in read_plan(sweep).jobs.values() if not job.is_trial]
+    sweeps = [
+        *filter(sweep_id, sorted({folder for path in paths for folder in path.parents}))
+    ]
+    planned = [
+        (sweep, job)
+        for sweep in sweeps
+        for job in read_plan(sweep).jobs.values()
+        if not job.is_trial
+    ]
     jobs = {(sweep / job.folder).resolve(): job for sweep, job in planned}
     # Trainings on another data set, and of a model that is not compared, do not matter.
     rows = {_row(job) for path, job in jobs.items() if path in paths}
@@ -186,11 +246,18 @@ def _as_look(item: Comparison, compared: Collection[Path], declared: int, select
     unfinished = [
         sweep
         for sweep, job in planned
-        if (sweep / job.folder).resolve() not in compared and state_of(sweep, job).name != DONE
+        if (sweep / job.folder).resolve() not in compared
+        and state_of(sweep, job).name != DONE
     ]
     is_selected = bool(left_out or selected)
     unfinished = [] if selected else unfinished
-    state = SweepState(sweeps, unfinished, len(planned), is_selected, has_others=bool({*compared} - paths))
+    state = SweepState(
+        sweeps,
+        unfinished,
+        len(planned),
+        is_selected,
+        has_others=bool({*compared} - paths),
+    )
     item = replace(item, sweeps=state)
     texts = sorted({*left_out.values()}) if selected else []
     sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
@@ -199,36 +266,59 @@ def _as_look(item: Comparison, compared: Collection[Path], declared: int, select
     scopes = {pair.scope.partition(",")[0] for pair in item.claims if pair.interval}
     level = LEVEL
     if scopes:
-        ropes = {name: item.settings.rope_of(name) for name in sorted({item.metric, *item.declared})}
-        missing = [job for path, job in jobs.items() if path not in compared and selected]
+        ropes = {
+            name: item.settings.rope_of(name)
+            for name in sorted({item.metric, *item.declared})
+        }
+        missing = [
+            job for path, job in jobs.items() if path not in compared and selected
+        ]
         look: Look = {
             "data": cell_of(item.rows[0].runs[0]).data,
             "metrics": [*ropes],
             "convention": item.settings.convention.name,
-            "baseline": item.settings.baseline if item.settings.names_baseline else None,
+            "baseline": item.settings.baseline
+            if item.settings.names_baseline
+            else None,
             "ropes": ropes,
             "rows": {row.label: _digest(row, jobs) for row in item.rows},
-            "trainings": sorted({word for job in jobs.values() for word in _training(job)}),
-            "left_out": sorted(" ".join([_row(job), *_training(job)]) for job in missing),
+            "trainings": sorted(
+                {word for job in jobs.values() for word in _training(job)}
+            ),
+            "left_out": sorted(
+                " ".join([_row(job), *_training(job)]) for job in missing
+            ),
             "scopes": sorted(scopes),
             "declared": declared,
             "time": now(),
         }
-        level, about = level_of(look, [each for sweep in sweeps for each in read_ledger(sweep)])
-        sentences += [about] * bool(about) + [text for sweep in sweeps for text in _record(look, sweep)]
+        level, about = level_of(
+            look, [each for sweep in sweeps for each in read_ledger(sweep)]
+        )
+        sentences += [about] * bool(about) + [
+            text for sweep in sweeps for text in _record(look, sweep)
+        ]
     notes = [Note(ON_CLAIMS, "look", sentence) for sentence in sentences]
     return with_level(item, {}, level, notes) if notes else item
 
 
 def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:
     """Returns a digest of the overrides of a row, without those of the data, and of scores of no sweep."""
-    of_runs = [(item.scores, jobs.get(item.run.path.resolve())) for item in row.evaluated]
+    of_runs = [
+        (item.scores, jobs.get(item.run.path.resolve())) for item in row.evaluated
+    ]
     overrides = {_row(job, without="data") for _, job in of_runs if job is not None}
-    others = {hashlib.blake2b(scores.tobytes()).hexdigest() for scores, job in of_runs if job is None}
+    others = {
+        hashlib.blake2b(scores.tobytes()).hexdigest()
+        for scores, job in of_runs
+        if job is None
+    }
     return digest_of(sorted(overrides | others))
 
 
-def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]) -> dict[str, str]:
+def _left_out(
+    item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]
+) -> dict[str, str]:
     """Returns label of each row without some of its planned trainings -> which of them the table lacks."""
     label_of = {run.path.resolve(): row.label for row in item.rows for run in row.runs}
     rows: dict[str, list[str]] = {}
@@ -236,21 +326,38 @@ def _left_out(item: Comparison, jobs: Mapping[Path, Job], compared: Collection[P
         missing = [_training(jobs[path]) for path in paths if path not in compared]
         if missing:
             common = set.intersection(*({*_training(jobs[path])} for path in paths))
-            words = [", ".join(word for word in each if word not in common) for each in missing]
+            words = [
+                ", ".join(word for word in each if word not in common)
+                for each in missing
+            ]
             text = f"{len(missing)} of {len(paths)} trainings of {{}} ({_shortened(words)})"
-            rows.setdefault(text, []).extend(label_of[path] for path in paths if path in label_of)
-    texts = sorted(text.format(listed(sorted({*names}))) for text, names in rows.items() if names)
-    return {name: f"the table lacks {' and '.join(texts)}" for names in rows.values() for name in names}
+            rows.setdefault(text, []).extend(
+                label_of[path] for path in paths if path in label_of
+            )
+    texts = sorted(
+        text.format(listed(sorted({*names}))) for text, names in rows.items() if names
+    )
+    return {
+        name: f"the table lacks {' and '.join(texts)}"
+        for names in rows.values()
+        for name in names
+    }
 
 
 def _training(job: Job) -> list[str]:
     """Returns what distinguishes a training from the others of its row, such as "fold 2" and "seed 1"."""
     values = flatten(job.settings)
-    return [f"{noun} {values[name]}" for name, noun in _NAMES.items() if values.get(name) is not None]
+    return [
+        f"{noun} {values[name]}"
+        for name, noun in _NAMES.items()
+        if values.get(name) is not None
+    ]
 
 
 def _row(job: Job, without: str = "") -> str:
     """Returns the overrides that the trainings of a row have in common, without those of a part."""
     of_row = [line for line in of_job(job.overrides) if first_word(line) != without]
     names = {line: line.lstrip("+").partition("=")[0] for line in of_row}
-    return " ".join(sorted(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS)))
+    return " ".join(
+        sorted(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS))
+    )

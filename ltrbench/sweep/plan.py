@@ -62,19 +62,39 @@ from ltrbench.untrusted import Count, Name, read_json
 _FORMAT = 1
 _AGAIN = "run the command that started the sweep again with the same hydra.sweep.dir"
 _REMEDY = f"Delete the file and the folder of its run, and {_AGAIN}"
-_ID_REMEDY = f"Delete the file, and {_AGAIN}; tracking stores then show the sweep as a new one"
+_ID_REMEDY = (
+    f"Delete the file, and {_AGAIN}; tracking stores then show the sweep as a new one"
+)
 
 PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER = "plan", "comparison", "trials"
 """Folders in the folder of a sweep; only trials of a search have folders in the last one."""
 
-_OF_DATA = ("train", "valid", "test", "root", "obtain", "feature_names", "published", "fetch", "cache")
+_OF_DATA = (
+    "train",
+    "valid",
+    "test",
+    "root",
+    "obtain",
+    "feature_names",
+    "published",
+    "fetch",
+    "cache",
+)
 """Settings of a data set that name its files, describe or cache it; the fingerprints cover their content."""
 
 _FOLDER = Path(ltrbench.__file__).parent
 
 _COMPUTING = (
     *("compilation.py", "measure.py", "shapes.py"),
-    *("data/", "distributed/", "experiment/", "metrics/", "models/", "native/", "rankers/"),
+    *(
+        "data/",
+        "distributed/",
+        "experiment/",
+        "metrics/",
+        "models/",
+        "native/",
+        "rankers/",
+    ),
     # The intervals of importances.
     "statistics/paired.py",
 )
@@ -109,7 +129,9 @@ class JobKey:
         return [
             f"{key}: {before} -> {after}"
             for name in ("settings", "data", "code", "versions")
-            for key, before, after in _changes(getattr(earlier, name), getattr(self, name), name)
+            for key, before, after in _changes(
+                getattr(earlier, name), getattr(self, name), name
+            )
         ]
 
 
@@ -117,7 +139,9 @@ def _changes(before: Any, after: Any, key: str) -> Iterator[tuple[str, str, str]
     """Yields (key, earlier value, new value) of each difference between two JSON values."""
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         for name in sorted({*before, *after}):
-            yield from _changes(before.get(name, "absent"), after.get(name, "absent"), f"{key}.{name}")
+            yield from _changes(
+                before.get(name, "absent"), after.get(name, "absent"), f"{key}.{name}"
+            )
     elif digest_of(before) != digest_of(after):
         yield key, _short(before), _short(after)
 
@@ -247,7 +271,10 @@ def has_valid_folder(job: Job) -> bool:
 
 
 def key_of(
-    experiment: Experiment, settings: Mapping[str, Any], choices: Mapping[str, Any], splits: Splits | str
+    experiment: Experiment,
+    settings: Mapping[str, Any],
+    choices: Mapping[str, Any],
+    splits: Splits | str,
 ) -> JobKey:
     """Returns the key of a job.
 
@@ -256,7 +283,11 @@ def key_of(
         choices: config group -> name of the chosen YAML.
         splits: the data; the error message if the data cannot be loaded.
     """
-    objectives = {type(value) for value in vars(experiment.ranker).values() if isinstance(value, Objective)}
+    objectives = {
+        type(value)
+        for value in vars(experiment.ranker).values()
+        if isinstance(value, Objective)
+    }
     code = _code_of(type(experiment.ranker), type(experiment.source), *objectives)
     packages = [*experiment.ranker.packages]
     if settings["search"] is not None:
@@ -273,7 +304,9 @@ def key_of(
     )
 
 
-def key_of_trial(key: JobKey, settings: Mapping[str, Any], choices: Mapping[str, Any]) -> JobKey:
+def key_of_trial(
+    key: JobKey, settings: Mapping[str, Any], choices: Mapping[str, Any]
+) -> JobKey:
     """Returns the key of a trial of a job.
 
     Args:
@@ -284,8 +317,14 @@ def key_of_trial(key: JobKey, settings: Mapping[str, Any], choices: Mapping[str,
     return JobKey(
         settings=effective_settings(settings, choices, is_trial=True),
         data=key.data,
-        code={name: digest for name, digest in key.code.items() if name != _CODE_OF_SEARCH},
-        versions={name: number for name, number in key.versions.items() if name != _PACKAGE_OF_SEARCH},
+        code={
+            name: digest for name, digest in key.code.items() if name != _CODE_OF_SEARCH
+        },
+        versions={
+            name: number
+            for name, number in key.versions.items()
+            if name != _PACKAGE_OF_SEARCH
+        },
     )
 
 
@@ -293,16 +332,29 @@ def effective_settings(
     settings: Mapping[str, Any], choices: Mapping[str, Any], is_trial: bool = False
 ) -> dict[str, Any]:
     """Returns the settings without those that have no effect on a result, with the names of their YAMLs."""
-    kept = {name: value for name, value in settings.items() if name not in SETTINGS_OF_COMMAND}
-    kept["data"] = {name: value for name, value in settings["data"].items() if name not in _OF_DATA}
-    names = {group: str(choices[group]) for group in ("model", "params", "data") if group in choices}
+    kept = {
+        name: value
+        for name, value in settings.items()
+        if name not in SETTINGS_OF_COMMAND
+    }
+    kept["data"] = {
+        name: value for name, value in settings["data"].items() if name not in _OF_DATA
+    }
+    names = {
+        group: str(choices[group])
+        for group in ("model", "params", "data")
+        if group in choices
+    }
     return dict(plain({**kept, "names": names, "trial": is_trial}))
 
 
 @functools.cache
 def _code_of(*classes: type) -> dict[str, str]:
     """Returns "ltrbench" or module -> digest of the code that computes the results of these classes."""
-    return {"ltrbench": _package_digest(_FOLDER, _COMPUTING), **_code_of_users(*classes)}
+    return {
+        "ltrbench": _package_digest(_FOLDER, _COMPUTING),
+        **_code_of_users(*classes),
+    }
 
 
 def _code_of_search(search: type[Search]) -> str:
@@ -313,7 +365,10 @@ def _code_of_search(search: type[Search]) -> str:
 def _code_of_users(*classes: type) -> dict[str, str]:
     """Returns module -> digest of the modules outside of ltrbench that define these classes."""
     modules = {kind.__module__ for built in classes for kind in built.__mro__}
-    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in sorted(modules)}
+    files = {
+        name: getattr(sys.modules.get(name), "__file__", None)
+        for name in sorted(modules)
+    }
     return {
         name: _digest(Path(file))
         for name, file in files.items()
@@ -327,7 +382,13 @@ def _code_of_users(*classes: type) -> dict[str, str]:
 @functools.cache
 def _package_digest(folder: Path, names: tuple[str, ...]) -> str:
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
-    return digest_of([[name, _digest(files[name])] for name in sorted(files) if name.startswith(names)])
+    return digest_of(
+        [
+            [name, _digest(files[name])]
+            for name in sorted(files)
+            if name.startswith(names)
+        ]
+    )
 
 
 def _digest(file: Path) -> str:
@@ -364,8 +425,17 @@ class Plan:
 
     def trained_before(self, job: Job) -> Job | None:
         """Returns the job whose training `job` copies; None if it has none, or one with another training."""
-        leader = next((other for other in self.jobs.values() if other.folder == job.same_training), None)
-        return leader if leader is not None and leader.training == job.training else None
+        leader = next(
+            (
+                other
+                for other in self.jobs.values()
+                if other.folder == job.same_training
+            ),
+            None,
+        )
+        return (
+            leader if leader is not None and leader.training == job.training else None
+        )
 
     def read(self) -> None:
         """Reads the files of the plan that have not been read yet.
@@ -374,7 +444,9 @@ class Plan:
             ResultError: A file is damaged, or another version of ltrbench wrote it.
         """
         names = [path.stem for path in (self.sweep / PLAN_FOLDER).glob("*.json")]
-        for number in sorted({int(name) for name in names if name.isdecimal()} - {*self.jobs}):
+        for number in sorted(
+            {int(name) for name in names if name.isdecimal()} - {*self.jobs}
+        ):
             self.add(read_job(self._path(number)))
 
     def write(self, job: Job) -> None:
@@ -383,7 +455,9 @@ class Plan:
 
     def add(self, job: Job) -> None:
         """Adds a job, or replaces the one with its number."""
-        self.jobs[job.number] = self._of_digest[job.digest] = self._of_identity[job.identity] = job
+        self.jobs[job.number] = self._of_digest[job.digest] = self._of_identity[
+            job.identity
+        ] = job
 
     def __post_init__(self) -> None:
         self._of_digest: dict[str, Job] = {}
@@ -409,7 +483,9 @@ def prepare_sweep(sweep: Path) -> None:
     folder = sweep / PLAN_FOLDER
     with hold(folder, wait=_SECONDS_TO_WAIT):
         if not (folder / _SWEEP_FILE).exists():
-            _write(folder / _SWEEP_FILE, json.dumps({"id": secrets.token_hex(16)}) + "\n")
+            _write(
+                folder / _SWEEP_FILE, json.dumps({"id": secrets.token_hex(16)}) + "\n"
+            )
 
 
 def sweep_id(sweep: Path) -> str:
@@ -491,7 +567,11 @@ def wanted(states: Iterable[JobState], only_failed: bool) -> list[JobState]:
     Trials are left out: the search of a job plans them again, and runs those that have not finished.
     """
     jobs = (state for state in states if not state.job.is_trial)
-    return [state for state in jobs if (state.name == FAILED if only_failed else state.name != DONE)]
+    return [
+        state
+        for state in jobs
+        if (state.name == FAILED if only_failed else state.name != DONE)
+    ]
 
 
 def seconds_left(states: Sequence[JobState]) -> float | None:
@@ -503,9 +583,15 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     """
     taken: dict[str, list[float]] = {}
     for state in states:
-        if state.name == DONE and state.run is not None and state.run.result.reused is None:
+        if (
+            state.name == DONE
+            and state.run is not None
+            and state.run.result.reused is None
+        ):
             result = state.run.result
-            taken.setdefault(result.model, []).append(_between(result.started, result.finished))
+            taken.setdefault(result.model, []).append(
+                _between(result.started, result.finished)
+            )
     if not taken:
         return None
     overall = fmean(value for values in taken.values() for value in values)
@@ -526,8 +612,14 @@ def _between(begin: str, end: str) -> float:
 
 def as_json(states: Sequence[JobState]) -> Mapping[str, Any]:
     """Returns state -> number and folders of its jobs."""
-    folders = {name: [state.job.folder for state in states if state.name == name] for name in STATES}
-    return {name: {"count": len(of_state), "folders": of_state} for name, of_state in folders.items()}
+    folders = {
+        name: [state.job.folder for state in states if state.name == name]
+        for name in STATES
+    }
+    return {
+        name: {"count": len(of_state), "folders": of_state}
+        for name, of_state in folders.items()
+    }
 
 
 # ---- Plans the jobs of a command: new jobs, jobs that are planned already, and jobs whose key has changed.
@@ -566,14 +658,19 @@ def draft(
         number=0,
         folder="",
         overrides=list(experiment.overrides or ()),
-        choices={name: value if value is None else str(value) for name, value in choices.items()},
+        choices={
+            name: value if value is None else str(value)
+            for name, value in choices.items()
+        },
         settings=settings,
         swept=experiment.swept,
         flags=list(flags),
         sweep=experiment.sweep or "",
         started_in=started_in,
         key=key,
-        training="" if isinstance(splits, str) or is_searched else _training(experiment, key, splits),
+        training=""
+        if isinstance(splits, str) or is_searched
+        else _training(experiment, key, splits),
         is_trial=experiment.is_trial,
     )
 
@@ -582,10 +679,16 @@ def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     """Returns a digest of everything that a training depends on, except its seed; empty if every seed is
     trained."""
     drawn = experiment.resample
-    num_documents = splits.train.num_documents if drawn is None else drawn.num_documents(splits.train)
+    num_documents = (
+        splits.train.num_documents
+        if drawn is None
+        else drawn.num_documents(splits.train)
+    )
     if not experiment.is_repeatable or experiment.ranker.seed_matters(num_documents):
         return ""
-    return digest_of([settings_without_seed(experiment), key.data, key.code, key.versions])
+    return digest_of(
+        [settings_without_seed(experiment), key.data, key.code, key.versions]
+    )
 
 
 def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
@@ -607,7 +710,10 @@ def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
     data: dict[str, list[str]] = {}
     for other in group:
         data.setdefault(data_of(other), []).append(digest_of(other.key.data))
-    settings = {**item.key.settings, CHOSEN_WITH: {name: sorted(data[name]) for name in sorted(data)}}
+    settings = {
+        **item.key.settings,
+        CHOSEN_WITH: {name: sorted(data[name]) for name in sorted(data)},
+    }
     return replace(item, key=replace(item.key, settings=settings))
 
 
@@ -616,10 +722,14 @@ def search_group(job: Job) -> str:
     settings, choose = dict(job.key.settings), job.settings["search"]["choose"]
     if choose == PER_FOLD:
         return job.digest
-    settings["data"] = {name: value for name, value in settings["data"].items() if name != "fold"}
+    settings["data"] = {
+        name: value for name, value in settings["data"].items() if name != "fold"
+    }
     if choose == ACROSS_DATA:
         del settings["data"]
-        settings["names"] = {name: value for name, value in settings["names"].items() if name != "data"}
+        settings["names"] = {
+            name: value for name, value in settings["names"].items() if name != "data"
+        }
     return digest_of(settings)
 
 
@@ -675,7 +785,8 @@ def _leader(plan: Plan, job: Job) -> str | None:
     leaders = (
         other.folder
         for other in plan.jobs.values()
-        if (other.training, other.same_training) == (job.training, None) and other.number != job.number
+        if (other.training, other.same_training) == (job.training, None)
+        and other.number != job.number
     )
     return next(leaders, None)
 
@@ -688,7 +799,9 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
     """
     present = {planned.number: item for item in drafts if (planned := plan.find(item))}
     code = {name: digest for item in drafts for name, digest in item.key.code.items()}
-    versions = {name: version for item in drafts for name, version in item.key.versions.items()}
+    versions = {
+        name: version for item in drafts for name, version in item.key.versions.items()
+    }
     changed: list[str] = []
     for job in plan.jobs.values():
         if job.number in present:
@@ -696,12 +809,23 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
         else:
             key = replace(
                 job.key,
-                code={name: code.get(name, digest) for name, digest in job.key.code.items()},
-                versions={name: versions.get(name, version) for name, version in job.key.versions.items()},
+                code={
+                    name: code.get(name, digest)
+                    for name, digest in job.key.code.items()
+                },
+                versions={
+                    name: versions.get(name, version)
+                    for name, version in job.key.versions.items()
+                },
             )
-        if key.digest != job.digest and state_of(plan.sweep, job).name in (DONE, RUNNING):
+        if key.digest != job.digest and state_of(plan.sweep, job).name in (
+            DONE,
+            RUNNING,
+        ):
             differences = "; ".join(key.differences(job.key)[:_SHOWN])
-            changed.append(f"job {job.number} in {plan.sweep / job.folder}: {differences}")
+            changed.append(
+                f"job {job.number} in {plan.sweep / job.folder}: {differences}"
+            )
     if changed:
         raise ResultError(
             f"{plan.sweep}: {len(changed)} finished jobs have changed since they ran: "

@@ -33,7 +33,15 @@ from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
 from ltrbench.runs.writing import LeaseHeldError, hold, rewrite_result
 from ltrbench.settings import replaced
 from ltrbench.sweep.executors import Executor, WorkerLostError
-from ltrbench.sweep.plan import DONE, FAILED, RUNNING, Job, JobState, state_of, states_of
+from ltrbench.sweep.plan import (
+    DONE,
+    FAILED,
+    RUNNING,
+    Job,
+    JobState,
+    state_of,
+    states_of,
+)
 
 # ---- Runs one job, in whatever process an executor chooses.
 
@@ -157,7 +165,11 @@ def report(error: Exception) -> Outcome:
 
 def failure(error: BaseException) -> Outcome:
     """Returns the outcome of a job that ended with an error."""
-    return Outcome(state=FAILED, error=error_text(error), is_user_error=isinstance(error, LtrbenchError))
+    return Outcome(
+        state=FAILED,
+        error=error_text(error),
+        is_user_error=isinstance(error, LtrbenchError),
+    )
 
 
 def experiment_of(job: Job) -> Experiment:
@@ -166,7 +178,9 @@ def experiment_of(job: Job) -> Experiment:
     Raises:
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
-    experiment = build_experiment(job.settings, job.choices, tuple(job.overrides), job.sweep, job.swept)
+    experiment = build_experiment(
+        job.settings, job.choices, tuple(job.overrides), job.sweep, job.swept
+    )
     return replace(experiment, flags=job.flags, key=job.digest, is_trial=job.is_trial)
 
 
@@ -189,7 +203,11 @@ def _run(task: JobTask, showing: Showing | None) -> str:
     experiment = experiment_of(task.job)
     if task.choice is not None:
         experiment = with_choice(experiment, task.choice.record, task.choice.trials)
-    watching = contextlib.nullcontext() if showing is None else showing(task.progress, experiment.model)
+    watching = (
+        contextlib.nullcontext()
+        if showing is None
+        else showing(task.progress, experiment.model)
+    )
     with watching as on_progress:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
     reused = done.result.reused
@@ -253,7 +271,11 @@ def run_tasks(
                     break
         waiting.extendleft(reversed(postponed))
         # A worker that is free may take a job that another command gives up.
-        done, _ = wait(running, timeout=POLL_SECONDS if waiting else None, return_when=FIRST_COMPLETED)
+        done, _ = wait(
+            running,
+            timeout=POLL_SECONDS if waiting else None,
+            return_when=FIRST_COMPLETED,
+        )
         for future in done:
             task = running.pop(future)
             outcome = _outcome_of(future, task)
@@ -292,7 +314,10 @@ def record_failed(task: JobTask, error: Exception) -> Outcome:
         record_failure(experiment_of(task.job), task.folder, str(error))
     except (LtrbenchError, OSError) as unrecorded:
         # The folder may still be held by a process on another host.
-        return replace(outcome, error=f"{outcome.error}; the failure could not be recorded: {unrecorded}")
+        return replace(
+            outcome,
+            error=f"{outcome.error}; the failure could not be recorded: {unrecorded}",
+        )
     return outcome
 
 
@@ -339,8 +364,14 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
                     "the job again."
                 )
             replaced = [_with_times(earlier, timed.result)]
-    for state in states_of(sweep, [other for other in others if other.same_training == job.folder]):
-        if state.name == DONE and state.run is not None and state.run.result.reused == job.folder:
+    for state in states_of(
+        sweep, [other for other in others if other.same_training == job.folder]
+    ):
+        if (
+            state.name == DONE
+            and state.run is not None
+            and state.run.result.reused == job.folder
+        ):
             with hold(state.run.path):
                 replaced.append(_with_times(state.run, timed.result))
     return replaced
@@ -349,4 +380,6 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
 def _with_times(earlier: Run, timed: RunResult) -> Run:
     names = ("seconds", "peak_memory_mb", "load", "threads", "machine")
     taken: dict[str, Any] = {name: getattr(timed, name) for name in names}
-    return rewrite_result(earlier, replace(earlier.result, shared_machine=False, **taken))
+    return rewrite_result(
+        earlier, replace(earlier.result, shared_machine=False, **taken)
+    )

@@ -49,7 +49,16 @@ from ltrbench.search import (
 )
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.claims import winner_intervals
-from ltrbench.sweep.plan import DONE, RUNNING, Job, data_of, key_of_trial, search_group, state_of, states_of
+from ltrbench.sweep.plan import (
+    DONE,
+    RUNNING,
+    Job,
+    data_of,
+    key_of_trial,
+    search_group,
+    state_of,
+    states_of,
+)
 from ltrbench.sweep.running import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
@@ -93,9 +102,17 @@ class JobSearch:
                 "{low: 1, high: 10}', or run this model with search=none and the same hydra.sweep.dir."
             )
         varies_objective = any(name.startswith("objective.") for name in space)
-        self.objective = {"objective": record_of(vars(ranker)["objective"])} if varies_objective else {}
-        most = getattr(ranker, ranker.iterations_field or "", 1)  # a linear model has no iterations
-        self.model = SearchedModel(space, settings_of(ranker, space), most, len(self.jobs))
+        self.objective = (
+            {"objective": record_of(vars(ranker)["objective"])}
+            if varies_objective
+            else {}
+        )
+        most = getattr(
+            ranker, ranker.iterations_field or "", 1
+        )  # a linear model has no iterations
+        self.model = SearchedModel(
+            space, settings_of(ranker, space), most, len(self.jobs)
+        )
         self.earlier = self._earlier_choice()
         if self.earlier is None and len(self.jobs) > 1:
             self._refuse_leakage()
@@ -103,22 +120,39 @@ class JobSearch:
     def _earlier_choice(self) -> ChosenSettings | None:
         """Returns the choice with which a job has finished: the other jobs have the same settings, even if a
         trial that failed then would succeed now. None if no job has finished."""
-        runs = (state.run for state in states_of(self.sweep, self.jobs) if state.name == DONE)
+        runs = (
+            state.run
+            for state in states_of(self.sweep, self.jobs)
+            if state.name == DONE
+        )
         finished = next((run for run in runs if run is not None), None)
-        return None if finished is None else ChosenSettings(finished.result.search, finished.trials())
+        return (
+            None
+            if finished is None
+            else ChosenSettings(finished.result.search, finished.trials())
+        )
 
     def _refuse_leakage(self) -> None:
         """Raises ConfigError if validation queries of a fold are test queries of another one, by content: the
         choice would see them."""
         # The number, because two data sets may have the same name.
         splits = {
-            f"{data_of(job)} (job {job.number})": load_once(experiment_of(job).source)[0] for job in self.jobs
+            f"{data_of(job)} (job {job.number})": load_once(experiment_of(job).source)[
+                0
+            ]
+            for job in self.jobs
         }
         leaked = [
             f"the validation set of {name} contains {common} test queries of {other}"
-            for (name, of_name), (other, of_other) in itertools.permutations(splits.items(), 2)
+            for (name, of_name), (other, of_other) in itertools.permutations(
+                splits.items(), 2
+            )
             if of_name.valid is not None
-            and (common := len(np.intersect1d(of_name.valid.query_keys, of_other.test.query_keys)))
+            and (
+                common := len(
+                    np.intersect1d(of_name.valid.query_keys, of_other.test.query_keys)
+                )
+            )
         ]
         if leaked:
             raise ConfigError(
@@ -151,7 +185,9 @@ class JobSearch:
                 runs = self._runs(jobs)  # a job whose process died may have no run
                 failed = Trial(proposal, None)
                 is_whole = len(runs) == len(jobs)
-                self.trials.append(trial_of(proposal, runs, self.search.metric) if is_whole else failed)
+                self.trials.append(
+                    trial_of(proposal, runs, self.search.metric) if is_whole else failed
+                )
             proposals = self.search.propose(self.model, self.trials)
             if not proposals:
                 break
@@ -160,7 +196,10 @@ class JobSearch:
 
     def _add(self, proposals: Sequence[Proposal], plan: PlanTrials) -> None:
         drafts = [
-            [trial_job(job, proposal, self.search, self.objective) for job in self.jobs[: proposal.num_folds]]
+            [
+                trial_job(job, proposal, self.search, self.objective)
+                for job in self.jobs[: proposal.num_folds]
+            ]
             for proposal in proposals
         ]
         planned = iter(plan([draft for of_proposal in drafts for draft in of_proposal]))
@@ -170,7 +209,9 @@ class JobSearch:
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial, without runs of other jobs in their folders."""
         runs = [(job, state_of(self.sweep, job).run) for job in jobs]
-        return [run for job, run in runs if run is not None and run.result.key == job.digest]
+        return [
+            run for job, run in runs if run is not None and run.result.key == job.digest
+        ]
 
     def choice(self) -> ChosenSettings:
         """Returns the best settings on validation.
@@ -180,11 +221,17 @@ class JobSearch:
         """
         if self.earlier is not None:
             return self.earlier
-        states = (state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs)
-        best = chosen(self.trials, next((state.reason for state in states if state.reason), ""))
+        states = (
+            state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs
+        )
+        best = chosen(
+            self.trials, next((state.reason for state in states if state.reason), "")
+        )
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
         search, space, trials = self.search, self.model.space, self.trials
-        names = [item.name for item in fields(search) if item.name not in _RECORDED_APART]
+        names = [
+            item.name for item in fields(search) if item.name not in _RECORDED_APART
+        ]
         record = SearchRecord(
             name=str(self.jobs[0].choices.get("search")),
             seed=search.seed,
@@ -201,7 +248,9 @@ class JobSearch:
             default=dict(self.model.default),
             importance=setting_importances(space, trials),
         )
-        return ChosenSettings(record, rows(trials, best, runs, search.metric, search.seed))
+        return ChosenSettings(
+            record, rows(trials, best, runs, search.metric, search.seed)
+        )
 
 
 @dataclass
@@ -245,13 +294,18 @@ class Searches:
             ended |= dict.fromkeys((job.number for job in search.jobs), choice)
         self.attempted |= {job.folder for job in trials.values()}
         if trials or ended:
-            of_dashboard = {search.name: (search.model.space, search.trials) for search in self.searches}
+            of_dashboard = {
+                search.name: (search.model.space, search.trials)
+                for search in self.searches
+            }
             with writing_to(self.sweep):
                 write_journal(self.sweep / JOURNAL_FILE, of_dashboard)
         return list(trials.values()), ended
 
 
-def searches_of(sweep: Path, jobs: Iterable[Job], wanted: Collection[int]) -> list[JobSearch]:
+def searches_of(
+    sweep: Path, jobs: Iterable[Job], wanted: Collection[int]
+) -> list[JobSearch]:
     """Returns the searches of jobs; jobs whose choice is shared have one search.
 
     Args:
@@ -265,7 +319,9 @@ def searches_of(sweep: Path, jobs: Iterable[Job], wanted: Collection[int]) -> li
     for job in jobs:
         groups.setdefault(search_group(job), []).append(job)
     return [
-        JobSearch(sweep, group) for group in groups.values() if any(job.number in wanted for job in group)
+        JobSearch(sweep, group)
+        for group in groups.values()
+        if any(job.number in wanted for job in group)
     ]
 
 
@@ -278,18 +334,24 @@ def _has_ended(sweep: Path, job: Job, attempted: set[str]) -> bool:
     return name == DONE or (name != RUNNING and job.folder in attempted)
 
 
-def trial_job(job: Job, proposal: Proposal, search: Search, objective: Mapping[str, Any] = {}) -> Job:
+def trial_job(
+    job: Job, proposal: Proposal, search: Search, objective: Mapping[str, Any] = {}
+) -> Job:
     """Returns the draft of a trial of a job: it trains on the same data, with the proposed settings.
 
     Args:
         objective: the record of the objective as `objective`, if the search varies settings of it.
     """
-    settings = copy.deepcopy({**job.settings, "model": {**job.settings["model"], **objective}})
+    settings = copy.deepcopy(
+        {**job.settings, "model": {**job.settings["model"], **objective}}
+    )
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
         changes[experiment_of(job).ranker.iterations_field or ""] = proposal.num_trees
     if proposal.minimum:
-        changes["early_stopping.minimum"] = [list(pair) for pair in proposal.minimum.items()]
+        changes["early_stopping.minimum"] = [
+            list(pair) for pair in proposal.minimum.items()
+        ]
     for name, value in changes.items():
         part, _, setting = name.rpartition(".")
         (settings["model"][part] if part else settings["model"])[setting] = value
@@ -339,10 +401,14 @@ def _best_so_far(run: Run, metric: str) -> dict[int, float]:
     """Returns number of trees -> highest value on validation so far; empty if there is no such curve."""
     curve = run.learning_curve()
     values = np.array(curve.values.get(f"valid/{metric}", []))
-    return dict(zip(curve.iterations, np.fmax.accumulate(values).tolist(), strict=False))
+    return dict(
+        zip(curve.iterations, np.fmax.accumulate(values).tolist(), strict=False)
+    )
 
 
-def _mean_curve(curves: Sequence[Mapping[int, float]], minimum: Mapping[int, float]) -> dict[int, float]:
+def _mean_curve(
+    curves: Sequence[Mapping[int, float]], minimum: Mapping[int, float]
+) -> dict[int, float]:
     """Returns the mean over folds; it ends with the first pruned fold, and is empty if a fold has no curve.
 
     A fold that early stopping ended keeps its last value.
@@ -350,7 +416,10 @@ def _mean_curve(curves: Sequence[Mapping[int, float]], minimum: Mapping[int, flo
     if not all(curves):
         return {}
     longest = max(curves, key=len)
-    end = min((max(curve) for curve in curves if _is_pruned(curve, minimum)), default=max(longest))
+    end = min(
+        (max(curve) for curve in curves if _is_pruned(curve, minimum)),
+        default=max(longest),
+    )
     return {
         number: fmean(curve.get(number, curve[max(curve)]) for curve in curves)
         for number in longest
@@ -384,7 +453,11 @@ def chosen(trials: Sequence[Trial], reason: str = "") -> Trial:
 
 
 def rows(
-    trials: Sequence[Trial], winner: Trial, runs: Mapping[int, Sequence[Run]], metric: str, seed: int = 0
+    trials: Sequence[Trial],
+    winner: Trial,
+    runs: Mapping[int, Sequence[Run]],
+    metric: str,
+    seed: int = 0,
 ) -> list[TrialRow]:
     """Returns the rows of trials.csv.
 
@@ -399,27 +472,36 @@ def rows(
     """
     complete = [trial.proposal.number for trial in trials if trial.is_complete]
     sample = _on_validation([runs[number] for number in complete], metric)
-    of_complete = winner_intervals(sample, complete.index(winner.proposal.number), seed=seed)
+    of_complete = winner_intervals(
+        sample, complete.index(winner.proposal.number), seed=seed
+    )
     intervals = dict(zip(complete, of_complete, strict=True))
     return [_row(trial, intervals.get(trial.proposal.number)) for trial in trials]
 
 
-def _on_validation(runs_of_trials: Sequence[Sequence[Run]], metric: str) -> PairedSample:
+def _on_validation(
+    runs_of_trials: Sequence[Sequence[Run]], metric: str
+) -> PairedSample:
     """Returns values (T, Q) of complete trials under the default convention; the folds are strata."""
     judgments = [run.scored("valid").judgments for run in runs_of_trials[0]]
     values: list[NDArray[np.float64]] = []
     weights: list[NDArray[np.float64]] = []
     for fold, judged in enumerate(judgments):
         evaluations = [
-            evaluate(judged, runs[fold].scored("valid", judged).scores, [metric]) for runs in runs_of_trials
+            evaluate(judged, runs[fold].scored("valid", judged).scores, [metric])
+            for runs in runs_of_trials
         ]
         weighting = evaluations[0].weightings[metric]
-        of_fold = np.stack([weighting.rescaled(item.per_query[metric]) for item in evaluations])
+        of_fold = np.stack(
+            [weighting.rescaled(item.per_query[metric]) for item in evaluations]
+        )
         counted = ~np.isnan(of_fold).any(axis=0)
         values.append(of_fold[:, counted])
         weights.append(weighting.weights[counted])
     strata = np.repeat(np.arange(len(weights)), [len(of_fold) for of_fold in weights])
-    return PairedSample.of(np.concatenate(values, axis=1), np.concatenate(weights), strata)
+    return PairedSample.of(
+        np.concatenate(values, axis=1), np.concatenate(weights), strata
+    )
 
 
 def _row(trial: Trial, interval: Interval | None) -> TrialRow:
@@ -432,7 +514,9 @@ def _row(trial: Trial, interval: Interval | None) -> TrialRow:
         seconds=trial.seconds,
         low=nan if interval is None else interval.low,
         high=nan if interval is None else interval.high,
-        settings={name: as_text(value) for name, value in trial.proposal.settings.items()},
+        settings={
+            name: as_text(value) for name, value in trial.proposal.settings.items()
+        },
     )
 
 

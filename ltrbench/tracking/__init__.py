@@ -70,7 +70,9 @@ class Tracker(ABC):
         Returns:
             The address of the version, for the closing lines of a command.
         """
-        raise TrackingError(f"{type(self).__name__} has no model registry; use tracking=mlflow.")
+        raise TrackingError(
+            f"{type(self).__name__} has no model registry; use tracking=mlflow."
+        )
 
     @abstractmethod
     def close(self, status: str) -> None:

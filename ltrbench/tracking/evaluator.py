@@ -33,7 +33,9 @@ from ltrbench.tracking.mlflow import metric_key
 
 # Key of evaluator_config -> its value, for the documentation.
 _KEYS = {
-    **dict.fromkeys(("query", "document", "weight", "position"), "the name of a column"),
+    **dict.fromkeys(
+        ("query", "document", "weight", "position"), "the name of a column"
+    ),
     "features": "a list of columns, the features of the model in this order",
     "metrics": "names of metrics, as in ['ndcg@10', 'map']",
     "convention": "the name of a convention, or a Convention",
@@ -91,10 +93,15 @@ class RankerEvaluator(ModelEvaluator):
             if named.get(role) or usual:
                 columns[role] = named.get(role) or usual[0]
         # MLflow has removed the label from the frame if it was given as `targets`.
-        features = list(listed) or [name for name in frame if name not in columns.values()]
+        features = list(listed) or [
+            name for name in frame if name not in columns.values()
+        ]
         others = [name for name in listed if name not in columns.values()]
         judged = _read_judged(
-            frame.drop(columns=others), dataset, columns, evaluator_config.get("sort_queries", False)
+            frame.drop(columns=others),
+            dataset,
+            columns,
+            evaluator_config.get("sort_queries", False),
         )
         scores = _score(model, frame[features], dataset, predictions)
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
@@ -106,13 +113,18 @@ class RankerEvaluator(ModelEvaluator):
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
         ]
-        client.log_batch(run_id, points, tags=[RunTag("convention", evaluation.convention.name)])
+        client.log_batch(
+            run_id, points, tags=[RunTag("convention", evaluation.convention.name)]
+        )
         record = {
             "convention": evaluation.convention.describe(),
             "documents": judged.num_documents,
             "queries": judged.num_queries,
             "share_without_relevant": evaluation.share_without_relevant,
-            "metrics": {n: None if math.isnan(mean) else mean for n, mean in evaluation.means.items()},
+            "metrics": {
+                n: None if math.isnan(mean) else mean
+                for n, mean in evaluation.means.items()
+            },
             "skipped": dict(evaluation.skipped),
             "columns": columns,
             "features": [] if model is None else list(map(str, features)),
@@ -120,14 +132,23 @@ class RankerEvaluator(ModelEvaluator):
         # As objects, because MLflow tests for object columns and pandas 3 warns about that test on text.
         queries = pd.Series(judged.query_ids, dtype=object)
         table = pd.DataFrame(
-            {"query_id": queries, "num_documents": judged.query_sizes, **evaluation.per_query}
+            {
+                "query_id": queries,
+                "num_documents": judged.query_sizes,
+                **evaluation.per_query,
+            }
         )
         client.log_table(run_id, table, "per_query.json")
         client.log_dict(run_id, record, "evaluation.json")
-        contents = {"per_query": json.loads(table.to_json(orient="split", index=False)), "evaluation": record}
+        contents = {
+            "per_query": json.loads(table.to_json(orient="split", index=False)),
+            "evaluation": record,
+        }
         artifacts = {
             # MLflow has made the run the active one.
-            name: JsonEvaluationArtifact(mlflow.get_artifact_uri(f"{name}.json"), content)  # type: ignore[no-untyped-call]
+            name: JsonEvaluationArtifact(
+                mlflow.get_artifact_uri(f"{name}.json"), content
+            )  # type: ignore[no-untyped-call]
             for name, content in contents.items()
         }
         return EvaluationResult(metrics=means, artifacts=artifacts, run_id=run_id)  # type: ignore[no-untyped-call]
@@ -143,19 +164,30 @@ def _check_config(given: Mapping[str, Any]) -> None:
 
 
 def _read_judged(
-    frame: pd.DataFrame, dataset: EvaluationDataset, columns: Mapping[str, str], sort_queries: bool
+    frame: pd.DataFrame,
+    dataset: EvaluationDataset,
+    columns: Mapping[str, str],
+    sort_queries: bool,
 ) -> RankingDataset:
     """Returns the labels, queries and weights; `positions` is the row of each document in the frame."""
-    given = {role: columns.get(role) for role in ("label", "query", "document", "weight")}
+    given = {
+        role: columns.get(role) for role in ("label", "query", "document", "weight")
+    }
     judged = frame
     if dataset.labels_data is not None:
         judged = judged.assign(**{str(given["label"]): np.asarray(dataset.labels_data)})
-    judged = judged.assign(**{_ROW: np.arange(len(frame)), _NO_FEATURE: np.zeros(len(frame))})
+    judged = judged.assign(
+        **{_ROW: np.arange(len(frame)), _NO_FEATURE: np.zeros(len(frame))}
+    )
     roles: dict[str, Any] = {**given, "position": _ROW}
-    return read_table(judged, features=[_NO_FEATURE], sort_queries=sort_queries, **roles)
+    return read_table(
+        judged, features=[_NO_FEATURE], sort_queries=sort_queries, **roles
+    )
 
 
-def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, output: str | None) -> Scores:
+def _score(
+    model: Any, features: pd.DataFrame, dataset: EvaluationDataset, output: str | None
+) -> Scores:
     """Returns scores (D,) from the model, or from the column that MLflow has removed as the predictions."""
     if getattr(getattr(model, "_model_impl", None), "is_listwise", False):
         raise DataError(
@@ -172,9 +204,13 @@ def _score(model: Any, features: pd.DataFrame, dataset: EvaluationDataset, outpu
             "model returns one score per document, or name their column with predictions='COLUMN'."
         )
     scores = scores.reshape(-1)
-    if scores.dtype.kind not in "iuf":  # other dtypes are kept, because scores may tie in them
+    if (
+        scores.dtype.kind not in "iuf"
+    ):  # other dtypes are kept, because scores may tie in them
         scores = pd.to_numeric(pd.Series(scores), errors="coerce").to_numpy(np.float64)
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
-        raise DataError(f"the score of row {missing[0] + 1} is NaN or no number; every document needs one.")
+        raise DataError(
+            f"the score of row {missing[0] + 1} is NaN or no number; every document needs one."
+        )
     return scores

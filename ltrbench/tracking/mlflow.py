@@ -44,7 +44,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from mlflow import MlflowClient
-from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param
+from mlflow.entities import (
+    Dataset,
+    DatasetInput,
+    InputTag,
+    LoggedModelOutput,
+    Metric,
+    Param,
+)
 from mlflow.entities import Run as MlflowRun
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
@@ -94,7 +101,9 @@ _VARIABLES = {
 # Logger -> its level during a call: silent are migrations, retries (a failure raises one error), and the
 # steps of saving a model.
 _LEVELS = {
-    **dict.fromkeys(("alembic", "mlflow.store.db", "urllib3.connectionpool"), logging.CRITICAL),
+    **dict.fromkeys(
+        ("alembic", "mlflow.store.db", "urllib3.connectionpool"), logging.CRITICAL
+    ),
     "mlflow.pyfunc": logging.WARNING,
 }
 
@@ -118,7 +127,11 @@ def reaching(address: str, remedy: str) -> Iterator[None]:
     Environment variables and the levels of loggers are restored afterwards; variables that the user has set
     are kept.
     """
-    added = {name: value for name, value in {**LIMITS, **_VARIABLES}.items() if name not in os.environ}
+    added = {
+        name: value
+        for name, value in {**LIMITS, **_VARIABLES}.items()
+        if name not in os.environ
+    }
     levels = {name: logging.getLogger(name).level for name in _LEVELS}
     os.environ.update(added)
     for name, level in _LEVELS.items():
@@ -126,7 +139,9 @@ def reaching(address: str, remedy: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             # A warning about MLflow's own types when `mlflow.pyfunc` is imported.
-            warnings.filterwarnings("ignore", ".*type hint is inferred as AnyType", UserWarning)
+            warnings.filterwarnings(
+                "ignore", ".*type hint is inferred as AnyType", UserWarning
+            )
             yield
     except LtrbenchError:
         raise
@@ -177,19 +192,30 @@ class MLflowTracker(Tracker):
                 database = Path(self.uri.removeprefix(_SQLITE)).resolve()
                 _prepare_database(database)
                 # Absolute, because MLflow caches a store by its address, regardless of the current folder.
-                address, artifacts = f"{_SQLITE}{database}", (database.parent / "mlruns").as_uri()
+                address, artifacts = (
+                    f"{_SQLITE}{database}",
+                    (database.parent / "mlruns").as_uri(),
+                )
             client = MlflowClient(tracking_uri=address)
             self._experiment_id = self._find_or_create_experiment(client, artifacts)
             if sweep is not None:
-                self._parent = self._open_parent(client, sweep, re.sub(r"[^\w.-]", "_", identity))
+                self._parent = self._open_parent(
+                    client, sweep, re.sub(r"[^\w.-]", "_", identity)
+                )
         self._client = client
 
-    def _find_or_create_experiment(self, client: MlflowClient, artifacts: str | None) -> str:
+    def _find_or_create_experiment(
+        self, client: MlflowClient, artifacts: str | None
+    ) -> str:
         experiment = client.get_experiment_by_name(self.experiment)
         if experiment is None:
             # Another process may create it in the meantime.
             with contextlib.suppress(MlflowException):
-                return str(client.create_experiment(self.experiment, artifacts, tags=_EXPERIMENT_TAGS))
+                return str(
+                    client.create_experiment(
+                        self.experiment, artifacts, tags=_EXPERIMENT_TAGS
+                    )
+                )
             experiment = client.get_experiment_by_name(self.experiment)
         if experiment is None or experiment.lifecycle_stage != "active":
             raise TrackingError(
@@ -202,7 +228,11 @@ class MLflowTracker(Tracker):
         """Continues the oldest parent run with the identity of the sweep, or creates one; returns its id."""
         query = f"tags.sweep_id = '{identity}' AND tags.kind = 'sweep'"
         order = ["attributes.start_time ASC"]
-        found = client.search_runs([self._experiment_id], query, order_by=order) if identity else []
+        found = (
+            client.search_runs([self._experiment_id], query, order_by=order)
+            if identity
+            else []
+        )
         if found:
             client.update_run(found[0].info.run_id, status="RUNNING")
             return str(found[0].info.run_id)
@@ -226,12 +256,20 @@ class MLflowTracker(Tracker):
                 client.set_tag(run_id, MLFLOW_PARENT_RUN_ID, self._parent)
             # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
             replaced = [
-                copy for copy in same if _parent_of(copy) in ("", self._parent) and not _is_complete(copy)
+                copy
+                for copy in same
+                if _parent_of(copy) in ("", self._parent) and not _is_complete(copy)
             ]
             if self._parent and "job" in identity:
                 job = f"tags.job = '{identity['job']}'"
-                replaced += self._copies(f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self._parent}' AND {job}")
-            for copy in {copy.info.run_id: copy for copy in replaced if copy.info.run_id != run_id}.values():
+                replaced += self._copies(
+                    f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self._parent}' AND {job}"
+                )
+            for copy in {
+                copy.info.run_id: copy
+                for copy in replaced
+                if copy.info.run_id != run_id
+            }.values():
                 client.delete_run(copy.info.run_id)
                 for model_id in _models_of(copy):
                     client.delete_logged_model(model_id)
@@ -239,8 +277,15 @@ class MLflowTracker(Tracker):
     def _identity_tags(self, run: Run) -> dict[str, str]:
         """Returns the tags that identify the copy of a run."""
         content, folder = (run.path / RESULT_FILE).read_bytes(), run.path.resolve()
-        tags = {"run_digest": hashlib.sha256(content).hexdigest(), "folder": str(folder)}
-        if self._sweep is not None and folder.is_relative_to(self._sweep) and folder != self._sweep:
+        tags = {
+            "run_digest": hashlib.sha256(content).hexdigest(),
+            "folder": str(folder),
+        }
+        if (
+            self._sweep is not None
+            and folder.is_relative_to(self._sweep)
+            and folder != self._sweep
+        ):
             tags["job"] = str(folder.relative_to(self._sweep)).replace("'", "_")
         return tags
 
@@ -255,7 +300,9 @@ class MLflowTracker(Tracker):
         # Read before anything is sent, so that a damaged folder leaves nothing in the store.
         tables = read_all(run)
         tags = {**run_tags(run, self._parent), **identity}
-        created = client.create_run(self._experiment_id, milliseconds(result.started), tags, run_name(result))
+        created = client.create_run(
+            self._experiment_id, milliseconds(result.started), tags, run_name(result)
+        )
         run_id = str(created.info.run_id)
         try:
             with tempfile.TemporaryDirectory() as temporary:
@@ -272,11 +319,15 @@ class MLflowTracker(Tracker):
                 # A search has many trials, and MLflow draws their learning curves itself.
                 if result.status == FINISHED and not result.trial:
                     draw_run(run, Path(temporary, "pictures"))
-                    client.log_artifacts(run_id, str(Path(temporary, "pictures")), "pictures")
+                    client.log_artifacts(
+                        run_id, str(Path(temporary, "pictures")), "pictures"
+                    )
                     for name, table in tables.items():
                         client.log_table(run_id, table, f"tables/{name}.json")
                 keys = [item.key for item in metrics]
-                shown = experiment_tags(self._experiment_id, self._experiment_tags, keys)
+                shown = experiment_tags(
+                    self._experiment_id, self._experiment_tags, keys
+                )
                 for key, value in shown.items():
                     client.set_experiment_tag(self._experiment_id, key, value)
                 self._experiment_tags |= shown
@@ -303,7 +354,9 @@ class MLflowTracker(Tracker):
             self._experiment_id, name=name, source_run_id=run_id, model_type="ranker"
         )
         model_id = str(made.model_id)
-        client.log_outputs(run_id, [LoggedModelOutput(model_id, run.result.best_iteration or 0)])
+        client.log_outputs(
+            run_id, [LoggedModelOutput(model_id, run.result.best_iteration or 0)]
+        )
         save_model(run, folder, mlflow_model=Model(run_id=run_id, model_id=model_id))
         client.log_model_artifacts(model_id, str(folder))
         client.finalize_logged_model(model_id, "READY")
@@ -320,7 +373,9 @@ class MLflowTracker(Tracker):
         client.log_batch(self._parent, params=added)
         self._is_described = True
 
-    def summarize(self, folder: Path, text: str, best: Run | None, values: Mapping[str, float]) -> None:
+    def summarize(
+        self, folder: Path, text: str, best: Run | None, values: Mapping[str, float]
+    ) -> None:
         if not self._parent:
             return
         with self._reaching() as client:
@@ -330,10 +385,15 @@ class MLflowTracker(Tracker):
             metrics = plain_metrics(values)
             logged = None if best is None else self._find_logged(best)
             if best is not None and logged is not None:
-                tags |= {"best_run": logged.info.run_id, "best_run_name": run_name(best.result)}
+                tags |= {
+                    "best_run": logged.info.run_id,
+                    "best_run_name": run_name(best.result),
+                }
                 # The mean over folds and seeds if `values` has it, else the value of the best run.
                 of_best = end_metrics(best, best.learning_curve())
-                metrics = plain_metrics({item.key: item.value for item in (*of_best, *metrics)})
+                metrics = plain_metrics(
+                    {item.key: item.value for item in (*of_best, *metrics)}
+                )
             changed = [item for item in metrics if before.get(item.key) != item.value]
             client.log_batch(self._parent, metrics=changed)
             for key, value in tags.items():
@@ -352,7 +412,12 @@ class MLflowTracker(Tracker):
                 client.create_registered_model(name)
             (model_id, *_) = _models_of(logged)
             data = str(run.result.data["name"])
-            tags = {"backend": run.result.model, "data": data, "folder": str(run.path), "reason": reason}
+            tags = {
+                "backend": run.result.model,
+                "data": data,
+                "folder": str(run.path),
+                "reason": reason,
+            }
             made = client.create_model_version(
                 name,
                 client.get_logged_model(model_id).artifact_location,
@@ -367,7 +432,9 @@ class MLflowTracker(Tracker):
     def _find_logged(self, run: Run) -> MlflowRun | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
         digest = self._identity_tags(run)["run_digest"]
-        return next(filter(_is_complete, self._copies(f"tags.run_digest = '{digest}'")), None)
+        return next(
+            filter(_is_complete, self._copies(f"tags.run_digest = '{digest}'")), None
+        )
 
     def close(self, status: str) -> None:
         if self._parent:
@@ -396,7 +463,11 @@ def _parent_of(copy: MlflowRun) -> str:
 
 def _models_of(copy: MlflowRun) -> list[str]:
     """Returns the ids of the MLflow models of a run."""
-    return [output.model_id for output in copy.outputs.model_outputs] if copy.outputs else []
+    return (
+        [output.model_id for output in copy.outputs.model_outputs]
+        if copy.outputs
+        else []
+    )
 
 
 def _prepare_database(database: Path) -> None:
@@ -408,7 +479,9 @@ def _prepare_database(database: Path) -> None:
     if database.exists():
         return
     database.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=database.parent, prefix=".partial-") as staging:
+    with tempfile.TemporaryDirectory(
+        dir=database.parent, prefix=".partial-"
+    ) as staging:
         whole = Path(staging, database.name)
         MlflowClient(tracking_uri=f"{_SQLITE}{whole}")
         # Unlike a rename, a link never replaces a database that another process has just created.
@@ -473,7 +546,9 @@ def run_list(experiment_id: str) -> str:
     return f"/#/experiments/{experiment_id}/runs?workflowType=machine_learning&viewStateShareKey={_VIEW}"
 
 
-def experiment_tags(experiment_id: str, known: Mapping[str, str], keys: Iterable[str]) -> dict[str, str]:
+def experiment_tags(
+    experiment_id: str, known: Mapping[str, str], keys: Iterable[str]
+) -> dict[str, str]:
     """Returns the tags to set so that the view of an experiment shows these metrics; empty if it does
     already.
 
@@ -482,16 +557,36 @@ def experiment_tags(experiment_id: str, known: Mapping[str, str], keys: Iterable
         keys: keys of metrics, such as "test/ndcg_at_10".
     """
     tags = {}
-    before = json.loads(known[_VIEW_TAG]).get("selectedColumns", []) if _VIEW_TAG in known else []
-    columns = list(dict.fromkeys([*before, *(f"metrics.`{key}`" for key in shown_metrics(keys))]))
+    before = (
+        json.loads(known[_VIEW_TAG]).get("selectedColumns", [])
+        if _VIEW_TAG in known
+        else []
+    )
+    columns = list(
+        dict.fromkeys([*before, *(f"metrics.`{key}`" for key in shown_metrics(keys))])
+    )
     if columns != before:
         widths = dict.fromkeys(columns, _METRIC_WIDTH)
-        state = {"selectedColumns": columns, "columnOrder": columns, "columnWidths": widths}
+        state = {
+            "selectedColumns": columns,
+            "columnOrder": columns,
+            "columnWidths": widths,
+        }
         now = int(time.time() * 1000)
-        value = {"name": _VIEW, "createdAt": now, "updatedAt": now, "state": json.dumps(state), **state}
+        value = {
+            "name": _VIEW,
+            "createdAt": now,
+            "updatedAt": now,
+            "state": json.dumps(state),
+            **state,
+        }
         tags[_VIEW_TAG] = json.dumps(value)
-    if MLFLOW_RUN_NOTE not in known:  # The key of the description is the same for experiments and runs.
-        tags[MLFLOW_RUN_NOTE] = f"[Runs with their metrics]({run_list(experiment_id)[1:]})"
+    if (
+        MLFLOW_RUN_NOTE not in known
+    ):  # The key of the description is the same for experiments and runs.
+        tags[MLFLOW_RUN_NOTE] = (
+            f"[Runs with their metrics]({run_list(experiment_id)[1:]})"
+        )
     return tags
 
 
@@ -502,7 +597,10 @@ def shown_metrics(keys: Iterable[str]) -> list[str]:
     >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10", "seconds/fit"])
     ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10', 'seconds/fit']
     """
-    known = sorted(set(keys), key=lambda key: (-int(re.sub(r".*_at_(\d+)$|.*", r"\1", key) or 0), key))
+    known = sorted(
+        set(keys),
+        key=lambda key: (-int(re.sub(r".*_at_(\d+)$|.*", r"\1", key) or 0), key),
+    )
     of_test = [key for key in known if key.startswith("test/")]
     shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
     beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit") if shown else ()
@@ -511,7 +609,9 @@ def shown_metrics(keys: Iterable[str]) -> list[str]:
 
 COMMAND = "python -m ltrbench"
 
-_BY_ITERATION = "_by_iteration/"  # of a learning curve, between the split and the metric
+_BY_ITERATION = (
+    "_by_iteration/"  # of a learning curve, between the split and the metric
+)
 
 # Maximum lengths on a server.
 _MAX_KEY_LENGTH = 250
@@ -522,14 +622,18 @@ _MAX_DIGEST_LENGTH = 36
 
 # Settings that change no result, and explanatory texts of a data set's YAML.
 _NO_PARAMETERS = ("tracking", "executor", "progress", "register", "study")
-_TEXTS = re.compile(r"importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)|replicates\.")
+_TEXTS = re.compile(
+    r"importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)|replicates\."
+)
 
 # The names of the splits in MLflow's UI.
 _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
 # Settings in the name of a single run, beside its model and its data set.
-_NAMES = {"replicates.index": "resample"}  # short names of settings whose last part is unclear
+_NAMES = {
+    "replicates.index": "resample"
+}  # short names of settings whose last part is unclear
 _IN_NAMES = re.compile(r"(params|model|data\.fold|data\.split_seed|seed|cv)(\.|$)")
 
 
@@ -549,7 +653,11 @@ def run_name(result: RunResult) -> str:
         what = result.model
     else:
         named = {key: value for key, value in values.items() if _IN_NAMES.match(key)}
-        what = f"{result.model} on {result.data['name']}" if "name" in result.data else result.model
+        what = (
+            f"{result.model} on {result.data['name']}"
+            if "name" in result.data
+            else result.model
+        )
     named.pop("model", None)
     short = short_names(named)
     what = f"{what} trial" if result.trial else what
@@ -575,9 +683,15 @@ def sweep_title(result: RunResult) -> str:
 def sweep_params(result: RunResult) -> list[Param]:
     """Returns the parameters of the sweep that a run belongs to: its models and data sets, each swept setting
     with all of its values, and the other settings of the command."""
-    given = {key: value for key, value in settings_of_overrides(result.overrides or ()).items() if value}
+    given = {
+        key: value
+        for key, value in settings_of_overrides(result.overrides or ()).items()
+        if value
+    }
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
-    return _params(_names(result) | swept | {key: given[key] for key in given if key not in swept})
+    return _params(
+        _names(result) | swept | {key: given[key] for key in given if key not in swept}
+    )
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
@@ -660,7 +774,11 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         tags[f"fingerprint.{split}"] = data.get(split, {}).get("fingerprint")
     for name, version in result.versions.items():
         tags[metric_key(f"version.{name}")] = version
-    return {name: shortened(value, MAX_TAG_LENGTH) for name, value in tags.items() if value not in (None, "")}
+    return {
+        name: shortened(value, MAX_TAG_LENGTH)
+        for name, value in tags.items()
+        if value not in (None, "")
+    }
 
 
 def run_inputs(result: RunResult) -> list[DatasetInput]:
@@ -670,45 +788,78 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
         described = result.data.get(split)
         if described is None:
             continue
-        counts = {f"num_{name}": described.get(name) for name in ("documents", "queries", "features")}
+        counts = {
+            f"num_{name}": described.get(name)
+            for name in ("documents", "queries", "features")
+        }
         dataset = Dataset(
             name=_name(f"{result.data['name']} {split}"),
-            digest=shortened(described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH),
+            digest=shortened(
+                described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH
+            ),
             source_type="code",
             source=json.dumps({"name": result.data["name"]}),
             profile=json.dumps(counts),
         )
-        inputs.append(DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, context)]))
+        inputs.append(
+            DatasetInput(dataset, [InputTag(MLFLOW_DATASET_CONTEXT, context)])
+        )
     return inputs
 
 
 def run_params(result: RunResult) -> list[Param]:
     """Returns the settings of the run: its model and data, those of the command, and every other setting that
     is not empty."""
-    settings = {name: value for name, value in result.settings.items() if name not in _NO_PARAMETERS}
+    settings = {
+        name: value
+        for name, value in result.settings.items()
+        if name not in _NO_PARAMETERS
+    }
     if result.search:
         settings["search"] = {
-            name: value for name, value in result.search.items() if name not in ("default", "space")
+            name: value
+            for name, value in result.search.items()
+            if name not in ("default", "space")
         }
     # The model repeats the shared parameters: `params.num_leaves` is shown as `model.num_leaves`.
     names = [name for name, _ in _flatten(settings)]
-    repeated = {f"params.{name[6:]}": name for name in names if name.startswith("model.")}
-    given = {repeated.get(name, name) for name in settings_of_overrides(result.overrides or ())}
-    flat = [item for item in _flatten(settings) if item[0] not in repeated and not _TEXTS.match(item[0])]
+    repeated = {
+        f"params.{name[6:]}": name for name in names if name.startswith("model.")
+    }
+    given = {
+        repeated.get(name, name)
+        for name in settings_of_overrides(result.overrides or ())
+    }
+    flat = [
+        item
+        for item in _flatten(settings)
+        if item[0] not in repeated and not _TEXTS.match(item[0])
+    ]
     shown = {name: value for name, value in flat if name in given}
     return _params(
-        _names(result) | shown | {name: value for name, value in flat if value not in (None, [], {})}
+        _names(result)
+        | shown
+        | {name: value for name, value in flat if value not in (None, [], {})}
     )
 
 
 def _names(result: RunResult) -> dict[str, Any]:
-    return {"model": result.model, "params": result.params, "data": result.data.get("name")}
+    return {
+        "model": result.model,
+        "params": result.params,
+        "data": result.data.get("name"),
+    }
 
 
 def _params(settings: Mapping[str, Any]) -> list[Param]:
     """Returns settings as parameters."""
-    values = {metric_key(name): "null" if value is None else value for name, value in settings.items()}
-    return [Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()]
+    values = {
+        metric_key(name): "null" if value is None else value
+        for name, value in settings.items()
+    }
+    return [
+        Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()
+    ]
 
 
 def _flatten(config: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -727,7 +878,9 @@ def run_metrics(run: Run, model_id: str = "") -> list[Metric]:
     """
     curve, moment = run.learning_curve(), milliseconds(run.result.finished) or 0
     points = [
-        Metric(metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration)
+        Metric(
+            metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration
+        )
         for name, values in curve.values.items()
         for iteration, value in zip(curve.iterations, values, strict=True)
     ]
@@ -742,17 +895,30 @@ def end_metrics(run: Run, curve: LearningCurve, model_id: str = "") -> list[Metr
         kept = curve.iterations.index(result.best_iteration)
         of_curve = {name: values[kept] for name, values in curve.values.items()}
     values: dict[str, float | None] = {
-        **dict(sorted(result.metrics.items(), key=lambda item: not item[0].startswith("test/"))),
+        **dict(
+            sorted(
+                result.metrics.items(), key=lambda item: not item[0].startswith("test/")
+            )
+        ),
         # The metrics of result.json are the published ones.
-        **{name: value for name, value in of_curve.items() if name not in result.metrics},
+        **{
+            name: value
+            for name, value in of_curve.items()
+            if name not in result.metrics
+        },
         "best_iteration": result.best_iteration,
         **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
         "peak_memory_mb": result.peak_memory_mb,
     }
-    known = {metric_key(name): value for name, value in values.items() if value is not None}
+    known = {
+        metric_key(name): value for name, value in values.items() if value is not None
+    }
     order = dict.fromkeys([*shown_metrics(known), *known])
     linked = {name: model_id for name in order if model_id and name.startswith("test/")}
-    return [Metric(name, known[name], moment, 0, model_id=linked.get(name)) for name in order]
+    return [
+        Metric(name, known[name], moment, 0, model_id=linked.get(name))
+        for name in order
+    ]
 
 
 def plain_metrics(values: Mapping[str, float]) -> list[Metric]:
@@ -801,7 +967,10 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
     ranker = load_ranker(_target(run), run.path / MODEL_FOLDER)
-    example, num_features = run.input_example(), int(run.result.data["train"]["features"])
+    example, num_features = (
+        run.input_example(),
+        int(run.result.data["train"]["features"]),
+    )
     inputs: list[Any] = [ColSpec(DataType.double)] * num_features
     if num_features > MOST_LISTED:  # MLflow takes minutes to write a million columns.
         inputs = [TensorSpec(np.dtype(np.float64), (-1, num_features))]
@@ -820,7 +989,9 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     saved = folder.with_name(f"{folder.name}-saved")
     shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
     (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
-    mlflow.pyfunc.save_model(str(folder), loader_module=__name__, data_path=str(saved), **common)
+    mlflow.pyfunc.save_model(
+        str(folder), loader_module=__name__, data_path=str(saved), **common
+    )
 
 
 class ServedRanker:
@@ -833,7 +1004,11 @@ class ServedRanker:
     def predict(self, features, params=None):  # type: ignore[no-untyped-def]
         """Returns scores (D,), higher is ranked earlier, for features (D, F) in a DataFrame or an array."""
         del params
-        rows = features.to_numpy() if isinstance(features, pd.DataFrame) else np.asarray(features)
+        rows = (
+            features.to_numpy()
+            if isinstance(features, pd.DataFrame)
+            else np.asarray(features)
+        )
         return self._ranker.predict(rows.astype(np.float32))
 
 
@@ -852,6 +1027,10 @@ def _requirements(ranker: Ranker) -> list[str]:
     """Returns the pip requirements; MLflow would take seconds to infer them by loading the model in another
     process."""
     library = ranker.library_model()
-    packages = ["mlflow", "numpy", *([library[0]] if library else ["ltrbench", *ranker.packages])]
+    packages = [
+        "mlflow",
+        "numpy",
+        *([library[0]] if library else ["ltrbench", *ranker.packages]),
+    ]
     installed = versions(packages)
     return [f"{package}=={installed[package]}" for package in dict.fromkeys(packages)]

@@ -55,15 +55,23 @@ class Ablation(Study):
         tuned, default = models[TUNED], models[DEFAULTS]
         changes = differing(tuned, default)
         variants = {self.name: tuned} | {
-            f"{self.name} {assignments({setting: value})}": replace(tuned, **{setting: value})
+            f"{self.name} {assignments({setting: value})}": replace(
+                tuned, **{setting: value}
+            )
             for setting, (_, value) in changes.items()
         }
         for key, source in data.items():
             for number, (label, ranker) in enumerate(variants.items()):
                 for seed in self.seeds:
                     folder = Path(self.output, key, str(number), f"seed={seed}")
-                    run(self._experiment(label, replace(ranker, seed=seed), source), folder)
-        rows = [[setting, *(str(value) for value in pair)] for setting, pair in changes.items()]
+                    run(
+                        self._experiment(label, replace(ranker, seed=seed), source),
+                        folder,
+                    )
+        rows = [
+            [setting, *(str(value) for value in pair)]
+            for setting, pair in changes.items()
+        ]
         table = Table.of(["setting", self.name, "default"], rows).markdown()
         compare = f"python -m ltrbench compare {self.output} --baseline {self.name}"
         return publish_study(
@@ -77,7 +85,9 @@ class Ablation(Study):
 
     def _experiment(self, label: str, ranker: Ranker, source: DataSource) -> Experiment:
         metrics = tuple(self.metrics)
-        return Experiment(model=label, ranker=ranker, source=source, metrics=metrics, importance=None)
+        return Experiment(
+            model=label, ranker=ranker, source=source, metrics=metrics, importance=None
+        )
 
 
 def differing(tuned: Ranker, default: Ranker) -> dict[str, tuple[Any, Any]]:
@@ -96,10 +106,15 @@ def differing(tuned: Ranker, default: Ranker) -> dict[str, tuple[Any, Any]]:
         pair = getattr(tuned, name), getattr(default, name)
         if all(isinstance(value, LambdaRank) for value in pair):
             # Its settings are also keyword arguments of the ranker.
-            pairs |= {each: (value, vars(pair[1])[each]) for each, value in vars(pair[0]).items()}
+            pairs |= {
+                each: (value, vars(pair[1])[each])
+                for each, value in vars(pair[0]).items()
+            }
         else:
             pairs[name] = pair
-    changes = {name: (value, other) for name, (value, other) in pairs.items() if value != other}
+    changes = {
+        name: (value, other) for name, (value, other) in pairs.items() if value != other
+    }
     if not changes:
         raise ConfigError(
             f"study.models.{TUNED} has the settings of study.models.{DEFAULTS}; change at least one of them."

@@ -56,7 +56,11 @@ def decision_tables(simulation: Simulation) -> Tables:
     rows: list[RateRow] = []
     for number, case in enumerate(CASES):
         draws = _draws(case, simulation.num_draws // 8, simulation.rng(12, number))
-        row = {"models": case.models, "trainings": case.trainings, "queries": case.queries}
+        row = {
+            "models": case.models,
+            "trainings": case.trainings,
+            "queries": case.queries,
+        }
         rows.append({"guard of": case.group or "all queries", **row, **rates(draws)})
     return {DECISIONS: rows}
 
@@ -66,16 +70,23 @@ def _draws(case: Case, num_draws: int, rng: Generator) -> Iterator[Mapping[str, 
     share = (weights.cumsum() - weights / 2) / weights.sum()
     is_guarded = share >= 2 / 3 if case.group else np.ones(case.queries, dtype=np.bool_)
     for _ in range(num_draws):
-        revenue, quality = (_values(case, rng, of_revenue) for of_revenue in (True, False))
+        revenue, quality = (
+            _values(case, rng, of_revenue) for of_revenue in (True, False)
+        )
         # 100 in revenue is more than any interval is wide.
-        better = revenue + np.where(np.arange(case.models + 1) > 0, 100.0, 0.0)[:, None, None]
+        better = (
+            revenue
+            + np.where(np.arange(case.models + 1) > 0, 100.0, 0.0)[:, None, None]
+        )
         worse = quality.copy()
         worse[1:, :, is_guarded] -= MARGIN
         worse[1:, :, ~is_guarded] += MARGIN
         given = weights if case.group else None
         yield {
             "better, at the margin": _ships(better, worse, case, given),
-            "not better, guard holds": _ships(revenue, quality, case, given, margin=1.0),
+            "not better, guard holds": _ships(
+                revenue, quality, case, given, margin=1.0
+            ),
             "better, quality equal": _ships(better, quality, case, given),
         }
 
@@ -86,7 +97,9 @@ def _values(case: Case, rng: Generator, of_revenue: bool) -> NDArray[np.float64]
     shape = (case.models + 1, case.trainings, case.queries)
     if of_revenue:
         return np.where(rng.random(shape) < 0.3, rng.lognormal(1.0, 1.0, shape), 0.0)
-    training = SPREAD["training"] * rng.normal(size=(*shape[:2], 1)) * (case.trainings > 1)
+    training = (
+        SPREAD["training"] * rng.normal(size=(*shape[:2], 1)) * (case.trainings > 1)
+    )
     residual = SPREAD["residual"] * rng.normal(size=shape)
     return 0.5 + SPREAD["query"] * rng.normal(size=shape[2]) + training + residual
 
@@ -106,13 +119,18 @@ def _ships(
         labels=np.ones(num_documents * num_queries),
         query_start=num_documents * np.arange(num_queries + 1),
         query_weights=weights,
-        kept={name: each.reshape(num_documents, -1).T.ravel() for name, each in by_document.items()},
+        kept={
+            name: each.reshape(num_documents, -1).T.ravel()
+            for name, each in by_document.items()
+        },
     )
     parts = {split: {"fingerprint": split} for split in ("train", "test")}
     runs = []
     for number in range(num_documents):
         model, seed = divmod(number, num_trainings)
-        scores = np.tile(np.arange(num_documents) == number, num_queries).astype(np.float64)
+        scores = np.tile(np.arange(num_documents) == number, num_queries).astype(
+            np.float64
+        )
         held = {"test": ScoredSplit(judgments, scores, judgments.query_ids)}
         result = RunResult(
             status=FINISHED,
@@ -124,7 +142,9 @@ def _ships(
         )
         runs.append(Run(Path(f"{model}/{seed}"), result, held))
     guard = Guard("value@1:quality", -margin, case.group)
-    settings = Settings("value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000)
+    settings = Settings(
+        "value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000
+    )
     (comparison,) = compare(runs, settings)
     recommended = recommend(comparison)
     return recommended is not None and recommended.verdict == SHIP

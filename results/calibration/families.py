@@ -25,7 +25,9 @@ from ltrbench.statistics.repeated import (
 from results.calibration.rates import RateRow, Tables, rates
 from results.calibration.two_way import Simulation
 
-FAMILIES_OVER_FOLDS = "Families of methods over folds: false claims at 5 %, and differences found"
+FAMILIES_OVER_FOLDS = (
+    "Families of methods over folds: false claims at 5 %, and differences found"
+)
 SHARED, OWN = "shared variance", "variance of each pair"
 LARGER = "max of pair and mean"
 TO_BASELINE = "to a baseline, "
@@ -52,17 +54,26 @@ class Spread:
     first: float = 1.0
     training: float | None = None
 
-    def means(self, num_methods: int, num_folds: int, repeats: int, rng: Generator) -> Means:
+    def means(
+        self, num_methods: int, num_folds: int, repeats: int, rng: Generator
+    ) -> Means:
         if self.training is not None:
             return self._of_queries(num_methods, num_folds, repeats, rng)
         common = np.sqrt(1 / num_folds) * rng.normal(size=(num_methods, 1))
-        single = np.sqrt(1 - 1 / num_folds) * rng.normal(size=(num_methods, num_folds * repeats))
+        single = np.sqrt(1 - 1 / num_folds) * rng.normal(
+            size=(num_methods, num_folds * repeats)
+        )
         values: Means = common + single
         values[0] *= self.first
         return values
 
-    def _of_queries(self, num_methods: int, num_folds: int, repeats: int, rng: Generator) -> Means:
-        tested, trained = rng.normal(size=(2, num_methods, NUM_QUERIES)) * [[[1.0]], [[self.training]]]
+    def _of_queries(
+        self, num_methods: int, num_folds: int, repeats: int, rng: Generator
+    ) -> Means:
+        tested, trained = rng.normal(size=(2, num_methods, NUM_QUERIES)) * [
+            [[1.0]],
+            [[self.training]],
+        ]
         folds = [
             tested[:, fold].mean(axis=1) + np.delete(trained, fold, axis=1).mean(axis=1)
             for _ in range(repeats)
@@ -93,9 +104,14 @@ SPREADS = (
 def family_tables(simulation: Simulation) -> Tables:
     rows: list[RateRow] = []
     for number, spread in enumerate(SPREADS):
-        for num_methods, (num_folds, repeats) in itertools.product((3, 8), ((5, 1), (10, 1), (5, 5))):
+        for num_methods, (num_folds, repeats) in itertools.product(
+            (3, 8), ((5, 1), (10, 1), (5, 5))
+        ):
             rng = simulation.rng(9, number, num_methods, num_folds, repeats)
-            draws = (spread.means(num_methods, num_folds, repeats, rng) for _ in range(simulation.num_draws))
+            draws = (
+                spread.means(num_methods, num_folds, repeats, rng)
+                for _ in range(simulation.num_draws)
+            )
             difference = 5 * spread.standard_error(num_folds, repeats)
             what: RateRow = {
                 "values": spread.name,
@@ -110,7 +126,9 @@ def folds_name(num_folds: int, repeats: int) -> str:
     return str(num_folds) if repeats == 1 else f"{num_folds} x {repeats}"
 
 
-def family_rates(draws: Iterable[Means], test_share: float, difference: float) -> RateRow:
+def family_rates(
+    draws: Iterable[Means], test_share: float, difference: float
+) -> RateRow:
     """Returns rates of false claims over all pairs and over the pairs with the first method, and the power.
 
     The last value is the mean width of the intervals, relative to that with the variance of each pair.
@@ -124,14 +142,31 @@ def family_rates(draws: Iterable[Means], test_share: float, difference: float) -
 
     def judged() -> Iterator[Mapping[str, bool]]:
         for means in draws:
-            everyone = _intervals(means, test_share, [*itertools.combinations(range(len(means)), 2)])
-            to_first = _intervals(means, test_share, [(0, other) for other in range(1, len(means))])
+            everyone = _intervals(
+                means, test_share, [*itertools.combinations(range(len(means)), 2)]
+            )
+            to_first = _intervals(
+                means, test_share, [(0, other) for other in range(1, len(means))]
+            )
             for name in widths:
-                widths[name] += sum(interval.high - interval.low for interval in everyone[name] if interval)
+                widths[name] += sum(
+                    interval.high - interval.low
+                    for interval in everyone[name]
+                    if interval
+                )
             yield {
-                **{name: any(map(excludes, intervals)) for name, intervals in everyone.items()},
-                **{TO_BASELINE + name: any(map(excludes, to_first[name])) for name in everyone},
-                **{FOUND + name: excludes(everyone[name][0], -difference) for name in widths},
+                **{
+                    name: any(map(excludes, intervals))
+                    for name, intervals in everyone.items()
+                },
+                **{
+                    TO_BASELINE + name: any(map(excludes, to_first[name]))
+                    for name in everyone
+                },
+                **{
+                    FOUND + name: excludes(everyone[name][0], -difference)
+                    for name in widths
+                },
             }
 
     return {**rates(judged()), WIDTH: widths[SHARED] / widths[OWN]}
@@ -147,16 +182,32 @@ def _intervals(
     intervals: dict[str, list[Interval | None]] = {SHARED: [], OWN: [], LARGER: []}
     for a, b in pairs:
         differences = means[a] - means[b]
-        single = fold_replicates([_fold(value) for value in differences], [0] * num_folds, test_share)
-        of_procedure = {SHARED: variances[a] + variances[b], LARGER: max(mean, differences.var(ddof=1))}
+        single = fold_replicates(
+            [_fold(value) for value in differences], [0] * num_folds, test_share
+        )
+        of_procedure = {
+            SHARED: variances[a] + variances[b],
+            LARGER: max(mean, differences.var(ddof=1)),
+        }
         intervals[OWN].append(single.interval(level))
         for name, variance in of_procedure.items():
             shared = SharedVariance(float(variance), len(means), len(pairs))
-            intervals[name].append(with_shared_variance(single, shared, test_share).interval(level))
+            intervals[name].append(
+                with_shared_variance(single, shared, test_share).interval(level)
+            )
     return intervals
 
 
 def _fold(difference: float) -> Inference:
     """Returns the inference within a fold: one training, and many queries."""
     differing = Differing(NUM_QUERIES, NUM_QUERIES, 1.0, 1.0)
-    return Inference(difference, None, (), (1, 1), NUM_QUERIES, VarianceParts(0.0, 0.0, 0.0), "t", differing)
+    return Inference(
+        difference,
+        None,
+        (),
+        (1, 1),
+        NUM_QUERIES,
+        VarianceParts(0.0, 0.0, 0.0),
+        "t",
+        differing,
+    )

@@ -82,11 +82,15 @@ class Methods:
     def _of_method(
         self, parameters: Parameters, query: NDArray[np.float64], rng: Generator
     ) -> ReplicateValues:
-        weights = (1 + SPREAD * rng.normal(size=(len(query), DIMENSIONS))) / np.sqrt(DIMENSIONS)
+        weights = (1 + SPREAD * rng.normal(size=(len(query), DIMENSIONS))) / np.sqrt(
+            DIMENSIONS
+        )
         # Not a matrix product, because its last bits depend on the number of threads.
         acting = np.einsum("rk,qk->rq", parameters, weights)
         values: ReplicateValues = (
-            query + self.model_query * rng.normal(size=len(query)) + self.scale * (acting - BEND * acting**2)
+            query
+            + self.model_query * rng.normal(size=len(query))
+            + self.scale * (acting - BEND * acting**2)
         )
         return values
 
@@ -102,7 +106,11 @@ def linear_learner_tables(simulation: Simulation) -> Tables:
     return {
         RESAMPLED: [
             {
-                **{"values": methods.name, "resamples": resampling_name(kind, share), "R": number},
+                **{
+                    "values": methods.name,
+                    "resamples": resampling_name(kind, share),
+                    "R": number,
+                },
                 **_resampled_levels(methods, kind, share, number, simulation),
             }
             for methods in METHOD_PAIRS
@@ -125,11 +133,15 @@ def resampling_name(kind: str, share: float) -> str:
     return kind if kind == BOOTSTRAP else f"{kind} of {share}"
 
 
-def resampled(kind: str, share: float, number: int, size: int, rng: Generator) -> NDArray[np.int64]:
+def resampled(
+    kind: str, share: float, number: int, size: int, rng: Generator
+) -> NDArray[np.int64]:
     """Returns (R, n), the points of each resample: with replacement, or a share of them without."""
     if kind == BOOTSTRAP:
         return rng.integers(size, size=(number, size))
-    return np.array([rng.permutation(size)[: round(share * size)] for _ in range(number)])
+    return np.array(
+        [rng.permutation(size)[: round(share * size)] for _ in range(number)]
+    )
 
 
 def _points(size: int, rng: Generator) -> NDArray[np.float64]:
@@ -143,22 +155,30 @@ def _resampled_levels(
     shares, factor = equal_shares(TEST_QUERIES), resampling_factor(kind, number, share)
 
     def judged() -> Iterator[Mapping[str, bool]]:
-        rng = simulation.rng(7, METHOD_PAIRS.index(methods), RESAMPLINGS.index((kind, share)), number)
+        rng = simulation.rng(
+            7, METHOD_PAIRS.index(methods), RESAMPLINGS.index((kind, share)), number
+        )
         for _ in range(simulation.num_draws // 2):
             points = _points(TRAINING_POINTS, rng)
             chosen = resampled(kind, share, number, TRAINING_POINTS, rng)
             fitted = np.sqrt(TRAINING_POINTS) * points[chosen].mean(axis=1)
             a, b = methods.values((fitted[:, 0], fitted[:, 1]), TEST_QUERIES, rng)
             yield {
-                "resampling factor": excludes(shared_replicates(a, b, shares, factor).interval(LEVEL)),
-                "1/R instead": excludes(shared_replicates(a, b, shares).interval(LEVEL)),
+                "resampling factor": excludes(
+                    shared_replicates(a, b, shares, factor).interval(LEVEL)
+                ),
+                "1/R instead": excludes(
+                    shared_replicates(a, b, shares).interval(LEVEL)
+                ),
                 "queries only": excludes(over_queries(a, b)),
             }
 
     return rates(judged())
 
 
-def _fold_levels(methods: Methods, num_folds: int, num_seeds: int, simulation: Simulation) -> dict[str, Rate]:
+def _fold_levels(
+    methods: Methods, num_folds: int, num_seeds: int, simulation: Simulation
+) -> dict[str, Rate]:
     """Returns false claim rates over folds. Queries of a fold are training points of the other folds."""
     test_share = 1 / (num_folds - 1)
 
@@ -167,19 +187,25 @@ def _fold_levels(methods: Methods, num_folds: int, num_seeds: int, simulation: S
         for _ in range(simulation.num_draws // 2):
             folds = list(_folds(methods, num_folds, num_seeds, rng))
             differences = [fold.difference for fold in folds]
-            inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
+            inference = fold_replicates(
+                folds, [fold.parts.query for fold in folds], test_share
+            )
             corrected = corrected_resampled_t(differences, test_share)
             (plain,) = student_intervals(PairedSample.of(np.array(differences)))
             yield {
                 "folds and seeds": excludes(inference.interval(LEVEL)),
-                "corrected resampled t of means over seeds": excludes(corrected.interval),
+                "corrected resampled t of means over seeds": excludes(
+                    corrected.interval
+                ),
                 "not corrected": excludes(plain),
             }
 
     return rates(judged())
 
 
-def _folds(methods: Methods, num_folds: int, num_seeds: int, rng: Generator) -> Iterator[Inference]:
+def _folds(
+    methods: Methods, num_folds: int, num_seeds: int, rng: Generator
+) -> Iterator[Inference]:
     points = _points(FOLD_QUERIES, rng)
     size = FOLD_QUERIES // num_folds
     shares = equal_shares(size)
@@ -187,4 +213,6 @@ def _folds(methods: Methods, num_folds: int, num_seeds: int, rng: Generator) -> 
         rest = np.delete(points, slice(fold * size, (fold + 1) * size), axis=0)
         fitted = np.sqrt(FOLD_QUERIES) * rest.mean(axis=0)
         seeded = fitted + SEEDED * rng.normal(size=(num_seeds, 2, DIMENSIONS))
-        yield independent_replicates(*methods.values((seeded[:, 0], seeded[:, 1]), size, rng), shares)
+        yield independent_replicates(
+            *methods.values((seeded[:, 0], seeded[:, 1]), size, rng), shares
+        )

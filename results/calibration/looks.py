@@ -31,40 +31,76 @@ def looks_tables(simulation: Simulation) -> Tables:
     rows: list[RateRow] = []
     for number, parts in enumerate((TRAINING_DOMINATES, ALL_VARY)):
         draws = _of_seeds(parts, simulation.num_draws, simulation.rng(10, number))
-        rows.append({"looks": f"{', '.join(map(str, SEEDS))} seeds", "values": parts.name, **rates(draws)})
+        rows.append(
+            {
+                "looks": f"{', '.join(map(str, SEEDS))} seeds",
+                "values": parts.name,
+                **rates(draws),
+            }
+        )
     draws = _of_metrics(simulation.num_draws, simulation.rng(11))
-    rows.append({"looks": f"{len(METRICS)} metrics", "values": "rankings", **rates(draws)})
+    rows.append(
+        {"looks": f"{len(METRICS)} metrics", "values": "rankings", **rates(draws)}
+    )
     return {LOOKS: rows}
 
 
-def _judged(looks: Sequence[Mapping[int, Interval | None]], difference: float) -> dict[str, bool]:
+def _judged(
+    looks: Sequence[Mapping[int, Interval | None]], difference: float
+) -> dict[str, bool]:
     """Returns rule -> whether a look claims a difference of 0, or finds the true one."""
     number = len(looks)
-    rules = {"5 % each": [1] * number, "5 %/k": [*range(1, number + 1)], "declared": [number] * number}
+    rules = {
+        "5 % each": [1] * number,
+        "5 %/k": [*range(1, number + 1)],
+        "declared": [number] * number,
+    }
     shifts = {"": 0.0, "found, ": -difference}
     return {
-        what + rule: any(excludes(look[k], shift) for look, k in zip(looks, divisors, strict=True))
+        what + rule: any(
+            excludes(look[k], shift) for look, k in zip(looks, divisors, strict=True)
+        )
         for what, shift in shifts.items()
         for rule, divisors in rules.items()
     }
 
 
-def _of_seeds(parts: Parts, num_draws: int, rng: Generator) -> Iterator[Mapping[str, bool]]:
-    shares, difference = equal_shares(NUM_QUERIES), 3 * parts.standard_error(max(SEEDS), NUM_QUERIES)
+def _of_seeds(
+    parts: Parts, num_draws: int, rng: Generator
+) -> Iterator[Mapping[str, bool]]:
+    shares, difference = (
+        equal_shares(NUM_QUERIES),
+        3 * parts.standard_error(max(SEEDS), NUM_QUERIES),
+    )
     for _ in range(num_draws):
         a, b = parts.models([max(SEEDS)] * 2, NUM_QUERIES, rng)
-        looks = [independent_replicates(a[:number], b[:number], shares) for number in SEEDS]
-        yield _judged([{k: look.interval(LEVEL / k) for k in range(1, 6)} for look in looks], difference)
+        looks = [
+            independent_replicates(a[:number], b[:number], shares) for number in SEEDS
+        ]
+        yield _judged(
+            [{k: look.interval(LEVEL / k) for k in range(1, 6)} for look in looks],
+            difference,
+        )
 
 
 def _of_metrics(num_draws: int, rng: Generator) -> Iterator[Mapping[str, bool]]:
     for _ in range(num_draws):
-        labels = (rng.integers(0, 5, 20 * NUM_QUERIES) * (rng.random(20 * NUM_QUERIES) < 0.5)).astype(float)
+        labels = (
+            rng.integers(0, 5, 20 * NUM_QUERIES) * (rng.random(20 * NUM_QUERIES) < 0.5)
+        ).astype(float)
         judged = Judgments(labels=labels, query_start=20 * np.arange(NUM_QUERIES + 1))
-        models = [evaluate(judged, labels / 2 + rng.normal(size=len(labels)), METRICS) for _ in range(2)]
+        models = [
+            evaluate(judged, labels / 2 + rng.normal(size=len(labels)), METRICS)
+            for _ in range(2)
+        ]
         looks: list[dict[int, Interval | None]] = []
         for metric in METRICS:
             difference = models[0].per_query[metric] - models[1].per_query[metric]
             sample = PairedSample.of(difference[None, ~np.isnan(difference)])
-            looks.append({k: student_intervals(sample, LEVEL / k)[0] for k in range(1, len(METRICS) + 1)})
+            looks.append(
+                {
+                    k: student_intervals(sample, LEVEL / k)[0]
+                    for k in range(1, len(METRICS) + 1)
+                }
+            )
         yield _judged(looks, 0.03)

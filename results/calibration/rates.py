@@ -17,7 +17,9 @@ from ltrbench.tables import Table, TableColumn, share
 
 CONFIDENCE_OF_BOUND = 0.95
 
-RateRow = dict[str, object]  # column -> cell: a rate, a share as a float, or a property of the draws
+RateRow = dict[
+    str, object
+]  # column -> cell: a rate, a share as a float, or a property of the draws
 Tables = dict[str, Sequence[RateRow]]  # title -> rows, all with the same columns
 
 
@@ -37,10 +39,17 @@ class Rate:
         """Returns the one-sided 95 % upper bound of the probability (Clopper and Pearson, 1934)."""
         if self.count == self.num_draws:
             return 1.0
-        return float(betaincinv(self.count + 1, self.num_draws - self.count, CONFIDENCE_OF_BOUND))
+        return float(
+            betaincinv(self.count + 1, self.num_draws - self.count, CONFIDENCE_OF_BOUND)
+        )
 
     def record(self) -> dict[str, float]:
-        return {"count": self.count, "draws": self.num_draws, "rate": self.share, "upper": self.upper}
+        return {
+            "count": self.count,
+            "draws": self.num_draws,
+            "rate": self.share,
+            "upper": self.upper,
+        }
 
 
 def rates(draws: Iterable[Mapping[str, bool]]) -> dict[str, Rate]:
@@ -70,7 +79,10 @@ def recorded(tables: Tables) -> dict[str, list[dict[str, object]]]:
     """Returns the tables as JSON values: count, draws, rate and upper bound of each rate."""
     return {
         title: [
-            {name: cell.record() if isinstance(cell, Rate) else cell for name, cell in row.items()}
+            {
+                name: cell.record() if isinstance(cell, Rate) else cell
+                for name, cell in row.items()
+            }
             for row in rows
         ]
         for title, rows in tables.items()
@@ -83,7 +95,9 @@ def rendered(tables: Tables, *, bounds: bool = False) -> str:
     Args:
         bounds: whether rates are shown with their upper bounds.
     """
-    return "\n\n".join(f"## {title}\n\n{_table(rows, bounds)}" for title, rows in tables.items())
+    return "\n\n".join(
+        f"## {title}\n\n{_table(rows, bounds)}" for title, rows in tables.items()
+    )
 
 
 def _table(rows: Sequence[RateRow], bounds: bool) -> str:
@@ -91,7 +105,9 @@ def _table(rows: Sequence[RateRow], bounds: bool) -> str:
         TableColumn(name, left=place == 0 or isinstance(cell, str))
         for place, (name, cell) in enumerate(rows[0].items())
     ]
-    return Table(columns, [[_text(cell, bounds) for cell in row.values()] for row in rows]).markdown()
+    return Table(
+        columns, [[_text(cell, bounds) for cell in row.values()] for row in rows]
+    ).markdown()
 
 
 def _text(cell: object, bounds: bool) -> str:

@@ -75,13 +75,17 @@ class Calibration(Study):
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
         """Simulates all studies; returns the path of the table. Models and data sets are not used."""
         del models, data
-        simulation = two_way.Simulation(self.num_repeated, self.repeated_sizes, self.replicates, self.seed)
+        simulation = two_way.Simulation(
+            self.num_repeated, self.repeated_sizes, self.replicates, self.seed
+        )
         log.info("calibration: methods, trained several times")
         tables = two_way.two_way_tables(simulation)
         log.info("calibration: differences that are hard to judge")
         sizes = self.repeated_sizes
         tables[FALSE_CLAIMS] = [
-            false_claims(kind, size, simulation) for kind in DIFFERENCES for size in sizes
+            false_claims(kind, size, simulation)
+            for kind in DIFFERENCES
+            for size in sizes
         ]
         tables[SHARED_TRAINING] = [shared_training(size, simulation) for size in sizes]
         log.info("calibration: methods, by resampled training sets and folds")
@@ -123,11 +127,15 @@ class Calibration(Study):
         return {
             "Tests over queries: how often a true null hypothesis is rejected at 5 %": levels,
             "The test over folds: how often a true null hypothesis is rejected at 5 %": [
-                {"folds": folds, **fold_levels(folds, self.num_studies, self.seed)} for folds in (5, 10)
+                {"folds": folds, **fold_levels(folds, self.num_studies, self.seed)}
+                for folds in (5, 10)
             ],
             "Intervals of 95 %: how often they hold the true difference": covered,
             "Simultaneous intervals of 95 %: how often all hold the true differences to the best of three": [
-                {"queries": size, "all at once": simultaneous_coverage(values, self._drawn(size))}
+                {
+                    "queries": size,
+                    "all at once": simultaneous_coverage(values, self._drawn(size)),
+                }
                 for size in self.simultaneous_sizes
             ],
         }

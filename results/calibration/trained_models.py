@@ -85,11 +85,16 @@ def population(seed: int) -> NDArray[np.float64]:
     rng = np.random.default_rng(seed)
     num_documents = _POPULATION * _DOCUMENTS
     labels = rng.choice(len(_GRADES), num_documents, p=_GRADES).astype(np.float64)
-    judgments = Judgments(labels=labels, query_start=np.arange(0, num_documents + 1, _DOCUMENTS))
+    judgments = Judgments(
+        labels=labels, query_start=np.arange(0, num_documents + 1, _DOCUMENTS)
+    )
     noise = 2 * rng.normal(size=(3, num_documents))
     touched = np.repeat(rng.random(_POPULATION) < _TOUCHED, _DOCUMENTS)
     noise[_BETTER] = np.where(touched, noise[_BETTER] / 2, noise[_BASE])
-    evaluations = [evaluate(judgments, labels + noise_of_system, [_METRIC]) for noise_of_system in noise]
+    evaluations = [
+        evaluate(judgments, labels + noise_of_system, [_METRIC])
+        for noise_of_system in noise
+    ]
     values = np.array([evaluation.per_query[_METRIC] for evaluation in evaluations])
     counted: NDArray[np.float64] = values[:, ~np.isnan(values[_BASE])]
     return counted
@@ -123,7 +128,10 @@ def coverage(differences: PerQuery, drawn: DrawnStudies) -> float:
     truth = float(differences.mean())
     held = 0
     for samples in drawn.samples(differences[np.newaxis]):
-        held += sum(_holds(interval, truth) for interval in system_intervals(PairedSample.of(samples[:, 0])))
+        held += sum(
+            _holds(interval, truth)
+            for interval in system_intervals(PairedSample.of(samples[:, 0]))
+        )
     return held / drawn.num_studies
 
 
@@ -135,7 +143,9 @@ def simultaneous_coverage(values: NDArray[np.float64], drawn: DrawnStudies) -> f
     for block, samples in enumerate(drawn.samples(values)):
         for sample in map(PairedSample.of, samples):
             best = int(np.argmax(sample.means))
-            intervals = simultaneous_intervals(sample, pairs, drawn.num_draws, drawn.seed + block)
+            intervals = simultaneous_intervals(
+                sample, pairs, drawn.num_draws, drawn.seed + block
+            )
             held += all(
                 _holds(interval, truth[a] - truth[b])
                 for interval, (a, b) in zip(intervals, pairs, strict=True)
@@ -158,10 +168,14 @@ def fold_levels(num_folds: int, num_studies: int, seed: int) -> dict[str, float]
     rho = 1 / num_folds
     z, e = rng.normal(size=(num_studies, 1)), rng.normal(size=(num_studies, num_folds))
     folds = np.sqrt(rho) * z + np.sqrt(1 - rho) * e
-    tests = [corrected_resampled_t(study.tolist(), 1 / (num_folds - 1)) for study in folds]
+    tests = [
+        corrected_resampled_t(study.tolist(), 1 / (num_folds - 1)) for study in folds
+    ]
     t = folds.mean(axis=1) / (folds.std(axis=1, ddof=1) / np.sqrt(num_folds))
     return {
-        "corrected resampled t": float(np.mean([(test.p_value or 0) <= LEVEL for test in tests])),
+        "corrected resampled t": float(
+            np.mean([(test.p_value or 0) <= LEVEL for test in tests])
+        ),
         "uncorrected t": float(np.mean(2 * stdtr(num_folds - 1, -np.abs(t)) <= LEVEL)),
     }
 
@@ -173,7 +187,9 @@ _TRAINING = 0.01
 _SUBSETS = 5
 
 DIFFERENCES: dict[str, Callable[[Generator, int], NDArray[np.float64]]] = {
-    "nine in ten are 0": lambda rng, size: rng.normal(size=size) * (rng.random(size) < 0.1),
+    "nine in ten are 0": lambda rng, size: (
+        rng.normal(size=size) * (rng.random(size) < 0.1)
+    ),
     "heavy tails": lambda rng, size: rng.standard_t(2.1, size=size),
     "skewed": lambda rng, size: rng.lognormal(0, 1, size=size) - np.exp(0.5),
     "Zipf weights": lambda rng, size: rng.normal(size=size),
@@ -187,10 +203,14 @@ def false_claims(kind: str, size: int, simulation: Simulation) -> RateRow:
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(9, list(DIFFERENCES).index(kind), size)
         for draw in range(simulation.num_draws):
-            values = np.array([DIFFERENCES[kind](rng, size) for _ in range(3)]) * DEVIATION
+            values = (
+                np.array([DIFFERENCES[kind](rng, size) for _ in range(3)]) * DEVIATION
+            )
             one = PairedSample.of(np.array([values[0], 0 * values[0]]), weights)
             three = PairedSample.of(values, weights)
-            family = simultaneous_intervals(three, [(0, 1), (0, 2), (1, 2)], num_draws=500, seed=draw)
+            family = simultaneous_intervals(
+                three, [(0, 1), (0, 2), (1, 2)], num_draws=500, seed=draw
+            )
             yield {
                 "one pair": any(map(excludes, simultaneous_intervals(one, [(0, 1)]))),
                 "three pairs": any(map(excludes, family)),
@@ -207,9 +227,16 @@ def shared_training(size: int, simulation: Simulation) -> RateRow:
         rng = simulation.rng(10, size)
         for _ in range(simulation.num_draws):
             # The one training set gives each method a lucky or unlucky model.
-            values = _TRAINING * rng.normal() + DEVIATION * rng.normal(size=(_SUBSETS, size))
-            folds = [independent_replicates(fold[None], 0 * fold[None], shares) for fold in values]
-            taken = fold_replicates(folds, [fold.parts.query for fold in folds], 1 / (_SUBSETS - 1))
+            values = _TRAINING * rng.normal() + DEVIATION * rng.normal(
+                size=(_SUBSETS, size)
+            )
+            folds = [
+                independent_replicates(fold[None], 0 * fold[None], shares)
+                for fold in values
+            ]
+            taken = fold_replicates(
+                folds, [fold.parts.query for fold in folds], 1 / (_SUBSETS - 1)
+            )
             yield {"taken for folds": excludes(taken.interval(LEVEL))}
 
     row: dict[str, Rate] = rates(judged())

@@ -36,9 +36,12 @@ from results.calibration.rates import (
 
 _EXCLUDED = "how often a true difference of 0 is excluded at 5 %"
 INDEPENDENT = f"Methods trained independently: {_EXCLUDED}"
-ONE_SIDED = f"A method trained several times and one whose training does not vary: {_EXCLUDED}"
+ONE_SIDED = (
+    f"A method trained several times and one whose training does not vary: {_EXCLUDED}"
+)
 POWER_OF_INTERVALS = (
-    "Methods trained independently: how often a true difference is held by the interval of 95 %, and found"
+    "Methods trained independently: how often a true difference is held by the interval of 95 %, "
+    "and found"
 )
 SHARED_TRAININGS = f"Methods that share their trainings: {_EXCLUDED}"
 FAMILIES = "Families of pairs: how often any true difference of 0 is excluded at 5 %"
@@ -61,7 +64,12 @@ class Parts:
     training_query: float
 
     def models(
-        self, trainings: Sequence[int], num_queries: int, rng: Generator, *, shared: bool = False
+        self,
+        trainings: Sequence[int],
+        num_queries: int,
+        rng: Generator,
+        *,
+        shared: bool = False,
     ) -> list[ReplicateValues]:
         """Returns the values (R, Q) of each model, all with the same true mean.
 
@@ -75,13 +83,21 @@ class Parts:
             query
             + common
             + self.model_query * rng.normal(size=num_queries)
-            + (self._trained(number, num_queries, rng) if number > 1 else np.zeros((1, 1)))
+            + (
+                self._trained(number, num_queries, rng)
+                if number > 1
+                else np.zeros((1, 1))
+            )
             for number in trainings
         ]
 
-    def _trained(self, number: int, num_queries: int, rng: Generator) -> ReplicateValues:
+    def _trained(
+        self, number: int, num_queries: int, rng: Generator
+    ) -> ReplicateValues:
         training = self.training * rng.normal(size=(number, 1))
-        by_query: ReplicateValues = training + self.training_query * rng.normal(size=(number, num_queries))
+        by_query: ReplicateValues = training + self.training_query * rng.normal(
+            size=(number, num_queries)
+        )
         return by_query
 
     def standard_error(self, num_trainings: int, num_queries: int) -> float:
@@ -95,8 +111,12 @@ class Parts:
 
 
 # The standard deviations of MQ2007 and the synthetic data are between these.
-TRAINING_DOMINATES = Parts("training dominates", model_query=0.02, training=0.008, training_query=0.03)
-QUERIES_DOMINATE = Parts("queries dominate", model_query=0.10, training=0.001, training_query=0.03)
+TRAINING_DOMINATES = Parts(
+    "training dominates", model_query=0.02, training=0.008, training_query=0.03
+)
+QUERIES_DOMINATE = Parts(
+    "queries dominate", model_query=0.10, training=0.001, training_query=0.03
+)
 INTERACTION_DOMINATES = Parts(
     "training x query dominates", model_query=0.02, training=0.001, training_query=0.15
 )
@@ -151,7 +171,11 @@ def two_way_tables(simulation: Simulation) -> Tables:
         ],
         FAMILIES: [
             *(_bonferroni(number, simulation) for number in (3, 6)),
-            *(_max_t(number, size, simulation) for number in (3, 6) for size in (50, 200)),
+            *(
+                _max_t(number, size, simulation)
+                for number in (3, 6)
+                for size in (50, 200)
+            ),
         ],
     }
 
@@ -171,7 +195,9 @@ def satterthwaite(inference: Inference) -> Inference:
     return replace(inference, degrees=((1.0, free),))
 
 
-def _independent_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str, Rate]:
+def _independent_levels(
+    parts: Parts, size: int, simulation: Simulation
+) -> dict[str, Rate]:
     shares = equal_shares(size)
 
     def judged(number: int) -> Iterator[Mapping[str, bool]]:
@@ -187,17 +213,26 @@ def _independent_levels(parts: Parts, size: int, simulation: Simulation) -> dict
                     f"R={number}, {QUERIES_ONLY}": excludes(over_queries(a, b)),
                 }
 
-    return _side_by_side(rates(judged(number)) for number in (FEWEST_REPLICATES - 1, *simulation.replicates))
+    return _side_by_side(
+        rates(judged(number))
+        for number in (FEWEST_REPLICATES - 1, *simulation.replicates)
+    )
 
 
-def _one_sided_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str, Rate]:
+def _one_sided_levels(
+    parts: Parts, size: int, simulation: Simulation
+) -> dict[str, Rate]:
     shares = equal_shares(size)
 
     def judged(number: int) -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(2, _number(parts), size, number)
         for _ in range(simulation.num_draws):
             a, b = parts.models((number, 1), size, rng)
-            yield {f"R={number}": excludes(independent_replicates(a, b, shares).interval(LEVEL))}
+            yield {
+                f"R={number}": excludes(
+                    independent_replicates(a, b, shares).interval(LEVEL)
+                )
+            }
 
     return _side_by_side(rates(judged(number)) for number in simulation.replicates)
 
@@ -215,7 +250,8 @@ def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]
             # Another true difference only shifts the interval.
             low = interval.low - 2 * error if interval else -np.inf
             yield {
-                "2 errors held": interval is not None and not excludes(interval, 2 * error),
+                "2 errors held": interval is not None
+                and not excludes(interval, 2 * error),
                 "2 errors found": bool(low + 2 * error > 0),
                 "3 errors found": bool(low + 3 * error > 0),
                 f"{NAMED_DIFFERENCE} found": bool(low + NAMED_DIFFERENCE > 0),
@@ -237,15 +273,23 @@ def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str,
             else:
                 yield {
                     f"R={number}": excludes(inference.interval(LEVEL)),
-                    f"R={number}, {HILLIS}": excludes(satterthwaite(inference).interval(LEVEL)),
+                    f"R={number}, {HILLIS}": excludes(
+                        satterthwaite(inference).interval(LEVEL)
+                    ),
                 }
 
-    return _side_by_side(rates(judged(number)) for number in (FEWEST_REPLICATES - 1, *simulation.replicates))
+    return _side_by_side(
+        rates(judged(number))
+        for number in (FEWEST_REPLICATES - 1, *simulation.replicates)
+    )
 
 
 def _bonferroni(num_methods: int, simulation: Simulation) -> RateRow:
     """Returns a row for methods trained several times, with Bonferroni's correction."""
-    size, number = max(simulation.sizes), sorted(simulation.replicates)[len(simulation.replicates) // 2]
+    size, number = (
+        max(simulation.sizes),
+        sorted(simulation.replicates)[len(simulation.replicates) // 2],
+    )
     pairs = list(itertools.combinations(range(num_methods), 2))
     shares = equal_shares(size)
 
@@ -253,13 +297,23 @@ def _bonferroni(num_methods: int, simulation: Simulation) -> RateRow:
         rng = simulation.rng(5, num_methods)
         for _ in range(simulation.num_draws // 2):
             models = ALL_VARY.models([number] * num_methods, size, rng)
-            inferences = [independent_replicates(models[a], models[b], shares) for a, b in pairs]
+            inferences = [
+                independent_replicates(models[a], models[b], shares) for a, b in pairs
+            ]
             yield {
-                "adjusted": any(excludes(pair.interval(LEVEL / len(pairs))) for pair in inferences),
-                "not adjusted": any(excludes(pair.interval(LEVEL)) for pair in inferences),
+                "adjusted": any(
+                    excludes(pair.interval(LEVEL / len(pairs))) for pair in inferences
+                ),
+                "not adjusted": any(
+                    excludes(pair.interval(LEVEL)) for pair in inferences
+                ),
             }
 
-    what = {"of": f"methods, {number} trainings each, Bonferroni", "pairs": len(pairs), "queries": size}
+    what = {
+        "of": f"methods, {number} trainings each, Bonferroni",
+        "pairs": len(pairs),
+        "queries": size,
+    }
     return what | rates(judged())
 
 
@@ -271,17 +325,25 @@ def _max_t(num_models: int, size: int, simulation: Simulation) -> RateRow:
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(6, num_models, size)
         for draw in range(simulation.num_draws // 2):
-            sample = PairedSample.of(np.concatenate(ALL_VARY.models([1] * num_models, size, rng)))
+            sample = PairedSample.of(
+                np.concatenate(ALL_VARY.models([1] * num_models, size, rng))
+            )
             adjusted = simultaneous_intervals(sample, pairs, num_draws=500, seed=draw)
             methods.update(interval.method for interval in adjusted if interval)
-            single = [over_queries(sample.values[[a]], sample.values[[b]]) for a, b in pairs]
+            single = [
+                over_queries(sample.values[[a]], sample.values[[b]]) for a, b in pairs
+            ]
             yield {
                 "adjusted": any(map(excludes, adjusted)),
                 "not adjusted": any(map(excludes, single)),
             }
 
     counted = rates(judged())
-    return {"of": f"trained models, {' '.join(methods)}", "pairs": len(pairs), "queries": size} | counted
+    return {
+        "of": f"trained models, {' '.join(methods)}",
+        "pairs": len(pairs),
+        "queries": size,
+    } | counted
 
 
 def _number(parts: Parts) -> int:
@@ -291,4 +353,8 @@ def _number(parts: Parts) -> int:
 def _side_by_side(figures: Iterable[dict[str, Rate]]) -> dict[str, Rate]:
     """Returns the columns in order: the reported method first, then the alternatives."""
     merged = {column: rate for figure in figures for column, rate in figure.items()}
-    return dict(sorted(merged.items(), key=lambda item: item[0].endswith((QUERIES_ONLY, HILLIS))))
+    return dict(
+        sorted(
+            merged.items(), key=lambda item: item[0].endswith((QUERIES_ONLY, HILLIS))
+        )
+    )

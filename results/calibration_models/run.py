@@ -172,7 +172,11 @@ class ModelCalibration(Study):
             models: `sampling` and `plain`.
             data: data sets by name; if one is not available, its row gives the reason.
         """
-        rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
+        rankers = {
+            name: ranker
+            for name, ranker in models.items()
+            if isinstance(ranker, BoostingRanker)
+        }
         loaded = {name: load_or_reason(source) for name, source in data.items()}
         pool = Pool.of(self.pool, self.num_documents, self.seed)
         draws: dict[str, Draw | str] = {
@@ -186,16 +190,29 @@ class ModelCalibration(Study):
             command="python -m ltrbench experiment=calibration_models",
             packages=("numba",),
             conventions=[DEFAULT],
-            data={name: splits for name, (splits, _) in loaded.items() if splits is not None},
+            data={
+                name: splits
+                for name, (splits, _) in loaded.items()
+                if splits is not None
+            },
             findings={
                 "rates": recorded(tables),
-                "rankers": {name: described(ranker) for name, ranker in rankers.items()},
-                "pool": {"fingerprint": pool.data.fingerprint, "queries": self.pool, "seed": self.seed},
+                "rankers": {
+                    name: described(ranker) for name, ranker in rankers.items()
+                },
+                "pool": {
+                    "fingerprint": pool.data.fingerprint,
+                    "queries": self.pool,
+                    "seed": self.seed,
+                },
             },
         )
 
     def _how(self, rankers: Mapping[str, BoostingRanker]) -> str:
-        settings = "; ".join(f"`{name}`: {assignments(_shown(ranker))}" for name, ranker in rankers.items())
+        settings = "; ".join(
+            f"`{name}`: {assignments(_shown(ranker))}"
+            for name, ranker in rankers.items()
+        )
         return (
             f"Native, {settings}. The synthetic queries have their first {self.num_documents} documents, and "
             f"each draw takes its own from a pool of {self.pool}; those of exchangeable methods have "
@@ -204,13 +221,18 @@ class ModelCalibration(Study):
         )
 
     def _tables(
-        self, rankers: Mapping[str, BoostingRanker], pool: Pool, draws: Mapping[str, Draw | str]
+        self,
+        rankers: Mapping[str, BoostingRanker],
+        pool: Pool,
+        draws: Mapping[str, Draw | str],
     ) -> Tables:
         seeds = itertools.count(self.seed)
         same: list[RateRow] = []
         for number, case in enumerate(self.same_method):
             log.info("calibration: %s", case)
-            draw = _from_pool(pool, case) if case.data == SYNTHETIC else draws[case.data]
+            draw = (
+                _from_pool(pool, case) if case.data == SYNTHETIC else draws[case.data]
+            )
             rng = np.random.default_rng([self.seed, number])
             same.append(_same_method(case, rankers[SAMPLING], draw, seeds, rng))
         halves: list[RateRow] = []
@@ -222,12 +244,16 @@ class ModelCalibration(Study):
         for number, folds in enumerate(self.folds):
             log.info("calibration: %s", folds)
             rng = np.random.default_rng([self.seed, number, 2])
-            over_folds.append(_exchangeable_folds(folds, rankers[PLAIN], self.num_documents, rng))
+            over_folds.append(
+                _exchangeable_folds(folds, rankers[PLAIN], self.num_documents, rng)
+            )
         families: list[RateRow] = []
         for number, family in enumerate(self.families):
             log.info("calibration: %s", family)
             rng = np.random.default_rng([self.seed, number, 3])
-            families.append(_exchangeable_family(family, rankers[PLAIN], self.num_documents, rng))
+            families.append(
+                _exchangeable_family(family, rankers[PLAIN], self.num_documents, rng)
+            )
         return {
             SAME_METHOD: same,
             EXCHANGEABLE: halves,
@@ -238,7 +264,13 @@ class ModelCalibration(Study):
 
 def _shown(ranker: BoostingRanker) -> dict[str, object]:
     """Returns the settings shown in the table."""
-    names = ("num_trees", "num_leaves", "learning_rate", "queries_per_tree", "documents_per_tree")
+    names = (
+        "num_trees",
+        "num_leaves",
+        "learning_rate",
+        "queries_per_tree",
+        "documents_per_tree",
+    )
     return {name: getattr(ranker, name, None) for name in names}
 
 
@@ -251,17 +283,28 @@ def _from_pool(pool: Pool, case: SameMethod) -> Draw:
 
 
 def _same_method(
-    case: SameMethod, ranker: BoostingRanker, draw: Draw | str, seeds: Iterator[int], rng: Generator
+    case: SameMethod,
+    ranker: BoostingRanker,
+    draw: Draw | str,
+    seeds: Iterator[int],
+    rng: Generator,
 ) -> RateRow:
     if isinstance(draw, str):
         what: RateRow = {"data": f"{case.data}, skipped: {draw}"}
-        return what | _what("-", "-", case.trainings, 0) | dict.fromkeys((*CLAIMS, *OVER_QUERIES), "-")
+        return (
+            what
+            | _what("-", "-", case.trainings, 0)
+            | dict.fromkeys((*CLAIMS, *OVER_QUERIES), "-")
+        )
     sizes: set[tuple[int, int]] = set()
 
     def judged(draw: Draw) -> Iterator[Mapping[str, bool]]:
         for _ in range(case.draws):
             train, test = draw(rng)
-            models = [replace(ranker, seed=next(seeds)).fit(train) for _ in range(2 * case.trainings)]
+            models = [
+                replace(ranker, seed=next(seeds)).fit(train)
+                for _ in range(2 * case.trainings)
+            ]
             values = _values([(model, test) for model in models])
             a, b = values[: case.trainings], values[case.trainings :]
             sizes.add((train.num_queries, test.num_queries))
@@ -269,18 +312,32 @@ def _same_method(
 
     counted = rates(judged(draw))
     ((num_train, num_test),) = sizes
-    return {"data": case.data} | _what(num_train, num_test, case.trainings, case.draws) | counted
+    return (
+        {"data": case.data}
+        | _what(num_train, num_test, case.trainings, case.draws)
+        | counted
+    )
 
 
-def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int, rng: Generator) -> RateRow:
+def _exchangeable(
+    case: Exchangeable, ranker: BoostingRanker, num_documents: int, rng: Generator
+) -> RateRow:
     factor = resampling_factor(case.kind, case.trainings, case.share)
 
     def judged() -> Iterator[Mapping[str, bool]]:
         for _ in range(case.draws):
-            train, test = (views(size, num_documents, rng) for size in (case.num_train, case.num_test))
-            resamples = resampled(case.kind, case.share, case.trainings, case.num_train, rng)
+            train, test = (
+                views(size, num_documents, rng)
+                for size in (case.num_train, case.num_test)
+            )
+            resamples = resampled(
+                case.kind, case.share, case.trainings, case.num_train, rng
+            )
             fitted = [
-                (replace(ranker).fit(part_of(train, method, queries)), part_of(test, method))
+                (
+                    replace(ranker).fit(part_of(train, method, queries)),
+                    part_of(test, method),
+                )
                 for method in (0, 1)
                 for queries in resamples
             ]
@@ -288,10 +345,16 @@ def _exchangeable(case: Exchangeable, ranker: BoostingRanker, num_documents: int
             a, b = values[: case.trainings], values[case.trainings :]
             shares = equal_shares(a.shape[1])
             naive = shared_replicates(a, b, shares).interval(LEVEL)
-            yield _claimed(shared_replicates(a, b, shares, factor), a, b) | {NAIVE: excludes(naive)}
+            yield _claimed(shared_replicates(a, b, shares, factor), a, b) | {
+                NAIVE: excludes(naive)
+            }
 
     what = {"resamples": resampling_name(case.kind, case.share)}
-    return what | _what(case.num_train, case.num_test, case.trainings, case.draws) | rates(judged())
+    return (
+        what
+        | _what(case.num_train, case.num_test, case.trainings, case.draws)
+        | rates(judged())
+    )
 
 
 def _exchangeable_folds(
@@ -303,13 +366,26 @@ def _exchangeable_folds(
         for _ in range(case.draws):
             data = views(case.num_queries, num_documents, rng)
             parts = np.array_split(np.arange(case.num_queries), case.num_folds)
-            values = [_values_in_fold(ranker, data, part, 2)[:, np.newaxis] for part in parts]
-            folds = [independent_replicates(a, b, equal_shares(a.shape[1])) for a, b in values]
-            inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
-            (plain,) = student_intervals(PairedSample.of(np.array([fold.difference for fold in folds])))
+            values = [
+                _values_in_fold(ranker, data, part, 2)[:, np.newaxis] for part in parts
+            ]
+            folds = [
+                independent_replicates(a, b, equal_shares(a.shape[1]))
+                for a, b in values
+            ]
+            inference = fold_replicates(
+                folds, [fold.parts.query for fold in folds], test_share
+            )
+            (plain,) = student_intervals(
+                PairedSample.of(np.array([fold.difference for fold in folds]))
+            )
             yield _verdicts(inference) | {NOT_CORRECTED: excludes(plain)}
 
-    what: RateRow = {"folds": case.num_folds, "queries": case.num_queries, "draws": case.draws}
+    what: RateRow = {
+        "folds": case.num_folds,
+        "queries": case.num_queries,
+        "draws": case.draws,
+    }
     return what | rates(judged())
 
 
@@ -318,8 +394,12 @@ def _values_in_fold(
 ) -> ReplicateValues:
     """Returns (methods, Q), one training of each method on the queries outside the fold."""
     train = np.setdiff1d(np.arange(data.num_queries), test)
-    models = [replace(ranker).fit(part_of(data, method, train)) for method in range(methods)]
-    return _values([(model, part_of(data, method, test)) for method, model in enumerate(models)])
+    models = [
+        replace(ranker).fit(part_of(data, method, train)) for method in range(methods)
+    ]
+    return _values(
+        [(model, part_of(data, method, test)) for method, model in enumerate(models)]
+    )
 
 
 def _exchangeable_family(
@@ -329,29 +409,55 @@ def _exchangeable_family(
         for _ in range(case.draws):
             data = views(case.num_queries, num_documents, rng, case.methods)
             orders = [rng.permutation(case.num_queries) for _ in range(case.repeats)]
-            folds = [part for order in orders for part in np.array_split(order, case.num_folds)]
-            values = [_values_in_fold(ranker, data, part, case.methods).mean(axis=1) for part in folds]
+            folds = [
+                part
+                for order in orders
+                for part in np.array_split(order, case.num_folds)
+            ]
+            values = [
+                _values_in_fold(ranker, data, part, case.methods).mean(axis=1)
+                for part in folds
+            ]
             yield np.stack(values, axis=1)
 
-    what: RateRow = {"methods": case.methods, "folds": folds_name(case.num_folds, case.repeats)}
-    what |= {"queries": case.num_queries, "draws": case.draws, "difference": str(case.difference)}
+    what: RateRow = {
+        "methods": case.methods,
+        "folds": folds_name(case.num_folds, case.repeats),
+    }
+    what |= {
+        "queries": case.num_queries,
+        "draws": case.draws,
+        "difference": str(case.difference),
+    }
     return what | family_rates(draws(), 1 / (case.num_folds - 1), case.difference)
 
 
-def _what(num_train: object, num_test: object, trainings: int, draws: int) -> dict[str, object]:
-    return {"training queries": num_train, "test queries": num_test, "R": trainings, "draws": draws}
+def _what(
+    num_train: object, num_test: object, trainings: int, draws: int
+) -> dict[str, object]:
+    return {
+        "training queries": num_train,
+        "test queries": num_test,
+        "R": trainings,
+        "draws": draws,
+    }
 
 
 def _values(models: Sequence[tuple[Ranker, RankingDataset]]) -> ReplicateValues:
     """Returns (models, Q) values on the test queries for which the metric is defined."""
     values = np.array(
-        [evaluate(test, model.predict(test.features), [_METRIC]).per_query[_METRIC] for model, test in models]
+        [
+            evaluate(test, model.predict(test.features), [_METRIC]).per_query[_METRIC]
+            for model, test in models
+        ]
     )
     defined: ReplicateValues = values[:, ~np.isnan(values[0])]
     return defined
 
 
-def _claimed(inference: Inference, a: ReplicateValues, b: ReplicateValues) -> dict[str, bool]:
+def _claimed(
+    inference: Inference, a: ReplicateValues, b: ReplicateValues
+) -> dict[str, bool]:
     by_queries = (excludes(over_queries(a, b)), excludes(over_queries(a[:1], b[:1])))
     return _verdicts(inference) | dict(zip(OVER_QUERIES, by_queries, strict=True))
 
@@ -382,14 +488,18 @@ class Pool:
         sizes = np.minimum(data.query_sizes, num_documents)
         return cls(_dataset(data.features[kept], data.labels[kept], sizes))
 
-    def draw(self, num_train: int, num_test: int, rng: Generator) -> tuple[RankingDataset, RankingDataset]:
+    def draw(
+        self, num_train: int, num_test: int, rng: Generator
+    ) -> tuple[RankingDataset, RankingDataset]:
         """Returns training and test queries."""
         queries = rng.permutation(self.data.num_queries)
         train, test = queries[:num_train], queries[num_train : num_train + num_test]
         return self.data.take_queries(train), self.data.take_queries(test)
 
 
-def views(num_queries: int, num_documents: int, rng: Generator, number: int = 2) -> RankingDataset:
+def views(
+    num_queries: int, num_documents: int, rng: Generator, number: int = 2
+) -> RankingDataset:
     """Returns queries with parts of features of the same distribution: noisy views of one relevance.
 
     Methods that use different parts are equally good on average, but differ on one training set and on one
@@ -402,23 +512,33 @@ def views(num_queries: int, num_documents: int, rng: Generator, number: int = 2)
     topic, authority, judgment = rng.normal(size=(3, shape))
     level = np.repeat(rng.normal(size=num_queries), num_documents)
     relevance = topic + np.maximum(topic, 0) * authority + level + 0.5 * judgment
-    seen = np.stack([topic, topic, authority, authority, topic + authority] * number, axis=1)
+    seen = np.stack(
+        [topic, topic, authority, authority, topic + authority] * number, axis=1
+    )
     features = seen + rng.normal(size=seen.shape)
     labels = np.searchsorted(GRADES, relevance).astype(np.float64)
     return _dataset(features, labels, np.full(num_queries, num_documents))
 
 
-def part_of(data: RankingDataset, number: int, queries: NDArray[np.int64] | None = None) -> RankingDataset:
+def part_of(
+    data: RankingDataset, number: int, queries: NDArray[np.int64] | None = None
+) -> RankingDataset:
     """Returns one part of the features, by its number, of all or the given queries, which may repeat."""
-    features = data.features[:, number * FEATURES_OF_PART : (number + 1) * FEATURES_OF_PART]
+    features = data.features[
+        :, number * FEATURES_OF_PART : (number + 1) * FEATURES_OF_PART
+    ]
     if queries is None:
         return _dataset(features, data.labels, data.query_sizes)
-    rows = np.concatenate([np.arange(data.query_start[q], data.query_start[q + 1]) for q in queries])
+    rows = np.concatenate(
+        [np.arange(data.query_start[q], data.query_start[q + 1]) for q in queries]
+    )
     return _dataset(features[rows], data.labels[rows], data.query_sizes[queries])
 
 
 def _dataset(
-    features: NDArray[np.floating], labels: NDArray[np.float64], sizes: NDArray[np.int64]
+    features: NDArray[np.floating],
+    labels: NDArray[np.float64],
+    sizes: NDArray[np.int64],
 ) -> RankingDataset:
     return RankingDataset(
         features=np.ascontiguousarray(features, np.float32),

@@ -133,16 +133,23 @@ class HalvingStudy(Study):
         """
         ((name, ranker),) = models.items()
         if not isinstance(ranker, BoostingRanker):
-            raise ConfigError(f"study.models.{name} has no trees; give a boosted model, such as native.")
+            raise ConfigError(
+                f"study.models.{name} has no trees; give a boosted model, such as native."
+            )
         if self.pool < self.halving.trials:
             raise ConfigError(
                 f"study.what.pool is {self.pool}, but each seed draws {self.halving.trials} settings; set "
                 "it to at least study.what.halving.trials."
             )
         space = self.space.of(name, ranker)
-        pool = [settings_of(ranker, space), *drawn_settings(space, self.pool - 1, self.seed)]
+        pool = [
+            settings_of(ranker, space),
+            *drawn_settings(space, self.pool - 1, self.seed),
+        ]
         splits = {key: source.load() for key, source in data.items()}
-        curves = self._fitted(ranker, pool, {key: (data[key].name, item) for key, item in splits.items()})
+        curves = self._fitted(
+            ranker, pool, {key: (data[key].name, item) for key, item in splits.items()}
+        )
         replayed = self._replayed(curves, ranker.num_trees)
         by_seed = f"By seed, with {self.halving.min_trees} trees in the first rung; means over its choices:"
         return publish_study(
@@ -168,7 +175,9 @@ class HalvingStudy(Study):
             of_setting: dict[str, list[Curve]] = {}
             for key, (name, splits) in data.items():
                 if splits.valid is None:
-                    raise DataError(f"study.data.{key} has no validation set; set its valid_share above 0.")
+                    raise DataError(
+                        f"study.data.{key} has no validation set; set its valid_share above 0."
+                    )
                 model = _with_settings(ranker, settings)
                 curve = curve_of(model, splits.train, splits.valid, Path(self.curves))
                 of_setting.setdefault(name, []).append(curve)
@@ -176,12 +185,20 @@ class HalvingStudy(Study):
                 curves.setdefault(name, []).append(of_data)
         return curves
 
-    def _replayed(self, curves: Mapping[str, Curves], num_trees: int) -> list[SearchOutcomes]:
+    def _replayed(
+        self, curves: Mapping[str, Curves], num_trees: int
+    ) -> list[SearchOutcomes]:
         """Returns the outcomes of `halving`, and those with other numbers of trees in the first rung."""
-        others = [replace(self.halving, min_trees=number) for number in self.other_min_trees]
+        others = [
+            replace(self.halving, min_trees=number) for number in self.other_min_trees
+        ]
         return [
             SearchOutcomes(
-                search, {of: self._outcomes(search, item, num_trees) for of, item in curves.items()}
+                search,
+                {
+                    of: self._outcomes(search, item, num_trees)
+                    for of, item in curves.items()
+                },
             )
             for search in (self.halving, *others)
         ]
@@ -201,11 +218,16 @@ class HalvingStudy(Study):
                 groups = [slice(fold, fold + 1) for fold in range(num_folds)]
                 groups = [slice(num_folds)] if choose == OVERALL else groups
                 of_seeds.append(
-                    [replay(search, [item[group] for item in drawn], num_trees) for group in groups]
+                    [
+                        replay(search, [item[group] for item in drawn], num_trees)
+                        for group in groups
+                    ]
                 )
         return outcomes
 
-    def _how(self, name: str, ranker: BoostingRanker, space: Mapping[str, Range]) -> str:
+    def _how(
+        self, name: str, ranker: BoostingRanker, space: Mapping[str, Range]
+    ) -> str:
         ranges = ", ".join(f"{setting} {values}" for setting, values in space.items())
         rule, search, num_trees = stopping_rule(ranker), self.halving, ranker.num_trees
         return (
@@ -221,11 +243,15 @@ class HalvingStudy(Study):
         )
 
 
-def _with_settings(ranker: BoostingRanker, settings: Mapping[str, Any]) -> BoostingRanker:
+def _with_settings(
+    ranker: BoostingRanker, settings: Mapping[str, Any]
+) -> BoostingRanker:
     return replace(ranker, **settings)
 
 
-def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> HalvingOutcome:
+def replay(
+    halving: SuccessiveHalving, curves: Curves, num_trees: int
+) -> HalvingOutcome:
     """Returns the outcome of both searches on recorded curves.
 
     Halving compares values only, never settings: a number that it draws stands for each setting.
@@ -240,7 +266,10 @@ def replay(halving: SuccessiveHalving, curves: Curves, num_trees: int) -> Halvin
         for proposal in proposals:
             place = places.setdefault(proposal.settings[_NAME], len(places))
             trials.append(_replayed(proposal, curves[place]))
-    best = max((trial for trial in trials if trial.is_complete), key=lambda trial: trial.value or 0.0)
+    best = max(
+        (trial for trial in trials if trial.is_complete),
+        key=lambda trial: trial.value or 0.0,
+    )
     values = [fmean(curve.max() for curve in of_setting) for of_setting in curves]
     fitted = np.cumsum([sum(map(len, of_setting)) for of_setting in curves])
     iterations = sum(trial.iterations for trial in trials)
@@ -257,7 +286,9 @@ def _replayed(proposal: Proposal, curves: Sequence[Curve]) -> Trial:
     """Returns the trial that fits the beginning of the curves of a setting, on the first folds."""
     fitted = [curve[: proposal.num_trees] for curve in curves[: proposal.num_folds]]
     return Trial(
-        proposal=proposal, value=fmean(curve.max() for curve in fitted), iterations=sum(map(len, fitted))
+        proposal=proposal,
+        value=fmean(curve.max() for curve in fitted),
+        iterations=sum(map(len, fitted)),
     )
 
 
@@ -289,7 +320,9 @@ def _summary(replayed: Sequence[SearchOutcomes], num_trees: int) -> str:
 
 
 def _rungs(search: SuccessiveHalving, num_trees: int) -> str:
-    return listed([str(rung.num_trees or num_trees) for rung in search.rungs(num_trees, 1)])
+    return listed(
+        [str(rung.num_trees or num_trees) for rung in search.rungs(num_trees, 1)]
+    )
 
 
 def _cells(outcomes: Sequence[HalvingOutcome]) -> list[str]:
@@ -314,21 +347,35 @@ def _by_seed(outcomes: Outcomes) -> str:
         for data, of_data in outcomes.items()
         for choose, of_seeds in of_data.items()
     ]
-    header = ["seed", *(f"{name}: {what}" for name, _ in columns for what in ("iterations %", "regret"))]
+    header = [
+        "seed",
+        *(
+            f"{name}: {what}"
+            for name, _ in columns
+            for what in ("iterations %", "regret")
+        ),
+    ]
     rows = []
     for seed in range(len(columns[0][1])):
         row = [str(seed)]
         for _, of_seeds in columns:
-            row.append(f"{100 * fmean(outcome.share for outcome in of_seeds[seed]):.1f}")
+            row.append(
+                f"{100 * fmean(outcome.share for outcome in of_seeds[seed]):.1f}"
+            )
             row.append(f"{fmean(outcome.regret for outcome in of_seeds[seed]):.4f}")
         rows.append(row)
     return Table.of(header, rows).markdown()
 
 
-def drawn_settings(space: Mapping[str, Range], number: int, seed: int) -> list[dict[str, Value]]:
+def drawn_settings(
+    space: Mapping[str, Range], number: int, seed: int
+) -> list[dict[str, Value]]:
     """Returns random settings: independent draws from every range, uniform on its scale."""
     rng = np.random.default_rng(seed)
-    return [{name: _drawn(values, rng) for name, values in space.items()} for _ in range(number)]
+    return [
+        {name: _drawn(values, rng) for name, values in space.items()}
+        for _ in range(number)
+    ]
 
 
 def _drawn(values: Range, rng: Generator) -> Value:
@@ -339,8 +386,16 @@ def _drawn(values: Range, rng: Generator) -> Value:
     assert values.high is not None
     # Each whole number has the interval up to the next one.
     low, high = float(values.low), float(values.high + values.is_integer)
-    drawn = math.exp(rng.uniform(math.log(low), math.log(high))) if values.log else rng.uniform(low, high)
-    return min(int(drawn), int(values.high)) if values.is_integer else min(float(drawn), float(values.high))
+    drawn = (
+        math.exp(rng.uniform(math.log(low), math.log(high)))
+        if values.log
+        else rng.uniform(low, high)
+    )
+    return (
+        min(int(drawn), int(values.high))
+        if values.is_integer
+        else min(float(drawn), float(values.high))
+    )
 
 
 def stopping_rule(ranker: BoostingRanker) -> EarlyStopping:
@@ -350,11 +405,15 @@ def stopping_rule(ranker: BoostingRanker) -> EarlyStopping:
         ConfigError: The model has none.
     """
     if ranker.early_stopping is None:
-        raise ConfigError("the model has early_stopping=null; the study needs early stopping.")
+        raise ConfigError(
+            "the model has early_stopping=null; the study needs early stopping."
+        )
     return ranker.early_stopping
 
 
-def curve_of(ranker: BoostingRanker, train: RankingDataset, valid: RankingDataset, folder: Path) -> Curve:
+def curve_of(
+    ranker: BoostingRanker, train: RankingDataset, valid: RankingDataset, folder: Path
+) -> Curve:
     """Returns the curve of a model; it is fitted only if `folder` does not have its curve yet."""
     path = folder / f"{_key(ranker, train, valid)}.npz"
     if path.is_file():
@@ -380,10 +439,14 @@ def _key(ranker: BoostingRanker, train: RankingDataset, valid: RankingDataset) -
     """Returns a digest of everything that the curve depends on."""
     content: list[Any] = [described(ranker), train.fingerprint, valid.fingerprint]
     content += [versions(ranker.packages), _code_of_engine()]
-    return hashlib.blake2b(json.dumps(content, sort_keys=True).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        json.dumps(content, sort_keys=True).encode(), digest_size=16
+    ).hexdigest()
 
 
 @functools.cache
 def _code_of_engine() -> str:
     files = sorted(Path(ltrbench.native.__file__).parent.rglob("*.py"))
-    return hashlib.blake2b(b"".join(file.read_bytes() for file in files), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        b"".join(file.read_bytes() for file in files), digest_size=16
+    ).hexdigest()

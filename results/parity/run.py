@@ -76,7 +76,11 @@ class ParityStudy(Study):
             models: presets and libraries by name.
             data: data sets by name; `mq2008_fold1` to `mq2008_fold5` for RankLib.
         """
-        rankers = {name: ranker for name, ranker in models.items() if isinstance(ranker, BoostingRanker)}
+        rankers = {
+            name: ranker
+            for name, ranker in models.items()
+            if isinstance(ranker, BoostingRanker)
+        }
         golden = Path(self.golden).expanduser()
         loaded = {name: load_or_reason(source) for name, source in data.items()}
         rows = lambda_rows(golden)
@@ -91,7 +95,13 @@ class ParityStudy(Study):
                     rows.extend(_peer_rows(library, name, None, absent))
                 else:
                     train, valid = in_bins(splits.train, splits.valid)
-                    pair = _Pair(library, rankers["native_" + model], rankers[model], train, valid)
+                    pair = _Pair(
+                        library,
+                        rankers["native_" + model],
+                        rankers[model],
+                        train,
+                        valid,
+                    )
                     rows.extend(_peer_rows(library, name, pair, ""))
                     causes.extend(_causes(name, pair))
         named = "\n".join(f"- {cause}" for cause in causes) or "No data were available."
@@ -101,7 +111,9 @@ class ParityStudy(Study):
             command="python -m ltrbench experiment=parity",
             packages=PEERS.values(),
             conventions=[DEFAULT, preset("ranklib")],
-            data={key: splits for key, (splits, _) in loaded.items() if splits is not None},
+            data={
+                key: splits for key, (splits, _) in loaded.items() if splits is not None
+            },
             findings={"rows": _records(rows)},
         )
 
@@ -120,14 +132,20 @@ class _Pair:
     valid: RankingDataset
 
     def fitted(self, num_trees: int) -> tuple[BoostingRanker, BoostingRanker]:
-        return _fit(self.native, num_trees, self.train), _fit(self.peer, num_trees, self.train)
+        return _fit(self.native, num_trees, self.train), _fit(
+            self.peer, num_trees, self.train
+        )
 
 
-def _fit(ranker: BoostingRanker, num_trees: int, train: RankingDataset) -> BoostingRanker:
+def _fit(
+    ranker: BoostingRanker, num_trees: int, train: RankingDataset
+) -> BoostingRanker:
     return replace(ranker, num_trees=num_trees, early_stopping=None).fit(train)
 
 
-def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iterator[ParityRow]:
+def _peer_rows(
+    library: str, data: str, pair: _Pair | None, absent: str
+) -> Iterator[ParityRow]:
     version = versions([PEERS[library]])[PEERS[library]]
     claim = ParityRow(
         what=f"native_{PEERS[library]}: first tree, splits and leaf values",
@@ -154,8 +172,12 @@ def _peer_rows(library: str, data: str, pair: _Pair | None, absent: str) -> Iter
 def _first_tree(claim: ParityRow, pair: _Pair) -> ParityRow:
     native, peer = (trees_of(ranker).trees for ranker in pair.fitted(1))
     apart, cuts = cuts_apart(native[0].root, peer[0].root), num_cuts(peer[0].root)
-    alike = f"all {cuts} splits equal" if apart == 0 else f"{apart} of {cuts} splits differ"
-    return replace(claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike)
+    alike = (
+        f"all {cuts} splits equal" if apart == 0 else f"{apart} of {cuts} splits differ"
+    )
+    return replace(
+        claim, difference=leaves_apart(native[0].root, peer[0].root), detail=alike
+    )
 
 
 def _many_trees(claim: ParityRow, pair: _Pair) -> ParityRow:
@@ -163,7 +185,9 @@ def _many_trees(claim: ParityRow, pair: _Pair) -> ParityRow:
     same = trees_alike(trees_of(native).trees, trees_of(peer).trees)
     ours, theirs = _ndcg(native, pair.valid), _ndcg(peer, pair.valid)
     return replace(
-        claim, difference=abs(ours - theirs), detail=f"{ours:.4f}; the first {same} trees have equal splits"
+        claim,
+        difference=abs(ours - theirs),
+        detail=f"{ours:.4f}; the first {same} trees have equal splits",
     )
 
 
@@ -188,7 +212,9 @@ def _causes(data: str, pair: _Pair) -> Iterator[str]:
     )
 
 
-def _trees_with(pair: _Pair, setting: str, value: object, num_trees: int) -> tuple[WeightedTree, ...]:
+def _trees_with(
+    pair: _Pair, setting: str, value: object, num_trees: int
+) -> tuple[WeightedTree, ...]:
     """Returns the trees of native's preset with another value of one setting."""
     changed: dict[str, Any] = {setting: value}
     return trees_of(_fit(replace(pair.native, **changed), num_trees, pair.train)).trees
@@ -198,7 +224,9 @@ def _reversed(data: RankingDataset) -> RankingDataset:
     return replace(data, features=np.ascontiguousarray(data.features[:, ::-1]))
 
 
-def _ndcg(ranker: Ranker, data: RankingDataset, convention: Convention = DEFAULT) -> float:
+def _ndcg(
+    ranker: Ranker, data: RankingDataset, convention: Convention = DEFAULT
+) -> float:
     scores = ranker.predict(data.features).astype(np.float64)
     return evaluate(data, scores, ["ndcg@10"], convention=convention).means["ndcg@10"]
 
@@ -227,7 +255,9 @@ def _ranklib_first_trees(
         yield replace(claim, difference=float(np.abs(got - expected).max()), detail="")
 
 
-def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> ParityRow:
+def _ranklib_on_test(
+    ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]
+) -> ParityRow:
     log.info("parity: complete fit of RankLib's preset on five folds of MQ2008")
     claim = ParityRow(
         what="native_ranklib: NDCG@10 on test with early stopping, mean of folds",
@@ -245,7 +275,9 @@ def _ranklib_on_test(ranklib: BoostingRanker, loaded: Mapping[str, _Loaded]) -> 
         fitted = replace(ranklib).fit(splits.train, splits.valid)
         values.append(_ndcg(fitted, splits.test, preset("ranklib")))
     printed = list(RANKLIB_NDCG.values())
-    largest = max(abs(value - of_fold) for value, of_fold in zip(values, printed, strict=True))
+    largest = max(
+        abs(value - of_fold) for value, of_fold in zip(values, printed, strict=True)
+    )
     return replace(
         claim,
         difference=abs(float(np.mean(values)) - float(np.mean(printed))),
@@ -295,7 +327,10 @@ def parity_table(rows: Iterable[ParityRow]) -> str:
         *(TableColumn(header, left=True) for header in ("Result", "Data", "Reference")),
         TableColumn("Tolerance", "g"),
         TableColumn("Difference"),
-        *(TableColumn(header, left=True) for header in ("Verdict", "Details", "Reason for the tolerance")),
+        *(
+            TableColumn(header, left=True)
+            for header in ("Verdict", "Details", "Reason for the tolerance")
+        ),
     ]
     return Table(columns, [_cells(row) for row in rows]).markdown()
 
@@ -333,15 +368,31 @@ class _Golden:
 
 
 def _of_libraries() -> list[_Golden]:
-    light, extreme = (pairs_of(NativeRanker.from_preset(name)) for name in ("lightgbm", "xgboost"))
+    light, extreme = (
+        pairs_of(NativeRanker.from_preset(name)) for name in ("lightgbm", "xgboost")
+    )
     variants: list[tuple[str, str, PairSettings, dict[str, Any], float, str]] = [
         ("lightgbm", "LightGBM 4.7.0", light, {}, 1e-7, _FLOAT32),
         ("lightgbm", "LightGBM 4.7.0", light, {"sigmoid": "exact"}, 3e-5, _TABLE),
         ("lightgbm,norm=false", "LightGBM 4.7.0", light, _OFF, 1e-7, _FLOAT32),
-        ("lightgbm,truncation=3", "LightGBM 4.7.0", light, {"truncation": 3}, 1e-7, _FLOAT32),
+        (
+            "lightgbm,truncation=3",
+            "LightGBM 4.7.0",
+            light,
+            {"truncation": 3},
+            1e-7,
+            _FLOAT32,
+        ),
         ("lightgbm,sigma=2", "LightGBM 4.7.0", light, {"sigma": 2.0}, 1e-7, _FLOAT32),
         ("xgboost", "XGBoost 3.2.0", extreme, {}, 1e-6, _ALL_FLOAT32),
-        ("xgboost,truncation=3", "XGBoost 3.2.0", extreme, {"truncation": 3}, 1e-6, _ALL_FLOAT32),
+        (
+            "xgboost,truncation=3",
+            "XGBoost 3.2.0",
+            extreme,
+            {"truncation": 3},
+            1e-6,
+            _ALL_FLOAT32,
+        ),
         (
             "xgboost,normalization=false,score_normalization=false",
             *("XGBoost 3.2.0", extreme, _OFF, 1e-6, _ALL_FLOAT32),
@@ -367,7 +418,12 @@ def _of_pyltr() -> list[_Golden]:
     return [
         _Golden(
             "pyltr_lambdas.json",
-            *(name, "pyltr 0.2.6", replace(pairs, metric=metric, convention=convention), 1e-9),
+            *(
+                name,
+                "pyltr 0.2.6",
+                replace(pairs, metric=metric, convention=convention),
+                1e-9,
+            ),
             "float64, summed in another order",
             f"lambdas and hessians of {metric}",
             ("lambdas", "weights"),
@@ -379,7 +435,10 @@ def _of_pyltr() -> list[_Golden]:
 
 def lambda_rows(folder: Path) -> list[ParityRow]:
     """Returns the rows of the lambdas of every dialect on real queries."""
-    return [_lambda_row(folder / golden.file, golden) for golden in (*_of_libraries(), *_of_pyltr())]
+    return [
+        _lambda_row(folder / golden.file, golden)
+        for golden in (*_of_libraries(), *_of_pyltr())
+    ]
 
 
 def _lambda_row(path: Path, golden: _Golden) -> ParityRow:
@@ -395,7 +454,11 @@ def _lambda_row(path: Path, golden: _Golden) -> ParityRow:
     if not path.is_file():
         return claim
     queries = json.loads(path.read_text())
-    return replace(claim, difference=max(_difference(query, golden) for query in queries), detail="")
+    return replace(
+        claim,
+        difference=max(_difference(query, golden) for query in queries),
+        detail="",
+    )
 
 
 def _difference(query: dict[str, Any], golden: _Golden) -> float:
@@ -407,9 +470,16 @@ def _difference(query: dict[str, Any], golden: _Golden) -> float:
         query_start=np.array([0, len(labels)]),
     )
     objective = prepare(data, golden.settings)
-    gradients, hessians = objective(np.asarray(query["scores"]), None, np.random.default_rng(0))
+    gradients, hessians = objective(
+        np.asarray(query["scores"]), None, np.random.default_rng(0)
+    )
     expected = [np.asarray(query[golden.name][key]) for key in golden.keys]
-    return float(max(abs(golden.sign * gradients - expected[0]).max(), abs(hessians - expected[1]).max()))
+    return float(
+        max(
+            abs(golden.sign * gradients - expected[0]).max(),
+            abs(hessians - expected[1]).max(),
+        )
+    )
 
 
 def ranklib_trees(path: Path) -> list[ElementTree.Element]:
@@ -424,10 +494,14 @@ def ranklib_scores(tree: ElementTree.Element, features: Features) -> Scores:
     while below:
         node, rows = below.pop()
         if node.find("output") is not None:
-            scores[rows] = float(tree.get("weight", "")) * float(node.findtext("output", ""))
+            scores[rows] = float(tree.get("weight", "")) * float(
+                node.findtext("output", "")
+            )
             continue
         feature = int(node.findtext("feature", "")) - 1  # RankLib counts from 1
-        goes_left = features[rows, feature] <= np.float32(node.findtext("threshold", ""))
+        goes_left = features[rows, feature] <= np.float32(
+            node.findtext("threshold", "")
+        )
         below.extend(
             (child, rows[goes_left if child.get("pos") == "left" else ~goes_left])
             for child in node.findall("split")
@@ -439,7 +513,12 @@ def in_bins(train: RankingDataset, *others: RankingDataset) -> list[RankingDatas
     """Returns the data sets with native's bin indices, fitted on train, as features."""
     binned = bin_features(train.features, COLUMN_BINS, np.random.default_rng(0))
     return [
-        replace(data, features=np.ascontiguousarray(reference_bins(data.features, binned).T, np.float32))
+        replace(
+            data,
+            features=np.ascontiguousarray(
+                reference_bins(data.features, binned).T, np.float32
+            ),
+        )
         for data in (train, *others)
     ]
 
@@ -449,7 +528,10 @@ def cuts_apart(one: Node, other: Node) -> int:
     if isinstance(one, Leaf) or isinstance(other, Leaf):
         return int(type(one) is not type(other))
     # All thresholds between two bins are the same split.
-    if (one.feature, math.floor(one.threshold)) != (other.feature, math.floor(other.threshold)):
+    if (one.feature, math.floor(one.threshold)) != (
+        other.feature,
+        math.floor(other.threshold),
+    ):
         return 1
     return cuts_apart(one.left, other.left) + cuts_apart(one.right, other.right)
 
@@ -465,10 +547,14 @@ def leaves_apart(one: Node, other: Node) -> float:
 
 def num_cuts(node: Node) -> int:
     """Returns the number of inner nodes of a tree."""
-    return 0 if isinstance(node, Leaf) else 1 + num_cuts(node.left) + num_cuts(node.right)
+    return (
+        0 if isinstance(node, Leaf) else 1 + num_cuts(node.left) + num_cuts(node.right)
+    )
 
 
-def trees_alike(first: tuple[WeightedTree, ...], second: tuple[WeightedTree, ...]) -> int:
+def trees_alike(
+    first: tuple[WeightedTree, ...], second: tuple[WeightedTree, ...]
+) -> int:
     """Returns the number of leading trees of two models with identical splits."""
     for number, (one, other) in enumerate(zip(first, second, strict=True)):
         if cuts_apart(one.root, other.root):

@@ -38,10 +38,13 @@ def main() -> None:
 
         sweeps = {
             "4 models x seeds": [
-                [f"model={model}", f"seed={seed}"] for seed in range(count // 4) for model in MODELS
+                [f"model={model}", f"seed={seed}"]
+                for seed in range(count // 4)
+                for model in MODELS
             ],
             "num_leaves of native": [
-                ["model=native", f"params.num_leaves={leaves}"] for leaves in range(2, count + 2)
+                ["model=native", f"params.num_leaves={leaves}"]
+                for leaves in range(2, count + 2)
             ],
         }
         for model in MODELS:
@@ -54,9 +57,13 @@ def main() -> None:
             checked = time.process_time()
             for job in jobs[:: max(len(jobs) // 10, 1)]:
                 loader.load_sweep_config(master, job)
-            composed = (time.process_time() - checked) / len(jobs[:: max(len(jobs) // 10, 1)])
+            composed = (time.process_time() - checked) / len(
+                jobs[:: max(len(jobs) // 10, 1)]
+            )
             each = (checked - began) / len(jobs)
-            print(f"{name}: {1e3 * each:.1f} ms per job; Hydra's composition: {1e3 * composed:.0f} ms")
+            print(
+                f"{name}: {1e3 * each:.1f} ms per job; Hydra's composition: {1e3 * composed:.0f} ms"
+            )
 
 
 if __name__ == "__main__":

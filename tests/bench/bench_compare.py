@@ -28,8 +28,12 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
     """Writes runs on one test set with MSLR-WEB30K's shares of grades; each model is slightly better than the
     previous one."""
     rng = np.random.default_rng(0)
-    labels = rng.choice(5, size=num_queries * DOCUMENTS, p=[0.52, 0.32, 0.13, 0.02, 0.01]).astype(np.float64)
-    judged = Judgments(labels=labels, query_start=np.arange(num_queries + 1) * DOCUMENTS)
+    labels = rng.choice(
+        5, size=num_queries * DOCUMENTS, p=[0.52, 0.32, 0.13, 0.02, 0.01]
+    ).astype(np.float64)
+    judged = Judgments(
+        labels=labels, query_start=np.arange(num_queries + 1) * DOCUMENTS
+    )
     keys = np.array([f"{query:032x}" for query in range(num_queries)])
     of_split = {"queries": num_queries, "features": 1, "documents": len(labels)}
     of_split["queries_without_relevant_document"] = 0
@@ -40,13 +44,20 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
             model=f"model{number}",
             params="matched",
             seed=0,
-            data={"name": "made up", **{name: {**of_split, "fingerprint": name} for name in SPLITS}},
+            data={
+                "name": "made up",
+                **{name: {**of_split, "fingerprint": name} for name in SPLITS},
+            },
             metrics={f"test/{name}": None for name in METRICS_OF_A_RUN},
             convention=DEFAULT.describe(),
             seconds={"fit": 1.0 + number, "predict": 0.1},
             machine={"cpu": "any", "cores": 1},
         )
-        write_run(folder / str(number), result, scored={"test": ScoredSplit(judged, scores, query_keys=keys)})
+        write_run(
+            folder / str(number),
+            result,
+            scored={"test": ScoredSplit(judged, scores, query_keys=keys)},
+        )
 
 
 def main() -> None:

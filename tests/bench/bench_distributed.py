@@ -21,16 +21,27 @@ from ltrbench.distributed.cluster import DaskWorkers
 from ltrbench.rankers.native import NativeRanker
 
 
-def bench(train: RankingDataset, num_members: int, num_trees: int, num_leaves: int, repeats: int) -> None:
+def bench(
+    train: RankingDataset,
+    num_members: int,
+    num_trees: int,
+    num_leaves: int,
+    repeats: int,
+) -> None:
     ranker = NativeRanker(num_trees=num_trees, num_leaves=num_leaves, num_threads=1)
     with DaskWorkers(workers=num_members, threads_per_worker=1).open() as workers:
         placed = send_shards(workers, divide_queries(train, num_members))
         ways: dict[str, Callable[[], object]] = {
             "workers": partial(ranker.fit_distributed, workers, placed),
-            "one process": partial(fit_native, train, num_trees, num_leaves, num_members),
+            "one process": partial(
+                fit_native, train, num_trees, num_leaves, num_members
+            ),
         }
         take_turns(ways, 1)  # compiles
-        taken = {name: statistics.median(times) for name, times in take_turns(ways, repeats).items()}
+        taken = {
+            name: statistics.median(times)
+            for name, times in take_turns(ways, repeats).items()
+        }
     ratio = taken["workers"] / taken["one process"]
     print(
         f"{num_members} workers: {taken['workers']:.2f} s; one process with {num_members} threads: "
@@ -40,7 +51,9 @@ def bench(train: RankingDataset, num_members: int, num_trees: int, num_leaves: i
 
 
 def main() -> None:
-    arguments = options(__doc__, members=[1, 2], documents=200_000, trees=20, leaves=63, repeats=3)
+    arguments = options(
+        __doc__, members=[1, 2], documents=200_000, trees=20, leaves=63, repeats=3
+    )
     train = make_dataset(arguments.documents, seed=0)
     for num_members in arguments.members:
         bench(train, num_members, arguments.trees, arguments.leaves, arguments.repeats)

@@ -44,7 +44,12 @@ NDCG = "ndcg@10"
 
 
 def bench_cell(
-    train: RankingDataset, test: RankingDataset, num_leaves: int, num_threads: int, trees: int, repeats: int
+    train: RankingDataset,
+    test: RankingDataset,
+    num_leaves: int,
+    num_threads: int,
+    trees: int,
+    repeats: int,
 ) -> float:
     """Prints one cell of the grid; returns the ratio of the fits."""
     fitted: dict[str, Model] = {}
@@ -59,14 +64,24 @@ def bench_cell(
 
         return fit
 
-    taken = medians({"native": native, **{name: lightgbm(name) for name in LAYOUTS}}, repeats)
+    taken = medians(
+        {"native": native, **{name: lightgbm(name) for name in LAYOUTS}}, repeats
+    )
     best = min(LAYOUTS, key=taken.__getitem__)
     print(f"  fit: native / LightGBM = {taken['native'] / taken[best]:.2f}")
     values = {name: per_query_ndcg(fitted[name], test) for name in ("native", best)}
-    print(f"  {NDCG} on test: " + ", ".join(f"{name} {np.mean(each):.4f}" for name, each in values.items()))
-    (pair,) = compare_pairs(PairedSample.of(np.stack([values["native"], values[best]])), [(0, 1)])
+    print(
+        f"  {NDCG} on test: "
+        + ", ".join(f"{name} {np.mean(each):.4f}" for name, each in values.items())
+    )
+    (pair,) = compare_pairs(
+        PairedSample.of(np.stack([values["native"], values[best]])), [(0, 1)]
+    )
     if pair.interval is not None:
-        print(f"  native - {best}: {pair.interval.low:+.4f} to {pair.interval.high:+.4f}", flush=True)
+        print(
+            f"  native - {best}: {pair.interval.low:+.4f} to {pair.interval.high:+.4f}",
+            flush=True,
+        )
     return taken["native"] / taken[best]
 
 
@@ -74,7 +89,9 @@ def medians(ways: Mapping[str, Callable[[], None]], repeats: int) -> dict[str, f
     """Returns the median seconds of each variant, and prints them with their range."""
     taken = take_turns(ways, repeats)
     for name, values in taken.items():
-        print(f"  {name:16} {statistics.median(values):7.2f} s   from {min(values):.2f} to {max(values):.2f}")
+        print(
+            f"  {name:16} {statistics.median(values):7.2f} s   from {min(values):.2f} to {max(values):.2f}"
+        )
     return {name: statistics.median(values) for name, values in taken.items()}
 
 
@@ -92,27 +109,46 @@ def bench_binning(train: RankingDataset, num_threads: int, repeats: int) -> None
         lightgbm_dataset(train, lightgbm_parameters(31, num_threads, LAYOUTS[0]))
 
     taken = medians({"binning native": native, "Dataset": lightgbm}, repeats)
-    print(f"  binning: native / LightGBM = {taken['binning native'] / taken['Dataset']:.2f}", flush=True)
+    print(
+        f"  binning: native / LightGBM = {taken['binning native'] / taken['Dataset']:.2f}",
+        flush=True,
+    )
 
 
 def main() -> None:
     arguments = options(
-        __doc__, jobs=["200000", "mq2007", "1000000"], leaves=[31, 255], threads=[2, 1], trees=100, repeats=5
+        __doc__,
+        jobs=["200000", "mq2007", "1000000"],
+        leaves=[31, 255],
+        threads=[2, 1],
+        trees=100,
+        repeats=5,
     )
     NativeRanker().warm_up()
     ratios = []
     for job in arguments.jobs:
         train, test = load_job(job)
         for num_threads in arguments.threads:
-            print(f"{job}: {train.num_documents} x {train.num_features}, {num_threads} threads")
+            print(
+                f"{job}: {train.num_documents} x {train.num_features}, {num_threads} threads"
+            )
             bench_binning(train, num_threads, arguments.repeats)
             for num_leaves in arguments.leaves:
                 print(f" {num_leaves} leaves, {arguments.trees} trees")
                 ratios.append(
-                    bench_cell(train, test, num_leaves, num_threads, arguments.trees, arguments.repeats)
+                    bench_cell(
+                        train,
+                        test,
+                        num_leaves,
+                        num_threads,
+                        arguments.trees,
+                        arguments.repeats,
+                    )
                 )
     mean = math.exp(statistics.fmean(map(math.log, ratios)))
-    print(f"native / LightGBM, geometric mean of {len(ratios)} cells: {mean:.2f}; largest {max(ratios):.2f}")
+    print(
+        f"native / LightGBM, geometric mean of {len(ratios)} cells: {mean:.2f}; largest {max(ratios):.2f}"
+    )
 
 
 if __name__ == "__main__":

@@ -45,7 +45,9 @@ def generated(num_documents: int, num_features: int, folder: Path) -> RankingDat
         block = features[first : first + _DOCUMENTS_PER_BLOCK]
         block[:] = rng.random(block.shape, dtype=np.float32)
         block[:, ::3] = np.floor(20 * block[:, ::3])
-        utility = block[:, 1] + block[:, 4] * block[:, 7] + rng.normal(0, 0.3, len(block))
+        utility = (
+            block[:, 1] + block[:, 4] * block[:, 7] + rng.normal(0, 0.3, len(block))
+        )
         labels[first : first + len(block)] = np.clip(np.floor(2.5 * utility), 0, 4)
     features.flags.writeable = False  # so that blocks which were read need no memory
     query_start = np.arange(0, num_documents + 1, _DOCUMENTS_PER_QUERY)
@@ -56,8 +58,17 @@ def generated(num_documents: int, num_features: int, folder: Path) -> RankingDat
 def run(store: Path, folder: Path, arguments: Namespace) -> None:
     """Runs the command of a user, and prints its peak memory and the time of each step."""
     command = [
-        *("-m", "ltrbench", f"model={arguments.model}", "data=store", f"data.train={store}"),
-        *(f"params.num_trees={arguments.trees}", f"params.num_leaves={arguments.leaves}"),
+        *(
+            "-m",
+            "ltrbench",
+            f"model={arguments.model}",
+            "data=store",
+            f"data.train={store}",
+        ),
+        *(
+            f"params.num_trees={arguments.trees}",
+            f"params.num_leaves={arguments.leaves}",
+        ),
         *(f"num_threads={arguments.threads}", "early_stopping=null"),
         f"hydra.run.dir={folder / 'run'}",
     ]
@@ -65,22 +76,35 @@ def run(store: Path, folder: Path, arguments: Namespace) -> None:
     done = run_command(command, folder, OMP_WAIT_POLICY="PASSIVE")
     seconds = seconds_of_steps(folder / "run" / "result.json", begun, datetime.now(UTC))
     size = sum(file.stat().st_size for file in store.rglob("*.npy")) / 1e9
-    print(f"{arguments.model}: peak {done.peak_mb / 1000:.2f} GB for a store of {size:.2f} GB")
-    print("seconds:", ", ".join(f"{step} {value:.1f}" for step, value in seconds.items()))
+    print(
+        f"{arguments.model}: peak {done.peak_mb / 1000:.2f} GB for a store of {size:.2f} GB"
+    )
+    print(
+        "seconds:", ", ".join(f"{step} {value:.1f}" for step, value in seconds.items())
+    )
     print(f"CPU seconds of all steps: {done.cpu_seconds:.1f}")
     outside = sum(seconds.values()) - seconds["fit"]
     of_process = sum(seconds[step] for step in _OF_THE_PROCESS)
     without = " and ".join(_OF_THE_PROCESS)
     shares = outside / seconds["fit"], (outside - of_process) / seconds["fit"]
-    print(f"outside the fit: {shares[0]:.0%} of the fit; without {without}: {shares[1]:.0%}")
+    print(
+        f"outside the fit: {shares[0]:.0%} of the fit; without {without}: {shares[1]:.0%}"
+    )
 
 
-def seconds_of_steps(result: Path, begun: datetime, ended: datetime) -> dict[str, float]:
+def seconds_of_steps(
+    result: Path, begun: datetime, ended: datetime
+) -> dict[str, float]:
     """Returns the seconds of each step of a process that wrote a result, in their order."""
     record = json.loads(result.read_text())
-    started, finished = (datetime.fromisoformat(record[name]) for name in ("started", "finished"))
+    started, finished = (
+        datetime.fromisoformat(record[name]) for name in ("started", "finished")
+    )
     written = datetime.fromtimestamp(result.stat().st_mtime, UTC)
-    timed = {step: record["seconds"][step] for step in ("load", "warm_up", "fit", "predict", "importances")}
+    timed = {
+        step: record["seconds"][step]
+        for step in ("load", "warm_up", "fit", "predict", "importances")
+    }
     return {
         "start": (started - begun).total_seconds(),
         **timed,
@@ -105,7 +129,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
         store = arguments.store or Path(name, "train.store")
         if arguments.store is None:
-            write_store(store, generated(arguments.documents, arguments.features, Path(name)))
+            write_store(
+                store, generated(arguments.documents, arguments.features, Path(name))
+            )
         run(store, Path(name), arguments)
 
 

@@ -42,20 +42,30 @@ Model = NativeRanker | lgb.Booster
 
 def options(doc: str | None, **defaults: Any) -> argparse.Namespace:
     """Returns the options of a benchmark; a default gives the type, and a list takes several values."""
-    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     for name, default in defaults.items():
         if isinstance(default, bool):
             parser.add_argument(f"--{name}", action="store_true")
         elif isinstance(default, list):
-            parser.add_argument(f"--{name}", nargs="+", type=type(default[0]), default=default)
+            parser.add_argument(
+                f"--{name}", nargs="+", type=type(default[0]), default=default
+            )
         else:
-            parser.add_argument(f"--{name}", type=Path if default is None else type(default), default=default)
+            parser.add_argument(
+                f"--{name}",
+                type=Path if default is None else type(default),
+                default=default,
+            )
     return parser.parse_args()
 
 
 def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
     """Returns the result of a function of a benchmark's module, called in a new process."""
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+    with ProcessPoolExecutor(
+        1, mp_context=multiprocessing.get_context("spawn")
+    ) as pool:
         return pool.submit(function, *arguments).result()
 
 
@@ -115,7 +125,9 @@ def children_cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def take_turns(ways: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+def take_turns(
+    ways: Mapping[str, Callable[[], object]], repeats: int
+) -> dict[str, list[float]]:
     """Returns the seconds of each way; they alternate, so that slow periods of the machine affect all."""
     taken: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(repeats):
@@ -131,7 +143,9 @@ def median_seconds(call: Callable[[], object], repeats: int) -> float:
 def make_dataset(num_documents: int, seed: int) -> RankingDataset:
     """Returns data similar to MSLR-WEB30K: about 120 documents per query; dense, count, sparse features."""
     rng = np.random.default_rng(seed)
-    sizes = np.clip(np.exp(rng.normal(4.6, 0.6, num_documents // 50)), 5, 1000).astype(np.int64)
+    sizes = np.clip(np.exp(rng.normal(4.6, 0.6, num_documents // 50)), 5, 1000).astype(
+        np.int64
+    )
     query_start = np.concatenate([[0], np.cumsum(sizes)])
     query_start = np.append(query_start[query_start < num_documents], num_documents)
     latent = rng.normal(size=(num_documents, 6))
@@ -141,7 +155,9 @@ def make_dataset(num_documents: int, seed: int) -> RankingDataset:
     features = np.empty((num_documents, NUM_FEATURES), dtype=np.float32)
     for f in range(NUM_FEATURES):
         # Features have the same distribution for every seed, so that one set can be the test set of another.
-        slope, spread, scale = np.random.default_rng(f).uniform([0.2, 0.5, 1.0], [1.0, 1.5, 5.0])
+        slope, spread, scale = np.random.default_rng(f).uniform(
+            [0.2, 0.5, 1.0], [1.0, 1.5, 5.0]
+        )
         seen = latent[:, f % 6] * slope + rng.normal(size=num_documents)
         if f % 3 == 0:
             features[:, f] = np.exp(seen * spread)
@@ -155,7 +171,9 @@ def make_dataset(num_documents: int, seed: int) -> RankingDataset:
 
 def data_folder() -> Path:
     """Returns the folder of real data: LTRBENCH_DATA, or data/ of the checkout."""
-    return Path(os.environ.get("LTRBENCH_DATA", Path(__file__).resolve().parents[2] / "data"))
+    return Path(
+        os.environ.get("LTRBENCH_DATA", Path(__file__).resolve().parents[2] / "data")
+    )
 
 
 def load_job(name: str) -> tuple[RankingDataset, RankingDataset]:
@@ -166,11 +184,17 @@ def load_job(name: str) -> tuple[RankingDataset, RankingDataset]:
     return make_dataset(int(name), seed=0), make_dataset(NUM_TEST_DOCUMENTS, seed=1)
 
 
-def fit_native(train: RankingDataset, num_trees: int, num_leaves: int, num_threads: int) -> NativeRanker:
-    return NativeRanker(num_trees=num_trees, num_leaves=num_leaves, num_threads=num_threads).fit(train)
+def fit_native(
+    train: RankingDataset, num_trees: int, num_leaves: int, num_threads: int
+) -> NativeRanker:
+    return NativeRanker(
+        num_trees=num_trees, num_leaves=num_leaves, num_threads=num_threads
+    ).fit(train)
 
 
-def lightgbm_parameters(num_leaves: int, num_threads: int, layout: str) -> dict[str, object]:
+def lightgbm_parameters(
+    num_leaves: int, num_threads: int, layout: str
+) -> dict[str, object]:
     """Returns LightGBM's parameters: defaults, which native shares, and histograms by row or by column."""
     return {
         "objective": "lambdarank",
@@ -186,13 +210,20 @@ def lightgbm_dataset(
 ) -> lgb.Dataset:
     """Returns a data set of LightGBM with other features than those of `train`, such as a sparse matrix."""
     features = train.features if features is None else features
-    return lgb.Dataset(features, train.labels, group=train.query_sizes, params=parameters).construct()
+    return lgb.Dataset(
+        features, train.labels, group=train.query_sizes, params=parameters
+    ).construct()
 
 
 def fit_lightgbm(
-    train: RankingDataset, num_trees: int, parameters: dict[str, object], features: Any = None
+    train: RankingDataset,
+    num_trees: int,
+    parameters: dict[str, object],
+    features: Any = None,
 ) -> lgb.Booster:
-    return lgb.train(parameters, lightgbm_dataset(train, parameters, features), num_trees)
+    return lgb.train(
+        parameters, lightgbm_dataset(train, parameters, features), num_trees
+    )
 
 
 def scores_of(model: Model, data: RankingDataset) -> NDArray[np.float64]:

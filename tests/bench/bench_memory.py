@@ -21,7 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_jobs import fit_lightgbm, fit_native, in_new_process, lightgbm_parameters, make_dataset, options
+from bench_jobs import (
+    fit_lightgbm,
+    fit_native,
+    in_new_process,
+    lightgbm_parameters,
+    make_dataset,
+    options,
+)
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
@@ -57,16 +64,26 @@ def make_sparse(name: str) -> tuple[SparseRows, RankingDataset]:
     features = SparseRows(row_start, columns[is_new], values[is_new], num_features)
     utility = features.to_scipy() @ rng.normal(size=num_features)
     utility = utility + utility.std() * rng.normal(size=num_documents)
-    labels = np.digitize(utility, np.quantile(utility, [0.5, 0.8, 0.93, 0.98])).astype(np.float64)
+    labels = np.digitize(utility, np.quantile(utility, [0.5, 0.8, 0.93, 0.98])).astype(
+        np.float64
+    )
     query_start = np.append(np.arange(0, num_documents, 100), num_documents)
-    return features, RankingDataset(features=features, labels=labels, query_start=query_start)  # type: ignore[arg-type]
+    return features, RankingDataset(
+        features=features,  # type: ignore[arg-type]
+        labels=labels,
+        query_start=query_start,
+    )
 
 
-def fit(engine: str, name: str, folder: Path, num_trees: int, num_threads: int) -> dict[str, float | None]:
+def fit(
+    engine: str, name: str, folder: Path, num_trees: int, num_threads: int
+) -> dict[str, float | None]:
     """Returns CPU seconds, MB above the data, and MB of the data; runs in the engine's process."""
     features: Any
     if name == DENSE:
-        train = RankingDataset(**{field: np.load(folder / f"{field}.npy") for field in FIELDS})
+        train = RankingDataset(
+            **{field: np.load(folder / f"{field}.npy") for field in FIELDS}
+        )
         features, size = train.features, train.features.nbytes
     else:
         rows, train = make_sparse(name)
@@ -81,11 +98,17 @@ def fit(engine: str, name: str, folder: Path, num_trees: int, num_threads: int) 
         else:
             parameters = lightgbm_parameters(NUM_LEAVES[name], num_threads, engine)
             fit_lightgbm(train, num_trees, parameters, features)
-    return {"seconds": time.process_time() - before, "above": meter.rise_mb, "data": size / 1e6}
+    return {
+        "seconds": time.process_time() - before,
+        "above": meter.rise_mb,
+        "data": size / 1e6,
+    }
 
 
 def main() -> None:
-    arguments = options(__doc__, data=[DENSE, *SIZES], documents=1_000_000, trees=10, threads=2)
+    arguments = options(
+        __doc__, data=[DENSE, *SIZES], documents=1_000_000, trees=10, threads=2
+    )
     with tempfile.TemporaryDirectory() as folder:
         if DENSE in arguments.data:
             made = make_dataset(arguments.documents, seed=0)
@@ -94,8 +117,12 @@ def main() -> None:
             del made
         for name in arguments.data:
             taken = {}
-            for engine in (NATIVE, BY_ROW, BY_COLUMN) if name == DENSE else (NATIVE, BY_ROW):
-                used = in_new_process(fit, engine, name, Path(folder), arguments.trees, arguments.threads)
+            for engine in (
+                (NATIVE, BY_ROW, BY_COLUMN) if name == DENSE else (NATIVE, BY_ROW)
+            ):
+                used = in_new_process(
+                    fit, engine, name, Path(folder), arguments.trees, arguments.threads
+                )
                 print(
                     f"{name:8} {engine:14} {used['seconds']:6.1f} CPU s, peak {used['above']:5.0f} MB above "
                     f"{used['data']:.0f} MB",
@@ -104,9 +131,12 @@ def main() -> None:
                 taken[engine] = used
             native = taken.pop(NATIVE)
             cpu, peak = (
-                native[kind] / min(peer[kind] for peer in taken.values()) for kind in ("seconds", "above")
+                native[kind] / min(peer[kind] for peer in taken.values())
+                for kind in ("seconds", "above")
             )
-            print(f"{name:8} native / LightGBM: CPU time {cpu:.2f}, peak above the data {peak:.2f}")
+            print(
+                f"{name:8} native / LightGBM: CPU time {cpu:.2f}, peak above the data {peak:.2f}"
+            )
 
 
 if __name__ == "__main__":

@@ -61,7 +61,8 @@ def xgboost_of(judgments: Judgments, scores: np.ndarray) -> Callable[[], float]:
         nthread=1,
     )
     booster = xgb.Booster(
-        {"objective": "rank:ndcg", "eval_metric": NAME, "nthread": 1, "base_score": 0}, [data]
+        {"objective": "rank:ndcg", "eval_metric": NAME, "nthread": 1, "base_score": 0},
+        [data],
     )
     return lambda: float(booster.eval(data).rpartition(":")[2])
 
@@ -77,17 +78,23 @@ def bench(num_queries: int, num_docs: int, repeats: int) -> None:
     rng = np.random.default_rng(0)
     num_documents = num_queries * num_docs
     # The shares of grades are those of MSLR-WEB30K.
-    labels = rng.choice(5, num_documents, p=[0.515, 0.325, 0.133, 0.019, 0.008]).astype(np.float64)
+    labels = rng.choice(5, num_documents, p=[0.515, 0.325, 0.133, 0.019, 0.008]).astype(
+        np.float64
+    )
     query_start = np.arange(0, num_documents + 1, num_docs)
     warm_up_metrics()
     for what, decimals in (("few ties", 6), ("many ties", 2)):
         scores = np.round(rng.normal(size=num_documents), decimals)
-        fresh = [Judgments(labels=labels, query_start=query_start) for _ in range(repeats)]
+        fresh = [
+            Judgments(labels=labels, query_start=query_start) for _ in range(repeats)
+        ]
         judgments = fresh[0]
         first = median_seconds(partial(evaluate_next, iter(fresh), scores), repeats)
         later = median_seconds(ltrbench_of(judgments, scores), repeats)
         print(f"{NAME} of {num_queries:,} queries x {num_docs}, {what}, one core:")
-        print(f"  ltrbench: first call, with the ideal ranking: {first:.3f} s; later calls: {later:.3f} s")
+        print(
+            f"  ltrbench: first call, with the ideal ranking: {first:.3f} s; later calls: {later:.3f} s"
+        )
         for name, theirs in (("lightgbm", lightgbm_of), ("xgboost", xgboost_of)):
             call = theirs(judgments, scores)
             time, value = median_seconds(call, repeats), call()

@@ -34,12 +34,15 @@ def main() -> None:
     arguments = options(__doc__, documents=222_000, epochs=3, threads=2, repeats=3)
     train = make_dataset(arguments.documents, seed=0)
     one, several = (
-        MlpRanker(num_epochs=number, num_threads=arguments.threads) for number in (1, 1 + arguments.epochs)
+        MlpRanker(num_epochs=number, num_threads=arguments.threads)
+        for number in (1, 1 + arguments.epochs)
     )
     one.fit(train).predict(train.features)
     of_epochs, of_scores = [], []
     for _ in range(arguments.repeats):
-        of_one, of_several = (seconds_and_cpu(partial(ranker.fit, train)) for ranker in (one, several))
+        of_one, of_several = (
+            seconds_and_cpu(partial(ranker.fit, train)) for ranker in (one, several)
+        )
         of_epochs.append((of_several[0] - of_one[0], of_several[1] - of_one[1]))
         of_scores.append(seconds_and_cpu(partial(one.predict, train.features)))
     show("an epoch", "s", of_epochs, 1 / arguments.epochs)

@@ -29,16 +29,25 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.native import NativeRanker
 
-NEWTON = {"leaf_estimation_method": "Newton", "extra": {"leaf_estimation_iterations": 1}}
+NEWTON = {
+    "leaf_estimation_method": "Newton",
+    "extra": {"leaf_estimation_iterations": 1},
+}
 
 SHARED: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "YetiRank": ({"objective": YetiRank()}, {"loss": "YetiRank"}),
-    "YetiRank NDCG": ({"objective": YetiRank(mode="NDCG")}, {"loss": "YetiRank", "mode": "NDCG"}),
+    "YetiRank NDCG": (
+        {"objective": YetiRank(mode="NDCG")},
+        {"loss": "YetiRank", "mode": "NDCG"},
+    ),
     "StochasticRank": ({"objective": StochasticRank()}, {"loss": "StochasticRank"}),
     "QuerySoftMax": ({"objective": QuerySoftMax()}, {"loss": "QuerySoftMax", **NEWTON}),
     "QueryRMSE": ({"objective": QueryRMSE()}, {"loss": "QueryRMSE", **NEWTON}),
     "PairLogit": (
-        {"objective": RankNet(normalize_distance=False, normalize_query=False), "truncation": 10_000},
+        {
+            "objective": RankNet(normalize_distance=False, normalize_query=False),
+            "truncation": 10_000,
+        },
         {"loss": "PairLogit", **NEWTON},
     ),
 }
@@ -48,15 +57,27 @@ LIMIT = 0.6  # of CatBoost's time
 
 
 def main() -> None:
-    arguments = options(__doc__, documents=222_000, leaves=31, trees=50, threads=1, repeats=3)
+    arguments = options(
+        __doc__, documents=222_000, leaves=31, trees=50, threads=1, repeats=3
+    )
     train, few = make_dataset(arguments.documents, seed=0), make_dataset(2_000, seed=0)
-    shared = {"num_trees": arguments.trees, "num_leaves": arguments.leaves, "num_threads": arguments.threads}
+    shared = {
+        "num_trees": arguments.trees,
+        "num_leaves": arguments.leaves,
+        "num_threads": arguments.threads,
+    }
     rankers: dict[str, Ranker] = {"lambdarank": NativeRanker(**shared)}
     for loss, (of_native, of_catboost) in SHARED.items():
         rankers[loss] = NativeRanker(**shared, **of_native)
-        rankers[f"CatBoost {loss}"] = CatBoostRanker(**shared, learning_rate=0.1, **of_catboost)
+        rankers[f"CatBoost {loss}"] = CatBoostRanker(
+            **shared, learning_rate=0.1, **of_catboost
+        )
     for objective in (
-        *(LambdaLoss(), LambdaLoss(variant="rax"), LambdaLoss(variant="allrank", weighting="ndcg1")),
+        *(
+            LambdaLoss(),
+            LambdaLoss(variant="rax"),
+            LambdaLoss(variant="allrank", weighting="ndcg1"),
+        ),
         *(ListNet(), ListNet(targets="labels"), ListMLE(), ApproxNDCG(temperature=0.1)),
     ):
         rankers[str(objective)] = NativeRanker(**shared, objective=objective)
@@ -67,7 +88,9 @@ def main() -> None:
     for name, value in taken.items():
         print(f"{name}: {value / taken['lambdarank']:.2f} of lambdarank")
     for loss in SHARED:
-        print(f"{loss}: native / CatBoost {taken[loss] / taken[f'CatBoost {loss}']:.2f} (limit {LIMIT})")
+        print(
+            f"{loss}: native / CatBoost {taken[loss] / taken[f'CatBoost {loss}']:.2f} (limit {LIMIT})"
+        )
 
 
 def fit(name: str, ranker: Ranker, train: RankingDataset) -> None:

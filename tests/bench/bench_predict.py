@@ -32,7 +32,11 @@ def learn(num_trees: int, num_leaves: int) -> dict[str, Ranker]:
     train = make_dataset(LEARNED_FROM, seed=0)
     return {
         name: kind(num_trees=num_trees, num_leaves=num_leaves).fit(train)
-        for name, kind in (("native", NativeRanker), ("XGBoost", XGBoostRanker), ("LightGBM", LightGBMRanker))
+        for name, kind in (
+            ("native", NativeRanker),
+            ("XGBoost", XGBoostRanker),
+            ("LightGBM", LightGBMRanker),
+        )
     }
 
 
@@ -56,10 +60,14 @@ def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) ->
     for name, times in taken.items():
         median = statistics.median(times)
         ratio = "" if name == "native" else f"; native / {name} = {native / median:.2f}"
-        print(f"  {name:9} {median:6.2f} us per document, from {min(times):.2f} to {max(times):.2f}{ratio}")
+        print(
+            f"  {name:9} {median:6.2f} us per document, from {min(times):.2f} to {max(times):.2f}{ratio}"
+        )
 
 
-def bench_queries(rankers: dict[str, Ranker], features: Features, num_queries: int) -> None:
+def bench_queries(
+    rankers: dict[str, Ranker], features: Features, num_queries: int
+) -> None:
     taken: dict[str, list[float]] = {name: [] for name in rankers}
     for query in range(num_queries):
         first = query * QUERY_SIZE % (len(features) - QUERY_SIZE)
@@ -75,12 +83,20 @@ def bench_queries(rankers: dict[str, Ranker], features: Features, num_queries: i
 
 def main() -> None:
     arguments = options(
-        __doc__, documents=100_000, leaves=64, trees=300, threads=[1, 2], repeats=5, queries=1000
+        __doc__,
+        documents=100_000,
+        leaves=64,
+        trees=300,
+        threads=[1, 2],
+        repeats=5,
+        queries=1000,
     )
     rankers = learn(arguments.trees, arguments.leaves)
     features = make_dataset(arguments.documents, seed=1).features
     for num_threads in arguments.threads:
-        print(f"{arguments.trees} trees of {arguments.leaves} leaves, {num_threads} threads")
+        print(
+            f"{arguments.trees} trees of {arguments.leaves} leaves, {num_threads} threads"
+        )
         set_threads(rankers, num_threads)
         bench_batch(rankers, features, arguments.repeats)
         bench_queries(rankers, features, arguments.queries)

@@ -38,14 +38,24 @@ def write_file(kind: str, path: Path, num_bytes: int) -> None:
     with path.open("wb") as file:
         while written < num_bytes:
             query += 1
-            values = rng.random((DOCUMENTS_PER_QUERY, num_features)) * rng.choice([1, 10, 1000], num_features)
+            values = rng.random((DOCUMENTS_PER_QUERY, num_features)) * rng.choice(
+                [1, 10, 1000], num_features
+            )
             present = rng.random(values.shape) < chance
-            for row, label in enumerate(rng.integers(0, 5, DOCUMENTS_PER_QUERY).tolist()):
+            for row, label in enumerate(
+                rng.integers(0, 5, DOCUMENTS_PER_QUERY).tolist()
+            ):
                 columns = np.flatnonzero(present[row])
-                pairs = zip((columns + 1).tolist(), values[row, columns].tolist(), strict=True)
-                line = f"{label} qid:{query} " + " ".join(f"{index}:{value:.6g}" for index, value in pairs)
+                pairs = zip(
+                    (columns + 1).tolist(), values[row, columns].tolist(), strict=True
+                )
+                line = f"{label} qid:{query} " + " ".join(
+                    f"{index}:{value:.6g}" for index, value in pairs
+                )
                 if kind == "commented":
-                    line += f" #docid = GX{query:03}-{row:02}-0000000 inc = 1 prob = 0.5"
+                    line += (
+                        f" #docid = GX{query:03}-{row:02}-0000000 inc = 1 prob = 0.5"
+                    )
                 written += file.write(f"{line}\n".encode())
 
 
@@ -68,7 +78,9 @@ def measure(reader: str, path: Path) -> dict[str, float | None]:
     """Returns CPU and wall time, and the peak relative to the result; runs in the reader's process."""
     if reader == "ltrbench, 1 thread":
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
-    read: Callable[[Path], int] = read_by_xgboost if reader == "XGBoost" else read_by_ltrbench
+    read: Callable[[Path], int] = (
+        read_by_xgboost if reader == "XGBoost" else read_by_ltrbench
+    )
     read(path.with_name("small.txt"))
     with MemoryMeter() as meter:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -94,12 +106,22 @@ def main() -> None:
 
 def compare(kind: str, path: Path, repeats: int) -> None:
     print(f"{kind}, {path.stat().st_size / 1e6:.0f} MB")
-    runs = [{reader: in_new_process(measure, reader, path) for reader in READERS} for _ in range(repeats)]
-    cpu = {reader: statistics.median(run[reader]["cpu"] for run in runs) for reader in READERS}
+    runs = [
+        {reader: in_new_process(measure, reader, path) for reader in READERS}
+        for _ in range(repeats)
+    ]
+    cpu = {
+        reader: statistics.median(run[reader]["cpu"] for run in runs)
+        for reader in READERS
+    }
     for reader in READERS:
         wall = statistics.median(run[reader]["wall"] for run in runs)
         peak = statistics.median(run[reader]["peak"] for run in runs)
-        ratio = "" if reader == "XGBoost" else f"; CPU / XGBoost = {cpu[reader] / cpu['XGBoost']:.2f}"
+        ratio = (
+            ""
+            if reader == "XGBoost"
+            else f"; CPU / XGBoost = {cpu[reader] / cpu['XGBoost']:.2f}"
+        )
         print(
             f"  {reader:18} {cpu[reader]:6.2f} s CPU, {wall:6.2f} s wall, peak / result = {peak:.2f}{ratio}",
             flush=True,

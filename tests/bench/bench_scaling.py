@@ -31,7 +31,9 @@ def bench_documents(num_documents: int, num_threads: int, repeats: int) -> None:
     taken = []
     for count in (num_documents, 4 * num_documents):
         train = make_dataset(count, seed=0)
-        taken.append(median_seconds(partial(fit_native, train, 20, 31, num_threads), repeats))
+        taken.append(
+            median_seconds(partial(fit_native, train, 20, 31, num_threads), repeats)
+        )
         print(f"{count} documents, 20 trees of 31 leaves: {taken[-1]:.2f} s")
     print(f"  four times the documents: {taken[1] / taken[0]:.2f} times as long")
 
@@ -41,7 +43,9 @@ def bench_warm_up() -> None:
         for state in ("an empty", "a filled"):
             done = run_command(["-c", WARM_UP], NUMBA_CACHE_DIR=cache)
             elapsed = float(done.output.splitlines()[-1])
-            print(f"warm-up on {state} cache: {elapsed:.2f} s; {done.cpu_seconds:.1f} CPU s with all imports")
+            print(
+                f"warm-up on {state} cache: {elapsed:.2f} s; {done.cpu_seconds:.1f} CPU s with all imports"
+            )
 
 
 def main() -> None:

@@ -48,7 +48,10 @@ class BenchSource(DataSource):
     name: str = "bench"
 
     def load(self) -> Splits:
-        train, test = make_dataset(LEARNED_FROM, seed=0), make_dataset(LEARNED_FROM // 5, seed=1)
+        train, test = (
+            make_dataset(LEARNED_FROM, seed=0),
+            make_dataset(LEARNED_FROM // 5, seed=1),
+        )
         return Splits(train, None, test)
 
 
@@ -56,10 +59,22 @@ def requests_of(features: Features, size: int, *, by_name: bool) -> list[bytes]:
     """Returns the bodies of requests, a list of `size` documents each."""
     bodies = []
     for number in range(NUM_LISTS):
-        rows = features[number * size : (number + 1) * size].astype(float).round(4).tolist()
-        values = [{str(f): value for f, value in enumerate(row, start=1)} if by_name else row for row in rows]
-        documents = [{"id": f"document-{d}", "features": each} for d, each in enumerate(values)]
-        bodies.append(json.dumps({"query": f"query-{number}", "documents": documents}).encode())
+        rows = (
+            features[number * size : (number + 1) * size]
+            .astype(float)
+            .round(4)
+            .tolist()
+        )
+        values = [
+            {str(f): value for f, value in enumerate(row, start=1)} if by_name else row
+            for row in rows
+        ]
+        documents = [
+            {"id": f"document-{d}", "features": each} for d, each in enumerate(values)
+        ]
+        bodies.append(
+            json.dumps({"query": f"query-{number}", "documents": documents}).encode()
+        )
     return bodies
 
 
@@ -82,7 +97,9 @@ class Workload:
 
     def __init__(self, address: str, bodies: list[bytes], num_connections: int) -> None:
         self.bodies = bodies
-        self.connections = [http.client.HTTPConnection(address) for _ in range(num_connections)]
+        self.connections = [
+            http.client.HTTPConnection(address) for _ in range(num_connections)
+        ]
         self.answers = [self.answer(self.connections[0], body) for body in bodies]
 
     def answer(self, connection: http.client.HTTPConnection, body: bytes) -> bytes:
@@ -97,7 +114,10 @@ class Workload:
         """Sends `count` requests over one connection."""
         for number in range(count):
             of = number % len(self.bodies)
-            if self.answer(self.connections[connection], self.bodies[of]) != self.answers[of]:
+            if (
+                self.answer(self.connections[connection], self.bodies[of])
+                != self.answers[of]
+            ):
                 raise SystemExit(f"another answer than before to request {of}")
 
     def exchange_all(self, count: int) -> None:
@@ -107,23 +127,32 @@ class Workload:
             list(pool.map(partial(self.exchange, share), range(len(self.connections))))
 
 
-def bench(address: str, num_requests: int, num_connections: int, num_rounds: int) -> None:
+def bench(
+    address: str, num_requests: int, num_connections: int, num_rounds: int
+) -> None:
     features = make_dataset(5000, seed=2).features
     for form, by_name in FORMS.items():
         workload = Workload(address, requests_of(features, LONG, by_name=by_name), 1)
-        taken = [1e3 * seconds(partial(workload.exchange, 1)) for _ in range(num_requests // 4)]
+        taken = [
+            1e3 * seconds(partial(workload.exchange, 1))
+            for _ in range(num_requests // 4)
+        ]
         print(
             f"  {LONG} documents, features {form:9}: median {statistics.median(taken):5.2f} ms, "
             f"99% within {np.quantile(taken, 0.99):5.2f} ms ({len(workload.bodies[0]) / 1000:.0f} KB)"
         )
     workloads = {
-        form: Workload(address, requests_of(features, SHORT, by_name=by_name), num_connections)
+        form: Workload(
+            address, requests_of(features, SHORT, by_name=by_name), num_connections
+        )
         for form, by_name in FORMS.items()
     }
     rates: dict[str, list[float]] = {form: [] for form in FORMS}
     for _ in range(num_rounds):
         for form, workload in workloads.items():
-            rates[form].append(num_requests / seconds(partial(workload.exchange_all, num_requests)))
+            rates[form].append(
+                num_requests / seconds(partial(workload.exchange_all, num_requests))
+            )
     for form, measured in rates.items():
         print(
             f"  {SHORT} documents, features {form:9}: {statistics.median(measured):,.0f} requests per second "
@@ -132,16 +161,26 @@ def bench(address: str, num_requests: int, num_connections: int, num_rounds: int
 
 
 def main() -> None:
-    arguments = options(__doc__, trees=300, leaves=64, requests=2000, connections=4, rounds=5)
+    arguments = options(
+        __doc__, trees=300, leaves=64, requests=2000, connections=4, rounds=5
+    )
     ranker = NativeRanker(num_trees=arguments.trees, num_leaves=arguments.leaves)
     experiment = ltrbench.Experiment(
-        model="native", ranker=ranker, source=BenchSource(), metrics=("ndcg@10",), importance=None
+        model="native",
+        ranker=ranker,
+        source=BenchSource(),
+        metrics=("ndcg@10",),
+        importance=None,
     )
     with tempfile.TemporaryDirectory() as folder:
         ltrbench.run(experiment, Path(folder, "run"))
-        print(f"native, {arguments.trees} trees of {arguments.leaves} leaves, {NUM_FEATURES} features")
+        print(
+            f"native, {arguments.trees} trees of {arguments.leaves} leaves, {NUM_FEATURES} features"
+        )
         load = " ".join(f"{value:.1f}" for value in os.getloadavg())
-        print(f"{os.cpu_count()} cores, load before the start {load}, {arguments.connections} connections")
+        print(
+            f"{os.cpu_count()} cores, load before the start {load}, {arguments.connections} connections"
+        )
         with service(Path(folder, "run")) as address:
             bench(address, arguments.requests, arguments.connections, arguments.rounds)
 

@@ -27,18 +27,35 @@ def main() -> None:
         folder = Path(name)
         write_letor(make_synthetic(60, 0).take_queries(range(34)), folder / "rows.txt")
         run_command([*_SWEEP, "hydra.sweep.dir=first"], folder)
-        sweeps = [run_command([*_SWEEP, f"hydra.sweep.dir={number}"], folder) for number in range(repeats)]
+        sweeps = [
+            run_command([*_SWEEP, f"hydra.sweep.dir={number}"], folder)
+            for number in range(repeats)
+        ]
         _print("sweep", sweeps)
-        records = [json.loads((folder / "0" / job / "result.json").read_text()) for job in ("0", "1")]
+        records = [
+            json.loads((folder / "0" / job / "result.json").read_text())
+            for job in ("0", "1")
+        ]
         for record in records:
             seconds = record["seconds"]
-            print(f"  {record['model']}: fit {seconds['fit']:.2f}, importances {seconds['importances']:.4f}")
+            print(
+                f"  {record['model']}: fit {seconds['fit']:.2f}, importances {seconds['importances']:.4f}"
+            )
         for command in (("resume", "0"), ("sync", "0"), ("inspect", "rows.txt")):
-            _print(command[0], [run_command(["-m", "ltrbench", *command], folder) for _ in range(repeats)])
+            _print(
+                command[0],
+                [
+                    run_command(["-m", "ltrbench", *command], folder)
+                    for _ in range(repeats)
+                ],
+            )
 
 
 def _print(name: str, finished: list[Finished]) -> None:
-    seconds, cpu = (min(getattr(each, field) for each in finished) for field in ("seconds", "cpu_seconds"))
+    seconds, cpu = (
+        min(getattr(each, field) for each in finished)
+        for field in ("seconds", "cpu_seconds")
+    )
     print(f"{name}: {seconds:.1f} s, {cpu:.1f} s of processor time", flush=True)
 
 

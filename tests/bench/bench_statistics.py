@@ -18,7 +18,12 @@ from ltrbench.compare import Settings
 from ltrbench.compare.cells import DataCell, PairedQueries, Trainings
 from ltrbench.compare.comparison import all_pairs
 from ltrbench.measure import MemoryMeter, Stopwatch
-from ltrbench.statistics import PairedSample, compare_pairs, simultaneous_intervals, system_intervals
+from ltrbench.statistics import (
+    PairedSample,
+    compare_pairs,
+    simultaneous_intervals,
+    system_intervals,
+)
 
 
 def sample_of(num_systems: int, num_queries: int) -> PairedSample:
@@ -38,7 +43,8 @@ def trained(sample: PairedSample, num_trainings: int, num_folds: int) -> PairedQ
     trainings = [
         tuple(
             Trainings(
-                values=values[cells == fold] + rng.normal(scale=0.01, size=(num_trainings, sizes[fold])),
+                values=values[cells == fold]
+                + rng.normal(scale=0.01, size=(num_trainings, sizes[fold])),
                 keys=tuple(range(num_trainings)),
                 resample=None,
                 is_constant=False,
@@ -55,7 +61,10 @@ def trained(sample: PairedSample, num_trainings: int, num_folds: int) -> PairedQ
     return PairedQueries(
         labels=tuple(map(str, range(len(trainings)))),
         sample=PairedSample.of(sample.values, strata=cells),
-        cells=tuple(DataCell("made up", fold, f"train {fold}", "valid", "test") for fold in range(num_folds)),
+        cells=tuple(
+            DataCell("made up", fold, f"train {fold}", "valid", "test")
+            for fold in range(num_folds)
+        ),
         cell_of_query=cells,
         query_in_cell=np.concatenate([np.arange(size) for size in sizes]),
         judgments=(),
@@ -75,16 +84,24 @@ def main() -> None:
     rounds: dict[str, Callable[[], object]] = {
         f"{len(pairs)} pairs": lambda: compare_pairs(sample, pairs, arguments.draws),
         "own intervals": lambda: system_intervals(sample),
-        "simultaneous intervals": lambda: simultaneous_intervals(sample, pairs, arguments.draws),
-        f"claims from {number} trainings": lambda: all_pairs(of_seeds, "ndcg@10", settings),
+        "simultaneous intervals": lambda: simultaneous_intervals(
+            sample, pairs, arguments.draws
+        ),
+        f"claims from {number} trainings": lambda: all_pairs(
+            of_seeds, "ndcg@10", settings
+        ),
         f"claims from {number} folds": lambda: all_pairs(of_folds, "ndcg@10", settings),
     }
-    print(f"{arguments.systems} systems x {arguments.queries:,} queries, {arguments.draws:,} draws:")
+    print(
+        f"{arguments.systems} systems x {arguments.queries:,} queries, {arguments.draws:,} draws:"
+    )
     for name, call in rounds.items():
         watch, memory = Stopwatch(), MemoryMeter()
         with memory, watch:
             call()
-        print(f"  {name}: {watch.seconds:.1f} s, {memory.rise_mb or 0:.0f} MB above the sample")
+        print(
+            f"  {name}: {watch.seconds:.1f} s, {memory.rise_mb or 0:.0f} MB above the sample"
+        )
 
 
 if __name__ == "__main__":

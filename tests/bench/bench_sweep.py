@@ -43,39 +43,60 @@ class Sweep:
         """Recorded seconds of load, fit with evaluation, predict and importances of all jobs."""
         seconds = [result.seconds for result in self.results]
         loads = {each["load"] for each in seconds}
-        return sum(loads) + sum(each["fit"] + each["predict"] + each["importances"] for each in seconds)
+        return sum(loads) + sum(
+            each["fit"] + each["predict"] + each["importances"] for each in seconds
+        )
 
 
 def run_sweep(num_jobs: int, num_queries: int, tracking: str) -> Sweep:
     """Runs a sweep of `random` over seeds from the command line, in a temporary folder."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name, "sweep")
-        words = ["-m", "ltrbench", "-m", "model=random", f"data.num_queries={num_queries}"]
-        words += [f"seed={','.join(map(str, range(1, num_jobs + 1)))}", "importance=null"]
+        words = [
+            "-m",
+            "ltrbench",
+            "-m",
+            "model=random",
+            f"data.num_queries={num_queries}",
+        ]
+        words += [
+            f"seed={','.join(map(str, range(1, num_jobs + 1)))}",
+            "importance=null",
+        ]
         words += [f"tracking={tracking}", f"hydra.sweep.dir={folder}"]
         resident: dict[int, float] = {}
 
         def note(resident_mb: float) -> None:
-            resident.setdefault(sum(1 for _ in folder.glob("*/result.json")), resident_mb)
+            resident.setdefault(
+                sum(1 for _ in folder.glob("*/result.json")), resident_mb
+            )
 
         process = run_command(words, Path(name), note)
-        results = [read_run(path.parent).result for path in folder.glob("*/result.json")]
+        results = [
+            read_run(path.parent).result for path in folder.glob("*/result.json")
+        ]
     if [result.status for result in results] != [FINISHED] * num_jobs:
-        sys.exit(f"{len(results)} of {num_jobs} jobs have a result, and not all of them have finished.")
+        sys.exit(
+            f"{len(results)} of {num_jobs} jobs have a result, and not all of them have finished."
+        )
     return Sweep(process, sorted(results, key=lambda result: result.started), resident)
 
 
 def overhead_ms(few: int, many: int, num_queries: int, tracking: str) -> float:
     """Returns milliseconds of processor time per job beyond the recorded work."""
     short, long = (run_sweep(number, num_queries, tracking) for number in (few, many))
-    beyond = (long.process.cpu_seconds - long.recorded) - (short.process.cpu_seconds - short.recorded)
+    beyond = (long.process.cpu_seconds - long.recorded) - (
+        short.process.cpu_seconds - short.recorded
+    )
     return 1000 * beyond / (many - few)
 
 
 def seconds_between(results: Sequence[RunResult]) -> float:
     """Returns the seconds from the start of the first run to the end of the last."""
     began, ended = results[0].started, results[-1].finished
-    return (datetime.fromisoformat(ended) - datetime.fromisoformat(began)).total_seconds()
+    return (
+        datetime.fromisoformat(ended) - datetime.fromisoformat(began)
+    ).total_seconds()
 
 
 def report_many(sweep: Sweep) -> None:
@@ -84,7 +105,9 @@ def report_many(sweep: Sweep) -> None:
     size = num_jobs // 4
     ends = [size, 2 * size, 3 * size, num_jobs]
     seconds, cpu_seconds = sweep.process.seconds, sweep.process.cpu_seconds
-    print(f"{num_jobs:,} jobs, tracking=none: {seconds:.1f} s, {cpu_seconds:.1f} s of processor time")
+    print(
+        f"{num_jobs:,} jobs, tracking=none: {seconds:.1f} s, {cpu_seconds:.1f} s of processor time"
+    )
     print(f"{'jobs':>8} {'resident':>12} {'jobs take':>12}")
     memory, times = [], []
     for end in ends:
@@ -98,9 +121,13 @@ def report_many(sweep: Sweep) -> None:
 
 
 def main() -> None:
-    arguments = options(__doc__, jobs=[20, 120], many=1000, queries=40, tracking=["none", "mlflow"])
+    arguments = options(
+        __doc__, jobs=[20, 120], many=1000, queries=40, tracking=["none", "mlflow"]
+    )
     few, many = arguments.jobs
-    print(f"processor time per job beyond load, fit, predict and importances; {few} and {many} jobs:")
+    print(
+        f"processor time per job beyond load, fit, predict and importances; {few} and {many} jobs:"
+    )
     for tracking in arguments.tracking:
         overhead = overhead_ms(few, many, arguments.queries, tracking)
         print(f"  tracking={tracking:8} {overhead:7.0f} ms", flush=True)

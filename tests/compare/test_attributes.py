@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.stats import spearmanr
 
-from ltrbench.compare import Settings, compare, compare_importances, interactions, slices
+from ltrbench.compare import (
+    Settings,
+    compare,
+    compare_importances,
+    interactions,
+    slices,
+)
 from ltrbench.compare.importances import spearman
 from ltrbench.data import Judgments
 from ltrbench.rankers.importance import GAIN, SHAP, SPLIT, WITHIN, Importances
@@ -36,7 +42,9 @@ def write(
     """A finished run with these importances."""
     run = toy_runs.write(folder, model, fold=fold, seed=seed)
     if values:
-        importances = Importances(names, {kind: np.array(column) for kind, column in values.items()})
+        importances = Importances(
+            names, {kind: np.array(column) for kind, column in values.items()}
+        )
         _write_importances(folder / "importances.csv", importances)
     return run
 
@@ -47,7 +55,9 @@ def split(*shares: float) -> dict[str, list[float]]:
 
 @settings(max_examples=50, deadline=None)
 @given(arrays(np.float64, (2, 6), elements=st.sampled_from([0.0, 0.1, 0.25, 3.0])))
-def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(values: NDArray[np.float64]) -> None:
+def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(
+    values: NDArray[np.float64],
+) -> None:
     a, b = values
     if len(set(a)) == 1 or len(set(b)) == 1:
         assert spearman(a, b) is None
@@ -58,7 +68,13 @@ def test_spearman_is_scipys_and_unknown_where_all_is_worth_the_same(values: NDAr
 
 def test_rows_are_means_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
     runs = [
-        write(tmp_path / f"{fold}-{seed}", "native", {GAIN: [share, 1 - share, 0, 0]}, fold, seed)
+        write(
+            tmp_path / f"{fold}-{seed}",
+            "native",
+            {GAIN: [share, 1 - share, 0, 0]},
+            fold,
+            seed,
+        )
         for fold, seed, share in ((1, 0, 0.1), (1, 1, 0.3), (2, 0, 0.6))
     ]
     found = compare_importances({"native": runs})
@@ -68,12 +84,16 @@ def test_rows_are_means_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
     assert found.correlations == {}
 
 
-def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_most(tmp_path: Path) -> None:
+def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_most(
+    tmp_path: Path,
+) -> None:
     found = compare_importances(
         {
             "native": [write(tmp_path / "a", "native", split(0.5, 0.3, 0.2, 0))],
             "lightgbm": [write(tmp_path / "b", "lightgbm", split(0.6, 0, 0, 0.4))],
-            "xgboost": [write(tmp_path / "c", "xgboost", split(0.5, 0.1, 0.0004, 0.3996))],
+            "xgboost": [
+                write(tmp_path / "c", "xgboost", split(0.5, 0.1, 0.0004, 0.3996))
+            ],
         }
     )
     of_native, of_lightgbm, *_ = found.notes
@@ -83,9 +103,22 @@ def test_a_feature_that_one_uses_and_another_ignores_is_named_with_who_uses_it_m
 
 
 def test_correlations_are_of_each_kind_that_two_have(tmp_path: Path) -> None:
-    values_of = {"native": [4.0, 3, 2, 1], "lightgbm": [4.0, 3, 1, 2], "xgboost": [1.0, 2, 3, 4]}
-    runs = {model: [write(tmp_path / model, model, {WITHIN: values})] for model, values in values_of.items()}
-    runs["native"] = [write(tmp_path / "again", "native", {WITHIN: values_of["native"], GAIN: [1, 0, 0, 0]})]
+    values_of = {
+        "native": [4.0, 3, 2, 1],
+        "lightgbm": [4.0, 3, 1, 2],
+        "xgboost": [1.0, 2, 3, 4],
+    }
+    runs = {
+        model: [write(tmp_path / model, model, {WITHIN: values})]
+        for model, values in values_of.items()
+    }
+    runs["native"] = [
+        write(
+            tmp_path / "again",
+            "native",
+            {WITHIN: values_of["native"], GAIN: [1, 0, 0, 0]},
+        )
+    ]
     found = compare_importances(runs)
     assert found.correlations == {WITHIN: ((1, 0.8, -1), (0.8, 1, -0.8), (-1, -0.8, 1))}
 
@@ -94,15 +127,29 @@ def test_yardsticks_and_runs_that_recorded_nothing_are_left_out(tmp_path: Path) 
     runs = {
         "native": [write(tmp_path / "native", "native", split(1, 0, 0, 0))],
         "random": [write(tmp_path / "random", "random", {WITHIN: [1, 1, 1, 1]})],
-        "single_feature": [write(tmp_path / "single", "single_feature", split(0, 1, 0, 0))],
+        "single_feature": [
+            write(tmp_path / "single", "single_feature", split(0, 1, 0, 0))
+        ],
         "imported": [write(tmp_path / "imported", "imported", {})],
-        "other": [write(tmp_path / "other", "other", split(0, 1, 0, 0), names=("a", "b", "c", "d"))],
+        "other": [
+            write(
+                tmp_path / "other",
+                "other",
+                split(0, 1, 0, 0),
+                names=("a", "b", "c", "d"),
+            )
+        ],
     }
     found = compare_importances(runs)
     assert list(found.rows) == ["native"]
     assert toy_runs.mentions(found.notes[0], "other is", "left out", "names")
     nothing = compare_importances({"imported": runs["imported"]})
-    assert (nothing.rows, nothing.kinds, nothing.order, nothing.notes) == ({}, (), (), ())
+    assert (nothing.rows, nothing.kinds, nothing.order, nothing.notes) == (
+        {},
+        (),
+        (),
+        (),
+    )
 
 
 NUM_QUERIES = 200
@@ -117,7 +164,9 @@ def judged() -> Judgments:
     return Judgments(labels=labels, query_start=starts)
 
 
-def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_path: Path) -> None:
+def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
+    tmp_path: Path,
+) -> None:
     models = {"native": 3.0, "xgboost": 2.9, "random_": 0.0}
     runs = [
         toy_runs.write(tmp_path / model, model, fold=None, skill=skill, judged=judged())
@@ -129,7 +178,11 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(tmp_
     assert [item.name for item in sliced] == ["4", "12"]
     # The two sizes take turns.
     expected = [
-        stats.ttest_ind((values - base)[::2], (values - base)[1::2], equal_var=False).pvalue
+        stats.ttest_ind(
+            (values - base)[::2], (values - base)[1::2], equal_var=False
+        ).pvalue
         for values in others
     ]
-    assert [item.p_value for item in interactions(comparison, sliced)] == pytest.approx(expected)
+    assert [item.p_value for item in interactions(comparison, sliced)] == pytest.approx(
+        expected
+    )

@@ -30,11 +30,18 @@ from ltrbench.statistics import PairedSample
 from ltrbench.statistics.claims import MODELS
 
 
-def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path: Path) -> None:
-    a, b = write(tmp_path / "a", "native", skill=2.0), write(tmp_path / "b", "lightgbm", skill=0.5)
+def test_the_difference_is_paired_by_query_and_its_interval_is_students(
+    tmp_path: Path,
+) -> None:
+    a, b = (
+        write(tmp_path / "a", "native", skill=2.0),
+        write(tmp_path / "b", "lightgbm", skill=0.5),
+    )
     (comparison,) = compare([a, b])
     values = [
-        evaluate(judgments(1), run.scored("test").scores, ["ndcg@10"]).per_query["ndcg@10"][1:]
+        evaluate(judgments(1), run.scored("test").scores, ["ndcg@10"]).per_query[
+            "ndcg@10"
+        ][1:]
         for run in (a, b)
     ]
     differences = values[1] - values[0]
@@ -43,14 +50,21 @@ def test_the_difference_is_paired_by_query_and_its_interval_is_students(tmp_path
     statistics = row.to_baseline.statistics
     assert statistics.num_queries == NUM_QUERIES - 1
     assert statistics.difference == pytest.approx(differences.mean())
-    assert (statistics.interval.low, statistics.interval.high) == pytest.approx((expected.low, expected.high))
+    assert (statistics.interval.low, statistics.interval.high) == pytest.approx(
+        (expected.low, expected.high)
+    )
     assert comparison.rows[0].to_baseline is None
 
 
 def test_a_failed_run_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
     good = write(tmp_path / "good", "native")
     failed = RunResult(
-        status=FAILED, model="xgboost", params="matched", seed=0, data={"name": "toy"}, error="out of memory"
+        status=FAILED,
+        model="xgboost",
+        params="matched",
+        seed=0,
+        data={"name": "toy"},
+        error="out of memory",
     )
     (comparison,) = compare([good, write_run(tmp_path / "bad", failed)])
     assert f"xgboost failed ({tmp_path / 'bad'}): out of memory" in comparison.notes
@@ -58,7 +72,9 @@ def test_a_failed_run_is_named_and_does_not_stop_the_others(tmp_path: Path) -> N
         compare([write_run(tmp_path / "bad", failed)])
 
 
-def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_by(tmp_path: Path) -> None:
+def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_by(
+    tmp_path: Path,
+) -> None:
     valid = {"native": {1: 0.70, 2: 0.72}, "lightgbm": {1: 0.75, 2: 0.65}}
     runs = []
     for model, values in valid.items():
@@ -69,7 +85,9 @@ def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_
     (comparison,) = compare(runs)
     choice = best_by_validation(comparison)
     assert choice.run.path == runs[1].path
-    assert mentions(choice.reason, "native", "ndcg@10, 0.7100", "2 runs", "fold=2 seed=0", "0.7200")
+    assert mentions(
+        choice.reason, "native", "ndcg@10, 0.7100", "2 runs", "fold=2 seed=0", "0.7200"
+    )
     assert choice.metrics["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
     assert choice.metrics["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
 
@@ -87,17 +105,23 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     assert [(pair.a, pair.b) for pair in comparison.pairs] == [("native", "lightgbm")]
     assert comparison.pairs[0].statistics.num_queries == 3 * (NUM_QUERIES - 1)
     assert comparison.row("xgboost").to_baseline is None
-    assert any(mentions(note, "xgboost", "folds 1, 3", "left out") for note in comparison.notes)
+    assert any(
+        mentions(note, "xgboost", "folds 1, 3", "left out") for note in comparison.notes
+    )
     # In any order of the runs; the first complete row is then the baseline.
     for baseline in (None, "xgboost"):
         (partial,) = compare(runs[::-1], Settings(baseline=baseline))
         assert {(pair.a, pair.b) for pair in partial.pairs} == {("lightgbm", "native")}
         assert partial.baseline == "lightgbm"
-        assert mentions(verdict(partial), "xgboost", "folds 1, 3", "Train the missing", "--selected")
+        assert mentions(
+            verdict(partial), "xgboost", "folds 1, 3", "Train the missing", "--selected"
+        )
     # With a reason, all rows are paired over the common fold.
     (selected,) = compare(runs, Settings(selected="they crashed"))
     assert len(selected.pairs) == 3
-    assert all(pair.statistics.num_queries == NUM_QUERIES - 1 for pair in selected.pairs)
+    assert all(
+        pair.statistics.num_queries == NUM_QUERIES - 1 for pair in selected.pairs
+    )
     assert selected.row("native").runs == (runs[1],)
     assert mentions(verdict(selected), "they crashed", "1 of 3")
     # A single complete row has no partner.
@@ -110,20 +134,27 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     ("fields", "warning"),
     [
         ({"threads": 1}, ("threads", "1, 2", "differ")),
-        ({"machine": {"cpu": "other", "cores": 8}}, ("machines", "some (2 cores)", "other (8 cores)")),
+        (
+            {"machine": {"cpu": "other", "cores": 8}},
+            ("machines", "some (2 cores)", "other (8 cores)"),
+        ),
         ({"commit": "def"}, ("commits", "abc, def")),
     ],
 )
 def test_circumstances_that_differ_are_told(
     tmp_path: Path, fields: dict[str, Any], warning: tuple[str, ...]
 ) -> None:
-    (comparison,) = compare([write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost", **fields)])
+    (comparison,) = compare(
+        [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost", **fields)]
+    )
     term, *parts = warning
     (note,) = (note for note in comparison.note_entries if note.term == term)
     assert mentions(note, *parts)
 
 
-def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tmp_path: Path) -> None:
+def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(
+    tmp_path: Path,
+) -> None:
     runs = [
         write(tmp_path / name, "native", skill=skill, started=name)
         for name, skill in (("1", 0.5), ("2", 2.0))
@@ -140,7 +171,12 @@ def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(tm
 CONVENTIONS = [
     *PRESETS.values(),
     *(
-        replace(DEFAULT, name=f"{way.value} {empty.value}", aggregation=way, no_relevant=empty)
+        replace(
+            DEFAULT,
+            name=f"{way.value} {empty.value}",
+            aggregation=way,
+            no_relevant=empty,
+        )
         for way in Aggregation
         for empty in NoRelevant
         if way is not Aggregation.RATIO_OF_SUMS or empty is NoRelevant.SKIP
@@ -148,9 +184,14 @@ CONVENTIONS = [
 ]
 
 
-def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[Any, Any]) -> Run:
+def weighted_run(
+    model: str, fold: int, judged: Judgments, scores: np.ndarray[Any, Any]
+) -> Run:
     """Held in memory."""
-    splits = {split: {"fingerprint": f"{split} {fold}"} for split in ("train", "valid", "test")}
+    splits = {
+        split: {"fingerprint": f"{split} {fold}"}
+        for split in ("train", "valid", "test")
+    }
     result = RunResult(
         status=FINISHED,
         model=model,
@@ -160,7 +201,9 @@ def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[An
         metrics={"test/ndcg@2": 0.0},
     )
     return Run(
-        Path(model, str(fold)), result, held={"test": ScoredSplit(judged, scores, query_keys=keys_of(judged))}
+        Path(model, str(fold)),
+        result,
+        held={"test": ScoredSplit(judged, scores, query_keys=keys_of(judged))},
     )
 
 
@@ -170,14 +213,20 @@ def weighted_run(model: str, fold: int, judged: Judgments, scores: np.ndarray[An
     convention=st.sampled_from(CONVENTIONS),
     metric=st.sampled_from(["ndcg@2", "map", "precision@2", "mrr"]),
     queries=st.lists(
-        st.tuples(st.lists(st.sampled_from([0.0, 1.0]), min_size=3, max_size=3), st.floats(0.01, 100)),
+        st.tuples(
+            st.lists(st.sampled_from([0.0, 1.0]), min_size=3, max_size=3),
+            st.floats(0.01, 100),
+        ),
         min_size=2,
         max_size=12,
     ),
     seed=st.integers(0, 1000),
 )
 def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_and_empty_queries(
-    convention: Convention, metric: str, queries: list[tuple[list[float], float]], seed: int
+    convention: Convention,
+    metric: str,
+    queries: list[tuple[list[float], float]],
+    seed: int,
 ) -> None:
     word = metric.partition("@")[0]
     if (convention.metrics is not None and word not in convention.metrics) or word in {
@@ -194,9 +243,17 @@ def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_a
             document_ids=np.arange(len(of_fold) * 3).astype(str),
             query_weights=np.array([weight for _, weight in of_fold]),
         )
-        scores = {model: rng.permutation(np.arange(3.0 * len(of_fold))) for model in ("a", "b")}
-        runs += [weighted_run(model, fold, judged, of_model) for model, of_model in scores.items()]
-    (comparison,) = compare(runs, Settings(metric=metric, convention=convention, num_draws=20))
+        scores = {
+            model: rng.permutation(np.arange(3.0 * len(of_fold)))
+            for model in ("a", "b")
+        }
+        runs += [
+            weighted_run(model, fold, judged, of_model)
+            for model, of_model in scores.items()
+        ]
+    (comparison,) = compare(
+        runs, Settings(metric=metric, convention=convention, num_draws=20)
+    )
     a, b = comparison.rows
     if a.metrics[metric] is None or comparison.queries is None:
         return  # no query counts in some fold
@@ -208,7 +265,12 @@ def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_a
         assert comparison.best == ("a" if means[0] > means[1] else "b")
 
 
-def rows(folder: Path, model: str, replicates: Iterable[tuple[int | None, int]], **fields: Any) -> list[Run]:
+def rows(
+    folder: Path,
+    model: str,
+    replicates: Iterable[tuple[int | None, int]],
+    **fields: Any,
+) -> list[Run]:
     """Runs of a model, one in each fold and of each seed."""
     return [
         write(folder / f"{model}-{fold}-{seed}", model, fold=fold, seed=seed, **fields)
@@ -238,14 +300,26 @@ THREE_FOLDS = [(1, 0), (2, 0), (3, 0)]
     [
         (lambda t: models(t, seeds(5), seeds(5)), ["5 seeds", "5 seeds"]),
         (lambda t: models(t, seeds(1)), ["1 seed"]),
-        (lambda t: models(t, seeds(5), [(None, 3), (None, 7)]), ["5 of 6 seeds", "2 of 6 seeds"]),
         (
-            lambda t: models(t, seeds(2)) + rows(t, "ranklib", [(None, 7)], params=IMPORTED, seconds={}),
+            lambda t: models(t, seeds(5), [(None, 3), (None, 7)]),
+            ["5 of 6 seeds", "2 of 6 seeds"],
+        ),
+        (
+            lambda t: (
+                models(t, seeds(2))
+                + rows(t, "ranklib", [(None, 7)], params=IMPORTED, seconds={})
+            ),
             ["2 seeds", "1 (imported)"],
         ),
         (lambda t: models(t, [*seeds(3, 1), *seeds(3, 2)]), ["2 folds x 3 seeds"]),
-        (lambda t: models(t, [*seeds(3, 1), *seeds(2, 2)]), ["2 folds x 2 to 3 of 3 seeds"]),
-        (lambda t: models(t, [(1, 0), (1, 1), (2, 2), (2, 3)]), ["2 folds x 2 of 4 seeds"]),
+        (
+            lambda t: models(t, [*seeds(3, 1), *seeds(2, 2)]),
+            ["2 folds x 2 to 3 of 3 seeds"],
+        ),
+        (
+            lambda t: models(t, [(1, 0), (1, 1), (2, 2), (2, 3)]),
+            ["2 folds x 2 of 4 seeds"],
+        ),
         (
             lambda t: models(t, THREE_FOLDS, THREE_FOLDS[:2], THREE_FOLDS),
             ["3 folds x 1 seed", "2 of 3 folds x 1 seed", "3 folds x 1 seed"],
@@ -269,26 +343,40 @@ def dataset(num_queries: int = OF_DATA, seed: int = 0) -> RankingDataset:
     rng, num_documents = np.random.default_rng(seed), 5 * num_queries
     return RankingDataset(
         features=rng.random((num_documents, 3), dtype=np.float32),
-        labels=np.concatenate([rng.permutation([2.0, 1, 0, 0, 0]) for _ in range(num_queries)]),
+        labels=np.concatenate(
+            [rng.permutation([2.0, 1, 0, 0, 0]) for _ in range(num_queries)]
+        ),
         query_start=np.arange(num_queries + 1) * 5,
         query_ids=np.array([f"q{seed}-{number}" for number in range(num_queries)]),
     )
 
 
 def parts(data: RankingDataset, num_parts: int = 5) -> list[RankingDataset]:
-    return [data.take_queries(part) for part in np.array_split(np.arange(data.num_queries), num_parts)]
+    return [
+        data.take_queries(part)
+        for part in np.array_split(np.arange(data.num_queries), num_parts)
+    ]
 
 
 def halves(data: RankingDataset, count: int = 5) -> list[RankingDataset]:
     """Random half-splits, which overlap, in another order of queries and with other numbers."""
     taken = [
-        data.take_queries(np.random.default_rng(seed).permutation(data.num_queries)[: data.num_queries // 2])
+        data.take_queries(
+            np.random.default_rng(seed).permutation(data.num_queries)[
+                : data.num_queries // 2
+            ]
+        )
         for seed in range(count)
     ]
-    return [replace(part, query_ids=np.arange(part.num_queries).astype(str)) for part in taken]
+    return [
+        replace(part, query_ids=np.arange(part.num_queries).astype(str))
+        for part in taken
+    ]
 
 
-def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path) -> None:
+def test_random_half_splits_of_one_data_set_count_each_query_once(
+    tmp_path: Path,
+) -> None:
     tests = halves(dataset())
     comparison = only(
         [
@@ -297,7 +385,10 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
             for fold, test in enumerate(tests, start=1)
         ]
     )
-    distinct, times = len(set(np.concatenate([part.query_keys for part in tests]))), 5 * OF_DATA // 2
+    distinct, times = (
+        len(set(np.concatenate([part.query_keys for part in tests]))),
+        5 * OF_DATA // 2,
+    )
     assert distinct < times
     (note,) = (note for note in comparison.notes if mentions(note, "repeat"))
     assert mentions(note, f"{distinct} distinct", f"{times} times")
@@ -309,9 +400,13 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(tmp_path: Path
     np.testing.assert_allclose(once.means, queries.sample.means, rtol=1e-12)
 
 
-def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(tmp_path: Path) -> None:
+def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(
+    tmp_path: Path,
+) -> None:
     runs = [
-        write(tmp_path / f"{model}{fold}", model, fold=fold, judged=test, train="one file")
+        write(
+            tmp_path / f"{model}{fold}", model, fold=fold, judged=test, train="one file"
+        )
         for model in NAMES
         for fold, test in enumerate(parts(dataset()), start=1)
     ]
@@ -324,7 +419,9 @@ def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(tmp_path: P
 def samples(draw: st.DrawFn) -> tuple[PairedSample, np.ndarray]:
     count = draw(st.integers(1, 25))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
-    sample = PairedSample.of(rng.random((3, count)), rng.uniform(0.1, 5, count), rng.integers(0, 3, count))
+    sample = PairedSample.of(
+        rng.random((3, count)), rng.uniform(0.1, 5, count), rng.integers(0, 3, count)
+    )
     return sample, rng.integers(0, draw(st.integers(1, 30)), count).astype(str)
 
 
@@ -334,12 +431,18 @@ def test_counting_each_query_once_leaves_means_and_shares_as_they_are(
 ) -> None:
     sample, keys = given_sample
     once = clustered(sample, keys)
-    distinct = list(dict.fromkeys(keys.tolist()))  # in the order in which they come first
+    distinct = list(
+        dict.fromkeys(keys.tolist())
+    )  # in the order in which they come first
     assert once.num_queries == len(distinct)
     np.testing.assert_allclose(once.means, sample.means, rtol=1e-12)
-    np.testing.assert_allclose(once.weights, [sample.weights[keys == key].sum() for key in distinct])
+    np.testing.assert_allclose(
+        once.weights, [sample.weights[keys == key].sum() for key in distinct]
+    )
     means = [
-        np.average(sample.values[:, keys == key], axis=1, weights=sample.weights[keys == key])
+        np.average(
+            sample.values[:, keys == key], axis=1, weights=sample.weights[keys == key]
+        )
         for key in distinct
     ]
     np.testing.assert_allclose(once.values.T, means)
@@ -348,7 +451,9 @@ def test_counting_each_query_once_leaves_means_and_shares_as_they_are(
     elif any(len(set(sample.strata[keys == key])) > 1 for key in distinct):
         assert len(once.cells) == 1
     else:
-        assert once.strata.tolist() == [sample.strata[keys == key][0] for key in distinct]
+        assert once.strata.tolist() == [
+            sample.strata[keys == key][0] for key in distinct
+        ]
 
 
 def letor_folds(folder: Path) -> list[Run]:
@@ -369,29 +474,44 @@ def letor_folds(folder: Path) -> list[Run]:
     ]
 
 
-def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(tmp_path: Path) -> None:
+def test_a_setting_chosen_on_letors_folds_is_told_to_have_seen_test_data(
+    tmp_path: Path,
+) -> None:
     (comparison,) = compare(letor_folds(tmp_path))
-    (note,) = (note for note in comparison.notes if mentions(note, "Settings of native"))
+    (note,) = (
+        note for note in comparison.notes if mentions(note, "Settings of native")
+    )
     assert mentions(note, "folds 1, 2", "test queries of", "its own validation")
     choice = best_by_validation(comparison)
     assert mentions(choice.reason, "folds 1, 2", "test queries")
 
 
-def test_rows_are_named_by_their_objective_and_its_settings_with_effect(tmp_path: Path) -> None:
+def test_rows_are_named_by_their_objective_and_its_settings_with_effect(
+    tmp_path: Path,
+) -> None:
     def rows_of(*settings: dict[str, Any]) -> list[str]:
         of_native = {"_target_": "ltrbench.rankers.native.NativeRanker"}
         runs = [
-            write(tmp_path / f"{len(settings)}_{number}", "native", settings={**of_native, **each})
+            write(
+                tmp_path / f"{len(settings)}_{number}",
+                "native",
+                settings={**of_native, **each},
+            )
             for number, each in enumerate(settings)
         ]
         return [row.label for row in only(runs).rows]
 
     def of(name: str, **changes: Any) -> dict[str, Any]:
         objective = settings_in("model/objective", name)
-        return {"truncation": objective.pop("truncation", 30), "objective": {**objective, **changes}}
+        return {
+            "truncation": objective.pop("truncation", 30),
+            "objective": {**objective, **changes},
+        }
 
     names = [path.stem for path in conf_dir().glob("model/objective/[a-z]*.yaml")]
-    every = {f"native {name}": of(name) for name in names if name not in ("none", "custom")}
+    every = {
+        f"native {name}": of(name) for name in names if name not in ("none", "custom")
+    }
     own = {"truncation": None, "objective": {"_target_": "my_loss.MyLoss", "margin": 2}}
     assert {*rows_of(*every.values(), own)} == {*every, "native MyLoss"}
     # Permutations have no effect without noise, and mu has none on ndcg2.
@@ -401,7 +521,9 @@ def test_rows_are_named_by_their_objective_and_its_settings_with_effect(tmp_path
         "native approx_ndcg temperature=0.1": of("approx_ndcg", temperature=0.1),
         "native yetirank mode=Classic noise=Gumbel": of("yetirank"),
         "native yetirank mode=NDCG noise=No": of("yetirank", noise="No", mode="NDCG"),
-        "native lambdaloss mu=5.0 weighting=ndcg2++": of("lambdaloss", weighting="ndcg2++", mu=5.0),
+        "native lambdaloss mu=5.0 weighting=ndcg2++": of(
+            "lambdaloss", weighting="ndcg2++", mu=5.0
+        ),
         "native lambdaloss weighting=ndcg2": of("lambdaloss"),
     }
     assert rows_of(*rows.values()) == [*rows]

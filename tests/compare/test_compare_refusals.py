@@ -27,11 +27,16 @@ def pair(folder: Path, **second: Any) -> list[Run]:
 
 
 def fusable(folder: Path, **second: Any) -> list[Run]:
-    return [finished_run(folder / "a", "native"), finished_run(folder / "b", "lightgbm", **second)]
+    return [
+        finished_run(folder / "a", "native"),
+        finished_run(folder / "b", "lightgbm", **second),
+    ]
 
 
 def failed(folder: Path) -> Run:
-    result = RunResult(status=FAILED, model="native", params="matched", seed=0, data={"name": "toy"})
+    result = RunResult(
+        status=FAILED, model="native", params="matched", seed=0, data={"name": "toy"}
+    )
     return write_run(folder / "failed", result)
 
 
@@ -46,7 +51,9 @@ def sliced(folder: Path, name: str, attributes: str = "query_id,kind\n1,a\n") ->
 
 
 def guarded(folder: Path, guard: str) -> object:
-    return compare(pair(folder), Settings(guards=(Guard.parse(guard),), baseline="native"))
+    return compare(
+        pair(folder), Settings(guards=(Guard.parse(guard),), baseline="native")
+    )
 
 
 def two_settings(folder: Path) -> list[Run]:
@@ -55,7 +62,13 @@ def two_settings(folder: Path) -> list[Run]:
 
 def split_by_seeds(folder: Path) -> list[Run]:
     return [
-        write(folder / model, model, fold=None, train=model, data_settings={"split_seed": seed})
+        write(
+            folder / model,
+            model,
+            fold=None,
+            train=model,
+            data_settings={"split_seed": seed},
+        )
         for seed, model in enumerate(("native", "xgboost"))
     ]
 
@@ -63,7 +76,12 @@ def split_by_seeds(folder: Path) -> list[Run]:
 def import_of_other_data(folder: Path) -> object:
     system = Import("x", str(written(folder / "model.txt", stumps_as_json([(0, 0.5)]))))
     other = Synthetic(name="synthetic", num_queries=40, test_share=0.25).load()
-    return import_like(system, finished_run(folder / "like", "native"), folder / "made", lambda _: other)
+    return import_like(
+        system,
+        finished_run(folder / "like", "native"),
+        folder / "made",
+        lambda _: other,
+    )
 
 
 def imported(system: Import, runs: list[Run]) -> object:
@@ -74,22 +92,39 @@ Call = Callable[[Path], object]
 REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda _: Settings(rope=0), ("rope", "0;", "more than 0")),
     (lambda _: Settings(detect=0), ("detect", "0;", "more than 0")),
-    (lambda t: compare(pair(t), Settings(baseline="natve")), ("baseline", "'natve'", "'native'?", "one of")),
+    (
+        lambda t: compare(pair(t), Settings(baseline="natve")),
+        ("baseline", "'natve'", "'native'?", "one of"),
+    ),
     (lambda t: compare(pair(t), Settings(metric="nope")), ("'nope'",)),
     (
         lambda t: compare(two_settings(t), Settings(baseline="native")),
         ("'native'", "2 rows", "native l2=0, native l2=1"),
     ),
     (
-        lambda t: compare(pair(t), Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))),
+        lambda t: compare(
+            pair(t), Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))
+        ),
         ("map",),
     ),
     (
         lambda t: compare(pair(t, train="another")),
-        ("toy, fold 1", "native and xgboost", "train of fol", "another", "--allow-mismatch"),
+        (
+            "toy, fold 1",
+            "native and xgboost",
+            "train of fol",
+            "another",
+            "--allow-mismatch",
+        ),
     ),
-    (lambda t: compare(split_by_seeds(t)), ("data.split_seed=0 and toy data.split_seed=1",)),
-    (lambda t: sliced(t, "query_sise"), ("'query_sise'", "'query_size'?", "--attributes")),
+    (
+        lambda t: compare(split_by_seeds(t)),
+        ("data.split_seed=0 and toy data.split_seed=1",),
+    ),
+    (
+        lambda t: sliced(t, "query_sise"),
+        ("'query_sise'", "'query_size'?", "--attributes"),
+    ),
     (lambda _: Guard.parse("latncy=2ms"), ("latncy=2ms", "'latency'?", "ndcg")),
     (lambda _: Guard.parse("latency=2"), ("'2'", "unit", "latency=2ms")),
     (lambda _: Guard.parse("ndcg@10"), ("ndcg@10:", "''", "ndcg@10=-0.005")),
@@ -97,29 +132,63 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda t: guarded(t, "value@10=-1"), ("'value@10'", "data.keep")),
     (lambda t: guarded(t, "ndcg@10:tial=-0.01"), ("'tial'", "'tail'?", "head, torso")),
     (lambda t: guarded(t, "ndcg@10:tail=-0.01"), ("no query", "'tail'", "`weight`")),
-    (lambda t: guarded(t, "ndcg@10:query_size=7=-0.01"), ("query_size", "'7'", "one of 6")),
-    (lambda t: guarded(t, "ndcg@10:query_sise=6=-0.01"), ("'query_sise'", "'query_size'?")),
+    (
+        lambda t: guarded(t, "ndcg@10:query_size=7=-0.01"),
+        ("query_size", "'7'", "one of 6"),
+    ),
+    (
+        lambda t: guarded(t, "ndcg@10:query_sise=6=-0.01"),
+        ("'query_sise'", "'query_size'?"),
+    ),
     (lambda t: guarded(t, "ctr@10:clicks=-0.01"), ("'clicks'", "data.keep=[clicks]")),
     (lambda t: sliced(t, "kind"), ("test queries", "kind", "query '2'")),
-    (lambda t: sliced(t, "kind", "query_id,kind\n1,a\n1,b\n"), ("kinds.csv:3", "query '1'", "one line")),
-    (lambda t: sliced(t, "kind", "query,kind\n1,a\n"), ("kinds.csv:1", "query, kind", "query_id")),
-    (lambda t: fuse(fusable(t), Fusing(("rff",))), ("'rff'", "'rrf'?", "zscore, minmax")),
-    (lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)), ("k of", "-1.0", "at least 0")),
-    (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("natve",))), ("'natve'", "'native'?", "lightgbm")),
-    (lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))), ("nothing to fuse", "two models")),
-    (lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))), ("native, lightgbm", "no run", "toy fold 1")),
+    (
+        lambda t: sliced(t, "kind", "query_id,kind\n1,a\n1,b\n"),
+        ("kinds.csv:3", "query '1'", "one line"),
+    ),
+    (
+        lambda t: sliced(t, "kind", "query,kind\n1,a\n"),
+        ("kinds.csv:1", "query, kind", "query_id"),
+    ),
+    (
+        lambda t: fuse(fusable(t), Fusing(("rff",))),
+        ("'rff'", "'rrf'?", "zscore, minmax"),
+    ),
+    (
+        lambda t: fuse(fusable(t), Fusing(("rrf",), rrf_k=-1.0)),
+        ("k of", "-1.0", "at least 0"),
+    ),
+    (
+        lambda t: fuse(fusable(t), Fusing(("rrf",), of=("natve",))),
+        ("'natve'", "'native'?", "lightgbm"),
+    ),
+    (
+        lambda t: fuse(fusable(t), Fusing(("rrf",), of=("native",))),
+        ("nothing to fuse", "two models"),
+    ),
+    (
+        lambda t: fuse(fusable(t, fold=2), Fusing(("rrf",))),
+        ("native, lightgbm", "no run", "toy fold 1"),
+    ),
     (lambda _: Import("x", "fold{fold"), ("x=fold{fold", "in braces", "{fold}")),
     (lambda _: Import("x", "{part}.txt"), ("{part}", "'part'", "{data}, {fold}")),
     (lambda _: Import("", "scores.txt"), ("a name and", "ranklib=scores.txt")),
     (
-        lambda t: imported(Import("x", str(written(t / "s.txt", "0.5\n" * 3))), fusable(t)),
+        lambda t: imported(
+            Import("x", str(written(t / "s.txt", "0.5\n" * 3))), fusable(t)
+        ),
         ("3 scores", "test of toy fold 1", "121 documents"),
     ),
     (
-        lambda t: imported(Import("x", str(written(t / "s.txt", "0.5\n" * 121))), fusable(t, fold=2)),
+        lambda t: imported(
+            Import("x", str(written(t / "s.txt", "0.5\n" * 121))), fusable(t, fold=2)
+        ),
         ("s.txt", "test of toy fold 2", "{fold}"),
     ),
-    (lambda t: imported(Import("x", "s.txt"), [failed(t)]), ("x=s.txt", "no finished run")),
+    (
+        lambda t: imported(Import("x", "s.txt"), [failed(t)]),
+        ("x=s.txt", "no finished run"),
+    ),
     (
         lambda t: import_like(Import("x", "s.txt"), failed(t), t / "x", load_splits),
         ("failed", "no judgments", "finished run"),

@@ -34,7 +34,9 @@ IN_USE = LOG.label.to_numpy() + RNG.normal(scale=2, size=len(LOG))
 SIMILAR = IN_USE + RNG.normal(scale=0.01, size=len(LOG))
 PRICE = np.log(LOG.price.to_numpy())
 SHARE = (WEIGHTS.cumsum() - WEIGHTS / 2) / WEIGHTS.sum()
-PART_OF_DOCUMENT = np.array(["head", "torso", "tail"])[(3 * SHARE).astype(int)][JUDGED.query_of_document]
+PART_OF_DOCUMENT = np.array(["head", "torso", "tail"])[(3 * SHARE).astype(int)][
+    JUDGED.query_of_document
+]
 Scores = NDArray[np.float64]
 
 
@@ -46,7 +48,9 @@ def decision(folder: Path, guards: list[str], **scores: Scores) -> Recommendatio
         held = {"test": ScoredSplit(JUDGED, of_model, keys_of(JUDGED))}
         runs.append(Run(written.path, written.result, held))
     parsed = tuple(map(Guard.parse, guards))
-    settings = Settings("value@5:revenue", guards=parsed, baseline="in_use", num_draws=200)
+    settings = Settings(
+        "value@5:revenue", guards=parsed, baseline="in_use", num_draws=200
+    )
     return recommend(compare(runs, settings)[0])
 
 
@@ -60,17 +64,42 @@ SHUFFLED_TAIL = np.where(PART_OF_DOCUMENT == "tail", RNG.permutation(BETTER), BE
         (
             BETTER,
             "ship",
-            ["Ship new", "revenue in the first 5 is higher", "ndcg@10 is not lower", "ndcg@10:tail is not"],
+            [
+                "Ship new",
+                "revenue in the first 5 is higher",
+                "ndcg@10 is not lower",
+                "ndcg@10:tail is not",
+            ],
         ),
         # Expensive products first: more revenue, less relevance.
         (
             IN_USE + PRICE,
             "keep",
-            ["Keep in_use", "new: ndcg@10 is lower by more than 0.005", "revenue in the first 5 is higher"],
+            [
+                "Keep in_use",
+                "new: ndcg@10 is lower by more than 0.005",
+                "revenue in the first 5 is higher",
+            ],
         ),
-        (SHUFFLED_TAIL, "keep", ["Keep in_use", "ndcg@10:tail is lower by more than 0.1"]),
-        (SIMILAR, "undecided", ["Undecided, keep in_use", "revenue in the first 5 is undecided", "queries"]),
-        (2 * IN_USE - BETTER, "keep", ["Keep in_use", "new: revenue in the first 5 is not higher"]),
+        (
+            SHUFFLED_TAIL,
+            "keep",
+            ["Keep in_use", "ndcg@10:tail is lower by more than 0.1"],
+        ),
+        (
+            SIMILAR,
+            "undecided",
+            [
+                "Undecided, keep in_use",
+                "revenue in the first 5 is undecided",
+                "queries",
+            ],
+        ),
+        (
+            2 * IN_USE - BETTER,
+            "keep",
+            ["Keep in_use", "new: revenue in the first 5 is not higher"],
+        ),
     ],
 )
 def test_the_verdict_changes_as_planted_effects_do(
@@ -86,17 +115,33 @@ def test_the_verdict_changes_as_planted_effects_do(
 def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None:
     log = LOG.head(4000)
     log.to_parquet(tmp_path / "shop.parquet")
-    log[["query_id", "document_id"]].assign(score=-log.price).to_csv(tmp_path / "production.csv", index=False)
+    log[["query_id", "document_id"]].assign(score=-log.price).to_csv(
+        tmp_path / "production.csv", index=False
+    )
     words = "model=native,random params.num_trees=5 data=table data.train=shop.parquet data.split_by=date"
     data = "data.categorical=[brand,category,device] data.keep=[revenue] data.ignore=[returned]"
-    run(*words.split(), *data.split(), *["tracking=none", "-m", "hydra.sweep.dir=shop"], folder=tmp_path)
+    run(
+        *words.split(),
+        *data.split(),
+        *["tracking=none", "-m", "hydra.sweep.dir=shop"],
+        folder=tmp_path,
+    )
 
     def compared(*guards: str, baseline: str = "production", expected: int = 0) -> Any:
         options = ["--primary", "ndcg@10", "--baseline", baseline, "--json"]
         options += [word for guard in guards for word in ("--guard", guard)]
-        return run("compare", "shop", "production=production.csv", *options, folder=tmp_path, check=expected)
+        return run(
+            "compare",
+            "shop",
+            "production=production.csv",
+            *options,
+            folder=tmp_path,
+            check=expected,
+        )
 
-    done = compared("value@10:revenue=-9", "latency=5s", "memory=9GB", "memory=0.00001MB")
+    done = compared(
+        "value@10:revenue=-9", "latency=5s", "memory=9GB", "memory=0.00001MB"
+    )
     decided = json.loads(done.stdout)["comparisons"][0]["recommendation"]
     conditions = decided["conditions"]["native"]
     assert [each["name"] for each in conditions] == [
@@ -111,10 +156,27 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
     assert 0 < conditions[2]["values"][0] < 5000
     assert [each["state"] for each in conditions] == ["holds"] * 4 + ["fails"]
     refused = compared("latency=5s", baseline="native", expected=2)
-    assert mentions(refused.stderr, "latency", "production", "imported scores", "trained run")
-    run("import", "old", "production.csv", "--like", "shop/0", "--output", "shop/old", folder=tmp_path)
+    assert mentions(
+        refused.stderr, "latency", "production", "imported scores", "trained run"
+    )
+    run(
+        "import",
+        "old",
+        "production.csv",
+        "--like",
+        "shop/0",
+        "--output",
+        "shop/old",
+        folder=tmp_path,
+    )
     done = compared("latency=5s", "ndcg@10=-0.1")
     decided = json.loads(done.stdout)["comparisons"][0]["recommendation"]
-    of_latency = {label: [each["name"] for each in of_row] for label, of_row in decided["conditions"].items()}
-    assert of_latency == {"native": ["ndcg@10", "latency"], "old (imported)": ["ndcg@10", "latency"]}
+    of_latency = {
+        label: [each["name"] for each in of_row]
+        for label, of_row in decided["conditions"].items()
+    }
+    assert of_latency == {
+        "native": ["ndcg@10", "latency"],
+        "old (imported)": ["ndcg@10", "latency"],
+    }
     assert decided["conditions"]["old (imported)"][1]["state"] == "undecided"

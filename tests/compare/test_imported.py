@@ -56,13 +56,20 @@ def test_a_file_a_fold_joins_the_table_and_has_no_times(tmp_path: Path) -> None:
     expected = [noisy(judged(fold, "test"), 3.0, 7) for fold in (1, 2)]
     for fold, scores in zip((1, 2), expected, strict=True):
         write_lines(tmp_path / f"scores/fold{fold}.txt", scores)
-    imported = import_runs(Import("ranklib", f"{tmp_path}/scores/fold{{fold}}.txt"), runs, load_splits)
+    imported = import_runs(
+        Import("ranklib", f"{tmp_path}/scores/fold{{fold}}.txt"), runs, load_splits
+    )
     for run, scores in zip(imported, expected, strict=True):
         np.testing.assert_array_equal(run.scored("test").scores, scores)
     (comparison,) = compare([*runs, *imported])
     _, ranklib = comparison.rows
-    means = [evaluate(judged(fold, "test"), expected[fold - 1], METRICS).means for fold in (1, 2)]
-    assert ranklib.metrics["ndcg@5"] == pytest.approx(np.mean([mean["ndcg@5"] for mean in means]))
+    means = [
+        evaluate(judged(fold, "test"), expected[fold - 1], METRICS).means
+        for fold in (1, 2)
+    ]
+    assert ranklib.metrics["ndcg@5"] == pytest.approx(
+        np.mean([mean["ndcg@5"] for mean in means])
+    )
     assert (ranklib.seconds, ranklib.peak_memory_mb, ranklib.trees) == ({}, None, None)
     assert (
         next(
@@ -80,17 +87,25 @@ def test_one_run_for_all_folds_is_matched_by_query_and_document(tmp_path: Path) 
     for fold in (2, 1):
         judgments = judged(fold, "test")
         names, _ = document_names(judgments)
-        lines += list(trec_run_lines(judgments, noisy(judgments, 1.0, fold), names, "neural"))
+        lines += list(
+            trec_run_lines(judgments, noisy(judgments, 1.0, fold), names, "neural")
+        )
     (tmp_path / "run.trec").write_text("".join(lines))
-    imported = import_runs(Import("neural", str(tmp_path / "run.trec")), runs, load_splits)
+    imported = import_runs(
+        Import("neural", str(tmp_path / "run.trec")), runs, load_splits
+    )
     for fold, run in zip((1, 2), imported, strict=True):
-        np.testing.assert_array_equal(run.scored("test").scores, noisy(judged(fold, "test"), 1.0, fold))
+        np.testing.assert_array_equal(
+            run.scored("test").scores, noisy(judged(fold, "test"), 1.0, fold)
+        )
     for run in imported:
         (note,) = run.result.notes
         assert mentions(note, "imported", "not trained")
 
 
-def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(tmp_path: Path) -> None:
+def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(
+    tmp_path: Path,
+) -> None:
     runs = [finished_run(tmp_path / str(fold), "native", fold=fold) for fold in (1, 2)]
     wanted = Import("ranklib", f"{tmp_path}/scores/{{fold}}.txt")
     with pytest.raises(DataError, match=naming("scores/1.txt", "no such file", wanted)):
@@ -106,7 +121,9 @@ SCORES = st.lists(st.floats(-1e6, 1e6), min_size=5, max_size=5).map(np.array)
 
 @given(SCORES)
 @settings(max_examples=50)
-def test_reciprocal_ranks_are_those_of_the_mean_rank_over_all_orders_of_ties(scores: Scores) -> None:
+def test_reciprocal_ranks_are_those_of_the_mean_rank_over_all_orders_of_ties(
+    scores: Scores,
+) -> None:
     expected = [
         1 / (60 + 1 + (of_query > score).sum() + ((of_query == score).sum() - 1) / 2)
         for of_query in (scores[:3], scores[3:])
@@ -119,7 +136,8 @@ def test_z_scores_and_min_max_are_taken_within_the_query() -> None:
     scores = np.array([1.0, 2, 6, 5, 5])
     mean, sd = 3, np.sqrt((4 + 1 + 9) / 3)
     np.testing.assert_allclose(
-        z_scores(QUERIES, scores), [(1 - mean) / sd, (2 - mean) / sd, (6 - mean) / sd, 0, 0]
+        z_scores(QUERIES, scores),
+        [(1 - mean) / sd, (2 - mean) / sd, (6 - mean) / sd, 0, 0],
     )
     np.testing.assert_allclose(min_max(QUERIES, scores), [0, 1 / 5, 1, 0, 0])
 
@@ -131,31 +149,51 @@ def with_test_labels(run: Run, labels: Labels) -> Run:
 
 
 def test_what_was_learned_on_valid_reports_no_metric_of_it(tmp_path: Path) -> None:
-    runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 1.1))]
+    runs = [
+        finished_run(tmp_path / model, model, skill=skill)
+        for model, skill in (("a", 1.0), ("b", 1.1))
+    ]
     learned, summed = fuse(runs, Fusing(("greedy", "zscore")))
     assert "valid/ndcg@5" not in learned.result.metrics
     assert "valid/ndcg@5" in summed.result.metrics
 
 
 @pytest.mark.parametrize("method", FUSION_METHODS)
-def test_fused_scores_are_the_same_whatever_the_labels_of_test_are(tmp_path: Path, method: str) -> None:
-    runs = [finished_run(tmp_path / model, model, skill=skill) for model, skill in (("a", 1.0), ("b", 2.0))]
+def test_fused_scores_are_the_same_whatever_the_labels_of_test_are(
+    tmp_path: Path, method: str
+) -> None:
+    runs = [
+        finished_run(tmp_path / model, model, skill=skill)
+        for model, skill in (("a", 1.0), ("b", 2.0))
+    ]
     labels = runs[0].scored("test").judgments.labels
-    shuffled = [with_test_labels(run, np.random.default_rng(3).permutation(labels)) for run in runs]
-    (fused,), (blind,) = fuse(runs, Fusing((method,))), fuse(shuffled, Fusing((method,)))
-    np.testing.assert_array_equal(fused.scored("test").scores, blind.scored("test").scores)
+    shuffled = [
+        with_test_labels(run, np.random.default_rng(3).permutation(labels))
+        for run in runs
+    ]
+    (fused,), (blind,) = (
+        fuse(runs, Fusing((method,))),
+        fuse(shuffled, Fusing((method,))),
+    )
+    np.testing.assert_array_equal(
+        fused.scored("test").scores, blind.scored("test").scores
+    )
     assert fused.result.metrics["test/ndcg@5"] != blind.result.metrics["test/ndcg@5"]
     assert fused.result.ensemble == blind.result.ensemble
 
 
-def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(tmp_path: Path) -> None:
+def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(
+    tmp_path: Path,
+) -> None:
     runs = [finished_run(tmp_path / f"a{seed}", "a", seed=seed) for seed in (1, 2)]
     runs.append(finished_run(tmp_path / "b", "b", skill=2.0))
     fused = fuse(runs, Fusing(("zscore",)))
     assert [run.result.seed for run in fused] == [1, 2]
     judgments = judged(1, "test")
     for fused_run, member in zip(fused, runs[:2], strict=True):
-        expected = sum(z_scores(judgments, run.scored("test").scores) for run in (member, runs[2]))
+        expected = sum(
+            z_scores(judgments, run.scored("test").scores) for run in (member, runs[2])
+        )
         np.testing.assert_array_equal(fused_run.scored("test").scores, expected)
 
 
@@ -178,7 +216,9 @@ def finished(folder: Path, **changes: object) -> Run:
         model="single_feature",
         ranker=SingleFeatureRanker(),
         source=SOURCE,
-        importance=ImportanceSettings(kinds=["split", "permutation_within", "permutation_across"], repeats=1),
+        importance=ImportanceSettings(
+            kinds=["split", "permutation_within", "permutation_across"], repeats=1
+        ),
         overrides=("model=single_feature",),
     )
     return run_experiment(replace(experiment, **changes), folder)  # type: ignore[arg-type]
@@ -189,7 +229,9 @@ def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_ndcg(
 ) -> None:
     """0.4891, as RankLib printed it, where a query without a relevant document counts 0."""
     fold = letor_data("MQ2008") / "Fold1"
-    train, valid, test_file = (str(fold / name) for name in ("train.txt", "vali.txt", "test.txt"))
+    train, valid, test_file = (
+        str(fold / name) for name in ("train.txt", "vali.txt", "test.txt")
+    )
     source = LetorFiles(name="mq2008", train=train, valid=valid, test=test_file)
     like = finished(tmp_path / "like", source=source, importance=None)
     model = golden_file("ranklib_MQ2008_Fold1_model.xml")
@@ -203,7 +245,9 @@ def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_ndcg(
     expected = np.array([line.split()[-1] for line in lines], dtype=np.float64)
     # RankLib rounds sums to float32, ltrbench also the products of 34 trees, each below 1.
     np.testing.assert_allclose(in_file, expected, rtol=0, atol=34 * 2.0**-24)
-    mean = evaluate(test.judgments, test.scores, ["ndcg@10"], preset("ranklib")).means["ndcg@10"]
+    mean = evaluate(test.judgments, test.scores, ["ndcg@10"], preset("ranklib")).means[
+        "ndcg@10"
+    ]
     assert mean == pytest.approx(0.4891, abs=5e-5)
     assert "valid/ndcg@10" in made.result.metrics
 
@@ -215,12 +259,16 @@ def test_a_model_without_names_is_matched_by_position_and_says_so(
     booster = xgboost_booster(splits.train, [f"q{column}" for column in range(40)])
     booster.save_model(tmp_path / "model.json")
     system = Import("x", str(tmp_path / "model.json"))
-    with pytest.raises(DataError, match=naming("model.json", "q", "--features positions")):
+    with pytest.raises(
+        DataError, match=naming("model.json", "q", "--features positions")
+    ):
         import_like(system, like, tmp_path / "made", lambda _: splits)
     by_position = replace(system, features="positions")
     made = import_like(by_position, like, tmp_path / "made", lambda _: splits)
     assert any("positions" in note for note in made.result.notes)
-    xgboost = booster.inplace_predict(np.asarray(splits.test.features), validate_features=False)
+    xgboost = booster.inplace_predict(
+        np.asarray(splits.test.features), validate_features=False
+    )
     for split in ("valid", "test"):
         scored = read_run(made.path).scored(split)
         means = evaluate(scored.judgments, scored.scores, ["ndcg@10"]).means

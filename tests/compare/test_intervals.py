@@ -19,7 +19,9 @@ from ltrbench.compare.pairs import against
 from ltrbench.runs import Run
 
 Values = NDArray[np.float64]  # (R, Q)
-Models = Mapping[str, Sequence[Values]]  # label -> values in each fold, or on the only split
+Models = Mapping[
+    str, Sequence[Values]
+]  # label -> values in each fold, or on the only split
 Half = Callable[[Models, str, str], float]
 
 TRAIN, TEST = 90, 30
@@ -32,7 +34,9 @@ def t_of(degrees: float, level: float = 0.05) -> float:
 
 @lru_cache
 def tukey(num_models: int, degrees: int, level: float) -> float:
-    return float(stats.studentized_range.ppf(1 - level, num_models, degrees) / np.sqrt(2))
+    return float(
+        stats.studentized_range.ppf(1 - level, num_models, degrees) / np.sqrt(2)
+    )
 
 
 def by_queries(num_pairs: int) -> Half:
@@ -40,7 +44,9 @@ def by_queries(num_pairs: int) -> Half:
 
     def half(models: Models, a: str, b: str) -> float:
         differences = models[a][0][0] - models[b][0][0]
-        return t_of(len(differences) - 1, 0.05 / num_pairs) * float(stats.sem(differences))
+        return t_of(len(differences) - 1, 0.05 / num_pairs) * float(
+            stats.sem(differences)
+        )
 
     return half
 
@@ -49,7 +55,9 @@ def split_plot(models: Models, a: str, b: str) -> float:
     """Hillis (2007), trainings nested in models."""
     values = [models[a][0], models[b][0]]
     num_queries = values[0].shape[1]
-    trainings = [np.var(of_model.mean(axis=1), ddof=1) / len(of_model) for of_model in values]
+    trainings = [
+        np.var(of_model.mean(axis=1), ddof=1) / len(of_model) for of_model in values
+    ]
     both = sum(
         np.var(of_model - of_model.mean(axis=0), axis=1, ddof=1).sum()
         / num_queries
@@ -59,8 +67,13 @@ def split_plot(models: Models, a: str, b: str) -> float:
     differences = values[0].mean(axis=0) - values[1].mean(axis=0)
     queries = max(np.var(differences, ddof=1) / num_queries - both, 0)
     variance = sum(trainings) + queries
-    terms = [(part, len(of_model) - 1) for part, of_model in zip(trainings, values, strict=True)]
-    degrees = variance**2 / sum(part**2 / free for part, free in [*terms, (queries, num_queries - 1)])
+    terms = [
+        (part, len(of_model) - 1)
+        for part, of_model in zip(trainings, values, strict=True)
+    ]
+    degrees = variance**2 / sum(
+        part**2 / free for part, free in [*terms, (queries, num_queries - 1)]
+    )
     return t_of(degrees) * float(np.sqrt(variance))
 
 
@@ -72,10 +85,14 @@ def crossed(factor: float) -> Half:
         number, num_queries = differences.shape
         training = factor * np.var(differences.mean(axis=1), ddof=1)
         centred = differences - differences.mean(axis=0)
-        both = factor * np.var(centred, axis=1, ddof=1).sum() / num_queries / (number - 1)
+        both = (
+            factor * np.var(centred, axis=1, ddof=1).sum() / num_queries / (number - 1)
+        )
         queries = max(np.var(differences.mean(axis=0), ddof=1) / num_queries - both, 0)
         variance = training + queries
-        quantile = (training * t_of(number - 1) + queries * t_of(num_queries - 1)) / variance
+        quantile = (
+            training * t_of(number - 1) + queries * t_of(num_queries - 1)
+        ) / variance
         return float(quantile * np.sqrt(variance))
 
     return half
@@ -100,7 +117,9 @@ def means_of(models: Models, label: str) -> Values:
 
 
 def corrected(num_pairs: int) -> Half:
-    return lambda models, a, b: t_of(len(models[a]) - 1, 0.05 / num_pairs) * over_folds(models, a, b)
+    return lambda models, a, b: (
+        t_of(len(models[a]) - 1, 0.05 / num_pairs) * over_folds(models, a, b)
+    )
 
 
 def shared(num_pairs: int, num_sharing: int) -> Half:
@@ -111,27 +130,41 @@ def shared(num_pairs: int, num_sharing: int) -> Half:
             return corrected(num_pairs)(models, a, b)
         pool = [label for label in models if label != "random"]
         of_pairs = {
-            frozenset(pair): np.var(means_of(models, pair[0]) - means_of(models, pair[1]), ddof=1)
+            frozenset(pair): np.var(
+                means_of(models, pair[0]) - means_of(models, pair[1]), ddof=1
+            )
             for pair in itertools.combinations(pool, 2)
         }
         total = sum(of_pairs.values()) / (len(pool) - 1)
         least = total / len(pool)
         variance = sum(
-            max(least, (sum(of_pairs[pair] for pair in of_pairs if label in pair) - total) / (len(pool) - 2))
+            max(
+                least,
+                (sum(of_pairs[pair] for pair in of_pairs if label in pair) - total)
+                / (len(pool) - 2),
+            )
             for label in (a, b)
         )
         degrees = (len(pool) - 1) * (len(models[a]) - 1)
         level = 0.05 * num_sharing / num_pairs
-        quantile = min(tukey(len(pool), degrees, level), t_of(degrees, 0.05 / num_pairs))
+        quantile = min(
+            tukey(len(pool), degrees, level), t_of(degrees, 0.05 / num_pairs)
+        )
         return quantile * over_folds(models, a, b, float(variance))
 
     return half
 
 
-def of_models(make: Callable[..., list[Run]], *models: str, **options: object) -> Callable[[Path], list[Run]]:
+def of_models(
+    make: Callable[..., list[Run]], *models: str, **options: object
+) -> Callable[[Path], list[Run]]:
     def build(folder: Path) -> list[Run]:
         skills = enumerate(models, start=1)
-        return [run for skill, model in skills for run in make(folder, model, skill=skill / 2, **options)]
+        return [
+            run
+            for skill, model in skills
+            for run in make(folder, model, skill=skill / 2, **options)
+        ]
 
     return build
 
@@ -144,18 +177,57 @@ SAME = {"ranker": {"class": "native", "fields": {}}}
     ("method", "build", "half", "baseline"),
     [
         ("t", of_models(deterministic, "native", "xgboost"), by_queries(1), None),
-        ("bonferroni-t", of_models(deterministic, *FIVE[:3], counted=60), by_queries(3), None),
+        (
+            "bonferroni-t",
+            of_models(deterministic, *FIVE[:3], counted=60),
+            by_queries(3),
+            None,
+        ),
         ("mrmc-t", of_models(runs_of, "native", "xgboost"), split_plot, None),
-        ("paired-mrmc-t", of_models(runs_of, "native", "other", **SAME), crossed(1 / len(SEEDS)), None),
-        ("resampled-t", of_models(resampled, "native", "xgboost", numbers=SEEDS), crossed(1.25), None),
-        ("corrected-t", of_models(folds, "native", "xgboost", seeds=SEEDS), corrected(1), None),
-        ("shared-corrected-t", of_models(folds, *FIVE[:3], seeds=(1,)), shared(3, 3), None),
-        ("shared-corrected-t", of_models(folds, *FIVE, seeds=(1, 2)), shared(10, 6), None),
-        ("shared-corrected-t", of_models(folds, *FIVE, seeds=(1,)), shared(4, 3), "linear"),
+        (
+            "paired-mrmc-t",
+            of_models(runs_of, "native", "other", **SAME),
+            crossed(1 / len(SEEDS)),
+            None,
+        ),
+        (
+            "resampled-t",
+            of_models(resampled, "native", "xgboost", numbers=SEEDS),
+            crossed(1.25),
+            None,
+        ),
+        (
+            "corrected-t",
+            of_models(folds, "native", "xgboost", seeds=SEEDS),
+            corrected(1),
+            None,
+        ),
+        (
+            "shared-corrected-t",
+            of_models(folds, *FIVE[:3], seeds=(1,)),
+            shared(3, 3),
+            None,
+        ),
+        (
+            "shared-corrected-t",
+            of_models(folds, *FIVE, seeds=(1, 2)),
+            shared(10, 6),
+            None,
+        ),
+        (
+            "shared-corrected-t",
+            of_models(folds, *FIVE, seeds=(1,)),
+            shared(4, 3),
+            "linear",
+        ),
     ],
 )
 def test_every_interval_is_that_of_its_formula(
-    tmp_path: Path, method: str, build: Callable[[Path], list[Run]], half: Half, baseline: str | None
+    tmp_path: Path,
+    method: str,
+    build: Callable[[Path], list[Run]],
+    half: Half,
+    baseline: str | None,
 ) -> None:
     comparison = only(build(tmp_path), Settings(baseline=baseline, num_draws=100))
     models = {}
@@ -166,9 +238,16 @@ def test_every_interval_is_that_of_its_formula(
         models[row.label] = [values_of(runs) for runs in of_fold.values()]
     family = comparison.family
     assert method in {pair.interval.method for pair in family}
-    assert len(family) == len(against(comparison.pairs, baseline) if baseline else comparison.pairs)
+    assert len(family) == len(
+        against(comparison.pairs, baseline) if baseline else comparison.pairs
+    )
     for pair in family:
-        means = [np.mean([fold.mean() for fold in models[label]]) for label in (pair.a, pair.b)]
+        means = [
+            np.mean([fold.mean() for fold in models[label]])
+            for label in (pair.a, pair.b)
+        ]
         difference, expected = means[0] - means[1], half(models, pair.a, pair.b)
         ends = difference - expected, difference + expected
-        assert (pair.interval.low, pair.interval.high) == pytest.approx(ends, rel=0, abs=1e-9)
+        assert (pair.interval.low, pair.interval.high) == pytest.approx(
+            ends, rel=0, abs=1e-9
+        )

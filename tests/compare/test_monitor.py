@@ -18,24 +18,39 @@ from shop_log import shop_log
 from ltrbench.compare.monitor import monitor
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.random import RandomRanker
-from ltrbench.statistics.drift import Sample, bins_of, kolmogorov_smirnov, psi, simultaneous
+from ltrbench.statistics.drift import (
+    Sample,
+    bins_of,
+    kolmogorov_smirnov,
+    psi,
+    simultaneous,
+)
 
 TEXTS = ["brand", "category", "device"]
 
 
 def test_distances_are_those_of_their_definitions() -> None:
     rng = np.random.default_rng(0)
-    then = np.where(rng.random(60) < 0.2, np.nan, rng.integers(0, 30, 60)).astype(np.float32)
-    now = np.where(rng.random(40) < 0.4, np.nan, rng.integers(5, 50, 40)).astype(np.float32)
+    then = np.where(rng.random(60) < 0.2, np.nan, rng.integers(0, 30, 60)).astype(
+        np.float32
+    )
+    now = np.where(rng.random(40) < 0.4, np.nan, rng.integers(5, 50, 40)).astype(
+        np.float32
+    )
     before, after = Sample(np.arange(0, 61, 5), 0), Sample(np.arange(0, 41, 4), 1)
     known_then, known_now = then[~np.isnan(then)], now[~np.isnan(now)]
-    largest = max(abs((known_then <= x).mean() - (known_now <= x).mean()) for x in range(51))
+    largest = max(
+        abs((known_then <= x).mean() - (known_now <= x).mean()) for x in range(51)
+    )
     assert kolmogorov_smirnov(then, now, before, after).value == pytest.approx(largest)
     for is_category in (False, True):
         index, bins = 0.0, bins_of(then, now, is_category)
         used = np.unique(np.concatenate(bins))
         for number in used:
-            p, q = (((each == number).sum() + 0.5) / (len(each) + len(used) / 2) for each in bins)
+            p, q = (
+                ((each == number).sum() + 0.5) / (len(each) + len(used) / 2)
+                for each in bins
+            )
             index += (q - p) * np.log(q / p)
         (interval,) = simultaneous([psi(*bins, before, after)])
         assert interval[0] == pytest.approx(index)
@@ -46,7 +61,9 @@ def test_distances_are_those_of_their_definitions() -> None:
 
 
 @pytest.mark.slow
-def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_cent_of_the_weeks() -> None:
+def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_cent_of_the_weeks() -> (
+    None
+):
     log = RankingDataset.from_frame(
         shop_log(8300, 10), categorical=TEXTS, ignore=["date", "revenue", "returned"]
     )
@@ -58,7 +75,9 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
         new = new.with_fields(labels=np.zeros(new.num_documents))
         # A threshold of 0 is the strictest one.
         limits = {"psi": 0.0, "ks": 0.0}
-        alarms += any(item.is_past for item in monitor(train, [(ranker, new)], limits, seed=week))
+        alarms += any(
+            item.is_past for item in monitor(train, [(ranker, new)], limits, seed=week)
+        )
         if week % 10 == 0:
             features = np.array(new.features)
             features[:, price] *= 1.5
@@ -70,26 +89,53 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
 
 
 @pytest.mark.slow
-def test_a_week_of_the_shop_is_compared_with_the_training_data_of_a_run(tmp_path: Path) -> None:
+def test_a_week_of_the_shop_is_compared_with_the_training_data_of_a_run(
+    tmp_path: Path,
+) -> None:
     shop_log(300, 12).to_csv(tmp_path / "shop.csv", index=False)
     week = shop_log(60, 12, seed=1)
     week.to_csv(tmp_path / "week.csv", index=False)
     week.drop(columns="price").to_csv(tmp_path / "other.csv", index=False)
     drifted = week.assign(price=3 * week.price, category="category new", rating=np.nan)
-    drifted.drop(columns=["label", "date", "revenue", "returned"]).to_parquet(tmp_path / "drifted.parquet")
+    drifted.drop(columns=["label", "date", "revenue", "returned"]).to_parquet(
+        tmp_path / "drifted.parquet"
+    )
     data = "data=table data.train=shop.csv data.categorical=[brand,category,device] data.split_by=date"
-    data += " data.ignore=[returned] data.keep=[revenue] params.num_trees=5 tracking=none"
-    run("model=native,single_feature", *data.split(), "-m", "hydra.sweep.dir=study", folder=tmp_path)
+    data += (
+        " data.ignore=[returned] data.keep=[revenue] params.num_trees=5 tracking=none"
+    )
+    run(
+        "model=native,single_feature",
+        *data.split(),
+        "-m",
+        "hydra.sweep.dir=study",
+        folder=tmp_path,
+    )
 
     limits = ["--max-psi=0.2", "--max-ks=0.1", "--max-unseen=0.5", "--min-overlap=1"]
-    assert "ndcg@10" in run("monitor", "study/0", "week.csv", *limits[:2], folder=tmp_path).stdout
-    words = ["monitor", "study/0", "drifted.parquet", *limits, "--against=study/1", "--output=out"]
+    assert (
+        "ndcg@10"
+        in run("monitor", "study/0", "week.csv", *limits[:2], folder=tmp_path).stdout
+    )
+    words = [
+        "monitor",
+        "study/0",
+        "drifted.parquet",
+        *limits,
+        "--against=study/1",
+        "--output=out",
+    ]
     told = run(*words, folder=tmp_path, check=3).stdout
     record = json.loads((tmp_path / "out/monitor.json").read_text())
     measures = pd.DataFrame(record["measures"]).set_index(["name", "feature"])
-    past = measures[(measures.low > measures.limit) & (measures.index.get_level_values(0) != "overlap")]
+    past = measures[
+        (measures.low > measures.limit)
+        & (measures.index.get_level_values(0) != "overlap")
+    ]
     assert {*past.index.get_level_values(1)} == {"price", "category", "rating"}
-    assert measures.value["unseen", "category"] == measures.value["missing", "rating"] == 1
+    assert (
+        measures.value["unseen", "category"] == measures.value["missing", "rating"] == 1
+    )
     assert not {("unseen", "price"), ("ndcg@10", "model")} & {*measures.index}
     assert 0 < measures.high["overlap", "model"] < 1
     page = (tmp_path / "out/monitor.html").read_text()
@@ -98,7 +144,9 @@ def test_a_week_of_the_shop_is_compared_with_the_training_data_of_a_run(tmp_path
         ("other.csv", [], ["other.csv", "'price'", "Add it"]),
         ("drifted.parquet", ["--max-fall=0.1"], ["0.1", "fall", "labels"]),
     ):
-        error = run("monitor", "study/0", file, *options, folder=tmp_path, check=2).stderr
+        error = run(
+            "monitor", "study/0", file, *options, folder=tmp_path, check=2
+        ).stderr
         assert re.search(naming(*parts), error), error
     (tmp_path / "shop.csv").unlink()
     error = run("monitor", "study/0", "week.csv", folder=tmp_path, check=2).stderr

@@ -20,10 +20,23 @@ from claim_cases import only, runs_of
 from messages import naming
 from toy_runs import METRICS, NUM_QUERIES, judgments, mentions, write
 
-from ltrbench.compare import Comparison, Settings, compare, read_attributes, render, slices
+from ltrbench.compare import (
+    Comparison,
+    Settings,
+    compare,
+    read_attributes,
+    render,
+    slices,
+)
 from ltrbench.compare.claim_sections import leaderboard_section
 from ltrbench.compare.leaderboard import as_frame, comparisons_as_json, in_full
-from ltrbench.compare.publish import TOLERANCE, TOLERANCE_NOT_REPEATABLE, is_published, publish, reproduce
+from ltrbench.compare.publish import (
+    TOLERANCE,
+    TOLERANCE_NOT_REPEATABLE,
+    is_published,
+    publish,
+    reproduce,
+)
 from ltrbench.compare.report import terms_of
 from ltrbench.compare.run_sections import published_section
 from ltrbench.compare.slicing import across
@@ -36,7 +49,9 @@ from ltrbench.tables import Table, anchor
 FOLDS = (1, 2, 3, 4)
 
 
-def comparison_of(folder: Path, settings: Settings | None = None, **fields: Any) -> Comparison:
+def comparison_of(
+    folder: Path, settings: Settings | None = None, **fields: Any
+) -> Comparison:
     """Three models over four folds; native ranks well, xgboost a little worse, random_ by lot."""
     runs = [
         write(folder / f"{model}{fold}", model, fold=fold, skill=skill, **fields)
@@ -52,7 +67,9 @@ def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to
     comparison = comparison_of(tmp_path)
     for name in ("query_size", "num_relevant", "label_entropy"):
         sliced = slices(comparison, [name])
-        assert sum(item.num_queries for item in sliced) == len(FOLDS) * (NUM_QUERIES - 1)
+        assert sum(item.num_queries for item in sliced) == len(FOLDS) * (
+            NUM_QUERIES - 1
+        )
         means = [[row.mean for row in item.rows] for item in sliced]
         # Every fold has as many queries here, so that the mean of folds is that of queries.
         whole = np.average(means, axis=0, weights=[item.num_queries for item in sliced])
@@ -62,34 +79,52 @@ def test_slices_of_an_attribute_share_out_the_queries_and_their_means_average_to
 def test_queries_are_sliced_by_a_column_of_the_users_own(tmp_path: Path) -> None:
     comparison = comparison_of(tmp_path)
     file = tmp_path / "kinds.csv"
-    rows = [f"{query},{'long' if query % 2 else 'short'}" for query in range(1, NUM_QUERIES + 1)]
+    rows = [
+        f"{query},{'long' if query % 2 else 'short'}"
+        for query in range(1, NUM_QUERIES + 1)
+    ]
     file.write_text("\n".join(["query_id,kind", *rows]))
     sliced = slices(comparison, ["kind"], read_attributes(file))
     assert [item.name for item in sliced] == ["long", "short"]
     base = sliced[0].rows[0]
     assert (base.difference, base.interval) == (None, None)
-    assert sliced[0].rows[1].difference == pytest.approx(sliced[0].rows[1].mean - base.mean)
+    assert sliced[0].rows[1].difference == pytest.approx(
+        sliced[0].rows[1].mean - base.mean
+    )
 
 
 def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> None:
     """Every output of the leaderboard, against the comparison itself."""
     comparison = comparison_of(tmp_path)
     in_csv = list(csv.DictReader(io.StringIO(in_full([comparison]).csv())))
-    in_json = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))["rows"]
+    in_json = json.loads(
+        json.dumps(comparisons_as_json([comparison]), allow_nan=False)
+    )["rows"]
     in_frame = as_frame(comparison).to_dict("records")
     text = render(comparison, most_columns=None).splitlines()
     table, picture = leaderboard_section(Shown(comparison)).parts
     assert isinstance(table, Table)
     assert isinstance(picture, Figures)
-    in_picture = [tuple(np.asarray(line.get_xdata())) for line in picture.figures[0].drawing.axes[0].lines]
-    in_report = {cells[0].text: [cell.text for cell in cells] for cells in table.cells()}
-    for row, of_csv, of_json, of_frame in zip(comparison.rows, in_csv, in_json, in_frame, strict=True):
+    in_picture = [
+        tuple(np.asarray(line.get_xdata()))
+        for line in picture.figures[0].drawing.axes[0].lines
+    ]
+    in_report = {
+        cells[0].text: [cell.text for cell in cells] for cells in table.cells()
+    }
+    for row, of_csv, of_json, of_frame in zip(
+        comparison.rows, in_csv, in_json, in_frame, strict=True
+    ):
         line = next(line for line in text if line.startswith(f"| {row.label} "))
         cells = in_report[row.label]
         assert of_csv["model"] == of_json["label"] == of_frame["model"] == row.label
         assert float(of_csv["ndcg@10"]) == of_frame["ndcg@10"] == row.metrics["ndcg@10"]
         assert float(of_csv["trees"]) == of_json["trees"] == row.trees
-        assert float(of_csv["fit_seconds"]) == of_json["seconds"]["fit"] == row.seconds["fit"]
+        assert (
+            float(of_csv["fit_seconds"])
+            == of_json["seconds"]["fit"]
+            == row.seconds["fit"]
+        )
         assert f"{row.metrics['ndcg@10']:.4f}" in line
         assert f"{row.metrics['ndcg@10']:.4f}" in cells
         pair = row.to_baseline
@@ -103,16 +138,23 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         assert of_csv["claim"] == of_json["claim"] == pair.claim
         assert tuple(ends) in in_picture
         assert (pair.difference,) in in_picture
-        assert mentions(line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} ")
+        assert mentions(
+            line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} "
+        )
         wins, losses = pair.statistics.wins, pair.statistics.losses
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
         assert {f"{pair.difference:+.4f}", pair.claim, counts} <= {*cells}
         assert counts in line
 
 
-def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tmp_path: Path) -> None:
+def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(
+    tmp_path: Path,
+) -> None:
     # Fold 1 has two seeds, fold 2 one: it counts as much.
-    runs = [write(tmp_path / f"{f}{s}", "native", fold=f, seed=s) for f, s in ((1, 0), (1, 1), (2, 0))]
+    runs = [
+        write(tmp_path / f"{f}{s}", "native", fold=f, seed=s)
+        for f, s in ((1, 0), (1, 1), (2, 0))
+    ]
     (comparison,) = compare(runs)
     names = [f"ndcg@{k}" for k in range(1, 7)]  # the longest query has six documents
     first, second, third = (
@@ -120,10 +162,14 @@ def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(tm
         for scored in (run.scored("test") for run in runs)
     )
     expected = ((first + second) / 2 + third) / 2
-    np.testing.assert_allclose(np.array(comparison.ndcg_by_cutoff["native"]), expected, rtol=1e-14)
+    np.testing.assert_allclose(
+        np.array(comparison.ndcg_by_cutoff["native"]), expected, rtol=1e-14
+    )
 
 
-def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_path: Path) -> None:
+def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(
+    tmp_path: Path,
+) -> None:
     def compared(count: int) -> Sequence[Comparison]:
         return compare(
             [
@@ -136,7 +182,11 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(tmp_
                     judged=judgments(number),
                 )
                 for number in range(count)
-                for model, skill in (("native", 2.0), ("xgboost", 1.0), ("random_", 0.0))
+                for model, skill in (
+                    ("native", 2.0),
+                    ("xgboost", 1.0),
+                    ("random_", 0.0),
+                )
             ]
         )
 
@@ -156,13 +206,25 @@ def test_rows_stand_beside_published_values_under_their_convention(
     convention: str | None, tmp_path: Path
 ) -> None:
     # The convention of the comparison is another one.
-    data = {"published": {"source": "A paper.", "figures": PUBLISHED, "convention": convention}}
-    comparison = comparison_of(tmp_path, Settings(convention=preset("xgboost")), data_settings=data)
+    data = {
+        "published": {
+            "source": "A paper.",
+            "figures": PUBLISHED,
+            "convention": convention,
+        }
+    }
+    comparison = comparison_of(
+        tmp_path, Settings(convention=preset("xgboost")), data_settings=data
+    )
     values = [["published", "A", "0.2500", "-"], ["published", "B", "-", "0.5000"]]
     if convention is not None:
         rows = [row.under(preset(convention), METRICS) for row in comparison.rows]
         values += [
-            ["here, folds 1, 2, 3, 4", row.label, *(f"{row.mean(metric):.4f}" for metric in METRICS)]
+            [
+                "here, folds 1, 2, 3, 4",
+                row.label,
+                *(f"{row.mean(metric):.4f}" for metric in METRICS),
+            ]
             for row in rows
         ]
     _, table = published_section(Shown(comparison)).parts
@@ -174,12 +236,19 @@ def test_rows_stand_beside_published_values_under_their_convention(
 NDCG = 0.6896
 
 
-def results(folder: Path, value: float | None = NDCG, per_query: str = "0.5", **changes: Any) -> Path:
+def results(
+    folder: Path, value: float | None = NDCG, per_query: str = "0.5", **changes: Any
+) -> Path:
     folder.mkdir()
     environment = {
         "machine": {"cpu": "a processor", "cores": 2},
         "versions": {"numpy": "2"},
-        "runs": [{"command": "python -m ltrbench model=native", "metrics": {"test/ndcg@10": value}}],
+        "runs": [
+            {
+                "command": "python -m ltrbench model=native",
+                "metrics": {"test/ndcg@10": value},
+            }
+        ],
     }
     (folder / "environment.json").write_text(json.dumps({**environment, **changes}))
     (folder / "per_query.csv").write_text(per_query)
@@ -192,7 +261,11 @@ CPU = {"machine": {"cpu": "another", "cores": 2}}
 @pytest.mark.parametrize(
     ("changes", "differences", "reason"),
     [
-        ({"value": NDCG + 1e-12}, ("model=native", "test/ndcg@10", NDCG, NDCG + 1e-12), ()),
+        (
+            {"value": NDCG + 1e-12},
+            ("model=native", "test/ndcg@10", NDCG, NDCG + 1e-12),
+            (),
+        ),
         ({"per_query": "0.6"}, ("per_query.csv",), ()),
         ({"value": None}, ("test/ndcg@10", NDCG), ()),
         ({"runs": []}, ("model=native", "only"), ()),
@@ -206,27 +279,44 @@ CPU = {"machine": {"cpu": "another", "cores": 2}}
     ],
 )
 def test_a_rerun_is_identical_on_the_same_machine_and_close_on_others(
-    tmp_path: Path, changes: Any, differences: tuple[object, ...], reason: tuple[object, ...]
+    tmp_path: Path,
+    changes: Any,
+    differences: tuple[object, ...],
+    reason: tuple[object, ...],
 ) -> None:
-    reproduction = reproduce(results(tmp_path / "committed"), results(tmp_path / "rerun", **changes))
+    reproduction = reproduce(
+        results(tmp_path / "committed"), results(tmp_path / "rerun", **changes)
+    )
     assert reproduction.exact == (not reason)
     assert mentions(reproduction.reason, *reason)
     assert len(reproduction.differences) == bool(differences)
     assert mentions(" ".join(reproduction.differences), *differences)
 
 
-def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(tmp_path: Path) -> None:
-    loose = {"command": "python -m ltrbench model=xgboost distributed=dask", "deterministic": False}
+def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(
+    tmp_path: Path,
+) -> None:
+    loose = {
+        "command": "python -m ltrbench model=xgboost distributed=dask",
+        "deterministic": False,
+    }
     exact = {"command": "python -m ltrbench model=native distributed=dask"}
 
     def written(name: str, of_loose: float, of_exact: float) -> Path:
-        runs = [{**loose, "metrics": {"map": of_loose}}, {**exact, "metrics": {"map": of_exact}}]
+        runs = [
+            {**loose, "metrics": {"map": of_loose}},
+            {**exact, "metrics": {"map": of_exact}},
+        ]
         return results(tmp_path / name, per_query=name, runs=runs)
 
     committed = written("committed", 0.5, 0.6)
-    near = reproduce(committed, written("near", 0.5 + 0.9 * TOLERANCE_NOT_REPEATABLE, 0.6))
+    near = reproduce(
+        committed, written("near", 0.5 + 0.9 * TOLERANCE_NOT_REPEATABLE, 0.6)
+    )
     assert (near.exact, near.differences, near.num_not_repeatable) == (True, (), 1)
-    (far,) = reproduce(committed, written("far", 0.5 + 1.1 * TOLERANCE_NOT_REPEATABLE, 0.6)).differences
+    (far,) = reproduce(
+        committed, written("far", 0.5 + 1.1 * TOLERANCE_NOT_REPEATABLE, 0.6)
+    ).differences
     assert mentions(far, "model=xgboost", "map", 0.5)
     (other,) = reproduce(committed, written("other", 0.5, 0.6 + 1e-12)).differences
     assert mentions(other, "model=native", "map", 0.6)
@@ -239,7 +329,13 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return only(
         [
             *runs_of(folder, "native", (1,), skill=3.0),
-            *runs_of(folder, "xgboost", (1,), unmatched=sentences, seconds={"fit": 1.0, "fit_clean": 0.5}),
+            *runs_of(
+                folder,
+                "xgboost",
+                (1,),
+                unmatched=sentences,
+                seconds={"fit": 1.0, "fit_clean": 0.5},
+            ),
         ]
     )
 
@@ -254,22 +350,35 @@ def folder(comparison: Comparison, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_a_table_in_markdown_links_each_note_and_column_to_the_extract_beside_it(
     comparison: Comparison, folder: Path
 ) -> None:
-    linked = set(re.findall(r"\]\(glossary\.md#([\w-]+)\)", (folder / "table.md").read_text()))
-    headings = re.findall(r"^## (.+)$", (folder / "glossary.md").read_text(), re.MULTILINE)
+    linked = set(
+        re.findall(r"\]\(glossary\.md#([\w-]+)\)", (folder / "table.md").read_text())
+    )
+    headings = re.findall(
+        r"^## (.+)$", (folder / "glossary.md").read_text(), re.MULTILINE
+    )
     assert linked == {anchor(term) for term in headings}
     assert set(headings) == set(terms_of(comparison))
 
 
-def test_values_by_query_have_a_column_for_each_model(comparison: Comparison, folder: Path) -> None:
-    header, skipped, first, *_ = csv.reader((folder / "per_query.csv").read_text().splitlines())
+def test_values_by_query_have_a_column_for_each_model(
+    comparison: Comparison, folder: Path
+) -> None:
+    header, skipped, first, *_ = csv.reader(
+        (folder / "per_query.csv").read_text().splitlines()
+    )
     assert header == ["data", "fold", "query_id", "native ndcg@10", "xgboost ndcg@10"]
     assert skipped[2:] == ["1", "", ""]
-    values = [row.evaluated[0].evaluation.per_query["ndcg@10"][1] for row in comparison.rows]
+    values = [
+        row.evaluated[0].evaluation.per_query["ndcg@10"][1] for row in comparison.rows
+    ]
     assert first[2:] == ["2", *(f"{value:.6f}" for value in values)]
 
 
 def test_a_comparison_is_published_until_its_runs_change_or_its_folder_cannot_be_written(
-    comparison: Comparison, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    comparison: Comparison,
+    folder: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     shutil.copytree(folder, tmp_path / "out")
     assert is_published([comparison], tmp_path / "out")
@@ -280,22 +389,36 @@ def test_a_comparison_is_published_until_its_runs_change_or_its_folder_cannot_be
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("ltrbench.compare.publish.chapters_of", full_disk)
-    with pytest.raises(ResultError, match=naming(tmp_path / "out", "No space left", "--output")):
+    with pytest.raises(
+        ResultError, match=naming(tmp_path / "out", "No space left", "--output")
+    ):
         publish([comparison], tmp_path / "out")
     assert not is_published([comparison], tmp_path / "out")
 
 
-TIMES = {"fit": 71.25, "monitor": 72.25, "fit_clean": 73.25, "predict": 74.25, "load": 75.25}
+TIMES = {
+    "fit": 71.25,
+    "monitor": 72.25,
+    "fit_clean": 73.25,
+    "predict": 74.25,
+    "load": 75.25,
+}
 """Times that another job has disturbed."""
 
 
-def alone(folder: Path, seconds: float = 2.0, model: str = "native", **fields: Any) -> list[Run]:
+def alone(
+    folder: Path, seconds: float = 2.0, model: str = "native", **fields: Any
+) -> list[Run]:
     times = dict.fromkeys(TIMES, seconds)
     return runs_of(folder, model, (1, 2, 3), skill=2.0, seconds=times, **fields)
 
 
-def shared(folder: Path, model: str, seeds: tuple[int, ...] = (1, 2, 3), **fields: Any) -> list[Run]:
-    return runs_of(folder, model, seeds, skill=2.0, seconds=TIMES, shared_machine=True, **fields)
+def shared(
+    folder: Path, model: str, seeds: tuple[int, ...] = (1, 2, 3), **fields: Any
+) -> list[Run]:
+    return runs_of(
+        folder, model, seeds, skill=2.0, seconds=TIMES, shared_machine=True, **fields
+    )
 
 
 def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
@@ -305,28 +428,45 @@ def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
     assert len(native.runs) == 4
     assert (native.seconds, xgboost.seconds) == (dict.fromkeys(TIMES, 2.0), {})
     assert native.peak_memory_mb == xgboost.peak_memory_mb == 10.0
-    notes = [str(note) for note in comparison.note_entries if note.term == "shared machine"]
+    notes = [
+        str(note) for note in comparison.note_entries if note.term == "shared machine"
+    ]
     assert mentions(notes, "1 of 4 runs of native")
     record = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))
     assert [row["seconds"] for row in record["rows"]] == [dict.fromkeys(TIMES, 2.0), {}]
 
 
-def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(tmp_path: Path) -> None:
+def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all(
+    tmp_path: Path,
+) -> None:
     settings = (None, Settings(baseline="native"))
-    of_all, of_two = (comparison_of(tmp_path / str(number), each) for number, each in enumerate(settings))
+    of_all, of_two = (
+        comparison_of(tmp_path / str(number), each)
+        for number, each in enumerate(settings)
+    )
     assert (len(of_all.family), len(of_two.family)) == (3, 2)
-    all_pair, two_pair = (comparison.row("random_").to_baseline for comparison in (of_all, of_two))
+    all_pair, two_pair = (
+        comparison.row("random_").to_baseline for comparison in (of_all, of_two)
+    )
     p_value = all_pair.statistics.p_values["randomisation"]
     # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
     assert all_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
     assert two_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
 
 
-def test_a_second_table_has_the_chances_over_folds_beside_the_claim(tmp_path: Path) -> None:
+def test_a_second_table_has_the_chances_over_folds_beside_the_claim(
+    tmp_path: Path,
+) -> None:
     comparison = comparison_of(tmp_path)
     pair = comparison.rows[2].to_baseline
     bayes = pair.over_folds.bayesian
-    rows = [line for line in render(comparison).splitlines() if line.startswith("| random_ \N{MINUS SIGN}")]
+    rows = [
+        line
+        for line in render(comparison).splitlines()
+        if line.startswith("| random_ \N{MINUS SIGN}")
+    ]
     cells = [cell.strip() for cell in rows[0].split("|")]
     assert cells[2] == pair.claim
-    assert cells[-4:-1] == [f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)]
+    assert cells[-4:-1] == [
+        f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)
+    ]

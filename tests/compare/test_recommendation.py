@@ -31,9 +31,15 @@ from ltrbench.statistics import BETTER
 from ltrbench.statistics.claims import METHODS, RETRAINED, UNDECIDED
 
 
-def trained(folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = SEEDS) -> Comparison:
+def trained(
+    folder: Path, skills: dict[str, float], seeds: tuple[int, ...] = SEEDS
+) -> Comparison:
     """Each model trained with several seeds, ranking as well as its skill."""
-    runs = [run for model, skill in skills.items() for run in runs_of(folder, model, seeds, skill=skill)]
+    runs = [
+        run
+        for model, skill in skills.items()
+        for run in runs_of(folder, model, seeds, skill=skill)
+    ]
     return only(runs, Settings(num_draws=300))
 
 
@@ -50,11 +56,17 @@ def test_no_claim_contradicts_the_recommendation(tmp_path: Path) -> None:
     for pair in comparison.pairs:
         if {pair.a, pair.b} <= set(recommendation.models):
             assert pair.claim not in ("better", "worse")
-    assert comparison.beats_all(recommendation.models[0]) == (len(recommendation.models) == 1)
+    assert comparison.beats_all(recommendation.models[0]) == (
+        len(recommendation.models) == 1
+    )
 
 
-def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(tmp_path: Path) -> None:
-    recommendation = recommended(trained(tmp_path, {"native": 1.0, "single_feature": 1.0, "random": 0.0}))
+def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(
+    tmp_path: Path,
+) -> None:
+    recommendation = recommended(
+        trained(tmp_path, {"native": 1.0, "single_feature": 1.0, "random": 0.0})
+    )
     assert recommendation.models == ()
     assert mentions(recommendation.headline, "No model", "not shown", "single_feature")
 
@@ -62,7 +74,9 @@ def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(tmp
 def test_one_training_recommends_nothing_and_names_the_command_that_would_be_a_basis(
     tmp_path: Path,
 ) -> None:
-    comparison = trained(tmp_path, {"native": 3.0, "lightgbm": 0.5, "random": 0.0}, seeds=(1,))
+    comparison = trained(
+        tmp_path, {"native": 3.0, "lightgbm": 0.5, "random": 0.0}, seeds=(1,)
+    )
     recommendation = recommended(comparison)
     assert {pair.claim for pair in comparison.pairs} == {BETTER}
     assert recommendation.models == ()
@@ -71,60 +85,111 @@ def test_one_training_recommends_nothing_and_names_the_command_that_would_be_a_b
     page = as_page([comparison], chapters_of([comparison]))
     for text in (render(comparison), page):
         headline, command, certainty = (
-            text.index(part) for part in (recommendation.headline, step.command, recommendation.certainty)
+            text.index(part)
+            for part in (
+                recommendation.headline,
+                step.command,
+                recommendation.certainty,
+            )
         )
         assert headline < command < certainty
 
 
-def test_undecided_models_are_not_recommended_and_the_bound_is_the_end_of_an_interval(tmp_path: Path) -> None:
+def test_undecided_models_are_not_recommended_and_the_bound_is_the_end_of_an_interval(
+    tmp_path: Path,
+) -> None:
     comparison = trained(tmp_path, {"native": 1.02, "xgboost": 1.0, "lightgbm": 1.01})
     recommendation = recommended(comparison)
     assert {pair.claim for pair in comparison.pairs} == {UNDECIDED}
     assert recommendation.models == ()
     pairs = [pair for pair in comparison.pairs if comparison.best in (pair.a, pair.b)]
-    ends = [abs(end) for pair in pairs if pair.interval for end in (pair.interval.low, pair.interval.high)]
-    assert mentions(recommendation.headline, "Nothing is decided", "native", f"by up to {max(ends):.4f}")
+    ends = [
+        abs(end)
+        for pair in pairs
+        if pair.interval
+        for end in (pair.interval.low, pair.interval.high)
+    ]
+    assert mentions(
+        recommendation.headline,
+        "Nothing is decided",
+        "native",
+        f"by up to {max(ends):.4f}",
+    )
 
 
-def test_among_settings_of_a_model_validation_chooses_and_not_this_table(tmp_path: Path) -> None:
+def test_among_settings_of_a_model_validation_chooses_and_not_this_table(
+    tmp_path: Path,
+) -> None:
     # The second setting of native is better on test and worse on validation.
-    rows = (("native", 15, 1.8, 0.9), ("native", 31, 2.0, 0.7), ("xgboost", 31, 0.1, 0.5))
+    rows = (
+        ("native", 15, 1.8, 0.9),
+        ("native", 31, 2.0, 0.7),
+        ("xgboost", 31, 0.1, 0.5),
+    )
     runs = []
     for model, leaves, skill, value in rows:
-        settings, metrics = {"num_leaves": leaves}, {"test/ndcg@10": skill / 3, "valid/ndcg@10": value}
+        settings, metrics = (
+            {"num_leaves": leaves},
+            {"test/ndcg@10": skill / 3, "valid/ndcg@10": value},
+        )
         folder = tmp_path / f"{model}{leaves}"
         runs += runs_of(folder, model, skill=skill, settings=settings, metrics=metrics)
     comparison = only(runs)
     assert comparison.best == "native num_leaves=31"
     recommendation = recommended(comparison)
     assert recommendation.models == ("native num_leaves=15",)
-    assert any(mentions(remark, "2 rows", "num_leaves=15", "validation") for remark in recommendation.remarks)
+    assert any(
+        mentions(remark, "2 rows", "num_leaves=15", "validation")
+        for remark in recommendation.remarks
+    )
 
 
-def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(tmp_path: Path) -> None:
+def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(
+    tmp_path: Path,
+) -> None:
     judged = judgments(1, 150)
     runs = [
-        write(tmp_path / "a", "native", skill=3.0, judged=judged, valid="test of fold 1"),
+        write(
+            tmp_path / "a", "native", skill=3.0, judged=judged, valid="test of fold 1"
+        ),
         write(tmp_path / "b", "xgboost", skill=1.0, judged=judged),
     ]
     recommendation = recommended(only(runs, Settings(allow_mismatch=True)))
     assert recommendation.models == ()
-    assert any(mentions(remark, "native", "picked on test") for remark in recommendation.remarks)
+    assert any(
+        mentions(remark, "native", "picked on test")
+        for remark in recommendation.remarks
+    )
 
 
 @pytest.mark.parametrize(
     ("fit", "threads", "cheapest"),
-    [((1.0, 3.0), (2, 2), "native"), ((3.0, 2.9), (2, 2), None), ((1.0, 3.0), (1, 2), None)],
+    [
+        ((1.0, 3.0), (2, 2), "native"),
+        ((3.0, 2.9), (2, 2), None),
+        ((1.0, 3.0), (1, 2), None),
+    ],
 )
 def test_the_cheapest_is_named_where_times_are_comparable_and_clearly_apart(
-    tmp_path: Path, fit: tuple[float, float], threads: tuple[int, int], cheapest: str | None
+    tmp_path: Path,
+    fit: tuple[float, float],
+    threads: tuple[int, int],
+    cheapest: str | None,
 ) -> None:
     runs = [
-        write(tmp_path / model, model, skill=2.0, threads=threads[number], seconds={"fit": fit[number]})
+        write(
+            tmp_path / model,
+            model,
+            skill=2.0,
+            threads=threads[number],
+            seconds={"fit": fit[number]},
+        )
         for number, model in enumerate(("native", "xgboost"))
     ]
     recommendation = recommended(only(runs))
-    named = [remark for remark in recommendation.remarks if remark.startswith("Cheapest")]
+    named = [
+        remark for remark in recommendation.remarks if remark.startswith("Cheapest")
+    ]
     assert len(named) == (cheapest is not None)
     if cheapest:
         assert mentions(named[0], "fit", cheapest, "1.00 s", "3.00 s")
@@ -141,9 +206,19 @@ def step_of(runs: Sequence[Run], settings: Settings | None = None) -> NextStep:
 
 def once(folder: Path, **fields: Any) -> list[Run]:
     """Two models, each trained once on one split, in 1 s + 0.1 s and 2 s + 0.1 s."""
-    seconds = {"warm_up": 50.0, "fit": 1.0, "monitor": 0.5, "predict": 0.1}  # compiling is not repeated
+    seconds = {
+        "warm_up": 50.0,
+        "fit": 1.0,
+        "monitor": 0.5,
+        "predict": 0.1,
+    }  # compiling is not repeated
     native = runs_of(folder, "native", (1,), seconds=seconds, **fields)
-    return [*native, *runs_of(folder, "xgboost", (1,), seconds={"fit": 2.0, "predict": 0.1}, **fields)]
+    return [
+        *native,
+        *runs_of(
+            folder, "xgboost", (1,), seconds={"fit": 2.0, "predict": 0.1}, **fields
+        ),
+    ]
 
 
 def words_of(step: NextStep) -> list[str]:
@@ -152,13 +227,22 @@ def words_of(step: NextStep) -> list[str]:
 
 def test_training_once_asks_for_five_resamples_of_every_model(tmp_path: Path) -> None:
     step = step_of(once(tmp_path))
-    assert words_of(step) == ["python", "-m", "ltrbench", "model=native,xgboost", "replicates=5", "-m"]
+    assert words_of(step) == [
+        "python",
+        "-m",
+        "ltrbench",
+        "model=native,xgboost",
+        "replicates=5",
+        "-m",
+    ]
     assert "not repeated" in step.reason
     # Evaluation is a part of fit.
     assert step.seconds == pytest.approx(5 * (1.0 + 0.1 + 2.0 + 0.1) + START_UP)
 
 
-def test_undecided_models_are_trained_with_as_many_seeds_as_the_plan_needs(tmp_path: Path) -> None:
+def test_undecided_models_are_trained_with_as_many_seeds_as_the_plan_needs(
+    tmp_path: Path,
+) -> None:
     runs = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "xgboost", skill=0.99)]
     (pair,) = only(runs).family
     assert (pair.scope, pair.claim) == (RETRAINED, UNDECIDED)
@@ -167,12 +251,16 @@ def test_undecided_models_are_trained_with_as_many_seeds_as_the_plan_needs(tmp_p
     step = step_of(runs, settings)
     seeds = ",".join(map(str, range(1, need.high + 1)))
     assert words_of(step)[3:] == ["model=native,xgboost", f"seed={seeds}", "-m"]
-    assert mentions(step.reason, f"{need.high} seeds", f"instead of {pair.power.detectable:.2g}")
+    assert mentions(
+        step.reason, f"{need.high} seeds", f"instead of {pair.power.detectable:.2g}"
+    )
     trained = need.high / len(SEEDS) * sum(run.result.total_seconds for run in runs)
     assert step.seconds == pytest.approx(trained + START_UP)
 
 
-def test_only_models_drive_a_plan_and_only_with_trainings_whose_variance_is_known(tmp_path: Path) -> None:
+def test_only_models_drive_a_plan_and_only_with_trainings_whose_variance_is_known(
+    tmp_path: Path,
+) -> None:
     yardstick = [*runs_of(tmp_path, "native"), *runs_of(tmp_path, "random", skill=0.99)]
     published_folds = [*folds(tmp_path, "c", (1,)), *folds(tmp_path, "d", (1,))]
     one_row = runs_of(tmp_path / "1", "native", (1,))
@@ -205,7 +293,9 @@ def test_the_command_of_a_plan_repeats_the_folds_in_the_folder_of_their_sweep(
     assert (of_key["data.fold"], of_key["data.split_seed"][:4]) == ("1,2,3,4,5", "0,1,")
     last = of_key["data.split_seed"].rpartition(",")[2]
     of_key |= {"data.fold": "1", "data.split_seed": f"0,{last}"}
-    jobs = itertools.product(*([f"{key}={value}" for value in of_key[key].split(",")] for key in of_key))
+    jobs = itertools.product(
+        *([f"{key}={value}" for value in of_key[key].split(",")] for key in of_key)
+    )
     (tmp_path / "s").rename(tmp_path / "moved")
     moved = only(find_runs([tmp_path / "moved"]))
     step = next_step(replace(moved, sweeps=SweepState([tmp_path / "moved"])))
@@ -219,7 +309,9 @@ def test_the_command_of_a_plan_repeats_the_folds_in_the_folder_of_their_sweep(
 def executed(step: NextStep, folder: Path) -> None:
     """Runs the command as a shell does, with the Python of these tests."""
     command = step.command.replace("python -m", f"{shlex.quote(sys.executable)} -m")
-    done = subprocess.run(command, shell=True, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

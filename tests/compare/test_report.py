@@ -10,7 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_pages import DRAWS, HOSTILE_MODEL, HOSTILE_QUERY, comparisons, judged, report
+from report_pages import (
+    DRAWS,
+    HOSTILE_MODEL,
+    HOSTILE_QUERY,
+    comparisons,
+    judged,
+    report,
+)
 from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare
@@ -32,8 +39,12 @@ def compared(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
 
 
 @pytest.fixture(scope="module")
-def page(compared: Sequence[Comparison], tmp_path_factory: pytest.TempPathFactory) -> str:
-    return report(compared, tmp_path_factory.mktemp("report") / "report.html").read_text()
+def page(
+    compared: Sequence[Comparison], tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    return report(
+        compared, tmp_path_factory.mktemp("report") / "report.html"
+    ).read_text()
 
 
 class _Reader(HTMLParser):
@@ -66,7 +77,10 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
     folder, made = tmp_path_factory.mktemp("little"), []
     for number, judgments in enumerate((NOTHING_TO_FIND, ONE_QUERY, judged(2))):
         # Names of one length make scores of one kind, so that the two models are identical.
-        runs = [write_run(folder / f"{name}{number}", name, judged=judgments) for name in ("one", "two")]
+        runs = [
+            write_run(folder / f"{name}{number}", name, judged=judgments)
+            for name in ("one", "two")
+        ]
         made += compare(runs, Settings(metric="ndcg@10", num_draws=20))
     return [*made, *compare(runs[:1], Settings(num_draws=20))]
 
@@ -105,9 +119,14 @@ def test_a_section_keeps_its_contract(
 def test_no_id_stands_twice_and_every_reference_stays_in_the_page(page: str) -> None:
     reader = _Reader(page)
     assert len(reader.ids) == len(set(reader.ids))
-    local = {reference[1:] for reference in reader.references if reference.startswith("#")}
+    local = {
+        reference[1:] for reference in reader.references if reference.startswith("#")
+    }
     assert local <= set(reader.ids)
-    assert all(reference.startswith("#") or reference == "data:," for reference in reader.references)
+    assert all(
+        reference.startswith("#") or reference == "data:,"
+        for reference in reader.references
+    )
     assert "http://" not in page
     assert "https://" not in page
 
@@ -128,10 +147,18 @@ def test_the_same_comparison_gives_the_same_bytes(
     assert report(compared, tmp_path / "report.html").read_text() == page
 
 
-def test_means_under_a_convention_are_those_of_a_comparison_under_it(tmp_path: Path) -> None:
+def test_means_under_a_convention_are_those_of_a_comparison_under_it(
+    tmp_path: Path,
+) -> None:
     skills = {"native": 1.2, "close": 1.15, "weak": 0.8, "random": 0.0}
     runs = [
-        write_run(tmp_path / f"{name}{fold}", name, fold=fold, skill=skill, judged=judged(fold, 150))
+        write_run(
+            tmp_path / f"{name}{fold}",
+            name,
+            fold=fold,
+            skill=skill,
+            judged=judged(fold, 150),
+        )
         for name, skill in skills.items()
         for fold in (1, 2, 3)
     ]
@@ -139,7 +166,14 @@ def test_means_under_a_convention_are_those_of_a_comparison_under_it(tmp_path: P
     _, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
     assert len(others) > 5
     for outcome in others:
-        settings = Settings(metric="ndcg@10", convention=outcome.convention, num_draws=DRAWS)
+        settings = Settings(
+            metric="ndcg@10", convention=outcome.convention, num_draws=DRAWS
+        )
         (direct,) = compare(runs, settings)
-        assert outcome.means == {row.label: row.metrics["ndcg@10"] for row in direct.rows}
-        assert outcome.difference("weak", "native") == f"{direct.row('weak').to_baseline.difference:+.4f}"
+        assert outcome.means == {
+            row.label: row.metrics["ndcg@10"] for row in direct.rows
+        }
+        assert (
+            outcome.difference("weak", "native")
+            == f"{direct.row('weak').to_baseline.difference:+.4f}"
+        )

@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("playwright", reason="the report is looked at with Playwright: pip install playwright")
+pytest.importorskip(
+    "playwright",
+    reason="the report is looked at with Playwright: pip install playwright",
+)
 
 from browser import browser, chromium
 from playwright.sync_api import expect
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(
-        chromium() is None, reason="no Chromium to look at the report with: sudo apt-get install chromium"
+        chromium() is None,
+        reason="no Chromium to look at the report with: sudo apt-get install chromium",
     ),
 ]
 
@@ -72,29 +76,41 @@ def test_every_drawing_is_drawn_and_said_in_words(page: Page) -> None:
     sizes = page.locator("svg").evaluate_all(boxes)
     assert len(sizes) > 5
     assert all(width > 0 and height > 0 for width, height in sizes)
-    words = page.locator("[role=img]").evaluate_all("all => all.map(it => it.ariaLabel.length)")
+    words = page.locator("[role=img]").evaluate_all(
+        "all => all.map(it => it.ariaLabel.length)"
+    )
     assert min(words) > 10
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_no_page_is_wider_than_its_window(launched: Browser, path: Path, width: int) -> None:
+def test_no_page_is_wider_than_its_window(
+    launched: Browser, path: Path, width: int
+) -> None:
     with opened(launched, path, width) as page:
-        page.evaluate("document.querySelectorAll('details').forEach(it => { it.open = true })")
+        page.evaluate(
+            "document.querySelectorAll('details').forEach(it => { it.open = true })"
+        )
         assert page.evaluate("document.documentElement.scrollWidth") <= width
         widths = "all => all.map(it => it.getBoundingClientRect().width)"
         assert min(page.locator(".drawing svg").evaluate_all(widths)) > 250
 
 
-def test_a_link_of_the_report_in_a_notebook_stays_in_its_frame(launched: Browser, path: Path) -> None:
+def test_a_link_of_the_report_in_a_notebook_stays_in_its_frame(
+    launched: Browser, path: Path
+) -> None:
     cell = path.with_name("cell.html")
-    cell.write_text(f"<link rel=icon href=data:,>{Report(path.read_text())._repr_html_()}")
+    cell.write_text(
+        f"<link rel=icon href=data:,>{Report(path.read_text())._repr_html_()}"
+    )
     with opened(launched, cell) as page:
         frame = page.frames[1]
         frame.locator("a[href='#glossary']").last.click()
         expect(frame.locator("#glossary")).to_be_in_viewport()
 
 
-def test_tables_sort_by_a_click_and_by_the_keyboard_both_ways_and_by_value(page: Page) -> None:
+def test_tables_sort_by_a_click_and_by_the_keyboard_both_ways_and_by_value(
+    page: Page,
+) -> None:
     table = page.locator("#data-1-leaderboard table").first
     header = table.locator("thead th").nth(1)
     for key in (None, "Enter"):
@@ -109,10 +125,14 @@ def test_tables_sort_by_a_click_and_by_the_keyboard_both_ways_and_by_value(page:
         assert values == sorted(values, reverse=way == "descending")
     table.locator("thead th").nth(0).get_by_role("button").click()
     expect(header).to_have_attribute("aria-sort", "none")
-    names = table.locator("tbody th").evaluate_all("all => all.map(it => it.dataset.key)")
+    names = table.locator("tbody th").evaluate_all(
+        "all => all.map(it => it.dataset.key)"
+    )
     assert names[-1] == "random"
 
 
 def keys(table: Locator, column: int) -> list[float]:
-    cells = table.locator("tbody tr").evaluate_all(f"all => all.map(it => it.cells[{column}].dataset.key)")
+    cells = table.locator("tbody tr").evaluate_all(
+        f"all => all.map(it => it.cells[{column}].dataset.key)"
+    )
     return [float(cell) for cell in cells]

@@ -24,14 +24,23 @@ from ltrbench.statistics.claims import METHODS
 TRAIN, TEST = make_synthetic(40, 1), make_synthetic(30, 2)
 RANKERS = {
     "native": ltrbench.NativeRanker(num_trees=4, num_leaves=4),
-    "sampled": ltrbench.NativeRanker(num_trees=4, num_leaves=4, queries_per_tree=0.5, seed=2),
+    "sampled": ltrbench.NativeRanker(
+        num_trees=4, num_leaves=4, queries_per_tree=0.5, seed=2
+    ),
     "random": ltrbench.RandomRanker(),
 }
 
 
 def _values(comparison: Comparison) -> list[object]:
-    pairs = [(pair.a, pair.b, pair.claim, pair.interval, pair.scope) for pair in comparison.pairs]
-    return [pairs, [(row.label, row.metrics) for row in comparison.rows], comparison.replicates]
+    pairs = [
+        (pair.a, pair.b, pair.claim, pair.interval, pair.scope)
+        for pair in comparison.pairs
+    ]
+    return [
+        pairs,
+        [(row.label, row.metrics) for row in comparison.rows],
+        comparison.replicates,
+    ]
 
 
 @pytest.mark.slow
@@ -49,7 +58,10 @@ def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_compa
     assert _values(comparison) == _values(compare(runs)[0])
     assert comparison.rows[0].runs[0].path.parent.parent == temporary
     assert (
-        ltrbench.load(comparison.row("native").runs[0].path).predict(TEST.features).shape == TEST.labels.shape
+        ltrbench.load(comparison.row("native").runs[0].path)
+        .predict(TEST.features)
+        .shape
+        == TEST.labels.shape
     )
     report = comparison.report()
     report.save(tmp_path / "report.html")
@@ -69,26 +81,38 @@ def test_a_cell_runs_again_and_seeds_and_replicates_are_trained(
 ) -> None:
     kept = run(
         Experiment(
-            model="r", ranker=RANKERS["random"], source=InMemory(name="d", train=TRAIN, valid=None, test=TEST)
+            model="r",
+            ranker=RANKERS["random"],
+            source=InMemory(name="d", train=TRAIN, valid=None, test=TEST),
         ),
         tmp_path / "kept",
     )
     seeded = compare(RANKERS, TRAIN, TEST, seeds=[0, 1], folder=tmp_path)
-    assert list(seeded.replicates.values()) == ["1 (seeds change nothing)", "2 seeds", "2 seeds"]
+    assert list(seeded.replicates.values()) == [
+        "1 (seeds change nothing)",
+        "2 seeds",
+        "2 seeds",
+    ]
     assert "sampled: test ndcg@1" in capsys.readouterr().err
     with pytest.raises(ResultError, match=naming(tmp_path, "overwrite=True")):
         compare(RANKERS, TRAIN, TEST, folder=tmp_path)
-    replicated = compare(RANKERS, TRAIN, TEST, replicates=2, folder=tmp_path, overwrite=True)
+    replicated = compare(
+        RANKERS, TRAIN, TEST, replicates=2, folder=tmp_path, overwrite=True
+    )
     assert {pair.scope for pair in replicated.pairs} == {METHODS}
     assert len(ltrbench.find_runs([tmp_path])) == 7
     assert kept.path.exists()
 
 
 @pytest.mark.slow
-def test_the_cells_of_the_page_run_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cells_of_the_page_run_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("shop", "new"):
-        shop_log(200, num_brands=50).tail(20 if name == "new" else 4000).to_parquet(f"{name}.parquet")
+        shop_log(200, num_brands=50).tail(20 if name == "new" else 4000).to_parquet(
+            f"{name}.parquet"
+        )
     page = (ROOT / "docs/tasks/shop.md").read_text()
     names: dict[str, object] = {}
     for cell in [example.source for example in DocTestParser().get_examples(page)] * 2:

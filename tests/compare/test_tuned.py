@@ -33,20 +33,32 @@ SEEDS = (1, 2, 3)
 
 def over_folds(folder: Path, model: str = "native", **fields: Any) -> list[Run]:
     """One tuned run per fold, each with another chosen setting."""
-    return [tuned(folder / f"{model}{fold}", model, fold=fold, leaves=fold, **fields) for fold in FOLDS]
+    return [
+        tuned(folder / f"{model}{fold}", model, fold=fold, leaves=fold, **fields)
+        for fold in FOLDS
+    ]
 
 
 def labels(comparison: Comparison) -> list[str]:
     return [row.label for row in comparison.rows]
 
 
-def test_tuned_and_untuned_rows_of_a_model_are_named_by_their_search(tmp_path: Path) -> None:
+def test_tuned_and_untuned_rows_of_a_model_are_named_by_their_search(
+    tmp_path: Path,
+) -> None:
     untuned = [
-        write(tmp_path / f"u{leaves}", "native", settings={"num_leaves": leaves, "learning_rate": 0.1})
+        write(
+            tmp_path / f"u{leaves}",
+            "native",
+            settings={"num_leaves": leaves, "learning_rate": 0.1},
+        )
         for leaves in (31, 15)
     ]
     chosen = tuned(tmp_path / "t", leaves=31)
-    assert labels(only([untuned[0], chosen])) == ["native search=none", "native search=random"]
+    assert labels(only([untuned[0], chosen])) == [
+        "native search=none",
+        "native search=random",
+    ]
     assert labels(only([*untuned, chosen])) == [
         "native num_leaves=31 search=none",
         "native num_leaves=15 search=none",
@@ -56,12 +68,21 @@ def test_tuned_and_untuned_rows_of_a_model_are_named_by_their_search(tmp_path: P
 
 def test_searches_are_named_by_what_differs(tmp_path: Path) -> None:
     def rows_of(**fields: Any) -> list[str]:
-        others = [tuned(tmp_path / "1"), tuned(tmp_path / "2", search=searched(**fields))]
+        others = [
+            tuned(tmp_path / "1"),
+            tuned(tmp_path / "2", search=searched(**fields)),
+        ]
         return labels(only(others))
 
     assert rows_of(name="tpe") == ["native search=random", "native search=tpe"]
-    assert rows_of(metric="ndcg@5") == ["native search.metric=ndcg@10", "native search.metric=ndcg@5"]
-    assert rows_of(choose="overall") == ["native search.choose=per_fold", "native search.choose=overall"]
+    assert rows_of(metric="ndcg@5") == [
+        "native search.metric=ndcg@10",
+        "native search.metric=ndcg@5",
+    ]
+    assert rows_of(choose="overall") == [
+        "native search.choose=per_fold",
+        "native search.choose=overall",
+    ]
     assert rows_of(space={**SPACE, "l2": "0 to 100"}) == [
         "native search.space.l2=fixed",
         "native search.space.l2=0 to 100",
@@ -71,7 +92,15 @@ def test_searches_are_named_by_what_differs(tmp_path: Path) -> None:
 def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
     """Tuned runs of two models on one split, each seed with its own search unless `search` says otherwise."""
     return [
-        tuned(folder / f"{model}{seed}", model, seed=seed, skill=skill, fold=None, counted=150, **fields)
+        tuned(
+            folder / f"{model}{seed}",
+            model,
+            seed=seed,
+            skill=skill,
+            fold=None,
+            counted=150,
+            **fields,
+        )
         for model, skill in (("native", 2.0), ("xgboost", 1.0))
         for seed in seeds
     ]
@@ -88,17 +117,27 @@ def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -
     assert next_step(comparison) is None
 
 
-def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(tmp_path: Path) -> None:
+def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(
+    tmp_path: Path,
+) -> None:
     once = [*over_folds(tmp_path), *over_folds(tmp_path, "xgboost", skill=0.5)]
     comparison = only(once)
     assert {pair.scope for pair in comparison.pairs} == {METHODS}
     assert mentions(
-        verdict(comparison), "Tuning was", "not repeated", "native and xgboost", "one search seed"
+        verdict(comparison),
+        "Tuning was",
+        "not repeated",
+        "native and xgboost",
+        "one search seed",
     )
     assert mentions(as_latex(comparison), "Tuning was", "not repeated")
-    again = [run for seed in SEEDS for run in over_folds(tmp_path / f"{seed}", seed=seed)]
+    again = [
+        run for seed in SEEDS for run in over_folds(tmp_path / f"{seed}", seed=seed)
+    ]
     others = [
-        run for seed in SEEDS for run in over_folds(tmp_path / f"{seed}", "xgboost", seed=seed, skill=0.5)
+        run
+        for seed in SEEDS
+        for run in over_folds(tmp_path / f"{seed}", "xgboost", seed=seed, skill=0.5)
     ]
     repeated = only([*again, *others])
     assert {pair.scope for pair in repeated.pairs} == {TUNED_METHODS}
@@ -107,7 +146,11 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(tmp_path:
 
 def test_unequal_trials_are_named(tmp_path: Path) -> None:
     rival = tuned(tmp_path / "x", "xgboost", search=searched(trials=32))
-    notes = [note for note in only([tuned(tmp_path / "n"), rival]).notes if "Tuning budgets" in note]
+    notes = [
+        note
+        for note in only([tuned(tmp_path / "n"), rival]).notes
+        if "Tuning budgets" in note
+    ]
     assert len(notes) == 1
     assert mentions(notes[0], "differ in trials", "search.trials")
     assert "settings varied" not in notes[0]
@@ -116,7 +159,9 @@ def test_unequal_trials_are_named(tmp_path: Path) -> None:
 METRIC = "ndcg@10"
 
 
-def trials(values: list[float], seed: int = 0, iterations: list[int] | None = None) -> list[TrialRow]:
+def trials(
+    values: list[float], seed: int = 0, iterations: list[int] | None = None
+) -> list[TrialRow]:
     """Trials with these values, the first with the default settings; NaN is a failed trial.
 
     A trial cannot be told apart from the best one if its value is less than 0.01 lower.
@@ -131,11 +176,16 @@ def trials(values: list[float], seed: int = 0, iterations: list[int] | None = No
                 trial=number,
                 state=UNSUCCESSFUL if np.isnan(value) else COMPLETE,
                 value=value,
-                iterations=100 - 5 * number if iterations is None else iterations[number],
+                iterations=100 - 5 * number
+                if iterations is None
+                else iterations[number],
                 seconds=1.0 + number,
                 low=difference - half,
                 high=difference + half,
-                settings={"num_leaves": str(rng.integers(4, 64)), "learning_rate": "0.1"},
+                settings={
+                    "num_leaves": str(rng.integers(4, 64)),
+                    "learning_rate": "0.1",
+                },
             )
         )
     return rows
@@ -143,8 +193,12 @@ def trials(values: list[float], seed: int = 0, iterations: list[int] | None = No
 
 def run_of(folder: Path, model: str, rows: list[TrialRow], **fields: Any) -> Run:
     """Writes a run that a search with these trials chose the settings of."""
-    chosen = max((row for row in rows if row.state == COMPLETE), key=lambda row: row.value)
-    record = searched(trials=len(rows), chosen=chosen.trial, settings=dict(chosen.settings))
+    chosen = max(
+        (row for row in rows if row.state == COMPLETE), key=lambda row: row.value
+    )
+    record = searched(
+        trials=len(rows), chosen=chosen.trial, settings=dict(chosen.settings)
+    )
     return write(folder, model, search=record, trials=rows, **fields)
 
 
@@ -154,7 +208,13 @@ VALUES = {1: [0.40, 0.45, 0.47, 0.465], 2: [0.50, 0.49, 0.52, math.nan]}
 
 def of_folds(folder: Path) -> list[Run]:
     return [
-        run_of(folder / f"native{fold}", "native", trials(values, fold), fold=fold, skill=2.0)
+        run_of(
+            folder / f"native{fold}",
+            "native",
+            trials(values, fold),
+            fold=fold,
+            skill=2.0,
+        )
         for fold, values in VALUES.items()
     ]
 
@@ -164,7 +224,9 @@ def tuning_of(runs: list[Run]) -> Tuning:
     return tuning
 
 
-def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test(tmp_path: Path) -> None:
+def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test(
+    tmp_path: Path,
+) -> None:
     runs = of_folds(tmp_path)
     tuning = tuning_of(runs)
     assert tuning.default_value == fmean([0.40, 0.50])
@@ -174,8 +236,12 @@ def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test
     assert tuning.gap == pytest.approx(fmean([0.47, 0.52]) - test)
 
 
-def test_the_expected_best_value_is_the_mean_over_the_orders_of_the_random_trials(tmp_path: Path) -> None:
-    run = run_of(tmp_path / "native", "native", trials([0.42, 0.45, 0.40, math.nan, 0.47]))
+def test_the_expected_best_value_is_the_mean_over_the_orders_of_the_random_trials(
+    tmp_path: Path,
+) -> None:
+    run = run_of(
+        tmp_path / "native", "native", trials([0.42, 0.45, 0.40, math.nan, 0.47])
+    )
     tuning = tuning_of([run])
     first, *others = [0.42, 0.45, 0.40, 0.0, 0.47]  # a failed trial improves nothing
     orders = [np.maximum.accumulate([first, *order]) for order in permutations(others)]
@@ -193,15 +259,27 @@ def test_the_cheapest_of_the_settings_that_are_not_told_apart_has_the_fewest_ite
     assert search.chosen.trial == 1
 
 
-def test_the_report_has_budgets_values_and_the_cheapest_settings(tmp_path: Path) -> None:
+def test_the_report_has_budgets_values_and_the_cheapest_settings(
+    tmp_path: Path,
+) -> None:
     shown = Shown(only(of_folds(tmp_path), Settings(metric=METRIC, num_draws=200)))
     (budget,), (values,), (_, chosen, cheapest, *_) = (
-        [dict(zip(table.header, (cell.text for cell in row), strict=True)) for row in table.cells("-")]
+        [
+            dict(zip(table.header, (cell.text for cell in row), strict=True))
+            for row in table.cells("-")
+        ]
         for section in (search_section(shown), settings_section(shown))
         for table in [part for part in section.parts if isinstance(part, Table)][:2]
     )
-    assert (budget["settings varied"], budget["searches"], budget["trials"]) == ("2", "2", "4")
-    assert (values["default, validation"], values["chosen, validation"]) == ("0.4500", "0.4950")
+    assert (budget["settings varied"], budget["searches"], budget["trials"]) == (
+        "2",
+        "2",
+        "4",
+    )
+    assert (values["default, validation"], values["chosen, validation"]) == (
+        "0.4500",
+        "0.4950",
+    )
     assert values["tunability"] == "+0.0450"
     assert (chosen["search"], chosen["iterations"]) == ("fold 1, seed 0", "90")
     assert cheapest["search"].endswith("cheapest not told apart")

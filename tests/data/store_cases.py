@@ -51,7 +51,9 @@ def data_sets(draw: Callable[..., Any], of_table: bool = True) -> RankingDataset
     num_documents, num_features = sum(sizes), draw(st.integers(1, 3))
 
     def column(values: st.SearchStrategy[Any]) -> list[Any]:
-        drawn: list[Any] = draw(st.lists(values, min_size=num_documents, max_size=num_documents))
+        drawn: list[Any] = draw(
+            st.lists(values, min_size=num_documents, max_size=num_documents)
+        )
         return drawn
 
     def optional(values: st.SearchStrategy[Any]) -> list[Any] | None:
@@ -59,25 +61,43 @@ def data_sets(draw: Callable[..., Any], of_table: bool = True) -> RankingDataset
 
     rows = st.lists(FEATURES, min_size=num_features, max_size=num_features)
     weights = draw(st.sampled_from(["none", "of queries", "of documents"]))
-    names = st.lists(st.text("abä ", max_size=3), min_size=num_features, max_size=num_features, unique=True)
+    names = st.lists(
+        st.text("abä ", max_size=3),
+        min_size=num_features,
+        max_size=num_features,
+        unique=True,
+    )
     features = np.array(column(rows), dtype=np.float32)
     has_categories = of_table and draw(st.booleans())
     if has_categories:
         features[:, 0] = column(st.sampled_from([0.0, 1.0, np.nan]))
-    taken = tuple(draw(names)) if draw(st.booleans()) else tuple(map(str, range(1, num_features + 1)))
+    taken = (
+        tuple(draw(names))
+        if draw(st.booleans())
+        else tuple(map(str, range(1, num_features + 1)))
+    )
     absent = draw(st.sampled_from([None, 0.0, -0.0, float("nan")]))
     return dataset_with(
         features=features if absent is None else SparseRows.of(features, absent),
         labels=column(st.sampled_from([0.0, 1.0, 2.0, 0.5])),
         query_start=np.concatenate([[0], np.cumsum(sizes)]),
-        query_ids=draw(st.none() | st.lists(IDS, min_size=len(sizes), max_size=len(sizes), unique=True)),
+        query_ids=draw(
+            st.none()
+            | st.lists(IDS, min_size=len(sizes), max_size=len(sizes), unique=True)
+        ),
         document_ids=optional(IDS),
-        query_weights=None if weights != "of queries" else np.arange(1.0, len(sizes) + 1) / 3,
-        document_weights=None if weights != "of documents" else column(st.floats(0.25, 8)),
+        query_weights=None
+        if weights != "of queries"
+        else np.arange(1.0, len(sizes) + 1) / 3,
+        document_weights=None
+        if weights != "of documents"
+        else column(st.floats(0.25, 8)),
         positions=optional(st.integers(0, 20)),
         feature_names=taken,
         file_rows=draw(st.none() | st.permutations(range(num_documents))),
-        kept={"price": column(st.floats()), "a/ä": column(IDS)} if of_table and draw(st.booleans()) else {},
+        kept={"price": column(st.floats()), "a/ä": column(IDS)}
+        if of_table and draw(st.booleans())
+        else {},
         categories={taken[0]: CATEGORIES} if has_categories else {},
     )
 
@@ -89,10 +109,19 @@ def content(dataset: RankingDataset) -> dict[str, Any]:
         "feature_names": dataset.feature_names,
         "fingerprint": dataset.fingerprint,
         "categories": dataset.categories,
-        "columns": {name: list(map(str, each)) for name, each in dataset.columns.items()},
+        "columns": {
+            name: list(map(str, each)) for name, each in dataset.columns.items()
+        },
     }
     for name in (
-        *("labels", "query_start", "query_ids", "document_ids", "query_weights", "document_weights"),
+        *(
+            "labels",
+            "query_start",
+            "query_ids",
+            "document_ids",
+            "query_weights",
+            "document_weights",
+        ),
         *("positions", "file_rows"),
     ):
         array = getattr(dataset, name)

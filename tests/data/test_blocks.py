@@ -51,11 +51,17 @@ def test_a_truncated_or_damaged_file_is_an_error_that_says_so(
 ) -> None:
     packed = PACK[ending](text)
     half = len(packed) // 2
-    damaged = packed[:half] + bytes(255 - byte for byte in packed[half : half + 40]) + packed[half + 40 :]
+    damaged = (
+        packed[:half]
+        + bytes(255 - byte for byte in packed[half : half + 40])
+        + packed[half + 40 :]
+    )
     file = tmp_path / "train.txt"
     for content in (packed[:half], packed[:-1], packed[:8], damaged):
         file.write_bytes(content)
-        with pytest.raises(DataError, match=naming(ending[1:], "damaged", "download")) as caught:
+        with pytest.raises(
+            DataError, match=naming(ending[1:], "damaged", "download")
+        ) as caught:
             content_of(file)
         assert re.match(rf"{re.escape(str(file))}:\d+: ", str(caught.value))
 
@@ -67,13 +73,19 @@ def test_what_is_written_is_packed_as_the_ending_says_and_read_by_its_content(
     file = tmp_path / f"train.txt{ending}"
     with write_whole(file) as stream:
         stream.write(text)
-    starts = [of for of, (magic, _) in COMPRESSIONS.items() if file.read_bytes().startswith(magic)]
+    starts = [
+        of
+        for of, (magic, _) in COMPRESSIONS.items()
+        if file.read_bytes().startswith(magic)
+    ]
     assert starts == ([ending] if ending else [])
     assert content_of(file.rename(tmp_path / "train.gz")) == text
 
 
 @given(
-    lines=st.lists(st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=12),
+    lines=st.lists(
+        st.binary(max_size=30).map(lambda line: line.replace(b"\n", b" ")), max_size=12
+    ),
     mark=st.booleans(),
     size=st.integers(1, 60),
     num_cores=st.integers(1, 3),
@@ -89,7 +101,9 @@ def test_units_are_all_lines_in_order(
     pack: Callable[[bytes], bytes],
 ) -> None:
     content = b"\n".join(lines)
-    assume(not any(content.startswith(magic) for magic, _ in blocks.COMPRESSIONS.values()))
+    assume(
+        not any(content.startswith(magic) for magic, _ in blocks.COMPRESSIONS.values())
+    )
     file = tmp_path_factory.mktemp("units") / "file"
     file.write_bytes(pack(codecs.BOM_UTF8 * mark + content))
     with pytest.MonkeyPatch.context() as patch:
@@ -99,7 +113,9 @@ def test_units_are_all_lines_in_order(
         pieces = for_each_unit(file, lambda _, text: text)
         numbered = list(read_blocks(file))
     content = content.removeprefix(codecs.BOM_UTF8) if not mark else content
-    assert b"".join(pieces) == content + b"\n" * (not content.endswith(b"\n") and content != b"")
+    assert b"".join(pieces) == content + b"\n" * (
+        not content.endswith(b"\n") and content != b""
+    )
     assert all(piece.endswith(b"\n") for piece in pieces if piece)
     assert b"".join(text for text, _ in numbered) == content
     for text, first_line in numbered:

@@ -34,7 +34,14 @@ def test_arrays_are_converted_once_and_cannot_be_written() -> None:
     assert data.features.dtype == np.float32
     assert data.labels.dtype == np.float64
     assert data.query_start.dtype == np.int64
-    for name in ("features", "labels", "query_start", "query_ids", "document_ids", "positions"):
+    for name in (
+        "features",
+        "labels",
+        "query_start",
+        "query_ids",
+        "document_ids",
+        "positions",
+    ):
         with pytest.raises(ValueError, match="read-only"):
             getattr(data, name)[0] = getattr(data, name)[1]
     with pytest.raises(AttributeError):
@@ -47,15 +54,24 @@ def test_arrays_are_converted_once_and_cannot_be_written() -> None:
         ({"labels": [0, 2, -1, 4, 0, 3]}, ["labels[2]", -1.0, "grade"]),
         ({"labels": [0, np.nan, 1, 4, 0, 3]}, ["labels[1]", "nan", "finite"]),
         ({"query_start": [0, 2, 2, 6]}, ["query_start[1]", 2, "without documents"]),
-        ({"query_ids": ["a", "b", "a"]}, ["query_ids[0]", "query_ids[2]", "'a'", "consecutive"]),
+        (
+            {"query_ids": ["a", "b", "a"]},
+            ["query_ids[0]", "query_ids[2]", "'a'", "consecutive"],
+        ),
         ({"document_ids": ["a"]}, ["document_ids", "(1,)", "6"]),
         ({"query_weights": [1, 0, 1]}, ["query_weights[1]", "positive", "remove"]),
         ({"document_weights": [1, 1, -1, 1, 1, 1]}, ["document_weights[2]", -1.0]),
-        ({"feature_names": ("a", "a")}, ["feature_names[0]", "feature_names[1]", "'a'", "rename"]),
+        (
+            {"feature_names": ("a", "a")},
+            ["feature_names[0]", "feature_names[1]", "'a'", "rename"],
+        ),
         ({"features": np.full((6, 2), np.inf)}, ["features[0, 0]", "inf", "finite"]),
         ({"features": np.zeros((5, 2))}, ["5 rows", "6 labels"]),
         ({"kept": {"price": [1.0]}}, ["kept['price']", "(1,)", "6"]),
-        ({"kept": {"brand": ["x"] * 5 + [None]}}, ["kept['brand'][5]", "None", "string"]),
+        (
+            {"kept": {"brand": ["x"] * 5 + [None]}},
+            ["kept['brand'][5]", "None", "string"],
+        ),
         ({"kept": {"bm25": np.zeros(6)}}, ["kept", "'bm25'", "feature"]),
         ({"categories": {"bm52": ("x",)}}, ["categories", "'bm52'", "'bm25'?"]),
         ({"categories": {"bm25": ("x", "x")}}, ["categories['bm25'][0]", "'x'"]),
@@ -82,7 +98,9 @@ def test_an_invalid_value_is_named_with_its_field_and_row(
         {"categories": {"pagerank": tuple(map(str, reversed(range(12))))}},
     ],
 )
-def test_whatever_a_backend_or_metric_can_see_changes_the_fingerprint(changes: dict[str, Any]) -> None:
+def test_whatever_a_backend_or_metric_can_see_changes_the_fingerprint(
+    changes: dict[str, Any],
+) -> None:
     assert dataset(**changes).fingerprint != dataset().fingerprint
 
 
@@ -107,16 +125,25 @@ def test_taken_queries_keep_every_document_with_all_that_belongs_to_it(
         },
         categories={"odd": tuple(f"c{code}" for code in range(2 * num_documents))},
     )
-    queries = data.draw(st.lists(st.integers(0, num_queries - 1), min_size=1, unique=True))
+    queries = data.draw(
+        st.lists(st.integers(0, num_queries - 1), min_size=1, unique=True)
+    )
     taken: Any = whole.take_queries(queries)
-    rows = [row for query in queries for row in range(whole.query_start[query], whole.query_start[query + 1])]
+    rows = [
+        row
+        for query in queries
+        for row in range(whole.query_start[query], whole.query_start[query + 1])
+    ]
     assert taken.labels.tolist() == taken.positions.tolist() == rows
     assert taken.document_ids.tolist() == [f"d{row}" for row in rows]
     assert taken.features[:, 1].tolist() == [2 * row + 1 for row in rows]
     assert taken.column("price").tolist() == [row / 3 for row in rows]
     assert taken.column("title").tolist() == [f"t{row}" for row in rows]
     assert taken.column("odd").tolist() == [f"c{2 * row + 1}" for row in rows]
-    assert taken.column("query_id").tolist() == whole.query_ids[whole.query_of_document[rows]].tolist()
+    assert (
+        taken.column("query_id").tolist()
+        == whole.query_ids[whole.query_of_document[rows]].tolist()
+    )
     assert taken.query_sizes.tolist() == [sizes[query] for query in queries]
     assert taken.query_ids.tolist() == [f"q{query}" for query in queries]
     assert taken.query_weights.tolist() == [query + 1 for query in queries]
@@ -140,7 +167,11 @@ QUERY_KEYS = [
 
 @pytest.mark.parametrize("queries", FINGERPRINTS)
 def test_fingerprints_and_query_keys_never_change(queries: tuple[int, ...]) -> None:
-    data = dataset(features=np.array([[0.5, np.nan], [-0.0, 1e-40], [3, 4], [5, 6], [7, 8], [9, 10]]))
+    data = dataset(
+        features=np.array(
+            [[0.5, np.nan], [-0.0, 1e-40], [3, 4], [5, 6], [7, 8], [9, 10]]
+        )
+    )
     taken = data.take_queries(queries)
     assert taken.fingerprint == FINGERPRINTS[queries]
     assert taken.query_keys.tolist() == [QUERY_KEYS[query] for query in queries]
@@ -148,7 +179,9 @@ def test_fingerprints_and_query_keys_never_change(queries: tuple[int, ...]) -> N
 
 def test_weights_alike_within_each_query_are_query_weights() -> None:
     sizes = dataset().query_sizes
-    given = dataset(query_weights=None, document_weights=np.repeat([1.0, 2.0, 3.0], sizes))
+    given = dataset(
+        query_weights=None, document_weights=np.repeat([1.0, 2.0, 3.0], sizes)
+    )
     assert given.document_weights is None
     assert given.query_weights is not None
     assert given.query_weights.tolist() == [1.0, 2.0, 3.0]
@@ -157,11 +190,17 @@ def test_weights_alike_within_each_query_are_query_weights() -> None:
 def test_weights_that_vary_give_a_query_their_mean_and_go_with_their_rows() -> None:
     weights = np.arange(6.0)
     whole = dataset(query_weights=None, document_weights=weights)
-    queries = [weights[a:b] for a, b in zip(whole.query_start[:-1], whole.query_start[1:], strict=True)]
+    queries = [
+        weights[a:b]
+        for a, b in zip(whole.query_start[:-1], whole.query_start[1:], strict=True)
+    ]
     assert whole.query_weights is not None
-    np.testing.assert_allclose(whole.query_weights, [query.mean() for query in queries], rtol=1e-15)
+    np.testing.assert_allclose(
+        whole.query_weights, [query.mean() for query in queries], rtol=1e-15
+    )
     np.testing.assert_array_equal(
-        whole.take_queries([2, 1]).weight_of_document, np.concatenate([queries[2], queries[1]])
+        whole.take_queries([2, 1]).weight_of_document,
+        np.concatenate([queries[2], queries[1]]),
     )
     assert whole.fingerprint != dataset(query_weights=whole.query_weights).fingerprint
 

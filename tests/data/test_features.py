@@ -35,7 +35,10 @@ from ltrbench.errors import DataError
 from ltrbench.shapes import Features
 
 # Two NaNs with different bits, beside the bits of 0, -0, 1 and -2.5.
-CELLS = np.array([0x0, 0x0, 0x80000000, 0x3F800000, 0xC0200000, 0x7FC00000, 0xFFC00001], dtype=np.uint32)
+CELLS = np.array(
+    [0x0, 0x0, 0x80000000, 0x3F800000, 0xC0200000, 0x7FC00000, 0xFFC00001],
+    dtype=np.uint32,
+)
 ABSENT = (0.0, -0.0, np.nan)
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -49,15 +52,21 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def assert_same_bits(actual: Any, expected: NDArray[Any]) -> None:
     assert (actual.shape, actual.dtype) == (expected.shape, expected.dtype)
-    one, other = (np.ascontiguousarray(values).view(np.uint32) for values in (actual, expected))
+    one, other = (
+        np.ascontiguousarray(values).view(np.uint32) for values in (actual, expected)
+    )
     np.testing.assert_array_equal(one, other)
 
 
-def random_array(rng: np.random.Generator, num_rows: int, num_features: int) -> Features:
+def random_array(
+    rng: np.random.Generator, num_rows: int, num_features: int
+) -> Features:
     return rng.choice(CELLS, (num_rows, num_features)).view(np.float32)
 
 
-def sparse_of(rng: np.random.Generator, features: Features, absent: float) -> SparseRows:
+def sparse_of(
+    rng: np.random.Generator, features: Features, absent: float
+) -> SparseRows:
     """Returns the sparse form, in which also some cells are stored that have the absent value."""
     stored = features.view(np.uint32) != np.float32(absent).view(np.uint32)
     stored |= rng.random(features.shape) < 0.3
@@ -72,30 +81,51 @@ def random_matrix(rng: np.random.Generator) -> tuple[AnyFeatures, Features]:
     The ranges of a view are in any order, also empty, overlapping and repeated.
     """
     num_features, absent = int(rng.integers(1, 5)), rng.choice(ABSENT)
-    arrays = [random_array(rng, size, num_features) for size in rng.integers(0, 6, rng.integers(1, 5))]
-    parts = [array if rng.random() < 0.5 else sparse_of(rng, array, absent) for array in arrays]
+    arrays = [
+        random_array(rng, size, num_features)
+        for size in rng.integers(0, 6, rng.integers(1, 5))
+    ]
+    parts = [
+        array if rng.random() < 0.5 else sparse_of(rng, array, absent)
+        for array in arrays
+    ]
     features: AnyFeatures = parts[0] if len(parts) == 1 else StackedRows(parts)
     expected = np.concatenate(arrays)
     for _ in range(rng.integers(4)):
-        ranges = np.sort(rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1)
-        rows = np.concatenate([np.arange(0), *(np.arange(start, stop) for start, stop in ranges)])
+        ranges = np.sort(
+            rng.integers(0, len(expected) + 1, (rng.integers(6), 2)), axis=1
+        )
+        rows = np.concatenate(
+            [np.arange(0), *(np.arange(start, stop) for start, stop in ranges)]
+        )
         features = take_rows(features, rows)
         expected = expected[rows]
         if rng.random() < 0.5:
-            features, expected = StackedRows([features, features]), np.concatenate([expected, expected])
+            features, expected = (
+                StackedRows([features, features]),
+                np.concatenate([expected, expected]),
+            )
     return features, expected
 
 
 @given(seed=SEEDS)
 def test_a_matrix_holds_the_rows_of_numpys_indexing(seed: int) -> None:
     features, expected = random_matrix(np.random.default_rng(seed))
-    assert (len(features), features.ndim, features.size) == (len(expected), 2, expected.size)
+    assert (len(features), features.ndim, features.size) == (
+        len(expected),
+        2,
+        expected.size,
+    )
     assert_same_bits(np.asarray(features), expected)
     assert_same_bits(as_array(features), expected)
-    segments: list[list[int]] = [part for block in row_segments(features) for part in block.tolist()]
+    segments: list[list[int]] = [
+        part for block in row_segments(features) for part in block.tolist()
+    ]
     bits = expected.view(np.uint32).tolist()
     by_value = [groupby(enumerate(row), key=lambda cell: cell[1]) for row in bits]
-    assert segments == [[next(cells)[0], value] for groups in by_value for value, cells in groups]
+    assert segments == [
+        [next(cells)[0], value] for groups in by_value for value, cells in groups
+    ]
 
 
 @given(seed=SEEDS)
@@ -106,7 +136,11 @@ def test_rows_columns_and_cells_are_those_of_an_array(seed: int) -> None:
     column: Any = int(rng.integers(-num_features, num_features))
     start, stop = rng.integers(-9, 10, 2).tolist()
     step = int(rng.choice([1, 2, -1]))
-    of_rows: list[Any] = [slice(start, stop, step), slice(None), rng.random(num_rows) < 0.5]
+    of_rows: list[Any] = [
+        slice(start, stop, step),
+        slice(None),
+        rng.random(num_rows) < 0.5,
+    ]
     if num_rows:
         drawn = rng.integers(-num_rows, num_rows, 9)
         of_rows += [drawn, drawn.astype(np.int32)]
@@ -120,7 +154,9 @@ def test_rows_columns_and_cells_are_those_of_an_array(seed: int) -> None:
 
 
 @given(seed=SEEDS, size=st.one_of(st.none(), st.integers(1, 7)))
-def test_blocks_are_all_rows_in_order_and_read_only(seed: int, size: int | None) -> None:
+def test_blocks_are_all_rows_in_order_and_read_only(
+    seed: int, size: int | None
+) -> None:
     features, expected = random_matrix(np.random.default_rng(seed))
     blocks = list(row_blocks(features, size))
     num_rows = 0
@@ -162,23 +198,34 @@ def test_matrices_of_scipy_in_any_format_are_read(kind: str) -> None:
     array: NDArray[Any] = np.array([[0, 2, 0], [0, 0, 0], [4, 0, 5]])
     for absent in (0.0, np.nan):
         sparse = SparseRows.from_scipy(csr_matrix(array).asformat(kind), absent)
-        assert_same_bits(np.asarray(sparse), np.where(array == 0, absent, array).astype(np.float32))
+        assert_same_bits(
+            np.asarray(sparse), np.where(array == 0, absent, array).astype(np.float32)
+        )
 
 
 @given(sizes=st.lists(st.integers(1, 4), min_size=2, max_size=12), seed=SEEDS)
-def test_fingerprints_and_query_keys_are_those_of_the_array(sizes: list[int], seed: int) -> None:
+def test_fingerprints_and_query_keys_are_those_of_the_array(
+    sizes: list[int], seed: int
+) -> None:
     rng = np.random.default_rng(seed)
     features = random_array(rng, sum(sizes), int(rng.integers(1, 5)))
     labels = rng.integers(0, 2, len(features)).astype(np.float64)
-    dense = RankingDataset(features=features, labels=labels, query_start=np.cumsum([0, *sizes]))
+    dense = RankingDataset(
+        features=features, labels=labels, query_start=np.cumsum([0, *sizes])
+    )
     half = int(rng.integers(0, len(features) + 1))
     sparse = sparse_of(rng, features, rng.choice(ABSENT))
     queries = rng.permutation(len(sizes))[: len(sizes) // 2].tolist()
     expected = dense.take_queries(queries)
-    for other in (sparse, StackedRows([take_rows(sparse, np.arange(half)), features[half:]])):
+    for other in (
+        sparse,
+        StackedRows([take_rows(sparse, np.arange(half)), features[half:]]),
+    ):
         stored = replace(dense, features=cast(Features, other))
         assert stored.fingerprint == dense.fingerprint
         assert stored.query_keys.tolist() == dense.query_keys.tolist()
         taken = stored.take_queries(queries)
-        assert taken.fingerprint == taken.in_memory().fingerprint == expected.fingerprint
+        assert (
+            taken.fingerprint == taken.in_memory().fingerprint == expected.fingerprint
+        )
         assert taken.query_keys.tolist() == expected.query_keys.tolist()

@@ -20,7 +20,9 @@ from ltrbench.data.sources import PublishedArchive, unpack_archive
 from ltrbench.errors import DataError
 
 FOLDS = {
-    f"Fold{fold}/{part}.txt": f"{fold} qid:{part} 1:1\n".encode() * 1000 for fold in (1, 2) for part in "ab"
+    f"Fold{fold}/{part}.txt": f"{fold} qid:{part} 1:1\n".encode() * 1000
+    for fold in (1, 2)
+    for part in "ab"
 }
 Fetch = Callable[..., int]
 
@@ -39,7 +41,9 @@ def packed(file: Path, contents: Mapping[str, bytes]) -> Path:
 def below(folder: Path) -> dict[str, bytes]:
     """The files below a folder, and their contents."""
     return {
-        path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
     }
 
 
@@ -55,7 +59,9 @@ def published(tmp_path: Path) -> Path:
 def server(published: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a server of the publisher's folder."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=str(published.parent))
+    handler = functools.partial(
+        SimpleHTTPRequestHandler, directory=str(published.parent)
+    )
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -92,7 +98,12 @@ def fetch(published: Path, server: str, tmp_path: Path) -> Fetch:
         }
         (tmp_path / "conf/data").mkdir(parents=True, exist_ok=True)
         OmegaConf.save(OmegaConf.create(data), tmp_path / "conf/data/folds.yaml")
-        options = ["--config-dir", str(tmp_path / "conf"), "--root", str(tmp_path / "data")]
+        options = [
+            "--config-dir",
+            str(tmp_path / "conf"),
+            "--root",
+            str(tmp_path / "data"),
+        ]
         return main(["data", "fetch", "folds", *options, *words])
 
     return run
@@ -103,13 +114,21 @@ def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
 ) -> None:
     assert fetch() == 0
     assert below(tmp_path / "data/FOLDS") == FOLDS
-    assert {path.name for path in (tmp_path / "data").iterdir()} == {"FOLDS", "folds.zip"}
+    assert {path.name for path in (tmp_path / "data").iterdir()} == {
+        "FOLDS",
+        "folds.zip",
+    }
     out, _ = capsys.readouterr()
-    assert all(part in out for part in ("Free of any terms.", "https://example.com/folds", "/folds.zip"))
+    assert all(
+        part in out
+        for part in ("Free of any terms.", "https://example.com/folds", "/folds.zip")
+    )
     published.unlink()
     assert fetch() == 0
     out = capsys.readouterr().out
-    assert all(part in out for part in ("data=folds", "4 files", str(tmp_path / "data")))
+    assert all(
+        part in out for part in ("data=folds", "4 files", str(tmp_path / "data"))
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,7 +136,11 @@ def test_a_data_set_arrives_in_its_folder_and_is_not_fetched_again(
     [
         ("absent", {}, ["404", "--url"]),
         ("page", {}, ["6 bytes", "data.fetch.size", "--url"]),
-        ("folds.zip", {"sha256": "0" * 64}, ["0" * 64, "data.fetch.sha256", "Repeat", "--url"]),
+        (
+            "folds.zip",
+            {"sha256": "0" * 64},
+            ["0" * 64, "data.fetch.sha256", "Repeat", "--url"],
+        ),
     ],
 )
 def test_an_address_that_leads_to_something_else_leaves_nothing(
@@ -141,7 +164,10 @@ def test_a_licence_that_must_be_accepted_is_accepted_by_an_option(
     assert fetch(must_accept=True) == 2
     printed = capsys.readouterr()
     assert "Free of any terms." in printed.out
-    assert all(part in printed.err for part in ("https://example.com/folds", "--accept-licence"))
+    assert all(
+        part in printed.err
+        for part in ("https://example.com/folds", "--accept-licence")
+    )
     assert not (tmp_path / "data").exists()
     assert fetch("--accept-licence", must_accept=True) == 0
 
@@ -164,11 +190,15 @@ def test_an_archive_that_the_user_downloaded_is_checked_and_unpacked(
 def test_an_archive_is_unpacked_inside_its_folder_and_existing_files_are_kept(
     tmp_path: Path, name: str
 ) -> None:
-    archive = PublishedArchive(file=name, size=1, sha256="", into="a", licence="Free.", page="p")
+    archive = PublishedArchive(
+        file=name, size=1, sha256="", into="a", licence="Free.", page="p"
+    )
     file = packed(tmp_path / name, FOLDS)
     (tmp_path / "root/a/Fold1").mkdir(parents=True)
     (tmp_path / "root/a/Fold1/a.txt").write_bytes(b"mine")
-    written = unpack_archive(archive, file, tmp_path / "root", [tmp_path / "root/a/Fold2/b.txt"])
+    written = unpack_archive(
+        archive, file, tmp_path / "root", [tmp_path / "root/a/Fold2/b.txt"]
+    )
     assert [path.name for path in written] == ["b.txt", "a.txt", "b.txt"]
     assert below(tmp_path / "root/a") == FOLDS | {"Fold1/a.txt": b"mine"}
     with pytest.raises(DataError, match=naming("c.txt", name, "data.fetch.into")):

@@ -23,7 +23,10 @@ EXAMPLES = 10 if config.DISABLE_JIT else 200
 
 ORDINARY = st.sampled_from(b"0 0.000000 0.5 12 -3.25 +1 1e-5 2E+3 .5 5.".split())
 ODD = st.sampled_from(
-    [b"", *b"007 -0.0 1e38 3.5e38 1e400 -1e39 1e-60 nan inf 1_0 0x1 1.2.3 1e - 1-2 e5".split()]
+    [
+        b"",
+        *b"007 -0.0 1e38 3.5e38 1e400 -1e39 1e-60 nan inf 1_0 0x1 1.2.3 1e - 1-2 e5".split(),
+    ]
 )
 BLANKS = st.sampled_from([b" ", b" ", b" ", b"\t", b"  "])
 PLAIN_LABELS = st.sampled_from([b"0", b"2", b"1.5"])
@@ -31,9 +34,18 @@ ODD_LABELS = st.sampled_from([b"-1", b"1e999", b"-0", b"nan"])
 WEIGHTS = st.sampled_from([b"", b"", b"1", b"0.5", b"0", b"-1", b"inf", b"1e999", b"w"])
 QUERIES = st.sampled_from([b"1", b"10", b"A-7", b"q:1", b"10", b"\xc3\xa9"])
 COMMENTS = st.sampled_from(
-    [b"", b"#docid = GX1 inc = 1", b" # docid = a#b", b"#", b" # caf\xc3\xa9", b" #\xff"]
+    [
+        b"",
+        b"#docid = GX1 inc = 1",
+        b" # docid = a#b",
+        b"#",
+        b" # caf\xc3\xa9",
+        b" #\xff",
+    ]
 )
-ODD_BYTES = st.sampled_from([bytes([byte]) for byte in b"0123456789.:+-eE qidn#\t\r\n\v\x00\x1f\x7f\xff\xa0"])
+ODD_BYTES = st.sampled_from(
+    [bytes([byte]) for byte in b"0123456789.:+-eE qidn#\t\r\n\v\x00\x1f\x7f\xff\xa0"]
+)
 WIDTH = 40
 
 
@@ -48,17 +60,27 @@ def letor_lines(draw: st.DrawFn, odd: str = "") -> bytes:
     labels = PLAIN_LABELS | ODD_LABELS if odd == "labels" else PLAIN_LABELS
     values = ORDINARY | ODD if odd == "values" else ORDINARY
     ascending = st.sets(st.integers(1, WIDTH), max_size=5).map(sorted)
-    indices = st.lists(st.integers(0, WIDTH), max_size=3) if odd == "indices" else ascending
+    indices = (
+        st.lists(st.integers(0, WIDTH), max_size=3) if odd == "indices" else ascending
+    )
     lines = []
     for query in draw(st.lists(QUERIES, min_size=1, max_size=5)):
-        pieces = [draw(labels), draw(WEIGHTS) if odd == "weights" else b"", b"qid:" + query]
+        pieces = [
+            draw(labels),
+            draw(WEIGHTS) if odd == "weights" else b"",
+            b"qid:" + query,
+        ]
         if odd == "no qid" and draw(st.booleans()):
             pieces = pieces[:1]
         if odd == "no label" or (odd == "some labels" and draw(st.booleans())):
             pieces = pieces[1:]
         pieces += [b"%d:%b" % (index, draw(values)) for index in draw(indices)]
-        lines.append(b"".join(piece + draw(BLANKS) for piece in pieces if piece) + draw(COMMENTS))
-    return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(st.sampled_from([b"", b"\n", b"\r\n"]))
+        lines.append(
+            b"".join(piece + draw(BLANKS) for piece in pieces if piece) + draw(COMMENTS)
+        )
+    return draw(st.sampled_from([b"\n", b"\r\n"])).join(lines) + draw(
+        st.sampled_from([b"", b"\n", b"\r\n"])
+    )
 
 
 @st.composite
@@ -67,7 +89,11 @@ def damaged_lines(draw: st.DrawFn) -> bytes:
     text = draw(letor_lines(draw(ODD_PARTS)))
     for _ in range(draw(st.integers(0, 3))):
         start = draw(st.integers(0, len(text)))
-        text = text[:start] + draw(ODD_BYTES | st.just(b"")) + text[start + draw(st.integers(0, 2)) :]
+        text = (
+            text[:start]
+            + draw(ODD_BYTES | st.just(b""))
+            + text[start + draw(st.integers(0, 2)) :]
+        )
     return text
 
 
@@ -77,7 +103,9 @@ NUMBERS = st.builds(
     st.integers(0, 10**24) | st.integers(0, 10**18) | st.integers(0, 999),
     st.sampled_from([".", ""]),
     st.text("0123456789", max_size=25),
-    st.sampled_from(["", "e"]).flatmap(lambda e: st.integers(-400, 400).map(lambda n: e and f"{e}{n}")),
+    st.sampled_from(["", "e"]).flatmap(
+        lambda e: st.integers(-400, 400).map(lambda n: e and f"{e}{n}")
+    ),
 ).map(str.encode)
 """Numbers of any length, most of which no single operation on doubles can round correctly."""
 MIDPOINTS = st.builds(
@@ -91,14 +119,26 @@ MIDPOINTS = st.builds(
 @st.composite
 def lines_of_numbers(draw: st.DrawFn) -> bytes:
     """Generates lines whose label, weight and values are written in many ways."""
-    numbers = NUMBERS | MIDPOINTS | st.floats(width=32).map(lambda value: repr(value).encode())
+    numbers = (
+        NUMBERS
+        | MIDPOINTS
+        | st.floats(width=32).map(lambda value: repr(value).encode())
+    )
     values = draw(st.lists(numbers, max_size=6))
     head = (
         draw(st.sampled_from([b"1 qid:1", b"1 2 qid:1"]))
         if draw(st.booleans())
         else draw(numbers) + b" qid:1"
     )
-    return b" ".join([head, *(b"%d:%b" % (index, value) for index, value in enumerate(values, 1))]) + b"\n"
+    return (
+        b" ".join(
+            [
+                head,
+                *(b"%d:%b" % (index, value) for index, value in enumerate(values, 1)),
+            ]
+        )
+        + b"\n"
+    )
 
 
 @contextmanager
@@ -113,7 +153,9 @@ def by_specification() -> Iterator[None]:
         yield
 
 
-def outcome(files: list[Path], options: dict[str, Any], sparse: bool = False) -> list[object]:
+def outcome(
+    files: list[Path], options: dict[str, Any], sparse: bool = False
+) -> list[object]:
     """Returns the data of files, and their features as read for prediction; a DataError as its text."""
     read: list[object] = []
     try:
@@ -121,9 +163,15 @@ def outcome(files: list[Path], options: dict[str, Any], sparse: bool = False) ->
         read += [data.fingerprint, data.document_ids, data.file_rows]
     except DataError as error:
         read.append(str(error))
-    for_prediction = {name: value for name, value in options.items() if name not in OF_LABELS}
+    for_prediction = {
+        name: value for name, value in options.items() if name not in OF_LABELS
+    }
     try:
-        read.append(np.asarray(read_letor_features(files, sparse=sparse, **for_prediction)).tobytes())
+        read.append(
+            np.asarray(
+                read_letor_features(files, sparse=sparse, **for_prediction)
+            ).tobytes()
+        )
     except DataError as error:
         read.append(str(error))
     # Wrong counts of the first pass would end so, whoever parses the lines.
@@ -142,14 +190,25 @@ OPTIONS = st.fixed_dictionaries(
         "whole_labels": st.booleans(),
     }
 )
-TEXTS = damaged_lines() | lines_of_numbers() | st.sampled_from(["", "weights"]).flatmap(letor_lines)
+TEXTS = (
+    damaged_lines()
+    | lines_of_numbers()
+    | st.sampled_from(["", "weights"]).flatmap(letor_lines)
+)
 
 
 @pytest.mark.slow
-@given(texts=st.lists(TEXTS, min_size=1, max_size=2), options=OPTIONS, sizes=st.none() | st.just(b"2\n1\n"))
+@given(
+    texts=st.lists(TEXTS, min_size=1, max_size=2),
+    options=OPTIONS,
+    sizes=st.none() | st.just(b"2\n1\n"),
+)
 @settings(deadline=None, max_examples=EXAMPLES)
 def test_files_give_the_specifications_result_or_its_error(
-    tmp_path_factory: pytest.TempPathFactory, texts: list[bytes], options: dict[str, Any], sizes: bytes | None
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: list[bytes],
+    options: dict[str, Any],
+    sizes: bytes | None,
 ) -> None:
     folder = tmp_path_factory.mktemp("letor")
     files = [folder / f"{number}.txt" for number in range(len(texts))]
@@ -172,6 +231,8 @@ def test_real_lines_are_read_by_the_kernel_as_the_specification_reads_them(
     file = letor_data("MQ2008") / "Fold1" / "vali.txt"
     with by_specification():
         expected = outcome([file], {})
-    monkeypatch.setattr(letor, "parse_line", lambda line, *_: pytest.fail(f"left to it: {line!r}"))
+    monkeypatch.setattr(
+        letor, "parse_line", lambda line, *_: pytest.fail(f"left to it: {line!r}")
+    )
     assert outcome([file], {}) == expected
     assert read_letor(file).num_features == 46

@@ -16,7 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import RankingDataset, Splits, TrainingResample, folds, split_latest, split_queries
+from ltrbench.data import (
+    RankingDataset,
+    Splits,
+    TrainingResample,
+    folds,
+    split_latest,
+    split_queries,
+)
 from ltrbench.data.features import SparseRows
 from ltrbench.data.letor import read_letor
 from ltrbench.data.sources import TableFiles
@@ -30,14 +37,20 @@ def dataset(num_queries: int, first: int = 0, num_features: int = 1) -> RankingD
     """Returns queries of two documents; the query number, from `first`, is the id and the feature value."""
     numbers = np.arange(first, first + num_queries)
     return RankingDataset(
-        features=np.repeat(numbers, 2)[:, None].repeat(num_features, axis=1).astype(np.float32),
+        features=np.repeat(numbers, 2)[:, None]
+        .repeat(num_features, axis=1)
+        .astype(np.float32),
         labels=np.tile([0.0, 1.0], num_queries),
         query_start=np.arange(num_queries + 1) * 2,
         query_ids=numbers.astype(np.str_),
     )
 
 
-@given(num_queries=st.integers(2, 60), share=st.floats(0.001, 0.999), seed=st.integers(0, 2**32))
+@given(
+    num_queries=st.integers(2, 60),
+    share=st.floats(0.001, 0.999),
+    seed=st.integers(0, 2**32),
+)
 @settings(deadline=None)
 def test_each_query_goes_to_one_side_and_stays_in_the_order_of_the_file(
     num_queries: int, share: float, seed: int
@@ -54,7 +67,9 @@ def test_each_query_goes_to_one_side_and_stays_in_the_order_of_the_file(
 def test_a_query_in_two_splits_is_a_leak(leaking: int, split: str) -> None:
     parts = [dataset(3), dataset(3, first=3), dataset(3, first=6)]
     parts[leaking] = dataset(3, first=2)
-    with pytest.raises(DataError, match=naming("query 2", "train", f"in {split}", "Remove the query")):
+    with pytest.raises(
+        DataError, match=naming("query 2", "train", f"in {split}", "Remove the query")
+    ):
         Splits(*parts)
 
 
@@ -65,7 +80,10 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
         query_start=np.array([0, 2]),
         query_ids=np.array(["a"]),
     )
-    with pytest.raises(DataError, match=naming("query a", "train", "in test", "query b", "same documents")):
+    with pytest.raises(
+        DataError,
+        match=naming("query a", "train", "in test", "query b", "same documents"),
+    ):
         Splits(judged, None, replace(judged, query_ids=np.array(["b"])))
     # The same documents with other labels may be another query, but not under the same id.
     relabelled = replace(judged, labels=np.array([1.0, 0.0]))
@@ -80,7 +98,9 @@ def test_splits_have_the_same_number_of_features() -> None:
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(sparse: bool) -> None:
+def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(
+    sparse: bool,
+) -> None:
     parts = [dataset(3), dataset(2, first=3), dataset(2, first=5)]
     weights = [np.array([1.0, 2.0, 6.0]), np.array([2.0, 1.0]), np.array([3.0, 3.0])]
     train, valid, test = (
@@ -97,7 +117,15 @@ def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(sparse: 
     assert isinstance(whole.features, SparseRows) == sparse
     np.testing.assert_array_equal(whole.features[:, 0], np.repeat(np.arange(7), 2))
     np.testing.assert_array_equal(whole.kept["price"], np.repeat(np.arange(7), 2))
-    assert whole.query_ids.tolist() == ["0", "1", "2", "3#valid", "4#valid", "0#test", "1#test"]
+    assert whole.query_ids.tolist() == [
+        "0",
+        "1",
+        "2",
+        "3#valid",
+        "4#valid",
+        "0#test",
+        "1#test",
+    ]
     np.testing.assert_array_equal(whole.labels, np.tile([0.0, 1.0], 7))
     expected = np.concatenate(weights)
     np.testing.assert_allclose(whole.query_weights, expected / expected.mean())  # type: ignore[arg-type]
@@ -108,9 +136,13 @@ def test_the_whole_data_are_every_judged_query_with_weights_in_one_unit(sparse: 
 def with_twins(num_queries: int, twins: list[int]) -> RankingDataset:
     """Returns queries of two documents; query `twins[i]` has the judged list of query i and another id."""
     source = [*twins, *range(len(twins), num_queries)]
-    features = np.array([[query, row] for query in source for row in (0, 1)], dtype=np.float32)
+    features = np.array(
+        [[query, row] for query in source for row in (0, 1)], dtype=np.float32
+    )
     return RankingDataset(
-        features=features, labels=np.tile([0.0, 1.0], num_queries), query_start=np.arange(num_queries + 1) * 2
+        features=features,
+        labels=np.tile([0.0, 1.0], num_queries),
+        query_start=np.arange(num_queries + 1) * 2,
     )
 
 
@@ -136,13 +168,17 @@ def test_every_query_is_in_one_fold_and_queries_of_one_judged_list_in_the_same(
     Splits(rest, None, taken)
 
 
-def random_queries(seed: int, num_queries: int = 60, levels: int = 2**20) -> RankingDataset:
+def random_queries(
+    seed: int, num_queries: int = 60, levels: int = 2**20
+) -> RankingDataset:
     """Returns queries of 6 to 19 documents with 12 features, of which a third are 0, with `levels` values."""
     rng = np.random.default_rng(seed)
     starts = np.concatenate([[0], np.cumsum(rng.integers(6, 20, num_queries))])
     values = rng.integers(0, levels, (starts[-1], 12)) / 1000
     return RankingDataset(
-        features=np.where(rng.random(values.shape) < 1 / 3, 0, values).astype(np.float32),
+        features=np.where(rng.random(values.shape) < 1 / 3, 0, values).astype(
+            np.float32
+        ),
         labels=rng.integers(0, 3, starts[-1]).astype(np.float64),
         query_start=starts,
         query_ids=np.array([f"{seed}-{number}" for number in range(num_queries)]),
@@ -150,7 +186,9 @@ def random_queries(seed: int, num_queries: int = 60, levels: int = 2**20) -> Ran
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize(("relative", "absolute"), [(1e-6, 0), (0, 1e-6), (1e-5, 1e-6), (1e-4, 0)])
+@pytest.mark.parametrize(
+    ("relative", "absolute"), [(1e-6, 0), (0, 1e-6), (1e-5, 1e-6), (1e-4, 0)]
+)
 def test_noisy_copies_of_queries_are_refused_in_two_files_and_stay_together_in_the_splits_of_one(
     relative: float, absolute: float, sparse: bool
 ) -> None:
@@ -159,35 +197,55 @@ def test_noisy_copies_of_queries_are_refused_in_two_files_and_stay_together_in_t
     noise = np.random.default_rng(0).standard_normal((2, *copied.features.shape))
     features = copied.features * (1 + relative * noise[0]) + absolute * noise[1]
     copies = copied.with_fields(
-        features=features.astype(np.float32), query_ids=np.char.add("noisy ", copied.query_ids)
+        features=features.astype(np.float32),
+        query_ids=np.char.add("noisy ", copied.query_ids),
     )
     leaking = Splits(train, None, copies).whole().train
     if sparse:
         leaking = leaking.with_fields(features=SparseRows.of(leaking.features))
     first = ("noisy 2-0 and 2-0", "noisy 2-6 and 2-6", "noisy 2-12 and 2-12; ...")
-    with pytest.raises(DataError, match=naming("train", "test", "10 pairs", *first, "leak", "Remove")):
+    with pytest.raises(
+        DataError, match=naming("train", "test", "10 pairs", *first, "leak", "Remove")
+    ):
         check_files({"train": leaking, "valid": None, "test": test})
     unique = Splits(train, None, test).whole().train
     whole = Splits(unique, None, copies).whole().train
     for fold in range(1, 6):
-        for rest, taken in (take_fold(whole, fold, 5, 0), split_queries(whole, fold / 6, fold, "test")):
-            originals = [{each.split()[-1].split("#")[0] for each in ids(side)} for side in (rest, taken)]
+        for rest, taken in (
+            take_fold(whole, fold, 5, 0),
+            split_queries(whole, fold / 6, fold, "test"),
+        ):
+            originals = [
+                {each.split()[-1].split("#")[0] for each in ids(side)}
+                for side in (rest, taken)
+            ]
             assert originals[0].isdisjoint(originals[1])
             assert rest.num_queries + taken.num_queries == 130
 
 
-@given(seed=st.integers(0, 2**32), levels=st.integers(2, 100), num_features=st.integers(1, 12))
+@given(
+    seed=st.integers(0, 2**32),
+    levels=st.integers(2, 100),
+    num_features=st.integers(1, 12),
+)
 @settings(deadline=None)
 def test_queries_of_few_different_documents_are_no_near_duplicates(
     seed: int, levels: int, num_features: int
 ) -> None:
     drawn = random_queries(seed, 80, levels)
     features = drawn.features[:, :num_features]
-    assert not near_duplicates([drawn.with_fields(features=features, feature_names=())]).size
+    assert not near_duplicates(
+        [drawn.with_fields(features=features, feature_names=())]
+    ).size
 
 
-def test_a_published_fold_has_no_near_duplicates(letor_data: Callable[[str], Path]) -> None:
-    parts = [read_letor(letor_data("MQ2008") / "Fold1" / f"{name}.txt") for name in ("train", "vali", "test")]
+def test_a_published_fold_has_no_near_duplicates(
+    letor_data: Callable[[str], Path],
+) -> None:
+    parts = [
+        read_letor(letor_data("MQ2008") / "Fold1" / f"{name}.txt")
+        for name in ("train", "vali", "test")
+    ]
     assert not near_duplicates(parts).size
     check_files(dict(zip(("train", "valid", "test"), parts, strict=True)))
 
@@ -196,10 +254,14 @@ def test_an_id_in_two_files_is_refused_unless_each_file_numbers_its_queries(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def check(*of_file: list[str]) -> None:
-        parts = [dataset(len(each)).with_fields(query_ids=np.array(each)) for each in of_file]
+        parts = [
+            dataset(len(each)).with_fields(query_ids=np.array(each)) for each in of_file
+        ]
         check_files({"train": parts[0], "valid": None, "test": parts[1]})
 
-    with pytest.raises(DataError, match=naming("train", "test", "2 common", "b; c", "different ids")):
+    with pytest.raises(
+        DataError, match=naming("train", "test", "2 common", "b; c", "different ids")
+    ):
         check(["a", "b", "c"], ["c", "d", "b"])
     check(["1", "2", "3", "4"], ["1", "2", "3"])
     assert not caplog.records  # data without ids are numbered, too
@@ -251,7 +313,9 @@ def load(train: str, **settings: Any) -> Splits:
 
 
 @given(
-    times=st.lists(st.integers(0, 12), min_size=2, max_size=40).filter(lambda times: len(set(times)) > 1),
+    times=st.lists(st.integers(0, 12), min_size=2, max_size=40).filter(
+        lambda times: len(set(times)) > 1
+    ),
     share=st.floats(0.01, 0.99),
     groups=st.lists(st.integers(0, 30), min_size=40, max_size=40),
 )
@@ -262,7 +326,9 @@ def test_every_query_held_out_by_time_is_later_than_every_other_query(
     time_of = {str(query): time for query, time in enumerate(times)}
     earlier, latest = split_latest(dataset(len(times)), time_of, share, "test")
     assert sorted([*ids(earlier), *ids(latest)], key=int) == list(time_of)
-    assert max(time_of[query] for query in ids(earlier)) < min(time_of[query] for query in ids(latest))
+    assert max(time_of[query] for query in ids(earlier)) < min(
+        time_of[query] for query in ids(latest)
+    )
     # No other boundary between two times is closer to the share.
     off = abs(latest.num_queries - share * len(times))
     assert all(
@@ -271,11 +337,17 @@ def test_every_query_held_out_by_time_is_later_than_every_other_query(
     )
     group_of = dict(zip(time_of, map(str, groups), strict=False))
     try:
-        earlier, latest = split_latest(dataset(len(times)), time_of, share, "test", group_of)
+        earlier, latest = split_latest(
+            dataset(len(times)), time_of, share, "test", group_of
+        )
     except DataError:  # all groups have the same latest time
         return
-    assert not {group_of[query] for query in ids(earlier)} & {group_of[query] for query in ids(latest)}
-    assert max(time_of[query] for query in ids(earlier)) < max(time_of[query] for query in ids(latest))
+    assert not {group_of[query] for query in ids(earlier)} & {
+        group_of[query] for query in ids(latest)
+    }
+    assert max(time_of[query] for query in ids(earlier)) < max(
+        time_of[query] for query in ids(latest)
+    )
 
 
 @given(
@@ -291,12 +363,15 @@ def test_a_group_is_on_one_side_of_every_random_split_and_in_one_fold(
     whole, num_groups = dataset(len(groups)), len(set(groups))
     if num_groups < num_folds:
         with pytest.raises(
-            DataError, match=naming(f"cv is {num_folds}", f"{num_groups} group", "smaller cv")
+            DataError,
+            match=naming(f"cv is {num_folds}", f"{num_groups} group", "smaller cv"),
         ):
             folds(whole, num_folds, seed, group_of)
         return
     rest, taken = split_queries(whole, 0.3, seed, "test", group_of)
-    assert not {group_of[query] for query in ids(rest)} & {group_of[query] for query in ids(taken)}
+    assert not {group_of[query] for query in ids(rest)} & {
+        group_of[query] for query in ids(taken)
+    }
     parts = folds(whole, num_folds, seed, group_of)
     assert sorted(query for part in parts for query in part) == list(range(len(groups)))
     groups_of_fold = [{groups[query] for query in part} for part in parts]
@@ -309,7 +384,9 @@ def test_a_group_is_on_one_side_of_every_random_split_and_in_one_fold(
 # Tables
 
 
-DAYS = [datetime.datetime(2026, 1, 1) + datetime.timedelta(days=day) for day in range(10)]
+DAYS = [
+    datetime.datetime(2026, 1, 1) + datetime.timedelta(days=day) for day in range(10)
+]
 
 TIMES = {
     "days": [day.strftime("%Y-%m-%d") for day in DAYS],
@@ -344,14 +421,25 @@ def test_the_latest_queries_are_the_test_set_and_those_before_are_validation(
 @pytest.mark.parametrize(
     ("times", "parts"),
     {
-        "an American date": (["2026-01-02", "01/31/2026"], [":4:", "'date'", "'01/31/2026'", "2026-01-31"]),
-        "a word": (["yesterday", 2], [":2:", "'yesterday'", "ISO 8601", "data.split_by"]),
+        "an American date": (
+            ["2026-01-02", "01/31/2026"],
+            [":4:", "'date'", "'01/31/2026'", "2026-01-31"],
+        ),
+        "a word": (
+            ["yesterday", 2],
+            [":2:", "'yesterday'", "ISO 8601", "data.split_by"],
+        ),
         "a missing time": ([1, None], [":4:", "'date'", "''", "every row"]),
         "a number among dates": (["2026-01-01", "17"], [":4:", "'17'", "all dates"]),
-        "one time": (["2026-01-01"] * 3, ["data.split_by", "3 queries", "2026-01-01", "test", "remove"]),
+        "one time": (
+            ["2026-01-01"] * 3,
+            ["data.split_by", "3 queries", "2026-01-01", "test", "remove"],
+        ),
     }.values(),
 )
-def test_a_column_that_gives_no_order_is_refused(write: Write, times: list[Any], parts: list[str]) -> None:
+def test_a_column_that_gives_no_order_is_refused(
+    write: Write, times: list[Any], parts: list[str]
+) -> None:
     with pytest.raises(DataError, match=naming(*parts)):
         load(write(frame(times)), split_by="date")
 
@@ -374,19 +462,31 @@ def test_every_query_of_train_and_valid_is_a_gap_before_the_next_split(
     assert [ids(split) for _, split in splits] == [["0", "1", "2"], ["5"], ["8", "9"]]
     assert splits.num_in_gaps == 4
     ends = {"train": (0, 2), "valid": (5, 5), "test": (8, 9)}
-    assert splits.spans == {name: (str(times[a]), str(times[b])) for name, (a, b) in ends.items()}
+    assert splits.spans == {
+        name: (str(times[a]), str(times[b])) for name, (a, b) in ends.items()
+    }
     with pytest.raises(DataError, match=naming("data.gap", "before valid", "smaller")):
-        load(train, split_by="date", gap=str(gap).replace("3", "6").replace("72", "144"))
+        load(
+            train, split_by="date", gap=str(gap).replace("3", "6").replace("72", "144")
+        )
 
 
 def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> None:
     order = [3, 0, 9, 4, 1, 8, 2, 7, 5, 6]
     train = write(frame([DAYS[place] for place in order]))
-    settings: dict[str, Any] = {"split_by": "date", "cv": 4, "cv_split": "forward", "valid_share": 0.5}
+    settings: dict[str, Any] = {
+        "split_by": "date",
+        "cv": 4,
+        "cv_split": "forward",
+        "valid_share": 0.5,
+    }
     place_of = {str(query): place for query, place in enumerate(order)}
     windows = []
     for fold in range(1, 5):
-        parts = [{place_of[query] for query in ids(split)} for _, split in load(train, fold=fold, **settings)]
+        parts = [
+            {place_of[query] for query in ids(split)}
+            for _, split in load(train, fold=fold, **settings)
+        ]
         # Without a gap every query before the window is used.
         assert sorted(parts[0] | parts[1]) == list(range(min(parts[2])))
         assert max(parts[0]) < min(parts[1])
@@ -396,7 +496,9 @@ def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> N
     assert {place_of[query] for query in ids(test)} == {6, 7}
     source = TableFiles(name="mine", train=train, fold=1, gap="2d", **settings)
     assert source.with_all_queries().load().whole().train.num_queries == 10
-    with pytest.raises(DataError, match=naming("cv=10", "10 different times", "smaller cv")):
+    with pytest.raises(
+        DataError, match=naming("cv=10", "10 different times", "smaller cv")
+    ):
         load(train, **{**settings, "cv": 10}, fold=1)
 
 
@@ -404,13 +506,25 @@ def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> N
     ("settings", "parts"),
     [
         ({"gap": "7d"}, ["data.gap", "7d", "data.split_by"]),
-        ({"cv_split": "forward", "split_by": "date"}, ["cv_split=forward", "cv", "(null)"]),
-        ({"cv_split": "forward", "cv": 3, "fold": 1}, ["cv_split=forward", "data.split_by", "(null)"]),
+        (
+            {"cv_split": "forward", "split_by": "date"},
+            ["cv_split=forward", "cv", "(null)"],
+        ),
+        (
+            {"cv_split": "forward", "cv": 3, "fold": 1},
+            ["cv_split=forward", "data.split_by", "(null)"],
+        ),
         ({"split_by": "date", "gap": "7"}, ["data.gap", "'7'", "7d"]),
         ({"split_by": "date", "gap": "a week"}, ["data.gap", "'a week'", "7d"]),
         ({"split_by": "bm25", "gap": "7d"}, ["data.gap", "'7d'", "numbers"]),
-        ({"split_by": "date", "cv": 5, "fold": 1}, ["split_by=date", "cv_split=forward", "data.train"]),
-        ({"split_by": "date", "test": "x.csv"}, ["split_by=date", "data.valid", "data.test"]),
+        (
+            {"split_by": "date", "cv": 5, "fold": 1},
+            ["split_by=date", "cv_split=forward", "data.train"],
+        ),
+        (
+            {"split_by": "date", "test": "x.csv"},
+            ["split_by=date", "data.valid", "data.test"],
+        ),
     ],
     ids=str,
 )
@@ -423,12 +537,20 @@ def test_settings_of_time_that_do_not_fit_are_refused(
 
 def test_a_group_in_two_files_is_a_leak(write: Write) -> None:
     train = write(frame(["a", "b"], "cluster"))
-    test = frame(["c", "b"], "cluster").assign(query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11])
+    test = frame(["c", "b"], "cluster").assign(
+        query_id=[7, 7, 8, 8], bm25=[8, 9, 10, 11]
+    )
     path = write(test, "test.csv")
-    with pytest.raises(DataError, match=naming("'b'", "query 1", "train", "query 8", "test", "one file")):
+    with pytest.raises(
+        DataError,
+        match=naming("'b'", "query 1", "train", "query 8", "test", "one file"),
+    ):
         load(train, test=path, group_by="cluster", valid_share=0)
     write(test.assign(cluster="c"), "test.csv")
-    assert ids(load(train, test=path, group_by="cluster", valid_share=0).test) == ["7", "8"]
+    assert ids(load(train, test=path, group_by="cluster", valid_share=0).test) == [
+        "7",
+        "8",
+    ]
     write(test.drop(columns="cluster"), "test.csv")
     with pytest.raises(DataError, match=naming("test.csv", "'cluster'", "group_by")):
         load(train, test=path, group_by="cluster", valid_share=0)
@@ -444,20 +566,43 @@ def test_a_bootstrap_holds_a_query_as_often_as_it_was_drawn() -> None:
     train = make_synthetic(10)
     drawn = np.sort(np.random.default_rng([7, 2]).integers(0, 10, 10))
     made = TrainingResample(number=3, index=2, seed=7).of(train)
-    assert made.query_keys.tolist() == train.query_keys[drawn].tolist()  # of features and labels
+    assert (
+        made.query_keys.tolist() == train.query_keys[drawn].tolist()
+    )  # of features and labels
 
 
 @pytest.mark.slow
-def test_a_sweep_trains_every_model_on_every_resample_and_records_which(tmp_path: Path) -> None:
-    words = ("model=native,single_feature", "replicates=2", "seed=5", "-m", "hydra.sweep.dir=s")
+def test_a_sweep_trains_every_model_on_every_resample_and_records_which(
+    tmp_path: Path,
+) -> None:
+    words = (
+        "model=native,single_feature",
+        "replicates=2",
+        "seed=5",
+        "-m",
+        "hydra.sweep.dir=s",
+    )
     run(*words, *TINY, folder=tmp_path)
     sweep, splits = find_runs([tmp_path / "s"]), SOURCE.load()
-    of_job = [(done.result.model, done.result.data["resample"]["index"]) for done in sweep]
-    assert of_job == [("native", 1), ("native", 2), ("single_feature", 1), ("single_feature", 2)]
+    of_job = [
+        (done.result.model, done.result.data["resample"]["index"]) for done in sweep
+    ]
+    assert of_job == [
+        ("native", 1),
+        ("native", 2),
+        ("single_feature", 1),
+        ("single_feature", 2),
+    ]
     for done, (_, index) in zip(sweep, of_job, strict=True):
         drawn, data = TrainingResample(number=2, index=index), done.result.data
         assert data["resample"] == {
-            **{"kind": "bootstrap", "share": 1.0, "number": 2, "index": index, "seed": 0},
+            **{
+                "kind": "bootstrap",
+                "share": 1.0,
+                "number": 2,
+                "index": index,
+                "seed": 0,
+            },
             **{"train": splits.train.fingerprint, "queries": splits.train.num_queries},
         }
         trained_on = Splits(drawn.of(splits.train), splits.valid, splits.test)

@@ -50,16 +50,23 @@ from ltrbench.errors import DataError
 @settings(max_examples=30)
 @given(dataset=data_sets(), shard_bytes=st.integers(1, 60), again=st.integers(1, 60))
 def test_a_store_gives_its_data_set_in_any_shards(
-    tmp_path_factory: pytest.TempPathFactory, dataset: RankingDataset, shard_bytes: int, again: int
+    tmp_path_factory: pytest.TempPathFactory,
+    dataset: RankingDataset,
+    shard_bytes: int,
+    again: int,
 ) -> None:
     folder = tmp_path_factory.mktemp("stores")
     store = store_of(dataset, folder / "a", shard_bytes)
     assert content(read_store(store)) == content(dataset)
-    assert content(read_store(store_of(read_store(store), folder / "b", again))) == content(dataset)
+    assert content(
+        read_store(store_of(read_store(store), folder / "b", again))
+    ) == content(dataset)
     check_store(store)
     manifest = read_manifest(store)
     assert manifest.fingerprint == dataset.fingerprint
-    assert sum(shard.queries for shard in manifest.shards) == dataset.num_queries  # none is divided
+    assert (
+        sum(shard.queries for shard in manifest.shards) == dataset.num_queries
+    )  # none is divided
     for shard in shards_of(store, manifest):
         size = sum(shard[name].num_bytes for name in manifest.feature_arrays)
         size -= 0 if manifest.absent is None else 8  # the end of the last row
@@ -70,14 +77,18 @@ def test_a_store_gives_its_data_set_in_any_shards(
 
 
 @pytest.mark.parametrize("name", ["data.txt", "data.csv", "data.parquet"])
-def test_text_tables_and_their_stores_are_one_data_set(tmp_path: Path, name: str) -> None:
+def test_text_tables_and_their_stores_are_one_data_set(
+    tmp_path: Path, name: str
+) -> None:
     rng = np.random.default_rng(0)
     dataset = dataset_with(
         features=rng.normal(size=(9, 3)),
         labels=[0, 1, 2] * 3,
         query_start=[0, 4, 9],
         document_ids=list("abcdefghi"),
-        feature_names=("1", "2", "3") if name == "data.txt" else ("bm25", "clicks", "age"),
+        feature_names=("1", "2", "3")
+        if name == "data.txt"
+        else ("bm25", "clicks", "age"),
     )
     (write_letor if name == "data.txt" else write_table)(dataset, tmp_path / name)
     from_file = read_data(tmp_path / name)
@@ -90,11 +101,16 @@ def test_several_stores_are_one_split(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("1 qid:a 1:1\n0 qid:b 1:2\n0 qid:a 1:3\n")
     (tmp_path / "b.txt").write_text("1 qid:c 1:4\n0 qid:d 1:5\n")
     texts = [tmp_path / "a.txt", tmp_path / "b.txt"]
-    stores = [store_of(read_data(text, sort_queries=True), text.with_suffix(".store"), 4) for text in texts]
+    stores = [
+        store_of(read_data(text, sort_queries=True), text.with_suffix(".store"), 4)
+        for text in texts
+    ]
     assert content(read_data(stores)) == content(read_data(texts, sort_queries=True))
     for order in ([1, 0], [0, 1]):
         expected = read_features([texts[n] for n in order])
-        assert read_features([stores[n] for n in order])[:].tolist() == expected.tolist()
+        assert (
+            read_features([stores[n] for n in order])[:].tolist() == expected.tolist()
+        )
     copy = shutil.copytree(stores[0], tmp_path / "copy")
     with pytest.raises(DataError, match=naming("query_ids", "'a'", stores[0], copy)):
         read_data([stores[0], copy])
@@ -104,15 +120,24 @@ def test_several_stores_are_one_split(tmp_path: Path) -> None:
 
 
 def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> None:
-    named = dataset_with(features=[[1, 2]], labels=[1], query_start=[0, 1], feature_names=("bm25", "age"))
+    named = dataset_with(
+        features=[[1, 2]], labels=[1], query_start=[0, 1], feature_names=("bm25", "age")
+    )
     store = store_of(named, tmp_path / "named", 4)
-    assert read_data(store, 2, feature_names=["age", "bm25"]).features.tolist() == [[2, 1]]
-    assert read_data(store, 2, feature_names=["1", "2"]).features[:].tolist() == [[1, 2]]
+    assert read_data(store, 2, feature_names=["age", "bm25"]).features.tolist() == [
+        [2, 1]
+    ]
+    assert read_data(store, 2, feature_names=["1", "2"]).features[:].tolist() == [
+        [1, 2]
+    ]
     with pytest.raises(DataError, match=naming(store, "'bm26'", "'bm25'", "build")):
         read_data(store, 2, feature_names=["age", "bm26"])
     with pytest.raises(DataError, match=naming(store, "'age'", "training", "build")):
         read_data(store, feature_names=["bm25"])
-    with pytest.raises(DataError, match=naming(store, "2 features", "3 were expected", "num_features=3")):
+    with pytest.raises(
+        DataError,
+        match=naming(store, "2 features", "3 were expected", "num_features=3"),
+    ):
         read_data(store, 3)
 
 
@@ -120,7 +145,9 @@ def test_columns_are_matched_by_name_unless_they_are_numbers(tmp_path: Path) -> 
 
 
 def test_a_store_is_written_completely_or_not_at_all(tmp_path: Path) -> None:
-    unpaired = dataset_with(features=[[1]], labels=[1], query_start=[0, 1], document_ids=["\ud800"])
+    unpaired = dataset_with(
+        features=[[1]], labels=[1], query_start=[0, 1], document_ids=["\ud800"]
+    )
     with pytest.raises(UnicodeEncodeError):
         write_store(tmp_path / "store", unpaired)
     assert list(tmp_path.iterdir()) == []
@@ -147,7 +174,9 @@ def remove_array(store: Path) -> Path:
 
 def change_format(store: Path) -> Path:
     manifest = json.loads((store / MANIFEST_FILE).read_text())
-    (store / MANIFEST_FILE).write_text(json.dumps({**manifest, "format": STORE_FORMAT + 1}))
+    (store / MANIFEST_FILE).write_text(
+        json.dumps({**manifest, "format": STORE_FORMAT + 1})
+    )
     return store / MANIFEST_FILE
 
 
@@ -181,10 +210,17 @@ def test_a_damaged_store_is_refused_with_the_file_and_the_remedy(
 
 def test_the_fingerprint_of_a_store_is_that_of_its_format() -> None:
     """Stores keep the fingerprint: whoever changes its definition must also increase STORE_FORMAT."""
-    dataset = dataset_with(features=FEATURES, labels=[0, 1, 2, 0, 1, 0, 0, 1], query_start=[0, 3, 5, 8])
-    assert (STORE_FORMAT, dataset.fingerprint) == (3, "8d56f2f42f6c00e777ea78644d95d1ba")
+    dataset = dataset_with(
+        features=FEATURES, labels=[0, 1, 2, 0, 1, 0, 0, 1], query_start=[0, 3, 5, 8]
+    )
+    assert (STORE_FORMAT, dataset.fingerprint) == (
+        3,
+        "8d56f2f42f6c00e777ea78644d95d1ba",
+    )
     wide = dataset_with(
-        features=np.eye(8, 20_000, dtype=np.float32), labels=dataset.labels, query_start=[0, 8]
+        features=np.eye(8, 20_000, dtype=np.float32),
+        labels=dataset.labels,
+        query_start=[0, 8],
     )
     assert (STORE_FORMAT, wide.fingerprint) == (3, "fdffec6cc61670df20fc37840226f3fd")
 
@@ -223,7 +259,11 @@ def entries(folder: Path) -> list[Path]:
 def test_other_options_and_other_code_have_other_entries(
     reader: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for options in ({"absent": 0.0}, {"absent": float("nan")}, {"absent": float("nan")}):
+    for options in (
+        {"absent": 0.0},
+        {"absent": float("nan")},
+        {"absent": float("nan")},
+    ):
         reader.cached(tmp_path / "cache", **options)
     assert reader.count == 2
     monkeypatch.setattr(cache_module, "_code", lambda: "of the next version")
@@ -248,14 +288,20 @@ def test_a_damaged_entry_is_built_again(
 # data.cache
 
 
-def test_auto_caches_large_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_caches_large_files_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     small, large = (tmp_path / name for name in ("small", "large"))
     small.write_text(TEXT)
     with large.open("wb") as file:
         file.truncate(AUTO_BYTES)
     monkeypatch.delenv("LTRBENCH_CACHE", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "of user"))
-    expected = {AUTO: tmp_path / "of user" / "ltrbench", str(tmp_path): tmp_path, "none": None}
+    expected = {
+        AUTO: tmp_path / "of user" / "ltrbench",
+        str(tmp_path): tmp_path,
+        "none": None,
+    }
     for setting, folder in expected.items():
         assert cache_folder(setting, {"0": large}) == folder
     assert cache_folder(AUTO, {"0": small}) is None
@@ -265,13 +311,17 @@ def test_auto_caches_large_files_only(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def sources_of(folder: Path) -> dict[str, Any]:
     """A source of LETOR text with everything beside it, and one of tables."""
-    (folder / "train.txt").write_text("".join(f"{q % 2} 1:{q} 2:{q % 3}\n" for q in range(40)))
+    (folder / "train.txt").write_text(
+        "".join(f"{q % 2} 1:{q} 2:{q % 3}\n" for q in range(40))
+    )
     (folder / "train.txt.query").write_text("4\n" * 10)
     (folder / "train.txt.weight").write_text("1\n2\n" * 20)
     (folder / "names.txt").write_text("bm25, 1\nage, 2\n")
     rows = "".join(f"{q // 4},{q % 2},{q},{q // 4}\n" for q in range(40))
     (folder / "train.csv").write_text(f"query_id,label,bm25,day\n{rows}")
-    letor = LetorFiles(name="l", train=f"{folder}/train.txt", feature_names=f"{folder}/names.txt")
+    letor = LetorFiles(
+        name="l", train=f"{folder}/train.txt", feature_names=f"{folder}/names.txt"
+    )
     return {"letor": letor, "table": TableFiles(name="t", train=f"{folder}/train.csv")}
 
 
@@ -280,15 +330,20 @@ def test_a_source_with_a_cache_gives_the_same_splits(tmp_path: Path, kind: str) 
     source = sources_of(tmp_path)[kind]
     through_cache = replace(source, cache=str(tmp_path / "cache"))
     for _ in range(2):
-        for (_, split), (_, expected) in zip(through_cache.load(), source.load(), strict=True):
+        for (_, split), (_, expected) in zip(
+            through_cache.load(), source.load(), strict=True
+        ):
             assert content(split) == content(expected)
     assert len(entries(tmp_path / "cache")) == 1
 
 
 @pytest.mark.parametrize(
-    ("changed", "text"), [("train.txt.query", "2\n" * 20), ("names.txt", "a, 1\nb, 2\n")]
+    ("changed", "text"),
+    [("train.txt.query", "2\n" * 20), ("names.txt", "a, 1\nb, 2\n")],
 )
-def test_a_change_of_a_file_beside_the_data_is_noticed(tmp_path: Path, changed: str, text: str) -> None:
+def test_a_change_of_a_file_beside_the_data_is_noticed(
+    tmp_path: Path, changed: str, text: str
+) -> None:
     source = replace(sources_of(tmp_path)["letor"], cache=str(tmp_path / "cache"))
     source.load()
     (tmp_path / changed).write_text(text)
@@ -309,7 +364,10 @@ def text(tmp_path: Path) -> Path:
     lines = []
     for row in range(NUM_DOCUMENTS):
         indices = np.flatnonzero(rng.random(NUM_FEATURES) < 0.5) + 1
-        values = " ".join(f"{index}:{rng.normal():.3f}" for index in [*indices.tolist(), NUM_FEATURES + 1])
+        values = " ".join(
+            f"{index}:{rng.normal():.3f}"
+            for index in [*indices.tolist(), NUM_FEATURES + 1]
+        )
         lines.append(f"{row % 3} qid:{row % 7} {values} # docid = d{row}\n")
     (tmp_path / "train.txt").write_text("".join(lines))
     return tmp_path / "train.txt"
@@ -318,11 +376,21 @@ def text(tmp_path: Path) -> Path:
 def test_build_writes_a_store_of_text_beyond_memory(
     text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(letor, "available_bytes", lambda: 4 * NUM_DOCUMENTS * NUM_FEATURES)
+    monkeypatch.setattr(
+        letor, "available_bytes", lambda: 4 * NUM_DOCUMENTS * NUM_FEATURES
+    )
     with pytest.raises(DataError, match="memory"):
         read_letor(text, sort_queries=True)
     store = tmp_path / "new" / "train.store"
-    build = ["data", "build", str(text), "--output", str(store), "--read", "sort_queries=true"]
+    build = [
+        "data",
+        "build",
+        str(text),
+        "--output",
+        str(store),
+        "--read",
+        "sort_queries=true",
+    ]
     assert main([*build, "--shard-mb", "0.005"]) == 0
     assert [path.name for path in store.parent.iterdir()] == ["train.store"]
     check_store(store)

@@ -26,7 +26,9 @@ DATES = pd.date_range("2026-01-31", periods=3)
 def dataset() -> RankingDataset:
     """Five documents of two queries, with a missing value, weights, positions and odd ids."""
     return RankingDataset(
-        features=np.array([[0.1, 1], [np.nan, 2], [1 / 3, 3], [4e-30, 4], [0, 5]], np.float32),
+        features=np.array(
+            [[0.1, 1], [np.nan, 2], [1 / 3, 3], [4e-30, 4], [0, 5]], np.float32
+        ),
         labels=np.array([0.0, 2.0, 1.0, 0.0, 1.0]),
         query_start=np.array([0, 2, 5]),
         query_ids=np.array(["007", "NA"]),
@@ -39,12 +41,20 @@ def dataset() -> RankingDataset:
 
 def frame(**columns: list[object]) -> pd.DataFrame:
     """Returns three rows of two queries with one feature; `columns` replaces or adds columns."""
-    base: dict[str, list[object]] = {"label": [0, 1, 2], "query_id": [1, 1, 2], "bm25": [0.5, 1.5, 2.5]}
+    base: dict[str, list[object]] = {
+        "label": [0, 1, 2],
+        "query_id": [1, 1, 2],
+        "bm25": [0.5, 1.5, 2.5],
+    }
     return pd.DataFrame({**base, **columns})
 
 
-@pytest.mark.parametrize("ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zst", "parquet", None])
-def test_what_is_written_is_read_back(dataset: RankingDataset, tmp_path: Path, ending: str | None) -> None:
+@pytest.mark.parametrize(
+    "ending", ["csv", "csv.gz", "csv.bz2", "csv.xz", "csv.zst", "parquet", None]
+)
+def test_what_is_written_is_read_back(
+    dataset: RankingDataset, tmp_path: Path, ending: str | None
+) -> None:
     table = dataset.to_frame()
     known = ["query_id", "document_id", "label", "weight", "position"]
     assert table.columns.tolist() == [*known, "bm25", "clicks"]
@@ -63,14 +73,27 @@ SHOP: dict[str, Any] = {
     "revenue": [2.5, np.nan, 0.0],
     "title": ["lamp, red", None, "ü"],
 }
-CATEGORIES = {"brand": ("a", "b"), "size": ("S", "L"), "shop": ("9", "10"), "sold": ("false", "true")}
+CATEGORIES = {
+    "brand": ("a", "b"),
+    "size": ("S", "L"),
+    "shop": ("9", "10"),
+    "sold": ("false", "true"),
+}
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet", None])
-def test_categories_are_codes_and_kept_columns_go_with_their_rows(tmp_path: Path, ending: str | None) -> None:
+def test_categories_are_codes_and_kept_columns_go_with_their_rows(
+    tmp_path: Path, ending: str | None
+) -> None:
     table = frame(query_id=["red lamp", "b", "red lamp"], junk=["?"] * 3, **SHOP)
-    options: Any = {"keep": ["revenue", "title"], "ignore": ["j*"], "sort_queries": True}
-    dataset = RankingDataset.from_frame(table, categorical=["brand", "s[hio]*"], **options)
+    options: Any = {
+        "keep": ["revenue", "title"],
+        "ignore": ["j*"],
+        "sort_queries": True,
+    }
+    dataset = RankingDataset.from_frame(
+        table, categorical=["brand", "s[hio]*"], **options
+    )
     assert dataset.feature_names == ("bm25", *CATEGORIES)
     assert dataset.categories == CATEGORIES
     assert dataset.categorical_features == (1, 2, 3, 4)
@@ -86,7 +109,9 @@ def test_categories_are_codes_and_kept_columns_go_with_their_rows(tmp_path: Path
     del options["ignore"]
     read = read_table(source, categories=dataset.categories, **options)
     assert read.fingerprint == dataset.fingerprint
-    assert ending is None or read_table(source, categorical=list(CATEGORIES), **options).categories == (
+    assert ending is None or read_table(
+        source, categorical=list(CATEGORIES), **options
+    ).categories == (
         CATEGORIES if ending == "parquet" else {**CATEGORIES, "size": ("L", "S")}
     )
 
@@ -94,10 +119,16 @@ def test_categories_are_codes_and_kept_columns_go_with_their_rows(tmp_path: Path
 def test_other_splits_have_the_codes_of_training_and_new_categories_are_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    options: Any = {"feature_names": ("brand", "bm25"), "categories": {"brand": ("b", "a")}}
+    options: Any = {
+        "feature_names": ("brand", "bm25"),
+        "categories": {"brand": ("b", "a")},
+    }
     table = frame(brand=["new", "a", "b"])
     options["categorical"] = ["bm25"]  # changes nothing that training has defined
-    for features in (read_table(table, **options).features, read_table_features(table, **options)):
+    for features in (
+        read_table(table, **options).features,
+        read_table_features(table, **options),
+    ):
         np.testing.assert_array_equal(features[:, 0], [np.nan, 1, 0])
     assert caplog.text.count("brand in 1 documents") == 2
 
@@ -107,25 +138,38 @@ def test_columns_can_have_other_names_and_the_rest_are_features() -> None:
     read = read_table(renamed, label="grade", query="session")
     assert read.feature_names == ("bm25",)
     assert read.query_ids.tolist() == ["1", "2"]
-    assert read_table(frame().rename(columns={"query_id": "qid"})).fingerprint == read.fingerprint
+    assert (
+        read_table(frame().rename(columns={"query_id": "qid"})).fingerprint
+        == read.fingerprint
+    )
 
 
 def test_listed_features_are_taken_in_their_order_and_the_others_left() -> None:
-    read = read_table(frame(url=["x", "y", "z"], clicks=[7, 8, 9]), features=["clicks", "bm25"])
+    read = read_table(
+        frame(url=["x", "y", "z"], clicks=[7, 8, 9]), features=["clicks", "bm25"]
+    )
     assert read.feature_names == ("clicks", "bm25")
     assert read.features.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
 
 
 def test_kept_ids_stay_ids_and_a_kept_column_without_values_has_numbers() -> None:
-    read = read_table(frame(document_id=[7, 8, 9], revenue=[None] * 3), keep=["document_id", "revenue"])
+    read = read_table(
+        frame(document_id=[7, 8, 9], revenue=[None] * 3),
+        keep=["document_id", "revenue"],
+    )
     assert read.column("document_id").tolist() == ["7", "8", "9"]
     np.testing.assert_array_equal(read.kept["revenue"], [np.nan] * 3)
     assert read.document_ids is not None
 
 
-def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> None:
+def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> (
+    None
+):
     scattered = frame(query_id=["b", "a", "b"])
-    with pytest.raises(DataError, match=naming("row 3:", "query 'b'", "row 1.", "data.sort_queries=true")):
+    with pytest.raises(
+        DataError,
+        match=naming("row 3:", "query 'b'", "row 1.", "data.sort_queries=true"),
+    ):
         read_table(scattered)
     read = read_table(scattered, sort_queries=True)
     assert read.query_ids.tolist() == ["b", "a"]
@@ -149,10 +193,19 @@ def test_features_alone_need_no_label_and_no_query(absent: list[str]) -> None:
         ({"label": [0, np.nan, 1]}, ["row 2:", "nan", "'label'", "remove documents"]),
         ({"label": [0, 1, -1]}, ["row 3:", -1, "'label'", "0 or more"]),
         ({"label": [np.inf, 1, 1]}, ["row 1:", "inf", "'label'", "finite"]),
-        ({"label": [0, 1, 2], "brand": ["a", ["b"], None]}, ["row 2:", "'brand'", "['b']", "a text"]),
-        ({"bm25": [0, "x", 1]}, ["row 2:", "'bm25'", "'x'", "not a number", "data.categorical", "split_by"]),
+        (
+            {"label": [0, 1, 2], "brand": ["a", ["b"], None]},
+            ["row 2:", "'brand'", "['b']", "a text"],
+        ),
+        (
+            {"bm25": [0, "x", 1]},
+            ["row 2:", "'bm25'", "'x'", "not a number", "data.categorical", "split_by"],
+        ),
         ({"bm25": [1e39, 1, 0]}, ["row 1:", "'bm25'", "1e+39", "float32", "Rescale"]),
-        ({"query_id": [1, None, 2]}, ["row 2:", "'query_id'", "nan", "an id", "remove the row"]),
+        (
+            {"query_id": [1, None, 2]},
+            ["row 2:", "'query_id'", "nan", "an id", "remove the row"],
+        ),
         ({"query_id": list(DATES)}, ["row 1:", "'query_id'", "2026-01-31", "as text"]),
         ({"weight": [1, -1, 1]}, ["row 2:", -1, "'weight'", "0 or more"]),
         ({"weight": [1, 1, 0]}, ["query_weights[1]", "remove query '2'"]),
@@ -165,13 +218,22 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
 ) -> None:
     label = "grade" if "grade" in columns else None
     with pytest.raises(DataError, match=naming(*parts)):
-        read_table(frame(**columns), label=label, whole_labels=True, categorical=[*{"brand"} & {*columns}])
+        read_table(
+            frame(**columns),
+            label=label,
+            whole_labels=True,
+            categorical=[*{"brand"} & {*columns}],
+        )
 
 
 @pytest.mark.parametrize(
     ("dropped", "options", "parts"),
     [
-        ("label", {}, ["'label' or 'relevance'", "label=COLUMN", "predict", "read_features"]),
+        (
+            "label",
+            {},
+            ["'label' or 'relevance'", "label=COLUMN", "predict", "read_features"],
+        ),
         ("query_id", {}, ["'query_id' or 'qid'", "query=COLUMN", "'label', 'bm25'"]),
         ("", {"label": "lable"}, ["lable", "'label'?", "'query_id'"]),
         ("", {"features": ["bm25"], "group_by": "bm25"}, ["'bm25'", "role"]),
@@ -181,8 +243,16 @@ def test_a_wrong_value_is_named_with_its_row_and_column(
         ("", {"sort_queries": "no"}, ["sort_queries is 'no'", "must be"]),
         ("", {"features": ["bm5*"]}, ["'bm5*'", "feature"]),
         ("", {"keep": ["revenu"]}, ["'revenu'", "data.keep"]),
-        ("", {"keep": ["bm25"], "features": ["bm25"]}, ["'bm25'", "features", "keep", "Remove"]),
-        ("", {"categories": "train.store"}, ["categories is 'train.store'", "a mapping"]),
+        (
+            "",
+            {"keep": ["bm25"], "features": ["bm25"]},
+            ["'bm25'", "features", "keep", "Remove"],
+        ),
+        (
+            "",
+            {"categories": "train.store"},
+            ["categories is 'train.store'", "a mapping"],
+        ),
         ("", {"categorical": ["brand"]}, ["'brand'", "data.categorical"]),
         ("", {"ignore": "bm25"}, ["ignore is 'bm25'", "a list"]),
     ],
@@ -194,12 +264,18 @@ def test_a_column_or_an_option_that_does_not_fit_is_named(
         read_table(frame().drop(columns=dropped or []), **options)
 
 
-def test_a_column_that_training_does_not_have_is_named_also_for_features_alone() -> None:
-    with pytest.raises(DataError, match=naming("columns url", "remove", "data.features")):
+def test_a_column_that_training_does_not_have_is_named_also_for_features_alone() -> (
+    None
+):
+    with pytest.raises(
+        DataError, match=naming("columns url", "remove", "data.features")
+    ):
         read_table_features(frame(url=[1, 2, 3]), feature_names=["bm25"])
     # A column by which queries are split is no feature, and need not be there.
     for table in (frame(day=["2026-01-01"] * 3), frame()):
-        assert read_table_features(table, split_by="day", feature_names=["bm25"]).shape == (3, 1)
+        assert read_table_features(
+            table, split_by="day", feature_names=["bm25"]
+        ).shape == (3, 1)
 
 
 @pytest.mark.parametrize(
@@ -216,7 +292,10 @@ def test_a_column_that_hardly_is_a_feature_is_no_feature_unless_it_is_listed(
     table = frame().assign(**{further: [2, 1, 0]})
     with pytest.raises(DataError, match=naming(*parts)):
         read_table(table)
-    assert read_table(table, features=["bm25", further]).feature_names == ("bm25", further)
+    assert read_table(table, features=["bm25", further]).feature_names == (
+        "bm25",
+        further,
+    )
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
@@ -231,11 +310,20 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str) -> None:
 
 
 MISTAKES: list[tuple[str, list[Any]]] = [
-    ("label,query_id,a\n1,7,3,0.5\n0,7,5,0.1\n", [":", "3 columns", "1,7,3,0.5", "as many cells"]),
-    ("label;query_id;a\n1;q;1\n", [":", "'label' or 'relevance'", "'label;query_id;a'", "commas"]),
+    (
+        "label,query_id,a\n1,7,3,0.5\n0,7,5,0.1\n",
+        [":", "3 columns", "1,7,3,0.5", "as many cells"],
+    ),
+    (
+        "label;query_id;a\n1;q;1\n",
+        [":", "'label' or 'relevance'", "'label;query_id;a'", "commas"],
+    ),
     ("\n\nlabel,query_id,a\n\n1,q,1\n\n-1,q,2\n", [":7:", -1, "'label'", "0 or more"]),
     ('label,query_id,a\n1,"x\ny",1\n-1,q,2\n', [":4:", -1, "'label'"]),
-    ("label,query_id,a\n1,q,1\ngood,q,2\n", [":3:", "'label'", "'good'", "not a number"]),
+    (
+        "label,query_id,a\n1,q,1\ngood,q,2\n",
+        [":3:", "'label'", "'good'", "not a number"],
+    ),
     ("label,query_id,a\n1,q,-inf\n", [":2:", "'a'", "-inf", "Rescale"]),
     (f"label,query_id,a\n1,q,{'9' * 400}\n", [":2:", "'a'", "inf", "Rescale"]),
     ('label,query_id,a\n1,"q,1\n', [":", "cannot be read"]),
@@ -245,7 +333,9 @@ MISTAKES: list[tuple[str, list[Any]]] = [
 
 
 @pytest.mark.parametrize(("text", "parts"), MISTAKES)
-def test_a_mistake_in_a_csv_file_is_named_with_its_line(tmp_path: Path, text: str, parts: list[Any]) -> None:
+def test_a_mistake_in_a_csv_file_is_named_with_its_line(
+    tmp_path: Path, text: str, parts: list[Any]
+) -> None:
     place, *others = parts
     path = tmp_path / "train.csv"
     path.write_text(text)
@@ -272,7 +362,20 @@ NUMBERS = {
     "16777217": 16777217,
 }
 LABELS = ["0", "1", "4.0", " 3", "0.30000000000000004", "1e-310"]
-IDS = ["7", "007", "7.0", "a", "q x", "1e3", "NA", "a,b", 'say "x"', "two\nlines", "é", "2026-01-01"]
+IDS = [
+    "7",
+    "007",
+    "7.0",
+    "a",
+    "q x",
+    "1e3",
+    "NA",
+    "a,b",
+    'say "x"',
+    "two\nlines",
+    "é",
+    "2026-01-01",
+]
 COLUMNS: dict[str, list[str]] = {
     "label": LABELS,
     "query_id": IDS,
@@ -283,7 +386,9 @@ COLUMNS: dict[str, list[str]] = {
 
 
 @given(
-    rows=st.lists(st.tuples(*map(st.sampled_from, COLUMNS.values())), min_size=1, max_size=8),
+    rows=st.lists(
+        st.tuples(*map(st.sampled_from, COLUMNS.values())), min_size=1, max_size=8
+    ),
     end=st.sampled_from(["\n", "\r\n", "\r"]),
     quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL]),
     blank=st.booleans(),
@@ -306,10 +411,14 @@ def test_every_cell_of_a_csv_file_is_read_as_it_was_written(
     path.write_bytes(gzip.compress(content) if packed else content)
     read = read_table(path, sort_queries=True)
     order = np.arange(len(rows)) if read.file_rows is None else read.file_rows
-    columns = dict(zip(COLUMNS, zip(*(rows[row] for row in order), strict=True), strict=True))
+    columns = dict(
+        zip(COLUMNS, zip(*(rows[row] for row in order), strict=True), strict=True)
+    )
     assert read.query_ids[read.query_of_document].tolist() == list(columns["query_id"])
     assert read.document_ids is not None
     assert read.document_ids.tolist() == list(columns["docid"])
     assert read.labels.tolist() == [float(cell) for cell in columns["label"]]
-    expected = np.array([[NUMBERS[cell] for cell in columns[name]] for name in "ab"], np.float32).T
+    expected = np.array(
+        [[NUMBERS[cell] for cell in columns[name]] for name in "ab"], np.float32
+    ).T
     np.testing.assert_array_equal(np.asarray(read.features), expected)

@@ -37,7 +37,9 @@ if __name__ == "__main__":
 
 def built(name: str, **settings: Any) -> Distribution:
     """Where a fit runs by a YAML in conf/distributed."""
-    node = yaml.safe_load((CONF / "distributed" / f"{name}.yaml").read_text(encoding="utf-8"))
+    node = yaml.safe_load(
+        (CONF / "distributed" / f"{name}.yaml").read_text(encoding="utf-8")
+    )
     return build({"distributed": {**node, **settings}}, "distributed", Distribution)
 
 
@@ -56,12 +58,18 @@ def lives(process: int) -> bool:
         ({"workers": 0}, ("distributed.workers is 0", "at least 1")),
         (
             {"workers": None},
-            ("distributed.workers is null", "distributed.workers=2", "distributed.scheduler=tcp"),
+            (
+                "distributed.workers is null",
+                "distributed.workers=2",
+                "distributed.scheduler=tcp",
+            ),
         ),
         ({"nodes": 3}, ("distributed.nodes", "DaskWorkers")),
     ],
 )
-def test_a_wrong_setting_is_an_error(settings: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_a_wrong_setting_is_an_error(
+    settings: dict[str, Any], parts: tuple[str, ...]
+) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         built("dask", **settings)
 
@@ -88,7 +96,9 @@ def test_workers_end_with_the_command_that_started_them(tmp_path: Path) -> None:
     begin = time.monotonic()
     os.killpg(command.pid, signal.SIGINT)  # as a terminal does
     _, errors = command.communicate(timeout=60)
-    while any(lives(process) for process in processes) and time.monotonic() - begin < 30:
+    while (
+        any(lives(process) for process in processes) and time.monotonic() - begin < 30
+    ):
         time.sleep(0.02)
     assert not any(lives(process) for process in processes)
     assert time.monotonic() - begin < 30

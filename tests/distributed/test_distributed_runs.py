@@ -35,7 +35,12 @@ from ltrbench.distributed.cluster import Workers
 
 pytestmark = pytest.mark.slow
 
-SETTINGS: dict[str, Any] = {"num_trees": 8, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
+SETTINGS: dict[str, Any] = {
+    "num_trees": 8,
+    "num_leaves": 15,
+    "learning_rate": 0.1,
+    "num_threads": 1,
+}
 METRICS = ("ndcg@10", "map", "mrr")
 SOURCE = Synthetic(name="synthetic", num_queries=120)
 
@@ -83,7 +88,9 @@ def assert_predictions_of_its_model(done: Run, splits: Splits) -> None:
             assert done.result.metrics[f"{name}/{metric}"] == evaluation.means[metric]
         if name == "test":
             for metric in METRICS:
-                np.testing.assert_array_equal(done.per_query()[metric], evaluation.per_query[metric])
+                np.testing.assert_array_equal(
+                    done.per_query()[metric], evaluation.per_query[metric]
+                )
 
 
 @pytest.mark.parametrize("kind", [LightGBMRanker, XGBoostRanker])
@@ -95,13 +102,17 @@ def test_a_run_on_two_workers_has_the_folder_of_a_local_run(
     assert done.result.status == FINISHED
     # lightgbm.dask reports no scores during a fit.
     absent = {"learning_curve.csv"} if kind is LightGBMRanker else set()
-    files, of_local_run = ({path.name for path in each.path.rglob("*")} for each in (done, local))
+    files, of_local_run = (
+        {path.name for path in each.path.rglob("*")} for each in (done, local)
+    )
     assert files == of_local_run - absent
     assert_predictions_of_its_model(done, SOURCE.load())
     ndcg, of_local = (each.result.metrics["test/ndcg@10"] for each in (done, local))
     assert ndcg == pytest.approx(of_local, abs=0.08)  # 24 test queries, and other bins
     if kind is XGBoostRanker:
-        assert done.learning_curve().values.keys() == local.learning_curve().values.keys()
+        assert (
+            done.learning_curve().values.keys() == local.learning_curve().values.keys()
+        )
         assert done.learning_curve().iterations == local.learning_curve().iterations
     assert done.result.seconds.keys() == local.result.seconds.keys() | {"fit_clean"}
 
@@ -125,17 +136,30 @@ def test_result_json_records_the_workers(tmp_path: Path) -> None:
         assert sum(part["documents"] for part in sizes) == splits[name].num_documents
     assert read_run(tmp_path / "run").result.distributed == distributed
     assert done.result.peak_memory_mb is None
-    assert run(experiment(RandomRanker(), None), tmp_path / "local").result.distributed == {}
+    assert (
+        run(experiment(RandomRanker(), None), tmp_path / "local").result.distributed
+        == {}
+    )
 
 
-def test_an_experiment_that_cannot_be_distributed_is_refused_before_anything_is_read() -> None:
-    with pytest.raises(ConfigError, match=naming("RandomRanker", "model=xgboost", "distributed=none")):
+def test_an_experiment_that_cannot_be_distributed_is_refused_before_anything_is_read() -> (
+    None
+):
+    with pytest.raises(
+        ConfigError, match=naming("RandomRanker", "model=xgboost", "distributed=none")
+    ):
         experiment(RandomRanker())
 
 
 def test_jobs_that_run_at_the_same_time_cannot_be_distributed() -> None:
-    settings: list[dict[str, Any]] = [{"distributed": None}, {"distributed": {"workers": 2}}]
+    settings: list[dict[str, Any]] = [
+        {"distributed": None},
+        {"distributed": {"workers": 2}},
+    ]
     check_executor_of_distributed(settings, InlineExecutor())
     check_executor_of_distributed(settings[:1], ProcessExecutor())
-    with pytest.raises(ConfigError, match=naming("ProcessExecutor", "executor=inline", "distributed=none")):
+    with pytest.raises(
+        ConfigError,
+        match=naming("ProcessExecutor", "executor=inline", "distributed=none"),
+    ):
         check_executor_of_distributed(settings, ProcessExecutor())

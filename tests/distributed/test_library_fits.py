@@ -27,7 +27,12 @@ from ltrbench.distributed.cluster import Workers
 
 pytestmark = pytest.mark.slow
 
-SETTINGS: dict[str, Any] = {"num_trees": 12, "num_leaves": 15, "learning_rate": 0.1, "num_threads": 1}
+SETTINGS: dict[str, Any] = {
+    "num_trees": 12,
+    "num_leaves": 15,
+    "learning_rate": 0.1,
+    "num_threads": 1,
+}
 METRIC = "ndcg@10"
 
 
@@ -62,7 +67,10 @@ def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
     ranker, local = XGBoostRanker(**SETTINGS), XGBoostRanker(**SETTINGS)
     assert splits.valid is not None
     numbers, values = ranker.fit_distributed(
-        one_worker, placed(one_worker, splits.train), placed(one_worker, splits.valid), [METRIC]
+        one_worker,
+        placed(one_worker, splits.train),
+        placed(one_worker, splits.valid),
+        [METRIC],
     )
     expected: dict[str, list[float]] = {f"train/{METRIC}": [], f"valid/{METRIC}": []}
     valid = splits.valid
@@ -73,19 +81,29 @@ def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
             ("valid", valid, iteration.valid_scores),
         ):
             assert scores is not None
-            expected[f"{name}/{METRIC}"].append(evaluate(dataset, scores, [METRIC]).means[METRIC])
+            expected[f"{name}/{METRIC}"].append(
+                evaluate(dataset, scores, [METRIC]).means[METRIC]
+            )
 
     local.fit(splits.train, splits.valid, record)
     assert (numbers, values) == (list(range(1, 13)), expected)
-    np.testing.assert_array_equal(ranker.predict(splits.test.features), local.predict(splits.test.features))
+    np.testing.assert_array_equal(
+        ranker.predict(splits.test.features), local.predict(splits.test.features)
+    )
     ranker.save(tmp_path)
     again = XGBoostRanker.load(tmp_path)
-    np.testing.assert_array_equal(again.predict(splits.test.features), ranker.predict(splits.test.features))
+    np.testing.assert_array_equal(
+        again.predict(splits.test.features), ranker.predict(splits.test.features)
+    )
 
 
-def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Splits) -> None:
+def test_xgboost_stops_early_on_all_members_at_once(
+    workers: Workers, splits: Splits
+) -> None:
     rule = EarlyStopping(metric=METRIC, patience=3)
-    ranker = XGBoostRanker(**{**SETTINGS, "num_trees": 200, "learning_rate": 0.5}, early_stopping=rule)
+    ranker = XGBoostRanker(
+        **{**SETTINGS, "num_trees": 200, "learning_rate": 0.5}, early_stopping=rule
+    )
     assert splits.valid is not None
     _, values = ranker.fit_distributed(
         workers, placed(workers, splits.train), placed(workers, splits.valid), [METRIC]
@@ -96,24 +114,38 @@ def test_xgboost_stops_early_on_all_members_at_once(workers: Workers, splits: Sp
     assert ranker.summary.num_trees == best + 1
     assert ranker.summary.num_iterations == len(of_valid) == best + 1 + 3
     scores = ranker.predict(splits.valid.features)
-    assert evaluate(splits.valid, scores, [METRIC]).means[METRIC] == pytest.approx(of_valid[best], abs=1e-12)
+    assert evaluate(splits.valid, scores, [METRIC]).means[METRIC] == pytest.approx(
+        of_valid[best], abs=1e-12
+    )
 
 
 def test_lightgbm_on_one_worker_gives_the_local_model(
     one_worker: Workers, splits: Splits, tmp_path: Path
 ) -> None:
-    settings = {**SETTINGS, "min_docs_in_leaf": 7, "l2": 0.3, "max_bins": 63, "truncation": 10}
+    settings = {
+        **SETTINGS,
+        "min_docs_in_leaf": 7,
+        "l2": 0.3,
+        "max_bins": 63,
+        "truncation": 10,
+    }
     ranker, local = LightGBMRanker(**settings), LightGBMRanker(**settings)
     ranker.fit_distributed(one_worker, placed(one_worker, splits.train), None, [METRIC])
     local.fit(splits.train)
     scores = local.predict(splits.test.features)
     np.testing.assert_array_equal(ranker.predict(splits.test.features), scores)
     ranker.save(tmp_path)
-    np.testing.assert_array_equal(LightGBMRanker.load(tmp_path).predict(splits.test.features), scores)
+    np.testing.assert_array_equal(
+        LightGBMRanker.load(tmp_path).predict(splits.test.features), scores
+    )
 
 
-def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(workers: Workers, splits: Splits) -> None:
-    train = splits.train.with_fields(document_weights=np.linspace(0.5, 1.5, splits.train.num_documents))
+def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(
+    workers: Workers, splits: Splits
+) -> None:
+    train = splits.train.with_fields(
+        document_weights=np.linspace(0.5, 1.5, splits.train.num_documents)
+    )
     ranker, local = LightGBMRanker(**SETTINGS), LightGBMRanker(**SETTINGS).fit(train)
     assert ranker.fit_distributed(workers, placed(workers, train)) == ([], {})
     assert abs(ndcg(ranker, splits.test) - ndcg(local, splits.test)) < 0.06
@@ -123,16 +155,24 @@ def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(workers: Workers, spl
 @pytest.mark.parametrize(
     ("settings", "named"),
     [
-        ({"early_stopping": EarlyStopping()}, ("early_stopping", "3712", "early_stopping=null")),
+        (
+            {"early_stopping": EarlyStopping()},
+            ("early_stopping", "3712", "early_stopping=null"),
+        ),
         (
             {"lambdarank_position_bias_regularization": 0.1},
             ("lambdarank_position_bias_regularization is 0.1", "=null"),
         ),
-        ({"extra": {"linear_tree": True}}, ("extra.linear_tree is True", "Remove extra.linear_tree")),
+        (
+            {"extra": {"linear_tree": True}},
+            ("extra.linear_tree is True", "Remove extra.linear_tree"),
+        ),
     ],
 )
 def test_settings_that_lightgbm_cannot_distribute_are_refused(
     settings: dict[str, Any], named: tuple[str, ...]
 ) -> None:
-    with pytest.raises(ConfigError, match=naming("LightGBM", *named, "distributed=none")):
+    with pytest.raises(
+        ConfigError, match=naming("LightGBM", *named, "distributed=none")
+    ):
         LightGBMRanker(**settings).check_distributed()

@@ -34,11 +34,15 @@ SETTINGS: dict[str, Any] = {
 }
 
 
-def round_robin(query_sizes: NDArray[np.int64], num_shards: int) -> Sequence[NDArray[np.int64]]:
+def round_robin(
+    query_sizes: NDArray[np.int64], num_shards: int
+) -> Sequence[NDArray[np.int64]]:
     return [np.arange(rank, len(query_sizes), num_shards) for rank in range(num_shards)]
 
 
-def uneven(query_sizes: NDArray[np.int64], num_shards: int) -> Sequence[NDArray[np.int64]]:
+def uneven(
+    query_sizes: NDArray[np.int64], num_shards: int
+) -> Sequence[NDArray[np.int64]]:
     """Deals one random query to each shard except the last."""
     order = np.random.default_rng(0).permutation(len(query_sizes))
     return [np.sort(part) for part in np.split(order, range(1, num_shards))]
@@ -69,16 +73,31 @@ def model_file(ranker: NativeRanker, folder: Path) -> bytes:
     ("deal", "settings"),
     [
         (contiguous, {}),
-        (round_robin, {"queries_per_tree": 0.5, "features_per_tree": 0.7, "drop_rate": 0.3, "seed": 3}),
+        (
+            round_robin,
+            {
+                "queries_per_tree": 0.5,
+                "features_per_tree": 0.7,
+                "drop_rate": 0.3,
+                "seed": 3,
+            },
+        ),
         (uneven, {}),
     ],
 )
 def test_workers_fit_the_model_of_one_process(
-    settings: dict[str, Any], deal: Deal, workers: Workers, splits: Splits, tmp_path: Path
+    settings: dict[str, Any],
+    deal: Deal,
+    workers: Workers,
+    splits: Splits,
+    tmp_path: Path,
 ) -> None:
     train, valid = splits.train, splits.valid
     assert valid is not None
-    local, ranker = NativeRanker(**SETTINGS, **settings), NativeRanker(**SETTINGS, **settings)
+    local, ranker = (
+        NativeRanker(**SETTINGS, **settings),
+        NativeRanker(**SETTINGS, **settings),
+    )
     curve: list[float] = []
 
     def record(iteration: Iteration) -> None:
@@ -87,10 +106,15 @@ def test_workers_fit_the_model_of_one_process(
 
     local.fit(train, valid, record)
     of_train, of_valid = (
-        send_shards(workers, divide_queries(part, len(workers.addresses), deal)) for part in (train, valid)
+        send_shards(workers, divide_queries(part, len(workers.addresses), deal))
+        for part in (train, valid)
     )
     numbers, values = ranker.fit_distributed(workers, of_train, of_valid, [METRIC])
     assert numbers == list(range(1, len(curve) + 1))
     assert values[f"valid/{METRIC}"] == curve
-    assert model_file(ranker, tmp_path / "workers") == model_file(local, tmp_path / "local")
-    np.testing.assert_array_equal(ranker.predict(splits.test.features), local.predict(splits.test.features))
+    assert model_file(ranker, tmp_path / "workers") == model_file(
+        local, tmp_path / "local"
+    )
+    np.testing.assert_array_equal(
+        ranker.predict(splits.test.features), local.predict(splits.test.features)
+    )

@@ -39,7 +39,9 @@ def data_set() -> RankingDataset:
     )
 
 
-def every_second(query_sizes: NDArray[np.int64], num_shards: int) -> list[NDArray[np.int64]]:
+def every_second(
+    query_sizes: NDArray[np.int64], num_shards: int
+) -> list[NDArray[np.int64]]:
     return [np.arange(rank, len(query_sizes), num_shards) for rank in range(num_shards)]
 
 
@@ -59,7 +61,9 @@ def assert_equal(shard: QueryShard, expected: RankingDataset) -> None:
     sizes=st.lists(st.integers(1, 40), min_size=4, max_size=60),
     num_shards=st.integers(1, 4),
 )
-def test_contiguous_shards_are_balanced_and_never_empty(sizes: list[int], num_shards: int) -> None:
+def test_contiguous_shards_are_balanced_and_never_empty(
+    sizes: list[int], num_shards: int
+) -> None:
     dealt = contiguous(np.array(sizes), num_shards)
     assert np.concatenate(dealt).tolist() == list(range(len(sizes)))
     documents = [sum(sizes[query] for query in queries) for queries in dealt]
@@ -71,13 +75,17 @@ def test_contiguous_shards_are_balanced_and_never_empty(sizes: list[int], num_sh
 @pytest.mark.parametrize("deal", [contiguous, every_second])
 @pytest.mark.parametrize("kind", ["array", "store", "sparse"])
 def test_a_pickled_shard_is_the_same_data_set(
-    deal: Callable[[NDArray[np.int64], int], list[NDArray[np.int64]]], kind: str, tmp_path: Path
+    deal: Callable[[NDArray[np.int64], int], list[NDArray[np.int64]]],
+    kind: str,
+    tmp_path: Path,
 ) -> None:
     dataset = data_set()
     if kind == "store":
         dataset = in_store(dataset, tmp_path / "store")
     if kind == "sparse":
-        dataset = dataset.with_fields(features=SparseRows.of(np.asarray(dataset.features)))
+        dataset = dataset.with_fields(
+            features=SparseRows.of(np.asarray(dataset.features))
+        )
     for shard in divide_queries(dataset, 3, deal):
         again = pickle.loads(pickle.dumps(shard))
         assert again.queries.tolist() == shard.queries.tolist()
@@ -88,16 +96,27 @@ def test_a_pickled_shard_is_the_same_data_set(
 
 def test_there_are_at_most_as_many_shards_as_queries() -> None:
     dataset = data_set().take_queries(np.arange(3))
-    assert [shard.queries.tolist() for shard in divide_queries(dataset, 3)] == [[0], [1], [2]]
-    with pytest.raises(ConfigError, match=naming("distributed.workers is 4", "3 queries")):
+    assert [shard.queries.tolist() for shard in divide_queries(dataset, 3)] == [
+        [0],
+        [1],
+        [2],
+    ]
+    with pytest.raises(
+        ConfigError, match=naming("distributed.workers is 4", "3 queries")
+    ):
         divide_queries(dataset, 4)
 
 
-def test_a_pickled_shard_has_no_other_rows_and_no_features_of_a_store(tmp_path: Path) -> None:
+def test_a_pickled_shard_has_no_other_rows_and_no_features_of_a_store(
+    tmp_path: Path,
+) -> None:
     dataset = data_set()
     stored = in_store(dataset, tmp_path / "store")
     for shard in divide_queries(dataset, 4, every_second):
-        assert len(pickle.dumps(shard)) < 1.3 * 4 * NUM_FEATURES * shard.dataset.num_documents
+        assert (
+            len(pickle.dumps(shard))
+            < 1.3 * 4 * NUM_FEATURES * shard.dataset.num_documents
+        )
     for shard in divide_queries(stored, 4, every_second):
         # Labels, weights, positions and row numbers take 32 bytes per document; a row of features takes 200.
         others = 32 * shard.dataset.num_documents + 4 * 20 * len(shard.queries)
@@ -109,8 +128,12 @@ def test_a_worker_with_another_store_is_an_error(tmp_path: Path) -> None:
     (shard,) = divide_queries(in_store(dataset, tmp_path / "store"), 1)
     pickled = pickle.dumps(shard)
     shutil.rmtree(tmp_path / "store")
-    in_store(dataset.with_fields(features=np.asarray(dataset.features) + 1), tmp_path / "store")
+    in_store(
+        dataset.with_fields(features=np.asarray(dataset.features) + 1),
+        tmp_path / "store",
+    )
     with pytest.raises(
-        DataError, match=naming(socket.gethostname(), tmp_path / "store", "checksum", "same path")
+        DataError,
+        match=naming(socket.gethostname(), tmp_path / "store", "checksum", "same path"),
     ):
         pickle.loads(pickled)

@@ -59,21 +59,31 @@ def test_exchanges_are_exact_and_the_same_on_each_member(three: Workers) -> None
     floats = rng.normal(size=(size, 50)) * 10.0 ** rng.integers(-300, 300, (size, 50))
     floats[0, 0], floats[-1, 0] = -0.0, 0.0
     # Any bits: NaNs with payloads, denormal numbers; and no values at all.
-    bits = [rng.integers(0, 256, 8 * (3 * rank), dtype=np.uint8).view(np.float64) for rank in range(size)]
+    bits = [
+        rng.integers(0, 256, 8 * (3 * rank), dtype=np.uint8).view(np.float64)
+        for rank in range(size)
+    ]
     odd = [np.arange(5 * rank + 3, dtype=np.uint8) for rank in range(size)]
     types = [np.ones(4, dtype=kind) for kind in (np.int16, np.float32, np.bool_)][:size]
-    arguments = [(integers[rank], floats[rank], [bits[rank], odd[rank], types[rank]]) for rank in range(size)]
+    arguments = [
+        (integers[rank], floats[rank], [bits[rank], odd[rank], types[rank]])
+        for rank in range(size)
+    ]
     for rank, result in enumerate(three.run_team(member_functions.exchange, arguments)):
         assert result[:2] == (rank, size)
         np.testing.assert_array_equal(result[2], integers.sum(axis=0))
         assert result[3].tobytes() == (floats.max(axis=0) + 0.0).tobytes()
         kinds: list[list[NDArray[Any]]] = [bits, odd, types]
         for parts, expected in zip(result[4], kinds, strict=True):
-            assert [part.tobytes() for part in parts] == [part.tobytes() for part in expected]
+            assert [part.tobytes() for part in parts] == [
+                part.tobytes() for part in expected
+            ]
             assert [part.dtype for part in parts] == [part.dtype for part in expected]
 
 
-@pytest.mark.parametrize(("how", "reason"), [("exception", "7 is not a label"), ("SIGKILL", "lost")])
+@pytest.mark.parametrize(
+    ("how", "reason"), [("exception", "7 is not a label"), ("SIGKILL", "lost")]
+)
 def test_the_error_names_the_member_that_failed_and_the_workers_are_free_afterwards(
     how: str, reason: str, cluster: Any
 ) -> None:
@@ -82,7 +92,8 @@ def test_the_error_names_the_member_that_failed_and_the_workers_are_free_afterwa
     with settings.open() as workers:
         member = workers.members[2]
         with pytest.raises(
-            MemberError, match=naming("member 2", member.address, member.host, member.pid, reason)
+            MemberError,
+            match=naming("member 2", member.address, member.host, member.pid, reason),
         ) as raised:
             workers.run_team(member_functions.fail_in_loop, [(2, how)] * 3)
     assert time.monotonic() - begin < LIMIT
@@ -98,7 +109,10 @@ def test_too_few_workers_are_an_error(cluster: Any) -> None:
         pytest.raises(
             ConfigError,
             match=naming(
-                "distributed.workers is 5", cluster.scheduler_address, "3 workers", "dask worker tcp://"
+                "distributed.workers is 5",
+                cluster.scheduler_address,
+                "3 workers",
+                "dask worker tcp://",
             ),
         ),
         DaskWorkers(workers=5, scheduler=cluster.scheduler_address, wait=1).open(),

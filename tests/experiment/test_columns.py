@@ -42,9 +42,16 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "table.csv"
 
 
-def test_a_run_folder_has_the_columns_for_metrics_slices_and_files(table: Path, tmp_path: Path) -> None:
-    source = TableFiles(name="shop", train=str(table), categorical=CATEGORICAL, keep=KEEP)
-    done = run(Experiment(model="random", ranker=RandomRanker(), source=source), tmp_path / "run")
+def test_a_run_folder_has_the_columns_for_metrics_slices_and_files(
+    table: Path, tmp_path: Path
+) -> None:
+    source = TableFiles(
+        name="shop", train=str(table), categorical=CATEGORICAL, keep=KEEP
+    )
+    done = run(
+        Experiment(model="random", ranker=RandomRanker(), source=source),
+        tmp_path / "run",
+    )
     test, judgments = source.load().test, read_run(done.path).scored("test").judgments
     assert judgments.columns.keys() == {"brand", *KEEP}
     for name in (*judgments.columns, "query_id", "document_id"):
@@ -52,7 +59,9 @@ def test_a_run_folder_has_the_columns_for_metrics_slices_and_files(table: Path, 
     # A file with some of the categories gets the codes of training.
     (part := tmp_path / "part.csv").write_text("bm25,brand\n0.5,ä\n0.5,none\n")
     options = options_as_trained(done, load_model(done, None), part, ())
-    np.testing.assert_array_equal(read_features(part, **options), [[0.5, 2], [0.5, np.nan]])
+    np.testing.assert_array_equal(
+        read_features(part, **options), [[0.5, 2], [0.5, np.nan]]
+    )
     comparison = compare([done])[0]
     sizes = {item.name: item.num_queries for item in slices(comparison, ["market"])}
     assert sizes == Counter(column_of_queries(test, "market"))
@@ -66,7 +75,9 @@ def test_a_column_has_one_value_per_query_the_mean_or_the_most_frequent() -> Non
         "brand": ["b", "a", "a", "d", "c", ""],
         "stock": [2, 2, 3, np.nan, 4, np.nan],
     }
-    judgments = Judgments(labels=np.zeros(6), query_start=np.array([0, 3, 5, 6]), kept=kept)
+    judgments = Judgments(
+        labels=np.zeros(6), query_start=np.array([0, 3, 5, 6]), kept=kept
+    )
     assert column_of_queries(judgments, "price").tolist() == [1.5, 4, 7]
     assert column_of_queries(judgments, "brand").tolist() == ["a", "d", "missing"]
     assert column_of_queries(judgments, "stock").tolist() == ["2.0", "4.0", "missing"]
@@ -78,7 +89,10 @@ def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_
     table: Path, tmp_path: Path
 ) -> None:
     rows = pd.read_csv(table, keep_default_na=False)
-    parts = {"train": rows[:100], "test": rows.iloc[100:, ::-1]}  # columns are matched by name
+    parts = {
+        "train": rows[:100],
+        "test": rows.iloc[100:, ::-1],
+    }  # columns are matched by name
     paths: dict[str, Any] = {name: str(tmp_path / f"{name}.csv") for name in parts}
     for name, part in parts.items():
         part.to_csv(paths[name], index=False)
@@ -87,13 +101,25 @@ def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_
     first, second = source.load(), source.load()
     assert first.test.categories == first.train.categories == {"brand": ("b c", "ä")}
     assert {split.feature_names for _, split in first} == {("bm25", "brand")}
-    assert first.test.column("brand").tolist() == parts["test"]["brand"].replace("new", "").tolist()
+    assert (
+        first.test.column("brand").tolist()
+        == parts["test"]["brand"].replace("new", "").tolist()
+    )
     stores: dict[str, Any] = {name: str(tmp_path / f"{name}.store") for name in parts}
     for name, store in stores.items():
-        write_store(Path(store), read_table(paths[name], **options, categories=first.train.categories))
+        write_store(
+            Path(store),
+            read_table(paths[name], **options, categories=first.train.categories),
+        )
     stored = StoreFiles(name="shop", **stores).load()
     for splits in (second, stored):
-        assert [split.fingerprint for _, split in splits] == [split.fingerprint for _, split in first]
-    write_store(tmp_path / "other.store", RankingDataset.from_frame(parts["test"], **options))
+        assert [split.fingerprint for _, split in splits] == [
+            split.fingerprint for _, split in first
+        ]
+    write_store(
+        tmp_path / "other.store", RankingDataset.from_frame(parts["test"], **options)
+    )
     with pytest.raises(DataError, match=r"'brand'.*categories=train.categories"):
-        StoreFiles(name="shop", train=stores["train"], test=str(tmp_path / "other.store")).load()
+        StoreFiles(
+            name="shop", train=stores["train"], test=str(tmp_path / "other.store")
+        ).load()

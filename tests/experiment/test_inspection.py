@@ -47,7 +47,9 @@ class _Training(DataSource):
     train: RankingDataset
 
     def load(self) -> Splits:
-        others = replace(DATA, features=DATA.features + 1, query_ids=np.array(["a", "b", "c"]))
+        others = replace(
+            DATA, features=DATA.features + 1, query_ids=np.array(["a", "b", "c"])
+        )
         return Splits(train=self.train, valid=None, test=others)
 
 
@@ -61,15 +63,26 @@ class _Training(DataSource):
     ],
 )
 def test_labels_without_use_are_warned_of_by_inspect_and_by_a_run(
-    labels: list[float], parts: tuple[str, ...] | None, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    labels: list[float],
+    parts: tuple[str, ...] | None,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     data = replace(DATA, labels=np.array(labels))
     inspection = inspect_data(data, {})
     run(
-        Experiment(model="random", ranker=RandomRanker(), source=_Training(name="six", train=data)),
+        Experiment(
+            model="random",
+            ranker=RandomRanker(),
+            source=_Training(name="six", train=data),
+        ),
         tmp_path / "run",
     )
-    warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    warned = [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelname == "WARNING"
+    ]
     for sentences in (inspection.label_warnings, warned):
         assert len(sentences) == (parts is not None)
         assert parts is None or re.search(naming(*parts), sentences[0])
@@ -79,8 +92,17 @@ def test_documents_labels_and_queries_are_counted() -> None:
     report = inspect_data(DATA, {})
     assert (report.documents, report.queries, report.features) == (6, 3, 5)
     assert report.labels == {"0": 2, "1": 3, "2": 1}
-    assert (report.without_relevant, report.only_relevant, report.single_document) == (1, 1, 1)
-    assert [report.query_sizes[name] for name in ("0", "0.5", "1", "mean")] == [1, 2, 3, 6 / 3]
+    assert (report.without_relevant, report.only_relevant, report.single_document) == (
+        1,
+        1,
+        1,
+    )
+    assert [report.query_sizes[name] for name in ("0", "0.5", "1", "mean")] == [
+        1,
+        2,
+        3,
+        6 / 3,
+    ]
     assert report.fingerprint == DATA.fingerprint
 
 
@@ -114,9 +136,10 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
         ("week_day", "data.split_by=week_day"),
     ]
     warned = inspect_data(leaking, {}, {"ignore": ["week_day", "url"]}).column_warnings
-    assert [bool(re.search(naming(*parts), text)) for parts, text in zip(expected, warned, strict=True)] == (
-        [True] * len(expected)
-    )
+    assert [
+        bool(re.search(naming(*parts), text))
+        for parts, text in zip(expected, warned, strict=True)
+    ] == ([True] * len(expected))
     assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 5
     assert inspect_data(DATA, {}).column_warnings == ()
 
@@ -130,10 +153,18 @@ def test_features_that_order_nothing_are_named() -> None:
 
 @pytest.mark.parametrize(
     ("labels", "best_first", "worst_first"),
-    [([2, 1, 0, 3, 0, 0], 2, 0), ([0, 0, 1, 0, 3, 0], 0, 2), ([1, 0, 1, 0, 0, 0], 0, 0)],
+    [
+        ([2, 1, 0, 3, 0, 0], 2, 0),
+        ([0, 0, 1, 0, 3, 0], 0, 2),
+        ([1, 0, 1, 0, 0, 0], 0, 0),
+    ],
 )
-def test_queries_sorted_by_label_are_counted(labels: list[int], best_first: int, worst_first: int) -> None:
-    order = inspect_data(replace(DATA, labels=np.array(labels, dtype=np.float64)), {}).row_order
+def test_queries_sorted_by_label_are_counted(
+    labels: list[int], best_first: int, worst_first: int
+) -> None:
+    order = inspect_data(
+        replace(DATA, labels=np.array(labels, dtype=np.float64)), {}
+    ).row_order
     assert (order.best_first, order.worst_first) == (best_first, worst_first)
 
 
@@ -142,7 +173,11 @@ def sorted_file(tmp_path: Path) -> Path:
     """Thirty features without a value that differs, and queries whose best document stands first."""
     path = tmp_path / "sorted.txt"
     features = " ".join(f"{index}:1" for index in range(1, 31))
-    path.write_text("".join(f"{label} qid:{query} {features}\n" for query in (1, 2) for label in (40, 0)))
+    path.write_text(
+        "".join(
+            f"{label} qid:{query} {features}\n" for query in (1, 2) for label in (40, 0)
+        )
+    )
     return path
 
 
@@ -151,7 +186,13 @@ def test_the_verb_asks_every_backend_of_conf_model_and_its_json_is_whole(
 ) -> None:
     assert main(["inspect", str(sorted_file), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
-    models = [path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_")]
+    models = [
+        path.stem
+        for path in conf_dir().glob("model/*.yaml")
+        if not path.stem.startswith("_")
+    ]
     assert sorted(report["concerns"]) == sorted(models)
-    assert report["feature_faults"]["constant"] == [str(index) for index in range(1, 31)]
+    assert report["feature_faults"]["constant"] == [
+        str(index) for index in range(1, 31)
+    ]
     assert any("40" in sentence for sentence in report["concerns"]["lightgbm"])

@@ -51,9 +51,19 @@ def loadings_of(*sources: Counted) -> int:
 
 
 def test_equal_sources_are_loaded_once() -> None:
-    for setting in (None, 1, math.nan, "a", ["a", {"b": 2}], Path("a"), Synthetic(name="a")):
+    for setting in (
+        None,
+        1,
+        math.nan,
+        "a",
+        ["a", {"b": 2}],
+        Path("a"),
+        Synthetic(name="a"),
+    ):
         forget()
-        assert loadings_of(Counted(setting=setting), Counted(setting=setting)) == 1, setting
+        assert loadings_of(Counted(setting=setting), Counted(setting=setting)) == 1, (
+            setting
+        )
     first, second = load_once(Counted()), load_once(Counted())
     assert first[0] is second[0]
     assert first[1] == second[1] > 0
@@ -80,27 +90,39 @@ def rewrite(folder: Path) -> None:
     """Other labels, in a file of the same size and with the same time of modification."""
     file = folder / "train.txt"
     status, lines = file.stat(), file.read_bytes().splitlines(keepends=True)
-    file.write_bytes(b"".join(b"%d%s" % (1 - min(int(line[:1]), 1), line[1:]) for line in lines))
+    file.write_bytes(
+        b"".join(b"%d%s" % (1 - min(int(line[:1]), 1), line[1:]) for line in lines)
+    )
     os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def weigh(folder: Path) -> None:
     """A companion file of LightGBM, which no setting names."""
     num_lines = len((folder / "train.txt").read_bytes().splitlines())
-    (folder / "train.txt.weight").write_text("".join(f"{1 + line % 2}\n" for line in range(num_lines)))
+    (folder / "train.txt.weight").write_text(
+        "".join(f"{1 + line % 2}\n" for line in range(num_lines))
+    )
 
 
 @pytest.mark.parametrize("change", [rewrite, weigh])
-def test_a_changed_file_is_read_again(tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_a_changed_file_is_read_again(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
     write_letor(make_synthetic(12), tmp_path / "train.txt")
     before, _ = load_once(files(tmp_path))
     assert load_once(files(tmp_path))[0] is before
     change(tmp_path)
     after, _ = load_once(files(tmp_path))
-    assert after.train.fingerprint == files(tmp_path).load().train.fingerprint != before.train.fingerprint
+    assert (
+        after.train.fingerprint
+        == files(tmp_path).load().train.fingerprint
+        != before.train.fingerprint
+    )
 
 
-def test_the_least_recently_used_data_sets_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_least_recently_used_data_sets_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     a, b, c = (Counted(setting=setting) for setting in "abc")
     load_once(a, in_memory=True)
     size = sum(loaded.num_bytes for loaded in loading._loaded.values())
@@ -138,7 +160,9 @@ def test_available_memory_respects_the_limit_of_each_group_that_contains_the_pro
     for group in (tmp_path, job):
         (group / "memory.max").write_text("1000000\n")
         (group / "memory.current").write_text("700000\n")
-        (group / "memory.stat").write_text("".join(f"{key} 150000\n" for key in measure._CACHE))
+        (group / "memory.stat").write_text(
+            "".join(f"{key} 150000\n" for key in measure._CACHE)
+        )
         assert available_bytes() == 600_000
         (group / "memory.max").write_text("300000\n")
         assert available_bytes() == 0

@@ -62,7 +62,9 @@ def test_without_random_numbers_the_seed_does_not_matter(ranker: Ranker) -> None
     ],
     ids=repr,
 )
-def test_what_draws_random_numbers_or_is_not_known_says_that_the_seed_matters(ranker: Ranker) -> None:
+def test_what_draws_random_numbers_or_is_not_known_says_that_the_seed_matters(
+    ranker: Ranker,
+) -> None:
     assert ranker.seed_matters(FEW)
 
 
@@ -85,14 +87,29 @@ def trained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 def experiment(seed: int = 1, **fields: Any) -> Experiment:
-    fields = {"ranker": Counting(seed=seed), "source": Toy(), "importance": None, **fields}
-    measured = {name: fields[name] for name in ("metrics", "importance", "timing") if name in fields}
+    fields = {
+        "ranker": Counting(seed=seed),
+        "source": Toy(),
+        "importance": None,
+        **fields,
+    }
+    measured = {
+        name: fields[name]
+        for name in ("metrics", "importance", "timing")
+        if name in fields
+    }
     return Experiment(
-        model="counting", sweep="s", overrides=(f"seed={seed}",), config=plain(measured), **fields
+        model="counting",
+        sweep="s",
+        overrides=(f"seed={seed}",),
+        config=plain(measured),
+        **fields,
     )
 
 
-def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained: Run, tmp_path: Path) -> None:
+def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(
+    trained: Run, tmp_path: Path
+) -> None:
     tracker = Recorder()
     run(experiment(2), tmp_path / "1", tracker, trained=("0", trained))
     copied = read_run(tmp_path / "1")
@@ -102,13 +119,26 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(trained:
     assert copied.result.overrides == ["seed=2"]
     assert copied.result.started > trained.result.started
     assert copied.result.finished >= copied.result.started
-    for name in ("data", "metrics", "seconds", "best_iteration", "own_settings", "swept"):
-        assert getattr(copied.result, name) == getattr(read_run(trained.path).result, name)
+    for name in (
+        "data",
+        "metrics",
+        "seconds",
+        "best_iteration",
+        "own_settings",
+        "swept",
+    ):
+        assert getattr(copied.result, name) == getattr(
+            read_run(trained.path).result, name
+        )
     files = sorted(path.relative_to(trained.path) for path in trained.path.rglob("*"))
-    assert files == sorted(path.relative_to(copied.path) for path in copied.path.rglob("*"))
+    assert files == sorted(
+        path.relative_to(copied.path) for path in copied.path.rglob("*")
+    )
     for file in files:
         if (trained.path / file).is_file() and file.name != RESULT_FILE:
-            assert (copied.path / file).read_bytes() == (trained.path / file).read_bytes()
+            assert (copied.path / file).read_bytes() == (
+                trained.path / file
+            ).read_bytes()
     assert [seen.result.reused for seen in tracker.seen] == ["0"]
     assert not list(copied.path.glob(".*"))
 
@@ -118,7 +148,13 @@ def planned(sweep: Path, *experiments: Experiment) -> list[Job]:
     prepare_sweep(sweep)
     choices = {"model": "counting", "params": "matched", "data": "toy"}
     drafts = [
-        draft(each, {**SETTINGS, "seed": each.ranker.seed, **each.config}, choices, (), str(Path.cwd()))
+        draft(
+            each,
+            {**SETTINGS, "seed": each.ranker.seed, **each.config},
+            choices,
+            (),
+            str(Path.cwd()),
+        )
         for each in experiments
     ]
     return plan_jobs(read_plan(sweep), drafts, numbered)
@@ -129,8 +165,12 @@ def copied_of(jobs: Iterable[Job]) -> list[str | None]:
     return [job.same_training for job in jobs]
 
 
-def test_jobs_that_differ_in_such_a_seed_alone_copy_the_first_and_never_a_copy(tmp_path: Path) -> None:
-    assert copied_of(planned(tmp_path, experiment(1), experiment(2), experiment(3))) == [None, "0", "0"]
+def test_jobs_that_differ_in_such_a_seed_alone_copy_the_first_and_never_a_copy(
+    tmp_path: Path,
+) -> None:
+    assert copied_of(
+        planned(tmp_path, experiment(1), experiment(2), experiment(3))
+    ) == [None, "0", "0"]
     # Another command in the same folder copies the same job, because the key covers the data and the code.
     assert copied_of(planned(tmp_path, experiment(3), experiment(4))) == ["0", "0"]
 
@@ -145,6 +185,8 @@ def test_jobs_that_differ_in_such_a_seed_alone_copy_the_first_and_never_a_copy(t
     ],
     ids=repr,
 )
-def test_a_job_that_differs_in_more_than_the_seed_trains(fields: dict[str, Any], tmp_path: Path) -> None:
+def test_a_job_that_differs_in_more_than_the_seed_trains(
+    fields: dict[str, Any], tmp_path: Path
+) -> None:
     jobs = planned(tmp_path, experiment(1), experiment(2, **fields), experiment(3))
     assert copied_of(jobs) == [None, None, "0"]

@@ -16,4 +16,6 @@ class AbsentPackageTarget(Target):
         return Export({"model.bin": b"model"}, "load it")
 
     def engine(self, model: ShippedModel, export: Export) -> Engine | None:
-        raise ImportError("the evaluator is not installed: pip install 'ltrbench[evaluator]'")
+        raise ImportError(
+            "the evaluator is not installed: pip install 'ltrbench[evaluator]'"
+        )

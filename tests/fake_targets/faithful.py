@@ -71,24 +71,43 @@ class FaithfulTarget(Target):
             weights = {int(feature): weight for feature, weight in content.items()}
             return Arithmetic("<", missing="zero").engine(weights, "Faithful")
         indices = {name: index for index, name in enumerate(model.feature_names)}
-        trees = broken(read_xgboost_dump(export.files["model.json"], indices), self.fault)
+        trees = broken(
+            read_xgboost_dump(export.files["model.json"], indices), self.fault
+        )
         return Arithmetic(trees.comparison).engine(trees, "Faithful", is_in_order=False)
 
-    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests | None:
+    def check_requests(
+        self, model: ShippedModel, export: Export, rows: CheckRows
+    ) -> CheckRequests | None:
         content = json.dumps(dict(rows.values())).encode()
         return CheckRequests(
-            {"check.json": content}, ["curl -T check.json"], ("A note on rows.",), {}, ["curl -X DELETE"]
+            {"check.json": content},
+            ["curl -T check.json"],
+            ("A note on rows.",),
+            {},
+            ["curl -X DELETE"],
         )
 
 
 def broken(ensemble: Ensemble, fault: str) -> Ensemble:
     """Returns the ensemble with an error of conversion; with "" unchanged."""
     if fault == FLIP:
-        return replace(ensemble, comparison="<" if ensemble.comparison == "<=" else "<=")
+        return replace(
+            ensemble, comparison="<" if ensemble.comparison == "<=" else "<="
+        )
     changes: Any = {
-        SHIFT: lambda node: replace(node, threshold=float(np.float32(node.threshold) + np.float32(1e-6))),
+        SHIFT: lambda node: replace(
+            node, threshold=float(np.float32(node.threshold) + np.float32(1e-6))
+        ),
         MISSING_RIGHT: lambda node: replace(node, missing_left=False),
     }.get(fault, lambda node: node)
-    value_of = (lambda value: float(np.float16(value))) if fault == HALF else (lambda value: value)
-    trees = tuple(WeightedTree(tree.weight, rebuilt(tree.root, changes, value_of)) for tree in ensemble.trees)
+    value_of = (
+        (lambda value: float(np.float16(value)))
+        if fault == HALF
+        else (lambda value: value)
+    )
+    trees = tuple(
+        WeightedTree(tree.weight, rebuilt(tree.root, changes, value_of))
+        for tree in ensemble.trees
+    )
     return replace(ensemble, trees=trees)

@@ -44,9 +44,13 @@ def judged_queries(
     Every fifth query has no relevant document, and the one after it has only relevant ones.
     """
     rng = np.random.default_rng(seed)
-    sizes = np.concatenate([[smallest] * 6, rng.integers(smallest, 40, size=54, endpoint=True)])
+    sizes = np.concatenate(
+        [[smallest] * 6, rng.integers(smallest, 40, size=54, endpoint=True)]
+    )
     num_documents, query = int(sizes.sum()), np.repeat(np.arange(60), sizes)
-    labels = rng.integers(0, highest, size=num_documents, endpoint=True).astype(np.float64)
+    labels = rng.integers(0, highest, size=num_documents, endpoint=True).astype(
+        np.float64
+    )
     labels[query % 5 == 0] = 0.0
     labels[query % 5 == 1] = np.maximum(labels[query % 5 == 1], 1.0)
     noise = rng.normal(scale=highest / 2, size=(num_documents, 3))
@@ -66,12 +70,19 @@ def tied_scores(data: RankingDataset) -> Scores:
 
 
 def rows_of_queries(data: RankingDataset) -> list[slice]:
-    return [slice(a, b) for a, b in zip(data.query_start[:-1], data.query_start[1:], strict=True)]
+    return [
+        slice(a, b)
+        for a, b in zip(data.query_start[:-1], data.query_start[1:], strict=True)
+    ]
 
 
 def row_weights(data: RankingDataset) -> NDArray[np.float64] | None:
     """Returns (D,), the weight of the query of each document, for libraries with one weight per row."""
-    return None if data.query_weights is None else data.query_weights[data.query_of_document]
+    return (
+        None
+        if data.query_weights is None
+        else data.query_weights[data.query_of_document]
+    )
 
 
 def mean(values: PerQuery, data: RankingDataset) -> float:
@@ -108,7 +119,9 @@ def as_lightgbm(
     )
 
 
-def by_lightgbm(booster: lgb.Booster, data: lgb.Dataset) -> tuple[Scores, dict[str, float]]:
+def by_lightgbm(
+    booster: lgb.Booster, data: lgb.Dataset
+) -> tuple[Scores, dict[str, float]]:
     """Returns the current scores of a data set, and LightGBM's values for them."""
     seen: list[Scores] = []
 
@@ -122,8 +135,13 @@ def by_lightgbm(booster: lgb.Booster, data: lgb.Dataset) -> tuple[Scores, dict[s
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_lightgbms_values_at_every_iteration_are_ours_under_its_preset(weighted: bool) -> None:
-    train, valid = judged_queries(1, weighted=weighted), judged_queries(2, weighted=weighted)
+def test_lightgbms_values_at_every_iteration_are_ours_under_its_preset(
+    weighted: bool,
+) -> None:
+    train, valid = (
+        judged_queries(1, weighted=weighted),
+        judged_queries(2, weighted=weighted),
+    )
     train_set = as_lightgbm(train, row_weights(train))
     valid_set = as_lightgbm(valid, row_weights(valid), reference=train_set)
     booster = lgb.Booster(LIGHTGBM_PARAMETERS, train_set)
@@ -131,14 +149,18 @@ def test_lightgbms_values_at_every_iteration_are_ours_under_its_preset(weighted:
     for _ in range(8):
         booster.update()
         scores, values = by_lightgbm(booster, valid_set)
-        ours = evaluate(valid, scores, at_cutoffs("ndcg", "map"), preset("lightgbm")).means
+        ours = evaluate(
+            valid, scores, at_cutoffs("ndcg", "map"), preset("lightgbm")
+        ).means
         assert ours == pytest.approx(values, rel=0, abs=1e-9)
 
 
 def test_a_table_of_gains_is_lightgbms_label_gain() -> None:
     data, gains = judged_queries(4), (0.0, 1.0, 5.0, 6.0, 20.0)
     train_set = as_lightgbm(data, scores=tied_scores(data))
-    booster = lgb.Booster({**LIGHTGBM_PARAMETERS, "metric": "ndcg", "label_gain": list(gains)}, train_set)
+    booster = lgb.Booster(
+        {**LIGHTGBM_PARAMETERS, "metric": "ndcg", "label_gain": list(gains)}, train_set
+    )
     scores, values = by_lightgbm(booster, train_set)
     convention = replace(preset("lightgbm"), gain=TableGain(gains))
     ours = evaluate(data, scores, at_cutoffs("ndcg"), convention).means
@@ -167,7 +189,9 @@ def name_in_xgboost(name: str, end: str) -> str:
     return XGBOOST_NAMES[metric] + at + cutoff + end
 
 
-def by_xgboost(booster: xgb.Booster, data: xgb.DMatrix, iteration: int) -> dict[str, float]:
+def by_xgboost(
+    booster: xgb.Booster, data: xgb.DMatrix, iteration: int
+) -> dict[str, float]:
     """Returns XGBoost's values, with all the digits of its text."""
     _, *texts = booster.eval(data, "valid", iteration).split("\t")
     pairs = (text.removeprefix("valid-").rsplit(":", 1) for text in texts)
@@ -176,14 +200,19 @@ def by_xgboost(booster: xgb.Booster, data: xgb.DMatrix, iteration: int) -> dict[
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("convention", ["xgboost", "xgboost-"])
-@pytest.mark.parametrize(("highest", "metrics"), [(4, ["ndcg"]), (1, ["ndcg", "map", "precision"])])
+@pytest.mark.parametrize(
+    ("highest", "metrics"), [(4, ["ndcg"]), (1, ["ndcg", "map", "precision"])]
+)
 def test_xgboosts_values_at_every_iteration_are_ours_under_its_preset(
     weighted: bool, convention: str, highest: int, metrics: list[str]
 ) -> None:
     train = judged_queries(1, highest=highest, weighted=weighted)
     valid = judged_queries(2, highest=highest, weighted=weighted)
     names = at_cutoffs(*metrics) + metrics
-    theirs = {name: name_in_xgboost(name, convention.removeprefix("xgboost")) for name in names}
+    theirs = {
+        name: name_in_xgboost(name, convention.removeprefix("xgboost"))
+        for name in names
+    }
     train_set, valid_set = as_xgboost(train), as_xgboost(valid)
     parameters = {
         "objective": "rank:ndcg",
@@ -198,7 +227,9 @@ def test_xgboosts_values_at_every_iteration_are_ours_under_its_preset(
         scores = booster.predict(valid_set, output_margin=True)
         values = by_xgboost(booster, valid_set, iteration)
         ours = evaluate(valid, scores, names, preset(convention)).means
-        assert ours == pytest.approx({name: values[theirs[name]] for name in names}, rel=0, abs=1e-6)
+        assert ours == pytest.approx(
+            {name: values[theirs[name]] for name in names}, rel=0, abs=1e-6
+        )
 
 
 @pytest.mark.parametrize("name", ["map", "map@5", "precision@5"])
@@ -229,26 +260,40 @@ def by_catboost(data: RankingDataset, name: str, *options: str) -> float:
     settings = [f"top={cutoff}"] * bool(cutoff) + list(options)
     requested = CATBOOST_NAMES[metric] + ":" * bool(settings) + ";".join(settings)
     queries, weights = data.query_of_document, row_weights(data)
-    (value,) = eval_metric(data.labels, tied_scores(data), requested, group_id=queries, group_weight=weights)
+    (value,) = eval_metric(
+        data.labels,
+        tied_scores(data),
+        requested,
+        group_id=queries,
+        group_weight=weights,
+    )
     return float(value)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("metric", ["ndcg", "dcg", "map", "mrr", "precision", "recall"])
-def test_catboosts_values_on_graded_labels_are_ours_under_its_preset(metric: str, weighted: bool) -> None:
+def test_catboosts_values_on_graded_labels_are_ours_under_its_preset(
+    metric: str, weighted: bool
+) -> None:
     data = judged_queries(weighted=weighted)
     names = [*at_cutoffs(metric), metric]
     ours = evaluate(data, tied_scores(data), names, preset("catboost")).means
     # CatBoost keeps labels and weights in float32.
-    assert ours == pytest.approx({name: by_catboost(data, name) for name in names}, rel=1e-6)
+    assert ours == pytest.approx(
+        {name: by_catboost(data, name) for name in names}, rel=1e-6
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_catboosts_values_on_binary_labels_are_ours_under_its_preset(weighted: bool) -> None:
+def test_catboosts_values_on_binary_labels_are_ours_under_its_preset(
+    weighted: bool,
+) -> None:
     data = judged_queries(highest=1, weighted=weighted)
     names = [*at_cutoffs("err"), "err", "auc"]
     ours = evaluate(data, tied_scores(data), names, preset("catboost")).means
-    assert ours == pytest.approx({name: by_catboost(data, name) for name in names}, rel=1e-6)
+    assert ours == pytest.approx(
+        {name: by_catboost(data, name) for name in names}, rel=1e-6
+    )
 
 
 # ---- scikit-learn.
@@ -260,11 +305,16 @@ PEERS = {"ndcg": ndcg_score, "dcg": dcg_score}
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("k", [*CUTOFFS, None])
 @pytest.mark.parametrize("metric", ["ndcg", "dcg"])
-def test_sklearns_values_are_ours_under_its_preset(metric: str, k: int | None, weighted: bool) -> None:
+def test_sklearns_values_are_ours_under_its_preset(
+    metric: str, k: int | None, weighted: bool
+) -> None:
     data = judged_queries(smallest=2, weighted=weighted)
     scores, name = tied_scores(data), metric if k is None else f"{metric}@{k}"
     per_query = np.array(
-        [PEERS[metric]([data.labels[rows]], [scores[rows]], k=k) for rows in rows_of_queries(data)]
+        [
+            PEERS[metric]([data.labels[rows]], [scores[rows]], k=k)
+            for rows in rows_of_queries(data)
+        ]
     )
     ours = evaluate(data, scores, [name], preset("sklearn"))
     np.testing.assert_allclose(ours.per_query[name], per_query, rtol=0, atol=1e-9)
@@ -299,7 +349,9 @@ def by_trec_eval(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
     assert data.document_ids is not None
     for query, rows in zip(data.query_ids.tolist(), rows_of_queries(data), strict=True):
         documents = data.document_ids[rows].tolist()
-        judgments[query] = dict(zip(documents, data.labels[rows].astype(int).tolist(), strict=True))
+        judgments[query] = dict(
+            zip(documents, data.labels[rows].astype(int).tolist(), strict=True)
+        )
         run[query] = dict(zip(documents, scores[rows].tolist(), strict=True))
     cutoffs = ",".join(map(str, CUTOFFS))
     measures = {re.sub(r"_\d+$", f".{cutoffs}", name) for name in TREC_NAMES.values()}
@@ -316,7 +368,9 @@ def test_trec_evals_values_are_ours_under_its_preset(highest: int) -> None:
     scores = tied_scores(data)
     ours = evaluate(data, scores, list(TREC_NAMES), preset("trec_eval"))
     for name, theirs in by_trec_eval(data, scores).items():
-        np.testing.assert_allclose(ours.per_query[name], theirs, rtol=0, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            ours.per_query[name], theirs, rtol=0, atol=1e-9, err_msg=name
+        )
         assert ours.means[name] == pytest.approx(theirs.mean(), rel=0, abs=1e-9)
 
 
@@ -326,12 +380,16 @@ def test_scores_that_float32_cannot_tell_apart_are_tied_as_in_trec_eval() -> Non
     ours = evaluate(data, scores, at_cutoffs("ndcg"), preset("trec_eval"))
     theirs = by_trec_eval(data, scores)
     for name, values in ours.per_query.items():
-        np.testing.assert_allclose(values, theirs[name], rtol=0, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(
+            values, theirs[name], rtol=0, atol=1e-9, err_msg=name
+        )
 
 
 def test_trec_evals_preset_needs_document_ids() -> None:
     nameless = replace(judged_queries(), document_ids=None)
-    with pytest.raises(UndefinedMetricError, match=naming("document ids", "# docid = ID")):
+    with pytest.raises(
+        UndefinedMetricError, match=naming("document ids", "# docid = ID")
+    ):
         evaluate(nameless, tied_scores(nameless), ["ndcg@10"], preset("trec_eval"))
 
 
@@ -342,10 +400,14 @@ HIGHEST = 4
 EXPONENTIAL = {grade: 2**grade - 1 for grade in range(HIGHEST + 1)}
 
 
-def by_ir_measures(data: RankingDataset, scores: Scores, measure: ir_measures.measures.Measure) -> PerQuery:
+def by_ir_measures(
+    data: RankingDataset, scores: Scores, measure: ir_measures.measures.Measure
+) -> PerQuery:
     """Returns (Q,) values of ir-measures."""
     assert data.document_ids is not None
-    documents = list(zip(data.query_ids[data.query_of_document], data.document_ids, strict=True))
+    documents = list(
+        zip(data.query_ids[data.query_of_document], data.document_ids, strict=True)
+    )
     qrels = [
         ir_measures.Qrel(query, document, int(label))
         for (query, document), label in zip(documents, data.labels, strict=True)
@@ -354,7 +416,10 @@ def by_ir_measures(data: RankingDataset, scores: Scores, measure: ir_measures.me
         ir_measures.ScoredDoc(query, document, float(score))
         for (query, document), score in zip(documents, scores, strict=True)
     ]
-    by_query = {item.query_id: item.value for item in ir_measures.iter_calc([measure], qrels, run)}
+    by_query = {
+        item.query_id: item.value
+        for item in ir_measures.iter_calc([measure], qrels, run)
+    }
     return np.array([by_query.get(query, np.nan) for query in data.query_ids])
 
 
@@ -378,7 +443,9 @@ def test_gains_and_thresholds_vary_as_in_ir_measures(
     data = judged_queries(highest=HIGHEST)
     scores = tied_scores(data)
     ours = evaluate(data, scores, [name], with_settings(preset("trec_eval"), settings))
-    np.testing.assert_allclose(ours.per_query[name], by_ir_measures(data, scores, measure), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        ours.per_query[name], by_ir_measures(data, scores, measure), rtol=0, atol=1e-9
+    )
 
 
 # ---- A plain implementation of LETOR 4.0's evaluation script.
@@ -386,9 +453,15 @@ def test_gains_and_thresholds_vary_as_in_ir_measures(
 
 def ranked_labels(data: RankingDataset, scores: Scores) -> list[list[float]]:
     """Returns the labels of each query by descending score; tied documents in row order."""
-    by_query = ((data.labels[rows].tolist(), scores[rows].tolist()) for rows in rows_of_queries(data))
+    by_query = (
+        (data.labels[rows].tolist(), scores[rows].tolist())
+        for rows in rows_of_queries(data)
+    )
     return [
-        [labels[row] for row in sorted(range(len(labels)), key=lambda row: -scores[row])]
+        [
+            labels[row]
+            for row in sorted(range(len(labels)), key=lambda row: -scores[row])
+        ]
         for labels, scores in by_query
     ]
 
@@ -396,7 +469,10 @@ def ranked_labels(data: RankingDataset, scores: Scores) -> list[list[float]]:
 def letor_dcg(ranked: Sequence[float], k: int) -> float:
     """Returns DCG: positions from 1; the first two have weight 1, position p > 2 has weight 1 / log2(p)."""
     gains = (exp2(label) - 1.0 for label in ranked[:k])
-    return sum(gain / (1.0 if position <= 2 else log2(position)) for position, gain in enumerate(gains, 1))
+    return sum(
+        gain / (1.0 if position <= 2 else log2(position))
+        for position, gain in enumerate(gains, 1)
+    )
 
 
 def letor_ndcg(ranked: Sequence[float], k: int) -> float:
@@ -414,7 +490,9 @@ def letor_precision(ranked: Sequence[float], k: int) -> float:
 
 def letor_average_precision(ranked: Sequence[float]) -> float:
     found = [position for position, label in enumerate(ranked, 1) if label >= 1]
-    return sum(nth / position for nth, position in enumerate(found, 1)) / max(len(found), 1)
+    return sum(nth / position for nth, position in enumerate(found, 1)) / max(
+        len(found), 1
+    )
 
 
 def script_says(data: RankingDataset, scores: Scores) -> dict[str, float]:
@@ -458,14 +536,28 @@ def queries(*labels: list[float], weights: list[float] | None = None) -> Ranking
     )
 
 
-def value_under(convention: str, data: RankingDataset, scores: list[float], name: str) -> float:
+def value_under(
+    convention: str, data: RankingDataset, scores: list[float], name: str
+) -> float:
     return evaluate(data, np.array(scores), [name], preset(convention)).means[name]
 
 
 # The other conventions are compared with their library itself, above.
 KNOWN_CASES: list[tuple[str, str, list[list[float]], list[float], float]] = [
-    ("ranklib", "ndcg@2", [[3, 0, 1, 2]], [0.1, 0.2, 0.9, 0.3], (1 + 3 * SECOND) / (7 + 3 * SECOND)),
-    ("pyltr", "ndcg@2", [[3, 0, 1, 2]], [0.1, 0.2, 0.9, 0.3], (1 + 3 * SECOND) / (7 + 3 * SECOND)),
+    (
+        "ranklib",
+        "ndcg@2",
+        [[3, 0, 1, 2]],
+        [0.1, 0.2, 0.9, 0.3],
+        (1 + 3 * SECOND) / (7 + 3 * SECOND),
+    ),
+    (
+        "pyltr",
+        "ndcg@2",
+        [[3, 0, 1, 2]],
+        [0.1, 0.2, 0.9, 0.3],
+        (1 + 3 * SECOND) / (7 + 3 * SECOND),
+    ),
     # Ties: the relevant document last, and first.
     ("ranklib", "ndcg@1", [[0, 1]], [0, 0], 0),
     ("ranklib", "ndcg@1", [[1, 0]], [0, 0], 1),
@@ -486,20 +578,32 @@ KNOWN_CASES: list[tuple[str, str, list[list[float]], list[float], float]] = [
 ]
 
 
-@pytest.mark.parametrize(("convention", "name", "labels", "scores", "expected"), KNOWN_CASES)
+@pytest.mark.parametrize(
+    ("convention", "name", "labels", "scores", "expected"), KNOWN_CASES
+)
 def test_a_known_case_has_the_value_of_its_convention(
-    convention: str, name: str, labels: list[list[float]], scores: list[float], expected: float
+    convention: str,
+    name: str,
+    labels: list[list[float]],
+    scores: list[float],
+    expected: float,
 ) -> None:
-    assert value_under(convention, queries(*labels), scores, name) == pytest.approx(expected)
+    assert value_under(convention, queries(*labels), scores, name) == pytest.approx(
+        expected
+    )
 
 
 def test_ranklib_gives_all_queries_the_same_weight() -> None:
     data = queries([0, 1], [0, 0], weights=[3.0, 5.0])
-    assert value_under("ranklib", data, [2, 1, 2, 1], "ndcg@2") == pytest.approx(SECOND / 2)
+    assert value_under("ranklib", data, [2, 1, 2, 1], "ndcg@2") == pytest.approx(
+        SECOND / 2
+    )
 
 
 @pytest.mark.parametrize(("convention", "highest"), [("lightgbm", 30), ("xgboost", 31)])
-def test_a_label_that_the_library_has_no_gain_for_is_refused(convention: str, highest: int) -> None:
+def test_a_label_that_the_library_has_no_gain_for_is_refused(
+    convention: str, highest: int
+) -> None:
     assert value_under(convention, queries([highest, 0]), [2, 1], "ndcg@1") == 1
     with pytest.raises(UndefinedMetricError, match=str(highest)):
         value_under(convention, queries([highest + 1, 0]), [2, 1], "ndcg@1")
@@ -507,7 +611,9 @@ def test_a_label_that_the_library_has_no_gain_for_is_refused(convention: str, hi
 
 def test_ranklibs_reciprocal_rank_is_rounded_to_float32() -> None:
     data = Judgments(labels=np.array([0.0, 0, 1]), query_start=np.array([0, 3]))
-    assert evaluate(data, np.array([3.0, 2, 1]), ["mrr"], preset("ranklib")).means["mrr"] == np.float32(1 / 3)
+    assert evaluate(data, np.array([3.0, 2, 1]), ["mrr"], preset("ranklib")).means[
+        "mrr"
+    ] == np.float32(1 / 3)
 
 
 # ---- Golden outputs of RankLib and pyltr, which cannot be installed together with ltrbench.
@@ -535,7 +641,9 @@ def test_pyltrs_values_of_real_queries_are_ours_under_its_preset(name: str) -> N
 def test_ranklibs_ndcg_of_its_own_model_on_mq2008_is_ours_under_its_preset(
     letor_data: Callable[[str], Path],
 ) -> None:
-    scores = np.loadtxt(golden_file("ranklib_MQ2008_Fold1_test_scores.txt"), ndmin=2)[:, -1]
+    scores = np.loadtxt(golden_file("ranklib_MQ2008_Fold1_test_scores.txt"), ndmin=2)[
+        :, -1
+    ]
     data = read_letor(letor_data("MQ2008") / "Fold1" / "test.txt")
     ours = evaluate(data, scores, ["ndcg@10"], preset("ranklib")).means["ndcg@10"]
     # RankLib prints four decimals.

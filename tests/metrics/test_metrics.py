@@ -44,7 +44,9 @@ def value(name: str, labels: list[float], scores: list[float]) -> float:
 
 
 def dcg(labels: list[float], k: int) -> float:
-    return sum((2**label - 1) / math.log2(rank + 2) for rank, label in enumerate(labels[:k]))
+    return sum(
+        (2**label - 1) / math.log2(rank + 2) for rank, label in enumerate(labels[:k])
+    )
 
 
 def ndcg(labels: list[float], k: int) -> float:
@@ -56,19 +58,28 @@ def precision(labels: list[float], k: int) -> float:
 
 
 def average_precision(labels: list[float], k: int) -> float:
-    hits = [precision(labels, rank + 1) for rank, label in enumerate(labels[:k]) if label >= 1]
+    hits = [
+        precision(labels, rank + 1)
+        for rank, label in enumerate(labels[:k])
+        if label >= 1
+    ]
     return sum(hits) / min(sum(label >= 1 for label in labels), k)
 
 
 def reciprocal_rank(labels: list[float], k: int) -> float:
-    return next((1 / (rank + 1) for rank, label in enumerate(labels[:k]) if label >= 1), 0.0)
+    return next(
+        (1 / (rank + 1) for rank, label in enumerate(labels[:k]) if label >= 1), 0.0
+    )
 
 
 def expected_reciprocal_rank(labels: list[float], k: int) -> float:
     value, not_stopped = 0.0, 1.0
     for position, label in enumerate(labels[:k]):
         stop = (2**label - 1) / 2**4
-        value, not_stopped = value + not_stopped * stop / (position + 1), not_stopped * (1 - stop)
+        value, not_stopped = (
+            value + not_stopped * stop / (position + 1),
+            not_stopped * (1 - stop),
+        )
     return value
 
 
@@ -83,7 +94,9 @@ DEFINITIONS: dict[str, Callable[[list[float], int], float]] = {
     "ndcg": ndcg,
     "mean_ndcg": lambda labels, k: sum(ndcg(labels, n + 1) for n in range(k)) / k,
     "precision": precision,
-    "recall": lambda labels, k: sum(label >= 1 for label in labels[:k]) / sum(label >= 1 for label in labels),
+    "recall": lambda labels, k: (
+        sum(label >= 1 for label in labels[:k]) / sum(label >= 1 for label in labels)
+    ),
     "map": average_precision,
     "mrr": reciprocal_rank,
     "err": expected_reciprocal_rank,
@@ -98,11 +111,16 @@ COLUMN = np.array([3.0, 0.25, math.nan, 7.0, 0.0])
 
 def of_column(labels: list[float], k: int, discounted: bool = False) -> float:
     values = np.nan_to_num(COLUMN)[np.array(labels[:k], dtype=int)].tolist()
-    return math.fsum(value / (math.log2(rank + 2) if discounted else 1) for rank, value in enumerate(values))
+    return math.fsum(
+        value / (math.log2(rank + 2) if discounted else 1)
+        for rank, value in enumerate(values)
+    )
 
 
 def relative(labels: list[float], k: int) -> float:
-    highest = of_column(sorted(labels, key=lambda label: -np.nan_to_num(COLUMN)[int(label)]), k)
+    highest = of_column(
+        sorted(labels, key=lambda label: -np.nan_to_num(COLUMN)[int(label)]), k
+    )
     return of_column(labels, k) / highest if highest else math.nan
 
 
@@ -127,16 +145,27 @@ TIED_FIRST: dict[Ties, Callable[[int, float], float]] = {
 """Policy -> key by which tied documents are sorted, from their row and label."""
 
 
-def orders_of(labels: list[float], scores: list[float], ties: Ties) -> list[tuple[int, ...]]:
+def orders_of(
+    labels: list[float], scores: list[float], ties: Ties
+) -> list[tuple[int, ...]]:
     """Returns the orders of documents that a policy for ties allows."""
     rows = range(len(labels))
     if ties is not Ties.EXPECTED:
         tied_first = TIED_FIRST[ties]
-        return [tuple(sorted(rows, key=lambda row: (-scores[row], tied_first(row, labels[row]))))]
+        return [
+            tuple(
+                sorted(
+                    rows, key=lambda row: (-scores[row], tied_first(row, labels[row]))
+                )
+            )
+        ]
     return [
         order
         for order in itertools.permutations(rows)
-        if all(scores[first] >= scores[second] for first, second in itertools.pairwise(order))
+        if all(
+            scores[first] >= scores[second]
+            for first, second in itertools.pairwise(order)
+        )
     ]
 
 
@@ -151,20 +180,29 @@ def test_a_metric_is_the_mean_of_its_definition_over_the_orders_that_the_policy_
     name = metric if metric_of(metric).no_cutoff else f"{word}{cutoff}{colon}{column}"
     k = int(cutoff[1:]) if "@" in name else len(labels)
     orders = orders_of(labels, scores, ties)
-    expected = math.fsum(DEFINITIONS[metric]([labels[i] for i in order], k) for order in orders) / len(orders)
+    expected = math.fsum(
+        DEFINITIONS[metric]([labels[i] for i in order], k) for order in orders
+    ) / len(orders)
     ids = np.array([f"d{9 - row}" for row in range(len(labels))])
     kept = {"c": COLUMN[np.array(labels, dtype=int)]}
     judgments = replace(one_query(labels), document_ids=ids, kept=kept)
-    evaluation = evaluate(judgments, np.array(scores), [name], replace(DEFAULT, ties=ties))
+    evaluation = evaluate(
+        judgments, np.array(scores), [name], replace(DEFAULT, ties=ties)
+    )
     assert evaluation.means[name] == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
 @given(st.integers(0, 10**6))
 def test_kendalls_tau_is_scipys_tau_b(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    labels, scores = rng.integers(0, 5, 30).astype(float), rng.integers(0, 12, 30).astype(float)
+    labels, scores = (
+        rng.integers(0, 5, 30).astype(float),
+        rng.integers(0, 12, 30).astype(float),
+    )
     theirs = kendalltau(labels, scores).statistic
-    assert value("kendall_tau", labels.tolist(), scores.tolist()) == pytest.approx(theirs, abs=1e-12)
+    assert value("kendall_tau", labels.tolist(), scores.tolist()) == pytest.approx(
+        theirs, abs=1e-12
+    )
 
 
 def test_only_labels_decide_whether_a_query_is_left_out_of_a_mean() -> None:
@@ -172,13 +210,19 @@ def test_only_labels_decide_whether_a_query_is_left_out_of_a_mean() -> None:
     assert evaluation.skipped == dict.fromkeys(METRICS, 0)
 
 
-@pytest.mark.parametrize(("no_relevant", "value_of_empty"), [(NoRelevant.ZERO, 0.0), (NoRelevant.ONE, 1.0)])
+@pytest.mark.parametrize(
+    ("no_relevant", "value_of_empty"), [(NoRelevant.ZERO, 0.0), (NoRelevant.ONE, 1.0)]
+)
 def test_a_query_without_a_relevant_document_has_the_value_of_the_convention(
     no_relevant: NoRelevant, value_of_empty: float
 ) -> None:
-    judgments = Judgments(labels=np.array([0, 0, 0, 1]), query_start=np.array([0, 2, 4]))
+    judgments = Judgments(
+        labels=np.array([0, 0, 0, 1]), query_start=np.array([0, 2, 4])
+    )
     names = [name for name in METRICS if name not in ("kendall_tau",)]
-    evaluation = evaluate(judgments, np.arange(4.0), names, replace(DEFAULT, no_relevant=no_relevant))
+    evaluation = evaluate(
+        judgments, np.arange(4.0), names, replace(DEFAULT, no_relevant=no_relevant)
+    )
     for name in names:
         first, second = evaluation.per_query[name]
         assert first == value_of_empty
@@ -189,19 +233,27 @@ def test_a_query_without_a_relevant_document_has_the_value_of_the_convention(
 def weighted(aggregation: Aggregation) -> float:
     """Returns the MRR of an empty query with weight 3 and value 1, and of a query with value 1/2."""
     judgments = Judgments(
-        labels=np.array([0, 0, 1, 0]), query_start=np.array([0, 2, 4]), query_weights=np.array([3.0, 1.0])
+        labels=np.array([0, 0, 1, 0]),
+        query_start=np.array([0, 2, 4]),
+        query_weights=np.array([3.0, 1.0]),
     )
     convention = replace(DEFAULT, aggregation=aggregation, no_relevant=NoRelevant.ONE)
     return evaluate(judgments, np.arange(4.0), ["mrr"], convention).means["mrr"]
 
 
 def test_weights_aggregate_by_the_convention() -> None:
-    assert weighted(Aggregation.WEIGHTED) == pytest.approx((3 * 1 + 1 * (1 / 2)) / (3 + 1))
+    assert weighted(Aggregation.WEIGHTED) == pytest.approx(
+        (3 * 1 + 1 * (1 / 2)) / (3 + 1)
+    )
     assert weighted(Aggregation.UNWEIGHTED) == pytest.approx((1 + 1 / 2) / 2)
-    assert weighted(Aggregation.UNWEIGHTED_EMPTY) == pytest.approx((1 + 1 * (1 / 2)) / (3 + 1))
+    assert weighted(Aggregation.UNWEIGHTED_EMPTY) == pytest.approx(
+        (1 + 1 * (1 / 2)) / (3 + 1)
+    )
 
 
-@pytest.mark.parametrize("aggregation", [way for way in Aggregation if way is not Aggregation.RATIO_OF_SUMS])
+@pytest.mark.parametrize(
+    "aggregation", [way for way in Aggregation if way is not Aggregation.RATIO_OF_SUMS]
+)
 @pytest.mark.parametrize("no_relevant", NoRelevant)
 def test_the_rescaled_values_have_the_conventions_mean_as_their_weighted_mean(
     aggregation: Aggregation, no_relevant: NoRelevant
@@ -225,10 +277,16 @@ DENOMINATORS: dict[str, Callable[[list[float], int], float]] = {
     "precision": lambda labels, k: k,
     "recall": lambda labels, k: sum(label >= 1 for label in labels),
     "map": lambda labels, k: min(sum(label >= 1 for label in labels), k),
-    "pairwise_accuracy": lambda labels, k: sum(a != b for a, b in itertools.combinations(labels, 2)),
-    "auc": lambda labels, k: sum((a >= 1) != (b >= 1) for a, b in itertools.combinations(labels, 2)),
+    "pairwise_accuracy": lambda labels, k: sum(
+        a != b for a, b in itertools.combinations(labels, 2)
+    ),
+    "auc": lambda labels, k: sum(
+        (a >= 1) != (b >= 1) for a, b in itertools.combinations(labels, 2)
+    ),
 }
-DOCUMENTS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5)
+DOCUMENTS = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=5
+)
 
 
 @pytest.mark.parametrize("is_ratio", [False, True])
@@ -250,15 +308,26 @@ def test_skipped_lists_and_ratios_of_sums_are_those_of_a_loop_over_the_queries(
     constant: bool,
     fewest: int,
 ) -> None:
-    fields: dict[str, Any] = {"no_relevant": NoRelevant.SKIP, "aggregation": Aggregation.RATIO_OF_SUMS}
+    fields: dict[str, Any] = {
+        "no_relevant": NoRelevant.SKIP,
+        "aggregation": Aggregation.RATIO_OF_SUMS,
+    }
     fields = fields if is_ratio else {"no_relevant": empty}
     convention = replace(
-        DEFAULT, ties=ties, skip_constant_labels=constant, skip_shorter_than=fewest, **fields
+        DEFAULT,
+        ties=ties,
+        skip_constant_labels=constant,
+        skip_shorter_than=fewest,
+        **fields,
     )
     k, values, sum_of_numerators, sum_of_denominators = 2, [], 0.0, 0.0
     for documents, weight in queries:
-        labels, scores = ([float(document[of]) for document in documents] for of in (0, 1))
-        ranked = [labels[row] for order in orders_of(labels, scores, ties) for row in order]
+        labels, scores = (
+            [float(document[of]) for document in documents] for of in (0, 1)
+        )
+        ranked = [
+            labels[row] for order in orders_of(labels, scores, ties) for row in order
+        ]
         denominator = DENOMINATORS[metric](labels, k)
         if (constant and len({*labels}) == 1) or len(labels) < fewest:
             values.append(math.nan)
@@ -269,10 +338,18 @@ def test_skipped_lists_and_ratios_of_sums_are_those_of_a_loop_over_the_queries(
         if not math.isnan(values[-1]):
             sum_of_numerators += weight * values[-1] * (denominator if is_ratio else 1)
             sum_of_denominators += weight * (denominator if is_ratio else 1)
-    rows = np.array([document for documents, _ in queries for document in documents], dtype=np.float64)
-    sizes, weights = [len(documents) for documents, _ in queries], [float(weight) for _, weight in queries]
+    rows = np.array(
+        [document for documents, _ in queries for document in documents],
+        dtype=np.float64,
+    )
+    sizes, weights = (
+        [len(documents) for documents, _ in queries],
+        [float(weight) for _, weight in queries],
+    )
     judgments = Judgments(
-        labels=rows[:, 0], query_start=np.cumsum([0, *sizes]), query_weights=np.array(weights)
+        labels=rows[:, 0],
+        query_start=np.cumsum([0, *sizes]),
+        query_weights=np.array(weights),
     )
     name = metric if METRICS[metric].no_cutoff else f"{metric}@{k}"
     evaluation = evaluate(judgments, rows[:, 1], [name], convention)
@@ -283,10 +360,18 @@ def test_skipped_lists_and_ratios_of_sums_are_those_of_a_loop_over_the_queries(
 
 
 def test_settings_from_text_change_a_convention() -> None:
-    changes = {"gain": "[0,1,5]", "ties": "worst", "no_relevant": "1", "highest_grade": "2"}
+    changes = {
+        "gain": "[0,1,5]",
+        "ties": "worst",
+        "no_relevant": "1",
+        "highest_grade": "2",
+    }
     convention = with_settings(preset("catboost"), {**changes, "discount": "letor"})
     assert convention.of("ndcg").gain(np.array([0.0, 2.0])).tolist() == [0.0, 5.0]
-    assert (convention.of("auc").ties, convention.of("map").no_relevant) == (Ties.WORST, NoRelevant.ONE)
+    assert (convention.of("auc").ties, convention.of("map").no_relevant) == (
+        Ties.WORST,
+        NoRelevant.ONE,
+    )
     assert convention.highest_grade == 2.0
     assert json.loads(json.dumps(convention.describe()))["gain"] == [0.0, 1.0, 5.0]
 
@@ -315,7 +400,9 @@ def test_a_selection_of_a_long_query_is_the_sorted_one(depth: int, kind: str) ->
     seed=st.integers(0, 10**6),
     k=st.integers(1, 50),
 )
-def test_each_kernel_agrees_with_its_reference(sizes: list[int], seed: int, k: int) -> None:
+def test_each_kernel_agrees_with_its_reference(
+    sizes: list[int], seed: int, k: int
+) -> None:
     rng = np.random.default_rng(seed)
     query_start = np.concatenate([[0], np.cumsum(sizes)])
     num_documents = int(query_start[-1])
@@ -342,7 +429,9 @@ def test_each_kernel_agrees_with_its_reference(sizes: list[int], seed: int, k: i
         own_end = run_end[first:end] - first
         expected = kernels.reference_expected_stop(values[first:end], own_end, k)
         assert stops[query] == pytest.approx(expected, rel=1e-12)
-        assert tuple(counts[query]) == kernels.reference_count_pairs(grades[first:end], own_end)
+        assert tuple(counts[query]) == kernels.reference_count_pairs(
+            grades[first:end], own_end
+        )
 
 
 @pytest.mark.parametrize("convention", PRESETS.values(), ids=PRESETS)
@@ -364,14 +453,19 @@ def test_a_metric_does_not_depend_on_the_depth_of_the_ranking(
         metric = METRICS[name.partition("@")[0]]
         whole = metric.function(rank(judgments, scores, own.ties), cutoff, own)
         read = rank(judgments, scores, own.ties, metric.depth(cutoff, own))
-        np.testing.assert_array_equal(metric.function(read, cutoff, own), whole, err_msg=name)
+        np.testing.assert_array_equal(
+            metric.function(read, cutoff, own), whole, err_msg=name
+        )
 
 
 def test_scores_that_differ_in_float64_only_are_ties_in_float32() -> None:
     scores = np.array([1.0, 1.0 + 1e-12])
     judgments = one_query([0, 1])
     assert evaluate(judgments, scores, ["mrr"]).means["mrr"] == 1.0
-    assert evaluate(judgments, scores.astype(np.float32), ["mrr"]).means["mrr"] == (1 + 1 / 2) / 2
+    assert (
+        evaluate(judgments, scores.astype(np.float32), ["mrr"]).means["mrr"]
+        == (1 + 1 / 2) / 2
+    )
 
 
 REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]] = [
@@ -379,11 +473,35 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
     ("ncdg@10", [0, 1], [1, 2], {}, ["'ncdg@10'", "'ndcg'", "ap, auc, cg"]),
     ("ndcg@0", [0, 1], [1, 2], {}, ["'ndcg@0'", "cutoff"]),
     ("auc@10", [0, 1], [1, 2], {}, ["'auc@10'", "no cutoff"]),
-    ("precision@2147483648", [0, 1], [1, 2], {}, ["'precision@2147483648'", "2147483647"]),
-    ("err@1", [0, 5], [2, 1], {}, ["labels[1] is 5", "ERR", "highest grade", 4, "set highest_grade"]),
-    ("ndcg@5", [0, 0.5], [1, 2], {}, ["labels[1] is 0.5", "2^label - 1", "gain linear"]),
+    (
+        "precision@2147483648",
+        [0, 1],
+        [1, 2],
+        {},
+        ["'precision@2147483648'", "2147483647"],
+    ),
+    (
+        "err@1",
+        [0, 5],
+        [2, 1],
+        {},
+        ["labels[1] is 5", "ERR", "highest grade", 4, "set highest_grade"],
+    ),
+    (
+        "ndcg@5",
+        [0, 0.5],
+        [1, 2],
+        {},
+        ["labels[1] is 0.5", "2^label - 1", "gain linear"],
+    ),
     ("ndcg", [0, 2], [1, 2], {"gain": "[0,1]"}, ["labels[1] is 2", "label 1"]),
-    ("ndcg@5", [0, 1100], [1, 2], {}, ["labels[1] is 1100", "infinite", "map the labels"]),
+    (
+        "ndcg@5",
+        [0, 1100],
+        [1, 2],
+        {},
+        ["labels[1] is 1100", "infinite", "map the labels"],
+    ),
     ("mrr", [0, 1, 2], [1, 2], {}, ["shape (2,)", "3 documents"]),
     ("mrr", [0, 1], [1, math.nan], {}, ["scores[1] is NaN"]),
     ("valeu@2:c", [0, 1], [1, 2], {}, ["'valeu@2:c'", "'value'"]),
@@ -392,7 +510,13 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
     ("value@2:d", [0, 1], [1, 2], {}, ["'d'", "data.keep=[d]"]),
     ("value@2:text", [0, 1], [1, 2], {}, ["'text'", "'t'", "numbers"]),
     ("mrr", [0, 1], [1, 2], {"aggregation": "ratio_of_sums"}, ["mrr", "recall, map"]),
-    ("map", [0, 1], [1, 2], {"aggregation": "ratio_of_sums", "no_relevant": "0"}, ["must be skip", 0]),
+    (
+        "map",
+        [0, 1],
+        [1, 2],
+        {"aggregation": "ratio_of_sums", "no_relevant": "0"},
+        ["must be skip", 0],
+    ),
     ("mrr", [0, 1], [1, 2], {"skip_shorter_than": "0"}, ["skip_shorter_than", "'0'"]),
     ("mrr", [0, 1], [1, 2], {"gian": "linear"}, ["'gian'", "'gain'"]),
     ("mrr", [0, 1], [1, 2], {"ties": "worse"}, ["ties", "'worse'", "'worst'"]),
@@ -403,14 +527,20 @@ REFUSED: list[tuple[str, list[float], list[float], dict[str, str], list[object]]
 
 @pytest.mark.parametrize(("name", "labels", "scores", "settings", "parts"), REFUSED)
 def test_an_evaluation_that_is_not_defined_is_refused(
-    name: str, labels: list[float], scores: list[float], settings: dict[str, str], parts: list[object]
+    name: str,
+    labels: list[float],
+    scores: list[float],
+    settings: dict[str, str],
+    parts: list[object],
 ) -> None:
     judgments = replace(one_query(labels), kept={"text": np.full(len(labels), "t")})
     with pytest.raises((ConfigError, DataError), match=naming(*parts)):
         evaluate(judgments, np.array(scores), [name], with_settings(DEFAULT, settings))
 
 
-def test_documents_left_out_are_ranked_among_themselves_in_their_queries_and_keep_the_weights() -> None:
+def test_documents_left_out_are_ranked_among_themselves_in_their_queries_and_keep_the_weights() -> (
+    None
+):
     train = Judgments(
         labels=np.array([0.0, 0.0, 1.0, 9.0, 0.0]),
         query_start=np.array([0, 2, 5]),
@@ -420,4 +550,6 @@ def test_documents_left_out_are_ranked_among_themselves_in_their_queries_and_kee
     assert queries.tolist() == [1]
     assert judgments.query_weights is not None
     assert judgments.query_weights.tolist() == [5.0]
-    assert evaluate(judgments, np.array([0.0, 1.0]), ["mrr"]).means == {"mrr": 1.0 / 2.0}
+    assert evaluate(judgments, np.array([0.0, 1.0]), ["mrr"]).means == {
+        "mrr": 1.0 / 2.0
+    }

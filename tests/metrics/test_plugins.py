@@ -37,7 +37,9 @@ def top_gain(ranking, k, convention):
     first = ranking.sum_first(ranking.tie_mean(convention.gain(ranking.labels)), 1)
     return np.divide(first, best, out=np.full(len(best), np.nan), where=best > 0)
 '''
-JUDGMENTS = Judgments(labels=np.array([0.0, 2.0, 1.0, 0.0, 0.0]), query_start=np.array([0, 3, 5]))
+JUDGMENTS = Judgments(
+    labels=np.array([0.0, 2.0, 1.0, 0.0, 0.0]), query_start=np.array([0, 3, 5])
+)
 TIED = np.array([0.1, 0.9, 0.9, 0.5, 0.4])
 
 
@@ -61,12 +63,14 @@ def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() ->
     load_plugins(["lab_metrics"], "plugins")
 
     def mean(**settings: Any) -> float:
-        return evaluate(JUDGMENTS, TIED, ["top_gain"], replace(preset("default"), **settings)).means[
-            "top_gain"
-        ]
+        return evaluate(
+            JUDGMENTS, TIED, ["top_gain"], replace(preset("default"), **settings)
+        ).means["top_gain"]
 
     ours = preset("ranklib")
-    assert mean() == ((3 + 1) / 2) / 3  # gains 2^2 - 1 and 2^1 - 1, each first in half of the orders
+    assert (
+        mean() == ((3 + 1) / 2) / 3
+    )  # gains 2^2 - 1 and 2^1 - 1, each first in half of the orders
     assert mean(gain=preset("sklearn").gain) == ((2 + 1) / 2) / 2
     assert mean(ties=ours.ties) == 1.0  # the earlier row has label 2
     assert mean(no_relevant=ours.no_relevant) == mean() / 2
@@ -79,7 +83,9 @@ def test_a_plugins_metric_follows_the_conventions_gain_ties_and_no_relevant() ->
         ("./lab_metrics.py", ["'./lab_metrics.py'", "'lab_metrics'?"]),
     ],
 )
-def test_a_missing_module_is_named_with_its_nearest_match(name: str, parts: list[str]) -> None:
+def test_a_missing_module_is_named_with_its_nearest_match(
+    name: str, parts: list[str]
+) -> None:
     plugin()
     with pytest.raises(ConfigError, match=naming("--plugin: ", *parts)):
         load_plugins([name], "--plugin")
@@ -93,23 +99,33 @@ def test_a_missing_module_is_named_with_its_nearest_match(name: str, parts: list
         ("[0.0, float('inf')]", ["finite"]),
     ],
 )
-def test_a_metric_that_does_not_return_one_number_per_query_is_named(returned: str, parts: list[str]) -> None:
+def test_a_metric_that_does_not_return_one_number_per_query_is_named(
+    returned: str, parts: list[str]
+) -> None:
     head, _, _ = SOURCE.partition("    best =")
     plugin(source=f"{head}    return {returned}\n")
     load_plugins(["lab_metrics"], "plugins")
-    with pytest.raises(ConfigError, match=naming("top_gain (lab_metrics.top_gain)", *parts)):
+    with pytest.raises(
+        ConfigError, match=naming("top_gain (lab_metrics.top_gain)", *parts)
+    ):
         evaluate(JUDGMENTS, TIED, ["top_gain"])
 
 
 def test_an_error_in_a_plugin_names_its_line_the_metric_and_the_query() -> None:
     head, _, _ = SOURCE.partition("    best =")
-    path = plugin(source=f"{head}    return [{{'1': 1.0}}[name] for name in ranking.judgments.query_ids]\n")
+    path = plugin(
+        source=f"{head}    return [{{'1': 1.0}}[name] for name in ranking.judgments.query_ids]\n"
+    )
     load_plugins(["lab_metrics"], "plugins")
-    with pytest.raises(ConfigError, match=naming("top_gain@3", f"{path}:9", "query 2", "KeyError")):
+    with pytest.raises(
+        ConfigError, match=naming("top_gain@3", f"{path}:9", "query 2", "KeyError")
+    ):
         evaluate(JUDGMENTS, TIED, ["top_gain@3"])
     plugin(
         "texts",
-        f"{head}    return ranking.sum_first(ranking.column('query_id'), k)\n".replace("top_gain", "t"),
+        f"{head}    return ranking.sum_first(ranking.column('query_id'), k)\n".replace(
+            "top_gain", "t"
+        ),
     )
     load_plugins(["texts"], "plugins")
     ids = replace(JUDGMENTS, query_ids=np.array(["1", "12,5"]))
@@ -120,12 +136,16 @@ def test_an_error_in_a_plugin_names_its_line_the_metric_and_the_query() -> None:
 def test_the_region_of_equivalence_is_that_of_the_metric_or_none() -> None:
     plugin(source=SOURCE.replace("depth=first_k", "depth=first_k, rope=0.25"))
     load_plugins(["lab_metrics"], "plugins")
-    ropes = {name: Settings().rope_of(name) for name in ("ndcg@10", "top_gain@3", "dcg@10")}
+    ropes = {
+        name: Settings().rope_of(name) for name in ("ndcg@10", "top_gain@3", "dcg@10")
+    }
     assert ropes == {"ndcg@10": 0.005, "top_gain@3": 0.25, "dcg@10": 0.0}
     assert Settings(metric="top_gain@3", rope=0.5).rope_of("top_gain@3") == 0.5
     with pytest.raises(ConfigError, match=naming("0.005", "0 of dcg@10", "@metric")):
         Settings(metric="dcg@10", rope=0.005)
-    with pytest.raises(ConfigError, match=naming("0.01", "0.25 of top_gain@3", "0.005 of map")):
+    with pytest.raises(
+        ConfigError, match=naming("0.01", "0.25 of top_gain@3", "0.005 of map")
+    ):
         Settings(family=("top_gain@3", "map"), rope=0.01)
 
 
@@ -144,11 +164,18 @@ def revenue(ranking, k, convention):
 
 
 @pytest.mark.slow
-def test_a_metric_of_kept_columns_and_ids_works_from_the_run_to_the_report(folder: Path) -> None:
+def test_a_metric_of_kept_columns_and_ids_works_from_the_run_to_the_report(
+    folder: Path,
+) -> None:
     path = plugin("shop_metrics", REVENUE)
     rng, query = np.random.default_rng(0), np.repeat(np.arange(40), 5)
     labels, euro = np.tile([0, 1, 0, 2, 0], 40), rng.uniform(1, 9, 200)
-    columns = {"query_id": query, "document_id": range(200), "product": map(str, range(200)), "label": labels}
+    columns = {
+        "query_id": query,
+        "document_id": range(200),
+        "product": map(str, range(200)),
+        "label": labels,
+    }
     columns |= {
         "euro": euro,
         "bm25": rng.normal(size=200),
@@ -160,11 +187,16 @@ def test_a_metric_of_kept_columns_and_ids_works_from_the_run_to_the_report(folde
     words += " data.gap=2d plugins=[shop_metrics] metrics=[revenue@2] early_stopping.metric=revenue@2"
     words += " importance.metric=revenue@2"
     data = [f"data.{name}={value}" for name, value in reading.items()]
-    run_command(*words.split(), *data, "tracking=none", "hydra.run.dir=run", folder=folder)
+    run_command(
+        *words.split(), *data, "tracking=none", "hydra.run.dir=run", folder=folder
+    )
     result = read_run(Path("run")).result
     assert result.data["test"]["span"] == ["2026-01-17", "2026-01-20"]
     assert result.data["train"]["queries_with_equal_labels"] == 0
-    assert result.versions["shop_metrics"] == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    assert (
+        result.versions["shop_metrics"]
+        == f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}"
+    )
     # The plug-in is not loaded in this process: prediction does not need it.
     NativeRanker.load(Path("run/model"))
     with pytest.raises(ConfigError, match=naming("'revenue@2'")):
@@ -174,6 +206,10 @@ def test_a_metric_of_kept_columns_and_ids_works_from_the_run_to_the_report(folde
     assert "gap: 2d" in Path("out/report.html").read_text()
     Path("scores.txt").write_text("0\n" * 200)
     words = "evaluate shop.parquet scores.txt --metrics revenue --plugin shop_metrics --json"
-    options = [word for name, value in reading.items() for word in ("--read", f"{name}={value}")]
+    options = [
+        word
+        for name, value in reading.items()
+        for word in ("--read", f"{name}={value}")
+    ]
     evaluated = json.loads(run_command(*words.split(), *options, folder=folder).stdout)
     assert evaluated["metrics"]["revenue"] == pytest.approx(euro[labels > 0].sum() / 40)

@@ -30,17 +30,23 @@ from ltrbench.native.reference import Split, goes_left, histograms
 from ltrbench.native.splitting import SplitSettings, split_terms
 
 floats = st.one_of(
-    st.floats(width=32, allow_infinity=False), st.integers(-3, 3).map(float), st.just(float("nan"))
+    st.floats(width=32, allow_infinity=False),
+    st.integers(-3, 3).map(float),
+    st.just(float("nan")),
 )
 columns = arrays(np.float32, st.integers(1, 60), elements=floats)
-small_values = st.one_of(st.floats(-100, 100, width=32), st.integers(-3, 3).map(float), st.just(float("nan")))
+small_values = st.one_of(
+    st.floats(-100, 100, width=32), st.integers(-3, 3).map(float), st.just(float("nan"))
+)
 small_columns = arrays(np.float32, st.integers(1, 60), elements=small_values)
 
 
 def bins_of(binned: BinnedFeatures) -> NDArray[np.uint8]:
     """Returns the (C, D) bins that the words contain."""
     everyone = np.arange(binned.num_documents, dtype=np.uint32)
-    return np.stack([binned.bins_of(column, everyone) for column in range(binned.num_columns)])
+    return np.stack(
+        [binned.bins_of(column, everyone) for column in range(binned.num_columns)]
+    )
 
 
 def bin_all(
@@ -49,7 +55,9 @@ def bin_all(
     return bin_features(features, max_bins, np.random.default_rng(0), rule)
 
 
-def assert_as_the_reference_says(binned: BinnedFeatures, features: NDArray[np.float32]) -> None:
+def assert_as_the_reference_says(
+    binned: BinnedFeatures, features: NDArray[np.float32]
+) -> None:
     np.testing.assert_array_equal(bins_of(binned), reference_bins(features, binned))
 
 
@@ -59,20 +67,28 @@ def test_the_kernel_does_what_the_reference_says(seed: int, max_bins: int) -> No
     rng = np.random.default_rng(seed)
     shape = tuple(rng.integers(1, (41, 21)))
     special = rng.choice([np.nan, -0.0, 0.0, 1.0, 2.0, 1e-45, 3e38, -3e38], shape)
-    features = np.where(rng.random(shape) < 0.5, special, rng.normal(size=shape)).astype(np.float32)
+    features = np.where(
+        rng.random(shape) < 0.5, special, rng.normal(size=shape)
+    ).astype(np.float32)
     assert_as_the_reference_says(bin_all(features, max_bins), features)
 
 
 @given(columns, st.integers(2, 255))
 @MAY_COMPILE
-def test_thresholds_part_raw_values_as_they_part_bins(column: NDArray[np.float32], max_bins: int) -> None:
+def test_thresholds_part_raw_values_as_they_part_bins(
+    column: NDArray[np.float32], max_bins: int
+) -> None:
     binned = bin_all(column[:, None], max_bins)
     bins, present = bins_of(binned)[0], ~np.isnan(column)
     assert (bins[~present] == binned.num_bins[0] - 1).all()
     assert binned.num_bins[0] - 1 <= max_bins
     for b in range(binned.num_bins[0] - 1):
-        np.testing.assert_array_equal(column[present] <= binned.thresholds[0, b], bins[present] <= b)
-    np.testing.assert_array_equal(binned.thresholds[0, binned.num_bins[0] - 2 :], np.inf)
+        np.testing.assert_array_equal(
+            column[present] <= binned.thresholds[0, b], bins[present] <= b
+        )
+    np.testing.assert_array_equal(
+        binned.thresholds[0, binned.num_bins[0] - 2 :], np.inf
+    )
 
 
 def test_many_values_fill_bins_of_equal_weight() -> None:
@@ -82,10 +98,14 @@ def test_many_values_fill_bins_of_equal_weight() -> None:
 
 
 @pytest.mark.parametrize("rule", [QUANTILE, EQUAL_WIDTH])
-def test_a_feature_with_more_thresholds_than_a_byte_holds_has_several_columns(rule: ThresholdRule) -> None:
+def test_a_feature_with_more_thresholds_than_a_byte_holds_has_several_columns(
+    rule: ThresholdRule,
+) -> None:
     rng = np.random.default_rng(0)
     # Number of thresholds: 1022, few, none, and exactly the maximum of one column.
-    features = np.stack([rng.normal(size=4_000), rng.integers(0, 3, 4_000), np.ones(4_000)], axis=1)
+    features = np.stack(
+        [rng.normal(size=4_000), rng.integers(0, 3, 4_000), np.ones(4_000)], axis=1
+    )
     features = np.column_stack([features, np.arange(4_000) % 255]).astype(np.float32)
     features[::7, 0] = np.nan
     binned = bin_all(features, 1_023, rule)
@@ -105,12 +125,16 @@ def test_a_feature_with_more_thresholds_than_a_byte_holds_has_several_columns(ru
     )
 
 
-def ranklib_thresholds(column: NDArray[np.float32], num_thresholds: int) -> list[np.float32]:
+def ranklib_thresholds(
+    column: NDArray[np.float32], num_thresholds: int
+) -> list[np.float32]:
     """Returns the thresholds of RankLib's LambdaMART.init, without the last one, the largest float."""
     distinct = sorted(set(column[~np.isnan(column)].tolist()))
     if len(distinct) <= num_thresholds:
         return [np.float32(value) for value in distinct]
-    step = (np.float32(distinct[-1]) - np.float32(distinct[0])) / np.float32(num_thresholds)
+    step = (np.float32(distinct[-1]) - np.float32(distinct[0])) / np.float32(
+        num_thresholds
+    )
     thresholds = [np.float32(distinct[0])]
     while len(thresholds) < num_thresholds:
         thresholds.append(thresholds[-1] + step)
@@ -158,26 +182,38 @@ def assert_parted_as_the_reference_says(
         moved, scratch = rows.copy(), np.empty_like(rows)
         cut = column, last_bin, int(binned.num_bins[column]) - 1, int(missing_left)
         none = binned.categories.bins, np.zeros(0, dtype=np.bool_)
-        num_left = partition(binned.words, None, cut, moved, scratch, numba.get_num_threads(), *none)
+        num_left = partition(
+            binned.words, None, cut, moved, scratch, numba.get_num_threads(), *none
+        )
         assert num_left == np.count_nonzero(is_left)
-        np.testing.assert_array_equal(moved, np.concatenate([rows[is_left], rows[~is_left]]))
+        np.testing.assert_array_equal(
+            moved, np.concatenate([rows[is_left], rows[~is_left]])
+        )
 
 
 @MAY_COMPILE
 @given(
-    seed=st.integers(0, 2**32 - 1), column=st.integers(0, 10), rows=st.sets(st.integers(0, NUM_DOCUMENTS - 1))
+    seed=st.integers(0, 2**32 - 1),
+    column=st.integers(0, 10),
+    rows=st.sets(st.integers(0, NUM_DOCUMENTS - 1)),
 )
-def test_documents_are_shared_out_as_the_reference_says(seed: int, column: int, rows: set[int]) -> None:
+def test_documents_are_shared_out_as_the_reference_says(
+    seed: int, column: int, rows: set[int]
+) -> None:
     binned = make_binned(NUM_DOCUMENTS, seed)
     last_bin = seed % int(binned.num_bins[column])
-    assert_parted_as_the_reference_says(binned, np.array(sorted(rows), dtype=np.uint32), column, last_bin)
+    assert_parted_as_the_reference_says(
+        binned, np.array(sorted(rows), dtype=np.uint32), column, last_bin
+    )
 
 
 magnitudes = st.floats(0, 1e300) | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e300])
 gradient_values = magnitudes.flatmap(lambda size: st.sampled_from([size, -size]))
 
 
-def make_case(seed: int, num_documents: int = 300) -> tuple[NDArray[np.float32], BinnedFeatures]:
+def make_case(
+    seed: int, num_documents: int = 300
+) -> tuple[NDArray[np.float32], BinnedFeatures]:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(num_documents, 11)).astype(np.float32)
     features[:, 1::2] = np.round(features[:, 1::2])
@@ -190,22 +226,35 @@ def make_quantised(seed: int, num_documents: int = 300) -> Quantised:
     return quantise(rng.normal(size=num_documents), rng.random(num_documents))
 
 
-def histogram_of(binned: AnyBins, rows: NDArray[Any], quantised: Quantised) -> Histogram:
+def histogram_of(
+    binned: AnyBins, rows: NDArray[Any], quantised: Quantised
+) -> Histogram:
     histogram = np.full(binned.num_bins.sum(), -1, dtype=np.int64)
     terms = split_terms(SplitSettings(), quantised)
-    build_histogram(task_of(binned, quantised), binned.layout, terms, rows.astype(np.uint32), histogram)
+    build_histogram(
+        task_of(binned, quantised),
+        binned.layout,
+        terms,
+        rows.astype(np.uint32),
+        histogram,
+    )
     return histogram
 
 
 def expected_histogram(
-    features: NDArray[np.float32], binned: BinnedFeatures, rows: Rows, packed: NDArray[np.int64]
+    features: NDArray[np.float32],
+    binned: BinnedFeatures,
+    rows: Rows,
+    packed: NDArray[np.int64],
 ) -> Histogram:
     """Returns the reference's sums per bin, packed as in the kernel."""
     bins = reference_bins(features, binned)[:, rows].T.astype(np.int64)
     terms = np.stack([packed[rows] >> 32, packed[rows] & 0xFFFFFFFF]).astype(np.float64)
     g, h = histograms(bins, terms, 256)[..., 0].astype(np.int64)
     sums = (g << 32) + h
-    return np.concatenate([sums[c, :num_bins] for c, num_bins in enumerate(binned.num_bins)])
+    return np.concatenate(
+        [sums[c, :num_bins] for c, num_bins in enumerate(binned.num_bins)]
+    )
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0, 1))
@@ -213,7 +262,9 @@ def expected_histogram(
 def test_histograms_are_those_of_the_reference(seed: int, share: float) -> None:
     features, binned = make_case(seed)
     quantised = make_quantised(seed)
-    rows: Rows = np.flatnonzero(np.random.default_rng(seed).random(300) < share).astype(np.uint32)
+    rows: Rows = np.flatnonzero(np.random.default_rng(seed).random(300) < share).astype(
+        np.uint32
+    )
     expected = expected_histogram(features, binned, rows, quantised.packed)
     np.testing.assert_array_equal(histogram_of(binned, rows, quantised), expected)
 

@@ -12,20 +12,33 @@ from engine_cases import COMPILED, make_dataset
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.native.boosting import BoostingSettings, DartSettings, SamplingSettings, boost
+from ltrbench.native.boosting import (
+    BoostingSettings,
+    DartSettings,
+    SamplingSettings,
+    boost,
+)
 from ltrbench.native.forest import Forest, add_scores, plant
 from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.pairs import NATIVE
 from ltrbench.native.splitting import SplitSettings
 from ltrbench.shapes import Scores
 
-SMALL = BoostingSettings(num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3))
+SMALL = BoostingSettings(
+    num_trees=6, num_leaves=6, splits=SplitSettings(min_docs_in_leaf=3)
+)
 SAMPLED = replace(
     SMALL,
-    sampling=SamplingSettings(queries_per_tree=0.7, documents_per_tree=0.8, features_per_tree=0.6),
+    sampling=SamplingSettings(
+        queries_per_tree=0.7, documents_per_tree=0.8, features_per_tree=0.6
+    ),
 )
 # learning_rate=0.5: GOSS starts with the third tree.
-GOSS = replace(SMALL, learning_rate=0.5, sampling=SamplingSettings(goss_top_rate=0.3, goss_other_rate=0.2))
+GOSS = replace(
+    SMALL,
+    learning_rate=0.5,
+    sampling=SamplingSettings(goss_top_rate=0.3, goss_other_rate=0.2),
+)
 DART = replace(SMALL, num_trees=12, dart=DartSettings(drop_rate=0.5))
 
 
@@ -40,7 +53,9 @@ def scores_of(forest: Forest, data: RankingDataset) -> NDArray[np.float64]:
 
 
 @COMPILED
-def test_one_two_and_four_threads_give_the_same_bits_where_each_loop_has_work_for_them() -> None:
+def test_one_two_and_four_threads_give_the_same_bits_where_each_loop_has_work_for_them() -> (
+    None
+):
     # The maximum number of threads is fixed when numba starts: by default, the number of processors.
     script = """
 import numba
@@ -58,7 +73,11 @@ for num_threads in (1, 2, 4):
     environment = os.environ | {"NUMBA_NUM_THREADS": "4", "PYTHONHASHSEED": "0"}
     environment["PYTHONPATH"] = os.pathsep.join(sys.path)
     run = subprocess.run(
-        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-c", script],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     one, two, four = run.stdout.splitlines()
@@ -67,20 +86,31 @@ for num_threads in (1, 2, 4):
 
 
 @pytest.mark.parametrize("settings", [SMALL, SAMPLED, GOSS, DART])
-def test_scores_on_the_way_are_those_of_the_trees_so_far(settings: BoostingSettings) -> None:
+def test_scores_on_the_way_are_those_of_the_trees_so_far(
+    settings: BoostingSettings,
+) -> None:
     train, valid, seen = make_dataset(2), make_dataset(3), []
 
     def watch(
-        iteration: int, train_scores: Scores, valid_scores: Scores | None, left_out: NDArray[np.int64] | None
+        iteration: int,
+        train_scores: Scores,
+        valid_scores: Scores | None,
+        left_out: NDArray[np.int64] | None,
     ) -> bool:
         seen.append((iteration, train_scores, valid_scores))
         return False
 
     ensemble = boost(train, settings, valid.features, watch)
-    assert [iteration for iteration, _, _ in seen] == list(range(1, ensemble.num_trees + 1))
+    assert [iteration for iteration, _, _ in seen] == list(
+        range(1, ensemble.num_trees + 1)
+    )
     for iteration, train_scores, valid_scores in seen:
-        np.testing.assert_array_equal(train_scores, scores_of(ensemble.first(iteration), train))
-        np.testing.assert_array_equal(valid_scores, scores_of(ensemble.first(iteration), valid))
+        np.testing.assert_array_equal(
+            train_scores, scores_of(ensemble.first(iteration), train)
+        )
+        np.testing.assert_array_equal(
+            valid_scores, scores_of(ensemble.first(iteration), valid)
+        )
 
 
 def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
@@ -99,18 +129,28 @@ def test_dart_learns_each_tree_as_if_the_dropped_ones_were_not_there() -> None:
         values = scores_of(plant([tree], [1.0]), train)
         for value in np.unique(values):
             here = values == value
-            assert value == pytest.approx(-gradients[here].sum() / hessians[here].sum(), rel=1e-9)
+            assert value == pytest.approx(
+                -gradients[here].sum() / hessians[here].sum(), rel=1e-9
+            )
     assert 0 in num_dropped
     assert max(num_dropped) > 2
-    np.testing.assert_array_equal(ensemble.forest.weights, ensemble.first(ensemble.num_trees).weights)
+    np.testing.assert_array_equal(
+        ensemble.forest.weights, ensemble.first(ensemble.num_trees).weights
+    )
 
 
 @pytest.mark.parametrize("split_criterion", ["newton", "least_squares"])
 @pytest.mark.parametrize("leaf_value", ["newton", "mean"])
-def test_a_leaf_takes_its_step_and_the_tree_the_learning_rate(split_criterion: str, leaf_value: str) -> None:
+def test_a_leaf_takes_its_step_and_the_tree_the_learning_rate(
+    split_criterion: str, leaf_value: str
+) -> None:
     data = make_dataset(6)
     splits = SplitSettings(min_docs_in_leaf=3, l2=0.5, max_delta_step=0.4)
-    fields: Any = {"split_criterion": split_criterion, "leaf_value": leaf_value, "splits": splits}
+    fields: Any = {
+        "split_criterion": split_criterion,
+        "leaf_value": leaf_value,
+        "splits": splits,
+    }
     scores = scores_of(learn(data, replace(SMALL, num_trees=1, **fields)), data)
     rng = np.random.default_rng(0)
     gradients, hessians = prepare(data, NATIVE)(np.zeros(data.num_documents), None, rng)

@@ -42,17 +42,32 @@ def grow(
     )
 
 
-@given(st.integers(0, 2**32 - 1), st.integers(1, 40), st.integers(1, 20), st.sampled_from([0, 1, 4]))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 40),
+    st.integers(1, 20),
+    st.sampled_from([0, 1, 4]),
+)
 @MAY_COMPILE
 def test_the_compiled_loop_grows_the_tree_of_the_steps(
     seed: int, num_leaves: int, min_docs: int, max_depth: int
 ) -> None:
     data = make_dataset(seed, num_queries=12)
-    settings = SplitSettings(min_docs_in_leaf=min_docs, max_depth=max_depth, l2=0.1 * (seed % 2))
-    rows = np.flatnonzero(np.random.default_rng(seed).random(data.num_documents) < 0.8).astype(np.uint32)
+    settings = SplitSettings(
+        min_docs_in_leaf=min_docs, max_depth=max_depth, l2=0.1 * (seed % 2)
+    )
+    rows = np.flatnonzero(
+        np.random.default_rng(seed).random(data.num_documents) < 0.8
+    ).astype(np.uint32)
     compiled = grow(data, num_leaves, settings, rows.copy())
     # A tree with feature samples per leaf is grown step by step.
-    by_steps = grow(data, num_leaves, settings, rows.copy(), features_of_leaf=lambda features: features)
+    by_steps = grow(
+        data,
+        num_leaves,
+        settings,
+        rows.copy(),
+        features_of_leaf=lambda features: features,
+    )
     for one, other in zip(compiled.tree, by_steps.tree, strict=True):
         np.testing.assert_array_equal(one, other, strict=True)
     for name in ("rows", "leaf_start", "leaf_node", "leaf_bounds"):
@@ -63,7 +78,9 @@ def gradients_of(seed: int, num_documents: int) -> NDArray[np.float64]:
     return np.random.default_rng(seed).normal(size=num_documents) ** 3
 
 
-def grow_least_squares(seed: int, growth: str, num_leaves: int, settings: SplitSettings = LOOSE) -> GrownTree:
+def grow_least_squares(
+    seed: int, growth: str, num_leaves: int, settings: SplitSettings = LOOSE
+) -> GrownTree:
     """Returns a least-squares tree of random gradients."""
     data = make_dataset(seed, num_queries=40)
     binned = bin_features(data.features, 255, np.random.default_rng(0))
@@ -101,7 +118,9 @@ def test_by_deviance_splits_the_open_leaf_with_the_largest_deviance(seed: int) -
     assert len(order) == 11
     for step, node in enumerate(order):
         leaves_then = set(range(grown.tree.left[node])) - set(order[:step].tolist())
-        assert deviance[node] == pytest.approx(max(deviance[leaf] for leaf in leaves_then), rel=1e-6)
+        assert deviance[node] == pytest.approx(
+            max(deviance[leaf] for leaf in leaves_then), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -113,14 +132,20 @@ def test_least_squares_level_by_level_is_scikit_learns_tree(seed: int) -> None:
     rng = np.random.default_rng(seed)
     features = np.round(2 * rng.normal(size=(400, 5))).astype(np.float32)
     gradients = features[:, 0] * features[:, 1] + rng.normal(size=400)
-    settings = SplitSettings(min_docs_in_leaf=5, min_docs_in_split=14, max_depth=3, cut_without_gain=True)
-    grower = Grower(bin_features(features, 255, np.random.default_rng(0)), 8, settings, "depth_wise")
+    settings = SplitSettings(
+        min_docs_in_leaf=5, min_docs_in_split=14, max_depth=3, cut_without_gain=True
+    )
+    grower = Grower(
+        bin_features(features, 255, np.random.default_rng(0)), 8, settings, "depth_wise"
+    )
     grown = grower.grow(
-        quantise(gradients, np.ones(400)), np.arange(400, dtype=np.uint32), np.ones(5, dtype=np.bool_)
+        quantise(gradients, np.ones(400)),
+        np.arange(400, dtype=np.uint32),
+        np.ones(5, dtype=np.bool_),
     )
-    peer = DecisionTreeRegressor(max_depth=3, min_samples_leaf=5, min_samples_split=14, random_state=0).fit(
-        features, -gradients
-    )
+    peer = DecisionTreeRegressor(
+        max_depth=3, min_samples_leaf=5, min_samples_split=14, random_state=0
+    ).fit(features, -gradients)
     predicted = peer.predict(features)
     assert peer.get_n_leaves() == len(grown.leaf_node)
     for first, end in zip(grown.leaf_start[:-1], grown.leaf_start[1:], strict=True):
@@ -131,7 +156,9 @@ def test_least_squares_level_by_level_is_scikit_learns_tree(seed: int) -> None:
 @pytest.mark.parametrize("size", [1 / 3, 3, "sqrt"])
 def test_features_are_sampled_for_every_leaf(size: float | str) -> None:
     data = make_dataset(4, num_queries=80)
-    sampler = Sampler(data, SamplingSettings(features_per_split=size), np.random.default_rng(0))
+    sampler = Sampler(
+        data, SamplingSettings(features_per_split=size), np.random.default_rng(0)
+    )
     drawn = []
 
     def draw(features: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -141,8 +168,12 @@ def test_features_are_sampled_for_every_leaf(size: float | str) -> None:
     used = np.arange(data.num_features) != 0
     gradients = gradients_of(4, data.num_documents)
     rows = np.arange(data.num_documents, dtype=np.uint32)
-    grower = Grower(bin_features(data.features, 255, np.random.default_rng(0)), 9, LOOSE)
-    tree = grower.grow(quantise(gradients, np.ones_like(gradients)), rows, used, draw).tree
+    grower = Grower(
+        bin_features(data.features, 255, np.random.default_rng(0)), 9, LOOSE
+    )
+    tree = grower.grow(
+        quantise(gradients, np.ones_like(gradients)), rows, used, draw
+    ).tree
     num_chosen = {1 / 3: 3, 3: 3, "sqrt": 3}[size]
     assert {int(features.sum()) for features in drawn} == {num_chosen}
     assert not any(features[0] for features in drawn)

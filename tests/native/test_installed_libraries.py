@@ -38,9 +38,15 @@ class Case:
     scores: Values
 
 
-def make_case(seed: int, highest: int = 3, weighted: bool = False, sizes: Any = None) -> Case:
+def make_case(
+    seed: int, highest: int = 3, weighted: bool = False, sizes: Any = None
+) -> Case:
     rng = np.random.default_rng(seed)
-    sizes = np.concatenate([[1, 2], rng.integers(2, 50, 20)]) if sizes is None else np.asarray(sizes)
+    sizes = (
+        np.concatenate([[1, 2], rng.integers(2, 50, 20)])
+        if sizes is None
+        else np.asarray(sizes)
+    )
     start = np.concatenate([[0], np.cumsum(sizes)])
     labels = rng.integers(0, highest + 1, start[-1]).astype(np.float64)
     scores = np.round(rng.normal(size=start[-1]), 1)
@@ -56,9 +62,13 @@ def make_case(seed: int, highest: int = 3, weighted: bool = False, sizes: Any = 
     return Case(data, scores)
 
 
-def steps(case: Case, settings: ObjectiveSettings, l2: float, rng: Any = None) -> Values:
+def steps(
+    case: Case, settings: ObjectiveSettings, l2: float, rng: Any = None
+) -> Values:
     """Returns the engine's (D,) values of -g / (h + l2)."""
-    gradients, hessians = prepare(case.data, settings)(case.scores, None, rng or np.random.default_rng(0))
+    gradients, hessians = prepare(case.data, settings)(
+        case.scores, None, rng or np.random.default_rng(0)
+    )
     return -gradients / (hessians + l2)
 
 
@@ -66,12 +76,27 @@ def steps_of_lightgbm(case: Case, l2: float, **parameters: Any) -> Values:
     """Returns LightGBM's (D,) values of -g / (h + l2): a tree with one document per leaf, refitted."""
     data, num_documents = case.data, case.data.num_documents
     parameters_of_tree: dict[str, Any] = {
-        **{"num_leaves": num_documents, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": 0.0},
-        **{"max_bin": num_documents + 1, "min_data_in_bin": 1, "feature_pre_filter": False},
-        **{"objective": "regression", "learning_rate": 1.0, "num_threads": 1, "verbosity": -1},
+        **{
+            "num_leaves": num_documents,
+            "min_data_in_leaf": 1,
+            "min_sum_hessian_in_leaf": 0.0,
+        },
+        **{
+            "max_bin": num_documents + 1,
+            "min_data_in_bin": 1,
+            "feature_pre_filter": False,
+        },
+        **{
+            "objective": "regression",
+            "learning_rate": 1.0,
+            "num_threads": 1,
+            "verbosity": -1,
+        },
     }
     # Labels with increasing distances, so that every document gets its own leaf.
-    apart = lgb.Dataset(data.features, np.arange(num_documents) ** 2.0, params=parameters_of_tree)
+    apart = lgb.Dataset(
+        data.features, np.arange(num_documents) ** 2.0, params=parameters_of_tree
+    )
     tree = lgb.train(parameters_of_tree, apart, 1)
     tree.params.update(parameters, lambda_l2=l2)
     refitted = tree.refit(
@@ -97,8 +122,18 @@ def steps_of_xgboost(case: Case, l2: float, **parameters: Any) -> Values:
     )
     parameters_of_model = {
         # XGBoost multiplies reg_lambda by the number of documents.
-        **{"booster": "gblinear", "updater": "coord_descent", "eta": 1.0, "reg_lambda": l2 / num_documents},
-        **{"base_score": 0.0, "nthread": 1, "disable_default_eval_metric": 1, "verbosity": 0},
+        **{
+            "booster": "gblinear",
+            "updater": "coord_descent",
+            "eta": 1.0,
+            "reg_lambda": l2 / num_documents,
+        },
+        **{
+            "base_score": 0.0,
+            "nthread": 1,
+            "disable_default_eval_metric": 1,
+            "verbosity": 0,
+        },
     }
     booster = xgb.Booster({**parameters_of_model, **parameters}, [matrix])
     booster.update(matrix, 0)
@@ -116,7 +151,10 @@ def assert_alike(
     draws: Any = None,
 ) -> None:
     for l2 in (0.1, 1.0, 100.0):
-        got, expected = steps(case, settings, l2, draws), library(case, l2, **parameters)
+        got, expected = (
+            steps(case, settings, l2, draws),
+            library(case, l2, **parameters),
+        )
         # Both libraries keep gradients and hessians in float32.
         np.testing.assert_allclose(got, expected, rtol=2e-6, atol=1e-6 / (1.0 + l2))
 
@@ -131,7 +169,12 @@ def assert_alike(
         (replace(LIGHTGBM, truncation=3), {"lambdarank_truncation_level": 3}),
         (replace(LIGHTGBM, sigma=2.0), {"sigmoid": 2.0}),
         (
-            replace(LIGHTGBM, convention=replace(LIGHTGBM.convention, gain=TableGain((0.0, 1.0, 5.0, 6.0)))),
+            replace(
+                LIGHTGBM,
+                convention=replace(
+                    LIGHTGBM.convention, gain=TableGain((0.0, 1.0, 5.0, 6.0))
+                ),
+            ),
             {"label_gain": [0.0, 1.0, 5.0, 6.0]},
         ),
     ],
@@ -141,7 +184,9 @@ def test_lambdas_are_lightgbms(
     settings: PairSettings, parameters: dict[str, Any], weighted: bool, seed: int
 ) -> None:
     parameters = {"objective": "lambdarank", **parameters}
-    assert_alike(steps_of_lightgbm, make_case(seed, weighted=weighted), settings, parameters)
+    assert_alike(
+        steps_of_lightgbm, make_case(seed, weighted=weighted), settings, parameters
+    )
 
 
 class LightGBMDraws:
@@ -164,7 +209,9 @@ class LightGBMDraws:
 def test_xendcg_is_lightgbms_given_its_draws(weighted: bool) -> None:
     case = make_case(2, weighted=weighted)
     parameters = {"objective": "rank_xendcg", "objective_seed": 11}
-    assert_alike(steps_of_lightgbm, case, CrossEntropy(), parameters, LightGBMDraws(case, 11))
+    assert_alike(
+        steps_of_lightgbm, case, CrossEntropy(), parameters, LightGBMDraws(case, 11)
+    )
 
 
 LINEAR = replace(XGBOOST, convention=replace(XGBOOST.convention, gain=linear_gain))
@@ -178,13 +225,26 @@ LINEAR = replace(XGBOOST, convention=replace(XGBOOST.convention, gain=linear_gai
         (LINEAR, {"ndcg_exp_gain": False}),
         (replace(XGBOOST, truncation=3), {"lambdarank_num_pair_per_sample": 3}),
         (replace(XGBOOST, normalize_query=False), {"lambdarank_normalization": False}),
-        (replace(XGBOOST, normalize_distance=False), {"lambdarank_score_normalization": False}),
+        (
+            replace(XGBOOST, normalize_distance=False),
+            {"lambdarank_score_normalization": False},
+        ),
         (replace(XGBOOST, metric=None), {"objective": "rank:pairwise"}),
         (replace(XGBOOST, metric="map"), {"objective": "rank:map"}),
     ],
-    ids=["default", "linear", "truncation 3", "unnormalised", "no distance", "pairwise", "map"],
+    ids=[
+        "default",
+        "linear",
+        "truncation 3",
+        "unnormalised",
+        "no distance",
+        "pairwise",
+        "map",
+    ],
 )
-def test_lambdas_are_xgboosts(settings: PairSettings, parameters: dict[str, Any], seed: int) -> None:
+def test_lambdas_are_xgboosts(
+    settings: PairSettings, parameters: dict[str, Any], seed: int
+) -> None:
     parameters = {"objective": "rank:ndcg", **parameters}
     # XGBoost's map only accepts labels 0 and 1.
     case = make_case(seed, highest=1 if settings.metric == "map" else 3)

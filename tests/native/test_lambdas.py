@@ -18,7 +18,12 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import LtrbenchError
 from ltrbench.metrics import DEFAULT
-from ltrbench.metrics.conventions import Denominator, TableGain, letor_discount, linear_gain
+from ltrbench.metrics.conventions import (
+    Denominator,
+    TableGain,
+    letor_discount,
+    linear_gain,
+)
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.lambdas import (
     ObjectiveSettings,
@@ -42,7 +47,18 @@ def test_lambdas_are_those_of_the_worked_example_of_ranklibs_tutorial() -> None:
     # RankLib's lambdas are positive if a document should move up, without normalisation or cutoff.
     plain = replace(NATIVE, normalize_distance=False, normalize_query=False)
     gradients, _ = computed(query([0, 0, 0, 1, 1, 0, 1, 1, 0, 0]), np.zeros(10), plain)
-    published = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
+    published = [
+        -0.495,
+        -0.206,
+        -0.104,
+        0.231,
+        0.231,
+        -0.033,
+        0.240,
+        0.247,
+        -0.051,
+        -0.061,
+    ]
     np.testing.assert_allclose(-gradients, published, atol=5e-4)
 
 
@@ -53,7 +69,13 @@ def test_the_order_of_an_earlier_ranking_changes_no_bit(size: int) -> None:
     order = any_order(data)
     near = rng.normal(size=size)
     # Small changes; reversed order, which exceeds the moves of insertion sort; ties.
-    for scores in (near, near + 0.01 * rng.normal(size=size), -near, np.round(near), np.zeros(size)):
+    for scores in (
+        near,
+        near + 0.01 * rng.normal(size=size),
+        -near,
+        np.round(near),
+        np.zeros(size),
+    ):
         afresh = lambdas(data, scores, of_native, np.arange(1), any_order(data))
         again = lambdas(data, scores, of_native, np.arange(1), order)
         np.testing.assert_array_equal(again, afresh)
@@ -85,11 +107,15 @@ documents = st.lists(
 conventions = st.builds(
     replace,
     st.just(DEFAULT),
-    gain=st.sampled_from([DEFAULT.gain, linear_gain, TableGain((0.0, 0.0, 1.0, 5.0, 5.5))]),
+    gain=st.sampled_from(
+        [DEFAULT.gain, linear_gain, TableGain((0.0, 0.0, 1.0, 5.0, 5.5))]
+    ),
     discount=st.sampled_from([DEFAULT.discount, letor_discount]),
     relevance_threshold=st.sampled_from([1.0, 3.0]),
     highest_grade=st.sampled_from([4.0, 6.0]),
-    average_precision_denominator=st.sampled_from([Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT]),
+    average_precision_denominator=st.sampled_from(
+        [Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT]
+    ),
     precision_denominator=st.sampled_from([Denominator.K, Denominator.K_UP_TO_SIZE]),
 )
 pairs_chosen: st.SearchStrategy[dict[str, Any]] = st.one_of(
@@ -139,8 +165,12 @@ def computed(
     return prepare(data, settings)(values, None, np.random.default_rng(seed))
 
 
-def drawn(num_documents: int, settings: PairSettings, seed: int = 0) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).random((num_documents, settings.pairs_per_document or 0))
+def drawn(
+    num_documents: int, settings: PairSettings, seed: int = 0
+) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).random(
+        (num_documents, settings.pairs_per_document or 0)
+    )
 
 
 @given(documents, any_pairs | fast_pairs)
@@ -155,7 +185,9 @@ def test_the_engine_does_what_the_specification_says(
     size = np.abs([pairs.lambda_matrix, pairs.hessian_matrix]).max(initial=1e-3)
     # The engine rounds a pair that is drawn twice twice; the specification rounds the doubled pair once.
     digits = 1e-6 if settings.float32_sums or settings.float32_norm else 1e-11
-    np.testing.assert_allclose(got, (pairs.gradients, pairs.hessians), rtol=1e-9, atol=digits * size)
+    np.testing.assert_allclose(
+        got, (pairs.gradients, pairs.hessians), rtol=1e-9, atol=digits * size
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -165,30 +197,51 @@ def test_a_pair_weighs_what_swapping_its_documents_does_to_the_metric(
     metric: str, documents: list[tuple[int, float]]
 ) -> None:
     labels, scores = np.array(documents, dtype=np.float64).T
-    plain = replace(GENERAL, metric=metric, truncation=None, normalize_distance=False, normalize_query=False)
+    plain = replace(
+        GENERAL,
+        metric=metric,
+        truncation=None,
+        normalize_distance=False,
+        normalize_query=False,
+    )
     ranks = pair_lambdas(labels, scores, plain).ranks
     swaps = change_by_swapping(labels, ranks, metric, DEFAULT)
     higher = np.sign(labels[:, None] - labels[None, :])
     wrong = 1.0 / (1.0 + np.exp(higher * (scores[:, None] - scores[None, :])))
     gradients, _ = computed(query(labels.tolist()), scores, plain)
-    np.testing.assert_allclose(gradients, (-higher * swaps * wrong).sum(axis=1), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(
+        gradients, (-higher * swaps * wrong).sum(axis=1), rtol=1e-10, atol=1e-12
+    )
 
 
 @pytest.mark.parametrize(
     ("metric", "highest_grade", "golden_name"),
-    [("ndcg@10", 4.0, "ndcg10"), ("ndcg@3", 4.0, "ndcg3"), ("err@10", 2.0, "err10"), ("map", 4.0, "ap")],
+    [
+        ("ndcg@10", 4.0, "ndcg10"),
+        ("ndcg@3", 4.0, "ndcg3"),
+        ("err@10", 2.0, "err10"),
+        ("map", 4.0, "ap"),
+    ],
 )
 def test_the_engines_lambdas_are_pyltrs_on_real_queries(
     metric: str, highest_grade: float, golden_name: str
 ) -> None:
     pairs_of_ndcg = dialect("pyltr")
     convention = replace(pairs_of_ndcg.convention, highest_grade=highest_grade)
-    settings = replace(pairs_of_ndcg, metric=metric, convention=convention, truncation=None)
+    settings = replace(
+        pairs_of_ndcg, metric=metric, convention=convention, truncation=None
+    )
     for golden in json.loads(golden_file("pyltr_lambdas.json").read_text()):
-        gradients, hessians = computed(query(golden["labels"]), golden["scores"], settings)
+        gradients, hessians = computed(
+            query(golden["labels"]), golden["scores"], settings
+        )
         # pyltr's lambdas are positive if a document should move up.
-        np.testing.assert_allclose(-gradients, golden[golden_name]["lambdas"], rtol=0, atol=1e-9)
-        np.testing.assert_allclose(hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9)
+        np.testing.assert_allclose(
+            -gradients, golden[golden_name]["lambdas"], rtol=0, atol=1e-9
+        )
+        np.testing.assert_allclose(
+            hessians, golden[golden_name]["weights"], rtol=0, atol=1e-9
+        )
 
 
 OBJECTIVES: list[ObjectiveSettings] = [
@@ -203,7 +256,9 @@ OBJECTIVES: list[ObjectiveSettings] = [
 
 
 @pytest.mark.parametrize("settings", OBJECTIVES)
-def test_weights_multiply_and_queries_left_out_count_nothing(settings: ObjectiveSettings) -> None:
+def test_weights_multiply_and_queries_left_out_count_nothing(
+    settings: ObjectiveSettings,
+) -> None:
     plain, weighted = make_dataset(2), make_dataset(2, weighted=True)
     scores = np.random.default_rng(3).normal(size=plain.num_documents)
     alone = np.array(computed(plain, scores, settings))
@@ -216,7 +271,9 @@ def test_weights_multiply_and_queries_left_out_count_nothing(settings: Objective
     )
     chosen = np.array([1, 4, 7])
     part = prepare(plain, settings)(scores, chosen, np.random.default_rng(0))
-    np.testing.assert_array_equal(part, alone * np.isin(plain.query_of_document, chosen))
+    np.testing.assert_array_equal(
+        part, alone * np.isin(plain.query_of_document, chosen)
+    )
 
 
 def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
@@ -235,8 +292,16 @@ def test_drawn_pairs_are_in_the_mean_those_of_all() -> None:
     ("labels", "settings", "parts"),
     [
         ([0.0, 2000.0], NATIVE, ("labels[1]", "2000", "gain", "infinite")),
-        ([1023.0, 1023.0, 1023.0], NATIVE, ("query 1", "infinity", "map the labels", "gain=linear")),
-        ([0.0, 5.0], replace(NATIVE, metric="err"), ("labels[1]", "is 5", "ERR", "4", "set highest_grade")),
+        (
+            [1023.0, 1023.0, 1023.0],
+            NATIVE,
+            ("query 1", "infinity", "map the labels", "gain=linear"),
+        ),
+        (
+            [0.0, 5.0],
+            replace(NATIVE, metric="err"),
+            ("labels[1]", "is 5", "ERR", "4", "set highest_grade"),
+        ),
         ([0.0, 2000.0], CrossEntropy(), ("labels[1]", "2000", "gain", "infinite")),
     ],
 )

@@ -25,7 +25,9 @@ from ltrbench.native.objectives.listnet import ListNet
 
 def one_query(labels: Any, weights: Any = 1.0) -> ObjectiveData:
     y = np.asarray(labels, dtype=np.float64)
-    return ObjectiveData(y, np.full(len(y), weights), np.array([0, len(y)]), np.array([0]))
+    return ObjectiveData(
+        y, np.full(len(y), weights), np.array([0, len(y)]), np.array([0])
+    )
 
 
 def gains_of(labels: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -56,7 +58,9 @@ def test_losses_are_those_of_the_tests_of_allrank() -> None:
     of_listmle = ListMLE().loss(np.array([0.5, 0.3]), one_query([1, 0]), 0)
     assert of_listmle == pytest.approx(0.5981389284, rel=1e-6)
     of_listnet = -softmax([1.0, 0.0]) @ np.log(softmax([0.5, 0.2]))
-    assert ListNet().loss(np.array([0.5, 0.2]), one_query([1, 0]), 0) == pytest.approx(of_listnet)
+    assert ListNet().loss(np.array([0.5, 0.2]), one_query([1, 0]), 0) == pytest.approx(
+        of_listnet
+    )
 
 
 def test_pair_weights_are_those_of_the_test_of_tf_ranking() -> None:
@@ -67,13 +71,20 @@ def test_pair_weights_are_those_of_the_test_of_tf_ranking() -> None:
 
 
 def test_losses_and_gradients_are_those_of_rax() -> None:
-    objective, data = LambdaLoss(variant="rax", weighting="dcg2"), one_query([0, 2, 1, 0])
+    objective, data = (
+        LambdaLoss(variant="rax", weighting="dcg2"),
+        one_query([0, 2, 1, 0]),
+    )
     scores = np.array([2.0, 1.0, 0.0, -1.0])
     assert objective.loss(scores, data, 0) == pytest.approx(8.51695, abs=1e-5)
     gradients, _ = objective.gradients(scores, data, 0)
-    np.testing.assert_allclose(gradients, [3.69903, -4.21910, -0.06426, 0.58432], atol=1e-5)
+    np.testing.assert_allclose(
+        gradients, [3.69903, -4.21910, -0.06426, 0.58432], atol=1e-5
+    )
     # The example in the documentation of softmax_loss.
-    softmax_loss = ListNet(targets="labels").loss(np.array([2.0, 1.0, 3.0]), one_query([1, 0, 0]), 0)
+    softmax_loss = ListNet(targets="labels").loss(
+        np.array([2.0, 1.0, 3.0]), one_query([1, 0, 0]), 0
+    )
     assert softmax_loss == pytest.approx(1.4076059, abs=1e-7)
 
 
@@ -83,7 +94,9 @@ lambdalosses = st.one_of(
             LambdaLoss,
             variant=st.just(variant),
             weighting=st.sampled_from(weightings),
-            smooth_fraction=st.sampled_from([0.0, 0.3, 1.0] if variant == "tf_ranking" else [0.0]),
+            smooth_fraction=st.sampled_from(
+                [0.0, 0.3, 1.0] if variant == "tf_ranking" else [0.0]
+            ),
             sigma=st.sampled_from([0.5, 1.0, 2.0]),
             truncation=st.one_of(st.none(), st.integers(1, 12)),
         )
@@ -115,21 +128,31 @@ def test_lambdaloss_has_the_gradients_of_its_loss_with_fixed_ranks(
     p = terms(objective.sigma * (scores[:, None] - scores))
     push, curvature = objective.sigma * w * p, objective.sigma**2 * w * p * (1 - p)
     g, h = objective.gradients(scores, one_query(labels, weights), 0)
-    np.testing.assert_allclose(g, push.sum(axis=0) - push.sum(axis=1), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(h, curvature.sum(axis=0) + curvature.sum(axis=1), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        g, push.sum(axis=0) - push.sum(axis=1), rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        h, curvature.sum(axis=0) + curvature.sum(axis=1), rtol=1e-9, atol=1e-9
+    )
 
 
 @given(temperature=st.sampled_from([0.1, 1.0]), documents=documents)
-def test_approx_ndcg_agrees_with_its_formulas(temperature: float, documents: Any) -> None:
+def test_approx_ndcg_agrees_with_its_formulas(
+    temperature: float, documents: Any
+) -> None:
     labels, scores, weights = np.array(documents, dtype=np.float64).T
     q = terms((scores[:, None] - scores) / temperature) * (1 - np.eye(len(labels)))
     r = 1 + q.sum(axis=1)
     gains = gains_of(labels)
     c = weights * gains / (np.log(2.0) * (1 + r) * np.log2(1 + r) ** 2)
     slopes = (c - c[:, None]) * q * (1 - q) / temperature
-    g, h = ApproxNDCG(temperature=temperature).gradients(scores, one_query(labels, weights), 0)
+    g, h = ApproxNDCG(temperature=temperature).gradients(
+        scores, one_query(labels, weights), 0
+    )
     np.testing.assert_allclose(g, slopes.sum(axis=1), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(h, np.abs(slopes).sum(axis=1) / temperature, rtol=1e-9, atol=1e-7)
+    np.testing.assert_allclose(
+        h, np.abs(slopes).sum(axis=1) / temperature, rtol=1e-9, atol=1e-7
+    )
 
 
 @given(documents=documents, seed=st.integers(0, 99))
@@ -145,7 +168,10 @@ def test_listmle_agrees_with_its_formulas(documents: Any, seed: int) -> None:
 
 
 def test_listmle_draws_every_order_of_tied_documents_equally_often() -> None:
-    orders = [tuple(random_order(np.array([0.0, 1.0, 0.0, 0.0]), seed, 3)) for seed in range(6000)]
+    orders = [
+        tuple(random_order(np.array([0.0, 1.0, 0.0, 0.0]), seed, 3))
+        for seed in range(6000)
+    ]
     drawn, counts = np.unique(orders, axis=0, return_counts=True)
     assert drawn.shape == (6, 4)
     assert (drawn[:, 0] == 1).all()
@@ -168,21 +194,40 @@ def test_listmle_is_stable_for_lists_of_1000_documents() -> None:
 @pytest.mark.parametrize(
     ("make", "named"),
     [
-        (lambda: LambdaLoss(variant="rank"), ["variant", "rank", "tf_ranking", "rax", "allrank"]),
-        (lambda: LambdaLoss(variant="rax", weighting="ndcg1"), ["weighting", "rax", "ndcg1", "dcg2"]),
-        (lambda: LambdaLoss(variant="rax", smooth_fraction=0.5), ["smooth_fraction", "0.5", "tf_ranking"]),
+        (
+            lambda: LambdaLoss(variant="rank"),
+            ["variant", "rank", "tf_ranking", "rax", "allrank"],
+        ),
+        (
+            lambda: LambdaLoss(variant="rax", weighting="ndcg1"),
+            ["weighting", "rax", "ndcg1", "dcg2"],
+        ),
+        (
+            lambda: LambdaLoss(variant="rax", smooth_fraction=0.5),
+            ["smooth_fraction", "0.5", "tf_ranking"],
+        ),
         (lambda: LambdaLoss(variant="allrank", mu=5.0), ["mu", "5", "ndcg2++"]),
         (lambda: LambdaLoss(truncation=0), ["truncation", "0", "at least 1"]),
         (lambda: ListNet(targets="gains"), ["targets", "gains", "softmax", "labels"]),
-        (lambda: ApproxNDCG(), ["temperature", "0.1", "TF-Ranking", "1", "RAX", "allRank"]),
-        (lambda: ApproxNDCG(temperature=-1.0), ["temperature", "-1"]),
-        (lambda: LambdaLoss().check(np.array([0.0, 2000.0]), np.array([0, 2])), ["labels[1]", "2000"]),
         (
-            lambda: ApproxNDCG(temperature=1.0).check(np.array([0.0, 0.5]), np.array([0, 2])),
+            lambda: ApproxNDCG(),
+            ["temperature", "0.1", "TF-Ranking", "1", "RAX", "allRank"],
+        ),
+        (lambda: ApproxNDCG(temperature=-1.0), ["temperature", "-1"]),
+        (
+            lambda: LambdaLoss().check(np.array([0.0, 2000.0]), np.array([0, 2])),
+            ["labels[1]", "2000"],
+        ),
+        (
+            lambda: ApproxNDCG(temperature=1.0).check(
+                np.array([0.0, 0.5]), np.array([0, 2])
+            ),
             ["labels[1]", "0.5"],
         ),
     ],
 )
-def test_a_setting_or_label_that_an_objective_does_not_take_is_named(make: Any, named: list[str]) -> None:
+def test_a_setting_or_label_that_an_objective_does_not_take_is_named(
+    make: Any, named: list[str]
+) -> None:
     with pytest.raises(LtrbenchError, match=naming(*named)):
         make()

@@ -23,7 +23,11 @@ SCORES = np.array([0.5, -0.3, 1.2, 0.0, -1.0, 0.8, 0.1, 0.9])
 
 
 def gradients(
-    objective: Objective, scores: Values, labels: Values, num_queries: int, seed: int = 5
+    objective: Objective,
+    scores: Values,
+    labels: Values,
+    num_queries: int,
+    seed: int = 5,
 ) -> tuple[Values, Values]:
     """Returns (Q, n) gradients and hessians of Q equal queries."""
     n = len(scores)
@@ -63,7 +67,9 @@ def reference_weights(objective: YetiRank, y: Values) -> NDArray[np.float64]:
     discounts = np.where(b <= top, 1.0 / np.log2(b + 1.0), 0.0)
     of_dcg = np.abs((gains[:, None] - gains) * (discounts[:, None] - discounts))
     through = np.cumsum(relevant / b)
-    is_first: NDArray[np.bool_] = np.cumsum(relevant) - relevant == 0  # no relevant document above
+    is_first: NDArray[np.bool_] = (
+        np.cumsum(relevant) - relevant == 0
+    )  # no relevant document above
     differ = relevant[:, None] != relevant
     errs = np.array([[err_of_swap(y, i, j) for j in range(n)] for i in range(n)])
     weights = {
@@ -74,20 +80,36 @@ def reference_weights(objective: YetiRank, y: Values) -> NDArray[np.float64]:
         "MAP": differ * (1.0 / a + (through - relevant / b) - through[:, None]),
         "ERR": np.abs(errs - errs[0, 0]),
     }
-    counts = (y[:, None] != y) & (a < b) & (b <= a + (objective.num_neighbors or n)) & (a <= top)
+    counts = (
+        (y[:, None] != y)
+        & (a < b)
+        & (b <= a + (objective.num_neighbors or n))
+        & (a <= top)
+    )
     return np.where(counts, weights[objective.mode], 0.0)
 
 
 def err_of_swap(y: Values, i: int, j: int) -> float:
     y = y.copy()
     y[[i, j]] = y[[j, i]]
-    return float((y * np.cumprod([1.0, *(1.0 - y[:-1])]) / np.arange(1, len(y) + 1)).sum())
+    return float(
+        (y * np.cumprod([1.0, *(1.0 - y[:-1])]) / np.arange(1, len(y) + 1)).sum()
+    )
 
 
 SETTINGS: list[dict[str, Any]] = [
-    *({"mode": mode, "noise": noise} for mode, noise in product(MODES, ("Gumbel", "No"))),
+    *(
+        {"mode": mode, "noise": noise}
+        for mode, noise in product(MODES, ("Gumbel", "No"))
+    ),
     *({"mode": mode, "num_neighbors": None, "top": 3} for mode in MODES[1:]),
-    {"mode": "NDCG", "num_neighbors": 2, "dcg_type": "Exp", "noise": "Gauss", "noise_power": 0.5},
+    {
+        "mode": "NDCG",
+        "num_neighbors": 2,
+        "dcg_type": "Exp",
+        "noise": "Gauss",
+        "noise_power": 0.5,
+    },
 ]
 
 
@@ -99,9 +121,16 @@ def test_yetiranks_kernel_computes_the_specification(settings: dict[str, Any]) -
         scores = np.round(rng.normal(size=n), seed % 3)
         labels = rng.integers(0, 5, n) / (4.0 if objective.mode == "ERR" else 1.0)
         index = range(n * objective.permutations)
-        u, normal = (np.array([function(seed, 0, i) for i in index]) for function in (draw, draw_normal))
+        u, normal = (
+            np.array([function(seed, 0, i) for i in index])
+            for function in (draw, draw_normal)
+        )
         logistic = np.log(u / (1.000001 - u))
-        noise = {"Gumbel": logistic, "Gauss": objective.noise_power * normal, "No": 0.0 * u}[objective.noise]
+        noise = {
+            "Gumbel": logistic,
+            "Gauss": objective.noise_power * normal,
+            "No": 0.0 * u,
+        }[objective.noise]
         expected = reference(objective, scores, labels, noise.reshape(-1, n))
         actual = [part[0] for part in gradients(objective, scores, labels, 1, seed)]
         np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-12)
@@ -129,19 +158,26 @@ def test_stochastic_rank_is_an_unbiased_gradient_of_the_smoothed_metric() -> Non
             "YetiRank:mode=NDCG;noise=Gauss;permutations=2",
             YetiRank(mode="NDCG", noise="Gauss", permutations=2),
         ),
-        ("StochasticRank:metric=NDCG;sigma=0.5", StochasticRank(sigma=0.5, dialect="catboost")),
+        (
+            "StochasticRank:metric=NDCG;sigma=0.5",
+            StochasticRank(sigma=0.5, dialect="catboost"),
+        ),
         (
             "StochasticRank:metric=DCG;top=3;type=Exp;mu=0.2;lambda=0.5",
             StochasticRank(metric="DCG", top=3, dcg_type="Exp", mu=0.2, lambda_reg=0.5),
         ),
     ],
 )
-def test_the_mean_step_over_10_000_draws_agrees_with_catboost(loss: str, objective: Objective) -> None:
+def test_the_mean_step_over_10_000_draws_agrees_with_catboost(
+    loss: str, objective: Objective
+) -> None:
     """Each of the 8 documents of 10,000 equal queries has its own leaf, with the step -sum g / sum h.
     CatBoost moves all leaves by a constant, which is removed. The standard error is that of a ratio."""
     catboost = pytest.importorskip("catboost")
     n, num_queries = len(SCORES), 10_000
-    bits = np.array([[int(bit) for bit in f"{number:03b}"] for number in range(n)], dtype=np.float32)
+    bits = np.array(
+        [[int(bit) for bit in f"{number:03b}"] for number in range(n)], dtype=np.float32
+    )
     pool = catboost.Pool(
         np.tile(bits, (num_queries, 1)),
         np.tile(LABELS, num_queries),
@@ -149,30 +185,49 @@ def test_the_mean_step_over_10_000_draws_agrees_with_catboost(loss: str, objecti
         baseline=np.tile(SCORES, num_queries),
     )
     plain = {
-        **{"loss_function": loss, "iterations": 1, "depth": 3, "learning_rate": 1, "l2_leaf_reg": 0},
-        **{"boosting_type": "Plain", "bootstrap_type": "No", "random_strength": 0, "thread_count": 1},
+        **{
+            "loss_function": loss,
+            "iterations": 1,
+            "depth": 3,
+            "learning_rate": 1,
+            "l2_leaf_reg": 0,
+        },
+        **{
+            "boosting_type": "Plain",
+            "bootstrap_type": "No",
+            "random_strength": 0,
+            "thread_count": 1,
+        },
         **{"boost_from_average": False, "verbose": False, "allow_writing_files": False},
     }
     theirs = catboost.CatBoost(plain).fit(pool).predict(bits)
     g, h = gradients(objective, SCORES, LABELS, num_queries)
     step = -g.mean(axis=0) / h.mean(axis=0)
     residuals = (-g - step * h) / h.mean(axis=0)
-    error = np.std(residuals - residuals.mean(axis=1, keepdims=True), axis=0) * np.sqrt(2 / num_queries)
+    error = np.std(residuals - residuals.mean(axis=1, keepdims=True), axis=0) * np.sqrt(
+        2 / num_queries
+    )
     difference = theirs - step
     assert (np.abs(difference - difference.mean()) < 3 * error).all()
 
 
 def test_err_refuses_labels_that_are_no_probabilities() -> None:
-    with pytest.raises(DataError, match=naming("labels[1] is 2.0", "from 0 to 1", "mode=NDCG")):
+    with pytest.raises(
+        DataError, match=naming("labels[1] is 2.0", "from 0 to 1", "mode=NDCG")
+    ):
         YetiRank(mode="ERR").check(np.array([1.0, 2.0]), np.array([0, 2]))
 
 
 def test_nu_without_the_projection_is_refused() -> None:
-    with pytest.raises(ConfigError, match=naming("nu is 0.5", "lambda_reg=0", "nu=0.01")):
+    with pytest.raises(
+        ConfigError, match=naming("nu is 0.5", "lambda_reg=0", "nu=0.01")
+    ):
         StochasticRank(lambda_reg=0.0, nu=0.5)
 
 
-@pytest.mark.parametrize("objective", [YetiRank(mode="DCG", dcg_type="Exp"), StochasticRank(dcg_type="Exp")])
+@pytest.mark.parametrize(
+    "objective", [YetiRank(mode="DCG", dcg_type="Exp"), StochasticRank(dcg_type="Exp")]
+)
 def test_labels_with_an_infinite_gain_are_refused(objective: Objective) -> None:
     with pytest.raises(DataError, match=naming("labels[1] is 2000")):
         objective.check(np.array([1.0, 2000.0]), np.array([0, 2]))

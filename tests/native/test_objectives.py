@@ -46,10 +46,17 @@ from ltrbench.rankers.native import NativeRanker
 
 def _objectives() -> Iterator[tuple[str, Objective]]:
     for path in sorted(conf_dir().glob("model/objective/[a-z]*.yaml")):
-        given = {key: value for key, value in yaml.safe_load(path.read_text()).items() if key != "defaults"}
+        given = {
+            key: value
+            for key, value in yaml.safe_load(path.read_text()).items()
+            if key != "defaults"
+        }
         if (target := given.pop("_target_", "???")) != "???":
             kind = find_class(target, Objective, path.stem)
-            for changed in [REQUIRED.get(path.stem, {}), *OTHER_SETTINGS.get(path.stem, [])]:
+            for changed in [
+                REQUIRED.get(path.stem, {}),
+                *OTHER_SETTINGS.get(path.stem, []),
+            ]:
                 yield path.stem, kind(**{**given, **changed})
 
 
@@ -58,7 +65,10 @@ REQUIRED = {"approx_ndcg": {"temperature": 1.0}}
 
 OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "approx_ndcg": [{"temperature": 0.1}],
-    "lambdarank": [{"metric": "map", "normalize_query": False}, {"metric": "err@2", "ties": "worst"}],
+    "lambdarank": [
+        {"metric": "map", "normalize_query": False},
+        {"metric": "err@2", "ties": "worst"},
+    ],
     "lambdaloss": [
         {"variant": "rax", "weighting": "dcg2", "truncation": 2, "sigma": 2.0},
         {"variant": "allrank", "weighting": "ndcg1", "truncation": 3},
@@ -66,7 +76,10 @@ OTHER_SETTINGS: dict[str, list[dict[str, Any]]] = {
     "query_softmax": [{"softmax_lambda": 0.0, "beta": 2.0}],
     "ranknet": [{"normalize_distance": False, "normalize_query": False, "sigma": 2.0}],
     "stochastic_rank": [{"dialect": "catboost", "sigma": 0.5}],
-    "yetirank": [{"mode": "NDCG", "noise": "Gauss"}, {"mode": "ERR", "num_neighbors": None}],
+    "yetirank": [
+        {"mode": "NDCG", "noise": "Gauss"},
+        {"mode": "ERR", "num_neighbors": None},
+    ],
 }
 """Settings to test besides the defaults."""
 
@@ -75,7 +88,10 @@ NOT_THE_SECOND_DERIVATIVE = {"query_rmse", "approx_ndcg"}
 NOT_ZERO_SUM = {"mart"}
 """Objectives whose gradients do not sum to 0 in a query."""
 
-CASES = [pytest.param(name, objective, id=str(objective)) for name, objective in _objectives()]
+CASES = [
+    pytest.param(name, objective, id=str(objective))
+    for name, objective in _objectives()
+]
 every_objective = pytest.mark.parametrize(("name", "objective"), CASES)
 
 
@@ -95,7 +111,9 @@ def made_up(
     rng = np.random.default_rng(seed)
     sizes = [1, *rng.integers(1, 7, 5)]
     grades, features = rng.integers(0, 5, sum(sizes)), rng.normal(size=(sum(sizes), 3))
-    data = with_accepted_labels(objective, dataset(features, grades, sizes, rng.uniform(0.5, 2.0, 6)))
+    data = with_accepted_labels(
+        objective, dataset(features, grades, sizes, rng.uniform(0.5, 2.0, 6))
+    )
     return data, np.round(rng.normal(size=sum(sizes)) * spread, rng.integers(0, 3))
 
 
@@ -108,10 +126,14 @@ def test_gradients_are_the_derivative_of_the_loss_and_hessians_the_second(
 ) -> None:
     if not objective.is_loss:
         with pytest.raises(NotImplementedError):
-            objective.loss(np.zeros(0), ObjectiveData.of(made_up(objective, seed)[0]), 0)
+            objective.loss(
+                np.zeros(0), ObjectiveData.of(made_up(objective, seed)[0]), 0
+            )
         return
     data, scores = made_up(objective, seed)
-    if isinstance(objective, LambdaLoss | Hinge):  # without ties, no step changes ranks or reaches a kink
+    if isinstance(
+        objective, LambdaLoss | Hinge
+    ):  # without ties, no step changes ranks or reaches a kink
         scores -= 3.1e-4 * np.arange(len(scores))
     fixed, step = ObjectiveData.of(data), 1e-5
     steps = step * np.eye(len(scores))
@@ -119,15 +141,24 @@ def test_gradients_are_the_derivative_of_the_loss_and_hessians_the_second(
     def gradients(at: NDArray[np.float64]) -> NDArray[np.float64]:
         return objective.gradients(at, fixed, 7)[0]
 
-    rise = [objective.loss(scores + e, fixed, 7) - objective.loss(scores - e, fixed, 7) for e in steps]
-    bend = [(gradients(scores + e) - gradients(scores - e))[i] for i, e in enumerate(steps)]
+    rise = [
+        objective.loss(scores + e, fixed, 7) - objective.loss(scores - e, fixed, 7)
+        for e in steps
+    ]
+    bend = [
+        (gradients(scores + e) - gradients(scores - e))[i] for i, e in enumerate(steps)
+    ]
     g, h = objective.gradients(scores, fixed, 7)
     size = 1e-6 * (1 + np.abs(g).max() + np.abs(h).max())
     assert np.isfinite(objective.loss(1000 * scores, fixed, 7))
     np.testing.assert_allclose(g, np.array(rise) / (2 * step), rtol=1e-6, atol=size)
     if isinstance(objective, QuerySoftMax):  # whose regularisation is not in its loss
-        relevance = np.add.reduceat(fixed.weights * fixed.labels, fixed.query_start[:-1])
-        h = h - objective.beta * objective.softmax_lambda * np.repeat(relevance, data.query_sizes)
+        relevance = np.add.reduceat(
+            fixed.weights * fixed.labels, fixed.query_start[:-1]
+        )
+        h = h - objective.beta * objective.softmax_lambda * np.repeat(
+            relevance, data.query_sizes
+        )
     if name not in NOT_THE_SECOND_DERIVATIVE:
         np.testing.assert_allclose(h, np.array(bend) / (2 * step), rtol=1e-5, atol=size)
 
@@ -149,7 +180,9 @@ def test_gradients_depend_on_the_query_alone(name: str, objective: Objective) ->
         sums = np.add.reduceat(expected[0], whole.query_start[:-1])
         np.testing.assert_allclose(sums, 0, atol=1e-9 * (1 + np.abs(expected[0]).max()))
     other_seeds = (objective.gradients(scores, whole, seed) for seed in range(4, 12))
-    assert objective.draws != all(np.array_equal(expected, other) for other in other_seeds)
+    assert objective.draws != all(
+        np.array_equal(expected, other) for other in other_seeds
+    )
     doubled = objective.gradients(scores, whole._replace(weights=2 * whole.weights), 3)
     np.testing.assert_allclose(doubled, 2 * np.array(expected), rtol=1e-9, atol=1e-12)
 
@@ -166,12 +199,16 @@ def test_two_workers_and_samples_of_queries_see_the_gradients_of_one_process(
     g, h = prepare_objective(objective, data)(scores, None, np.random.default_rng(5))
     for queries in (np.array([0, 3, 4]), np.array([1, 2, 5])):
         rows = np.isin(data.query_of_document, queries)
-        sampled = prepare_objective(objective, data)(scores, queries, np.random.default_rng(5))
+        sampled = prepare_objective(objective, data)(
+            scores, queries, np.random.default_rng(5)
+        )
         np.testing.assert_array_equal(sampled, [g * rows, h * rows])
         placement = Placement(_OneOfTwo(), queries, data.query_sizes)
         worker = prepare_objective(objective, data.take_queries(queries), placement)
         draws = placement.draws(np.random.default_rng(5))
-        np.testing.assert_array_equal(worker(scores[rows], None, draws), [g[rows], h[rows]])
+        np.testing.assert_array_equal(
+            worker(scores[rows], None, draws), [g[rows], h[rows]]
+        )
 
 
 @every_objective
@@ -179,35 +216,59 @@ def test_gradients_are_finite_for_distant_scores_and_for_queries_without_relevan
     name: str, objective: Objective
 ) -> None:
     data, scores = made_up(objective, 3, spread=1e3)
-    prepare_objective(objective, data)(scores, None, np.random.default_rng(0))  # raises ConfigError if not
+    prepare_objective(objective, data)(
+        scores, None, np.random.default_rng(0)
+    )  # raises ConfigError if not
     irrelevant = ObjectiveData.of(data)._replace(labels=np.zeros(data.num_documents))
     assert np.isfinite(objective.gradients(scores, irrelevant, 0)).all()
-    for far in (5e-324, 1e308, np.inf):  # compiled code does not write outside its arrays
+    for far in (
+        5e-324,
+        1e308,
+        np.inf,
+    ):  # compiled code does not write outside its arrays
         with np.errstate(all="ignore"):
-            objective.gradients(np.where(np.arange(len(scores)) % 2, far, -far), irrelevant, 0)
+            objective.gradients(
+                np.where(np.arange(len(scores)) % 2, far, -far), irrelevant, 0
+            )
 
 
 @COMPILED
 @every_objective
-def test_native_fits_saves_and_loads_every_objective(name: str, objective: Objective, tmp_path: Path) -> None:
+def test_native_fits_saves_and_loads_every_objective(
+    name: str, objective: Objective, tmp_path: Path
+) -> None:
     data, _ = made_up(objective, 4)
-    ranker = NativeRanker(objective=objective, num_trees=2, min_docs_in_leaf=1).fit(data)
+    ranker = NativeRanker(objective=objective, num_trees=2, min_docs_in_leaf=1).fit(
+        data
+    )
     ranker.save(tmp_path)
     loaded = NativeRanker.load(tmp_path)
     assert loaded.objective == objective
-    np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
+    np.testing.assert_array_equal(
+        loaded.predict(data.features), ranker.predict(data.features)
+    )
 
 
 @pytest.mark.slow
 @COMPILED
 @every_objective
-def test_trees_rank_documents_that_they_have_not_seen(name: str, objective: Objective) -> None:
+def test_trees_rank_documents_that_they_have_not_seen(
+    name: str, objective: Objective
+) -> None:
     data = make_synthetic(num_queries=120, seed=1)
-    train, test = data.take_queries(np.arange(80)), data.take_queries(np.arange(80, 120))
-    ranker = NativeRanker(objective=objective, num_trees=20).fit(with_accepted_labels(objective, train))
+    train, test = (
+        data.take_queries(np.arange(80)),
+        data.take_queries(np.arange(80, 120)),
+    )
+    ranker = NativeRanker(objective=objective, num_trees=20).fit(
+        with_accepted_labels(objective, train)
+    )
     trained = ranker.predict(test.features)
     untrained = np.random.default_rng(0).random(test.num_documents)
-    before, after = (evaluate(test, scores, ["ndcg@10"]).means["ndcg@10"] for scores in (untrained, trained))
+    before, after = (
+        evaluate(test, scores, ["ndcg@10"]).means["ndcg@10"]
+        for scores in (untrained, trained)
+    )
     assert after > before + 0.2  # measured: from 0.25 to between 0.55 and 0.64
 
 
@@ -215,7 +276,9 @@ def test_trees_rank_documents_that_they_have_not_seen(name: str, objective: Obje
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("base", [QuerySoftMax, CrossEntropy, ListMLE, YetiRank, LambdaLoss])
+@pytest.mark.parametrize(
+    "base", [QuerySoftMax, CrossEntropy, ListMLE, YetiRank, LambdaLoss]
+)
 def test_native_lightgbm_and_xgboost_see_the_same_gradients(base: Any) -> None:
     pytest.importorskip("lightgbm")
     pytest.importorskip("xgboost")
@@ -238,10 +301,18 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients(base: Any) -> None:
     features = rng.integers(0, 2, (200, 3))  # so that all choose the same bins
     labels = rng.integers(0, 2, 200) + features.sum(axis=1)
     data = dataset(features, labels, [10] * 20, rng.uniform(0.5, 2.0, 20))
-    shared: dict[str, Any] = {"num_trees": 2, "num_leaves": 4, "l2": 1.0, "learning_rate": 0.5, "seed": 3}
+    shared: dict[str, Any] = {
+        "num_trees": 2,
+        "num_leaves": 4,
+        "l2": 1.0,
+        "learning_rate": 0.5,
+        "seed": 3,
+    }
     every = []
     for kind in (NativeRanker, LightGBMRanker, XGBoostRanker):
-        min_docs: dict[str, Any] = {} if kind is XGBoostRanker else {"min_docs_in_leaf": 1}
+        min_docs: dict[str, Any] = (
+            {} if kind is XGBoostRanker else {"min_docs_in_leaf": 1}
+        )
         ranker = kind(objective=Noisy(), **shared, **min_docs)
         seen.clear()
         scores = ranker.fit(data).predict(data.features)
@@ -249,26 +320,41 @@ def test_native_lightgbm_and_xgboost_see_the_same_gradients(base: Any) -> None:
         assert ranker.seed_matters(len(features))
     for first, second, scores in every[1:]:
         np.testing.assert_array_equal(first, every[0][0])
-        np.testing.assert_allclose(second, every[0][1], rtol=0, atol=1e-5)  # float32 scores of XGBoost
+        np.testing.assert_allclose(
+            second, every[0][1], rtol=0, atol=1e-5
+        )  # float32 scores of XGBoost
         np.testing.assert_allclose(scores, every[0][2], rtol=0, atol=1e-5)
 
 
 @for_each_query
-def _unknown_name(s: Any, labels: Any, w: Any, seed: int, query: int, margin: Any, g: Any, h: Any) -> None:
+def _unknown_name(
+    s: Any, labels: Any, w: Any, seed: int, query: int, margin: Any, g: Any, h: Any
+) -> None:
     g[0] = slak  # type: ignore[name-defined]  # noqa: F821
 
 
 @pytest.mark.parametrize(
     ("computed", "named"),
     [
-        (lambda n: (np.full(n, np.nan), np.ones(n)), ("gradient nan", "row 0", "query", "Correct")),
-        (lambda n: (np.zeros(n), np.full(n, -1.0)), ("hessian -1", "row 0", "not negative")),
+        (
+            lambda n: (np.full(n, np.nan), np.ones(n)),
+            ("gradient nan", "row 0", "query", "Correct"),
+        ),
+        (
+            lambda n: (np.zeros(n), np.full(n, -1.0)),
+            ("hessian -1", "row 0", "not negative"),
+        ),
         (lambda n: (np.zeros(n - 1), np.ones(n)), ("(19,)", "shape (20,)", "Correct")),
         (lambda n: np.zeros(n), ("ndarray", "two arrays")),
         (lambda n: (np.full(n, "a"), np.ones(n)), ("<U1 (20,)", "numbers", "Correct")),
-        (lambda n: [n][1], ("gradients", "test_objectives.py:", "IndexError", "Correct")),
+        (
+            lambda n: [n][1],
+            ("gradients", "test_objectives.py:", "IndexError", "Correct"),
+        ),
         pytest.param(
-            lambda n: _unknown_name(np.zeros(n), ObjectiveData.of(query([1.0] * n)), 0, 0),
+            lambda n: _unknown_name(
+                np.zeros(n), ObjectiveData.of(query([1.0] * n)), 0, 0
+            ),
             ("gradients", "test_objectives.py:", "'slak'", "Correct"),
             marks=COMPILED,
         ),
@@ -291,7 +377,9 @@ def test_wrong_gradients_of_a_plugin_are_refused_in_the_first_iteration(
     XGBoostRanker(objective=Wrong()).warm_up()
 
 
-def test_an_objective_that_changes_its_arrays_does_not_change_the_training_set() -> None:
+def test_an_objective_that_changes_its_arrays_does_not_change_the_training_set() -> (
+    None
+):
     class Changes(QueryRMSE):
         def gradients(self, scores: Any, data: ObjectiveData, seed: int) -> Any:
             computed = super().gradients(scores, data, seed)
@@ -300,18 +388,28 @@ def test_an_objective_that_changes_its_arrays_does_not_change_the_training_set()
             return computed
 
     data, _ = made_up(QueryRMSE(), 4)
-    rankers = [NativeRanker(objective=o, num_trees=3, min_docs_in_leaf=1) for o in (QueryRMSE(), Changes())]
+    rankers = [
+        NativeRanker(objective=o, num_trees=3, min_docs_in_leaf=1)
+        for o in (QueryRMSE(), Changes())
+    ]
     expected, actual = (ranker.fit(data).predict(data.features) for ranker in rankers)
     np.testing.assert_array_equal(actual, expected)
 
 
 def test_the_example_of_the_documentation_is_hinge_with_a_margin_of_1() -> None:
     example: dict[str, Any] = {"__name__": __name__}
-    exec(titled_files((ROOT / "docs/tasks/adding-an-objective.md").read_text())["my_loss.py"], example)
+    exec(
+        titled_files((ROOT / "docs/tasks/adding-an-objective.md").read_text())[
+            "my_loss.py"
+        ],
+        example,
+    )
     one, other = example["SquaredHinge"](), Hinge()
     data, scores = made_up(other, 5)
     fixed = ObjectiveData.of(data)
-    np.testing.assert_array_equal(one.gradients(scores, fixed, 0), other.gradients(scores, fixed, 0))
+    np.testing.assert_array_equal(
+        one.gradients(scores, fixed, 0), other.gradients(scores, fixed, 0)
+    )
     assert one.is_loss
     assert one.loss(scores, fixed, 0) == other.loss(scores, fixed, 0)
 
@@ -320,47 +418,100 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
     def raising(*arguments: Any) -> None:
         raise ValueError
 
-    with pytest.raises(ConfigError, match=naming("raising", "test_objectives.py", "DataError", "`check`")):
+    with pytest.raises(
+        ConfigError,
+        match=naming("raising", "test_objectives.py", "DataError", "`check`"),
+    ):
         for_each_query(raising)
-    data, objective = query([1.0] * 20), prepare_objective(QueryRMSE(), query([1.0] * 20))
-    with pytest.raises(ConfigError, match=naming("Scores reach 1e+308", "learning_rate", "l2")):
+    data, objective = (
+        query([1.0] * 20),
+        prepare_objective(QueryRMSE(), query([1.0] * 20)),
+    )
+    with pytest.raises(
+        ConfigError, match=naming("Scores reach 1e+308", "learning_rate", "l2")
+    ):
         objective(np.full(data.num_documents, 1e308), None, np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("model/objective=listnet model.objective=ranknet", ("objective=listnet", "objective=ranknet")),
-        ("model/objective=lambdarank model.objective=ranknet", ("objective=lambdarank", "objective=ranknet")),
-        ("model=lightgbm model/objective=ranknet model.truncation=9", ("truncation is 9", "RankNet")),
-        ("model=catboost model/objective=yetirank", ("CatBoost", "model/objective", "model.loss=YetiRank")),
-        ("model=random model/objective=yetirank", ("Random", "Leave out model/objective")),
-        ("model/objective=listnet params.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
-        ("model/objective=listnet model.truncation=10", ("truncation is 10", "ListNet", "lambdarank")),
-        ("model.objective=LambdaLoss", ("LambdaLoss", "xendcg", "model/objective=NAME", "lambdaloss")),
+        (
+            "model/objective=listnet model.objective=ranknet",
+            ("objective=listnet", "objective=ranknet"),
+        ),
+        (
+            "model/objective=lambdarank model.objective=ranknet",
+            ("objective=lambdarank", "objective=ranknet"),
+        ),
+        (
+            "model=lightgbm model/objective=ranknet model.truncation=9",
+            ("truncation is 9", "RankNet"),
+        ),
+        (
+            "model=catboost model/objective=yetirank",
+            ("CatBoost", "model/objective", "model.loss=YetiRank"),
+        ),
+        (
+            "model=random model/objective=yetirank",
+            ("Random", "Leave out model/objective"),
+        ),
+        (
+            "model/objective=listnet params.truncation=10",
+            ("truncation is 10", "ListNet", "lambdarank"),
+        ),
+        (
+            "model/objective=listnet model.truncation=10",
+            ("truncation is 10", "ListNet", "lambdarank"),
+        ),
+        (
+            "model.objective=LambdaLoss",
+            ("LambdaLoss", "xendcg", "model/objective=NAME", "lambdaloss"),
+        ),
         (
             "model.objective=yetirank model.objective.mode=NDCG",
             ("mode=NDCG", "model/objective=yetirank"),
         ),
-        ("model.objective.sigma=3 model.objective=ranknet", ("objective.sigma=3", "model/objective=ranknet")),
-        ("model/objective=yetirank model.objective.mode=ndcg", ("mode is 'ndcg'", "'NDCG'")),
-        ("model.objective=ranknet model.metric=map", ("metric=map", "ranknet", "objective=lambdarank")),
-        ("model/objective=lambdaloss model.truncation=9", ("truncation is 9", "objective.truncation=9")),
-        ("model/objective=listnet model.position_bias=propensity", ("objective=lambdarank", "ListNet")),
+        (
+            "model.objective.sigma=3 model.objective=ranknet",
+            ("objective.sigma=3", "model/objective=ranknet"),
+        ),
+        (
+            "model/objective=yetirank model.objective.mode=ndcg",
+            ("mode is 'ndcg'", "'NDCG'"),
+        ),
+        (
+            "model.objective=ranknet model.metric=map",
+            ("metric=map", "ranknet", "objective=lambdarank"),
+        ),
+        (
+            "model/objective=lambdaloss model.truncation=9",
+            ("truncation is 9", "objective.truncation=9"),
+        ),
+        (
+            "model/objective=listnet model.position_bias=propensity",
+            ("objective=lambdarank", "ListNet"),
+        ),
     ],
 )
-def test_a_chosen_objective_that_would_not_be_trained_is_refused(words: str, named: tuple[str, ...]) -> None:
+def test_a_chosen_objective_that_would_not_be_trained_is_refused(
+    words: str, named: tuple[str, ...]
+) -> None:
     with pytest.raises(ConfigError, match=naming(*named)):
         composed(*flags_and_overrides(words.split())[1])
 
 
 @pytest.mark.parametrize("library", ["native", "lightgbm", "xgboost"])
-def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str) -> None:
+def test_rankers_take_the_name_of_an_objective_and_set_its_settings(
+    library: str,
+) -> None:
     pytest.importorskip({"native": "numba"}.get(library, library))
     kind: Any = find_class(settings_in("model", library)["_target_"], Ranker, "model")
     ranker = kind(objective="softmax_loss")
     assert ranker.objective == ListNet(targets="labels")
-    ranker.set_params(objective="lambdaloss", objective__weighting="dcg2", objective__variant="rax")
+    ranker.set_params(
+        objective="lambdaloss", objective__weighting="dcg2", objective__variant="rax"
+    )
     assert ranker.objective == LambdaLoss(weighting="dcg2", variant="rax")
     for wrong, named in (
         ({"objective": "ListNt"}, ("'ListNt'", "'listnet'")),
@@ -375,11 +526,23 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str
 @pytest.mark.parametrize(
     ("older", "now"),
     [
-        ("model.metric=map model.sigma=2", "model.objective.metric=map model.objective.sigma=2"),
-        ("model.objective=ranknet model.ties=best", "model/objective=ranknet model.objective.ties=best"),
+        (
+            "model.metric=map model.sigma=2",
+            "model.objective.metric=map model.objective.sigma=2",
+        ),
+        (
+            "model.objective=ranknet model.ties=best",
+            "model/objective=ranknet model.objective.ties=best",
+        ),
         ("model.objective=mart params.truncation=null", "model/objective=mart"),
-        ("model/objective=none model.objective=xendcg model.truncation=null", "model/objective=xendcg"),
-        ("model=native_xgboost model.sigma=2", "model=native_xgboost model.objective.sigma=2"),
+        (
+            "model/objective=none model.objective=xendcg model.truncation=null",
+            "model/objective=xendcg",
+        ),
+        (
+            "model=native_xgboost model.sigma=2",
+            "model=native_xgboost model.objective.sigma=2",
+        ),
         (
             "model=native_best model.objective=ranknet",
             "model=native_best model/objective=ranknet model.objective.sigma=2.89",
@@ -389,14 +552,23 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(library: str
 def test_settings_of_lambdarank_may_stand_beside_the_objective_as_in_earlier_versions(
     older: str, now: str
 ) -> None:
-    one, other = (composed(*flags_and_overrides(words.split())[1])[0].ranker for words in (older, now))
+    one, other = (
+        composed(*flags_and_overrides(words.split())[1])[0].ranker
+        for words in (older, now)
+    )
     assert one == other
     # An older model file has them all, whatever its objective.
-    assert NativeRanker(objective="mart", **vars(LambdaRank())) == NativeRanker(objective="mart")
+    assert NativeRanker(objective="mart", **vars(LambdaRank())) == NativeRanker(
+        objective="mart"
+    )
 
 
-@pytest.mark.parametrize("settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}])
-def test_settings_of_pairs_are_refused_with_another_objective(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}]
+)
+def test_settings_of_pairs_are_refused_with_another_objective(
+    settings: dict[str, Any],
+) -> None:
     with pytest.raises(ConfigError, match=naming(*settings, "QueryRMSE", "lambdarank")):
         NativeRanker(objective=QueryRMSE(), **settings)
 
@@ -423,22 +595,45 @@ YETIRANK = "YetiRank:noise=No;permutations=1"
             for m in MODES[1:]
         ),
         *(
-            (f"{YETIRANK};mode={m};dcg_type=Exp", YetiRank(mode=m, noise="No", dcg_type="Exp"))
+            (
+                f"{YETIRANK};mode={m};dcg_type=Exp",
+                YetiRank(mode=m, noise="No", dcg_type="Exp"),
+            )
             for m in ("DCG", "NDCG")
         ),
         (f"{YETIRANK};decay=0.5", YetiRank(noise="No", decay=0.5)),
     ],
 )
-def test_three_trees_agree_with_catboost(loss: str, objective: Objective, query_weights: list[float]) -> None:
+def test_three_trees_agree_with_catboost(
+    loss: str, objective: Objective, query_weights: list[float]
+) -> None:
     catboost = pytest.importorskip("catboost")
-    features = np.array([[int(bit) for bit in f"{number:03b}"] for number in (0, 2, 4, 6, 1, 5, 7, 7)])
+    features = np.array(
+        [[int(bit) for bit in f"{number:03b}"] for number in (0, 2, 4, 6, 1, 5, 7, 7)]
+    )
     grades = np.array([0, 2, 1, 0, 3, 0, 1, 2])
-    data = with_accepted_labels(objective, dataset(features, grades, [3, 1, 4], np.array(query_weights)))
-    groups = {"group_id": data.query_of_document, "group_weight": data.weight_of_document}
+    data = with_accepted_labels(
+        objective, dataset(features, grades, [3, 1, 4], np.array(query_weights))
+    )
+    groups = {
+        "group_id": data.query_of_document,
+        "group_weight": data.weight_of_document,
+    }
     pool = catboost.Pool(data.features, data.labels, **groups)
     plain = {
-        **{"loss_function": loss, "iterations": 3, "depth": 3, "learning_rate": 1, "l2_leaf_reg": 0},
-        **{"boosting_type": "Plain", "bootstrap_type": "No", "random_strength": 0, "thread_count": 1},
+        **{
+            "loss_function": loss,
+            "iterations": 3,
+            "depth": 3,
+            "learning_rate": 1,
+            "l2_leaf_reg": 0,
+        },
+        **{
+            "boosting_type": "Plain",
+            "bootstrap_type": "No",
+            "random_strength": 0,
+            "thread_count": 1,
+        },
         **{"leaf_estimation_method": "Newton", "leaf_estimation_iterations": 1},
         **{"boost_from_average": False, "verbose": False, "allow_writing_files": False},
     }
@@ -447,7 +642,12 @@ def test_three_trees_agree_with_catboost(loss: str, objective: Objective, query_
     # CatBoost moves the leaves of YetiRank to a mean of 0; its weights of pairs are float32.
     moves, atol = (1.0, 1e-6) if isinstance(objective, YetiRank) else (0.0, 1e-9)
     for tree, leaf in enumerate(model.calc_leaf_indexes(pool).T.astype(np.int64)):
-        g, h = (np.bincount(leaf, part) for part in objective.gradients(scores, ObjectiveData.of(data), 0))
+        g, h = (
+            np.bincount(leaf, part)
+            for part in objective.gradients(scores, ObjectiveData.of(data), 0)
+        )
         scores = scores - np.divide(g, h, out=np.zeros_like(g), where=h > 0)[leaf]
         difference = model.predict(pool, ntree_end=tree + 1) - scores
-        np.testing.assert_allclose(difference, moves * difference.mean(), rtol=0, atol=atol)
+        np.testing.assert_allclose(
+            difference, moves * difference.mean(), rtol=0, atol=atol
+        )

@@ -32,10 +32,14 @@ def clicked() -> RankingDataset:
     rng = np.random.default_rng(0)
     features = rng.integers(0, 40, size=(NUM_QUERIES * SIZE, 5)).astype(np.float32)
     utility = (
-        features[:, 0] / 20 + features[:, 1] * features[:, 2] / 800 + 0.3 * rng.normal(size=len(features))
+        features[:, 0] / 20
+        + features[:, 1] * features[:, 2] / 800
+        + 0.3 * rng.normal(size=len(features))
     )
     positions = np.tile(np.arange(SIZE), NUM_QUERIES)
-    clicks = rng.random(len(features)) < 1 / (1 + positions) / (1 + np.exp(-2 * (utility - 1.5)))
+    clicks = rng.random(len(features)) < 1 / (1 + positions) / (
+        1 + np.exp(-2 * (utility - 1.5))
+    )
     return RankingDataset(
         features=features,
         labels=clicks.astype(np.float64),
@@ -48,9 +52,13 @@ CLICKED = clicked()
 
 
 def call(
-    correction: AdditiveBias | UnbiasedPairs, scores: Scores, queries: np.ndarray | None = None
+    correction: AdditiveBias | UnbiasedPairs,
+    scores: Scores,
+    queries: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    return correction(np.asarray(scores, dtype=np.float64), queries, np.random.default_rng(0))
+    return correction(
+        np.asarray(scores, dtype=np.float64), queries, np.random.default_rng(0)
+    )
 
 
 def test_biases_are_those_that_lightgbm_learns() -> None:
@@ -73,7 +81,10 @@ def test_biases_are_those_that_lightgbm_learns() -> None:
     lgb.register_logger(Log())
     try:
         train_set = lgb.Dataset(
-            CLICKED.features, CLICKED.labels, group=CLICKED.query_sizes, position=CLICKED.positions
+            CLICKED.features,
+            CLICKED.labels,
+            group=CLICKED.query_sizes,
+            position=CLICKED.positions,
         )
         booster = lgb.train(parameters, train_set, 4)
     finally:
@@ -84,10 +95,16 @@ def test_biases_are_those_that_lightgbm_learns() -> None:
     objective = prepare(CLICKED, dialect("lightgbm"))
     ours = AdditiveBias(objective, CLICKED, rate, l2)
     for iteration in range(4):
-        raw = booster.predict(CLICKED.features, num_iteration=iteration) if iteration else np.zeros(2400)
+        raw = (
+            booster.predict(CLICKED.features, num_iteration=iteration)
+            if iteration
+            else np.zeros(2400)
+        )
         call(ours, np.asarray(raw))
         # LightGBM prints six digits.
-        np.testing.assert_allclose(ours.biases[-1], theirs[iteration], rtol=2e-5, atol=1e-7)
+        np.testing.assert_allclose(
+            ours.biases[-1], theirs[iteration], rtol=2e-5, atol=1e-7
+        )
 
 
 class _Silent:
@@ -130,12 +147,19 @@ def test_propensities_are_those_that_xgboost_learns() -> None:
         booster = xgb.train(XGBOOST_PARAMETERS, data, iteration)
         call(ours, scores)
         call(papers, scores)
-        for t, theirs in zip(ours.propensities[-1], xgboost_config(booster), strict=True):
+        for t, theirs in zip(
+            ours.propensities[-1], xgboost_config(booster), strict=True
+        ):
             np.testing.assert_allclose(t, theirs, rtol=2e-5)
         scores = booster.predict(data, output_margin=True)
     # XGBoost's cost is not the paper's: propensities differ as soon as scores differ.
-    assert np.abs(papers.propensities[1].t_plus - ours.propensities[1].t_plus).max() < 1e-12
-    assert np.abs(papers.propensities[2].t_plus - ours.propensities[2].t_plus).max() > 1e-3
+    assert (
+        np.abs(papers.propensities[1].t_plus - ours.propensities[1].t_plus).max()
+        < 1e-12
+    )
+    assert (
+        np.abs(papers.propensities[2].t_plus - ours.propensities[2].t_plus).max() > 1e-3
+    )
 
 
 @settings(MAY_COMPILE, max_examples=min(MAY_COMPILE.max_examples, 25))
@@ -148,7 +172,12 @@ def test_propensities_are_those_that_xgboost_learns() -> None:
     seed=st.integers(0, 1000),
 )
 def test_the_kernel_computes_what_the_formulas_say(
-    n: int, truncation: int, sigma: float, normalize: tuple[bool, bool], mirrored: bool, seed: int
+    n: int,
+    truncation: int,
+    sigma: float,
+    normalize: tuple[bool, bool],
+    mirrored: bool,
+    seed: int,
 ) -> None:
     rng = np.random.default_rng(seed)
     data = RankingDataset(
@@ -166,7 +195,10 @@ def test_the_kernel_computes_what_the_formulas_say(
         normalize_query=normalize[1],
         hessian_factor=2.0,
     )
-    t = Propensities(rng.choice([0.0, 0.3, 1.0, 1.5], truncation), rng.choice([0.0, 0.5, 1.0], truncation))
+    t = Propensities(
+        rng.choice([0.0, 0.3, 1.0, 1.5], truncation),
+        rng.choice([0.0, 0.5, 1.0], truncation),
+    )
     correction = UnbiasedPairs(data, pairs, norm=0.0, mirrored=mirrored)
     correction.propensities = [t]
     g, h = call(correction, scores)
@@ -175,7 +207,11 @@ def test_the_kernel_computes_what_the_formulas_say(
     )
     np.testing.assert_allclose(g, g_expected, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(h, h_expected, rtol=1e-9, atol=1e-12)
-    for learned, before, costs in zip(correction.propensities[1], t, (plus, minus), strict=True):
-        sums = [costs[data.positions == position].sum() for position in range(truncation)]
+    for learned, before, costs in zip(
+        correction.propensities[1], t, (plus, minus), strict=True
+    ):
+        sums = [
+            costs[data.positions == position].sum() for position in range(truncation)
+        ]
         expected = np.array(sums) / sums[0] if sums[0] >= 1e-16 else before
         np.testing.assert_allclose(learned, expected, rtol=1e-9, atol=1e-12)

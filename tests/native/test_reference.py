@@ -40,8 +40,14 @@ SEEDS = range(2 if config.DISABLE_JIT else 8)
 def fit_engine(train: RankingDataset, settings: Settings) -> NativeRanker:
     """Fits `model=native` of conf/model/native.yaml with the hyperparameters of the reference."""
     model: Any = OmegaConf.to_container(OmegaConf.load(CONF / "model/native.yaml"))
-    fields = {name: value for name, value in model.items() if name not in ("defaults", "_target_")}
-    return NativeRanker(**fields | asdict(settings), early_stopping=None, num_threads=1).fit(train)
+    fields = {
+        name: value
+        for name, value in model.items()
+        if name not in ("defaults", "_target_")
+    }
+    return NativeRanker(
+        **fields | asdict(settings), early_stopping=None, num_threads=1
+    ).fit(train)
 
 
 def tree_of(nodes: list[Node], model: Model) -> Tree:
@@ -50,10 +56,17 @@ def tree_of(nodes: list[Node], model: Model) -> Tree:
     cuts = [node.split if node.left else None for node in nodes]
     return Tree(
         feature=np.array([cut.feature if cut else NO_FEATURE for cut in cuts]),
-        threshold=np.array([model.thresholds[cut.feature][cut.bin] if cut else 0.0 for cut in cuts]),
-        left=np.array([node.left or number for number, node in zip(numbers, nodes, strict=True)]),
+        threshold=np.array(
+            [model.thresholds[cut.feature][cut.bin] if cut else 0.0 for cut in cuts]
+        ),
+        left=np.array(
+            [node.left or number for number, node in zip(numbers, nodes, strict=True)]
+        ),
         right=np.array(
-            [node.left + 1 if node.left else number for number, node in zip(numbers, nodes, strict=True)]
+            [
+                node.left + 1 if node.left else number
+                for number, node in zip(numbers, nodes, strict=True)
+            ]
         ),
         missing_left=np.array([cut is not None and cut.missing_left for cut in cuts]),
         gain=np.array([cut.gain if cut else 0.0 for cut in cuts]),
@@ -69,13 +82,20 @@ def assert_same_trees(train: RankingDataset, settings: Settings) -> Model:
     for number, (nodes, tree) in enumerate(zip(model.trees, trees, strict=True)):
         expected_arrays = tree_of(nodes, model)._asdict()
         for name, got in tree._asdict().items():
-            expected, message = expected_arrays[name], f"{name} of the nodes of tree {number}"
+            expected, message = (
+                expected_arrays[name],
+                f"{name} of the nodes of tree {number}",
+            )
             if name in ("gain", "value"):
-                np.testing.assert_allclose(got, expected, rtol=0, atol=1e-9, err_msg=message)
+                np.testing.assert_allclose(
+                    got, expected, rtol=0, atol=1e-9, err_msg=message
+                )
             else:
                 np.testing.assert_array_equal(got, expected, err_msg=message)
     expected_scores = reference.predict(model, train.features)
-    np.testing.assert_allclose(ranker.predict(train.features), expected_scores, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(
+        ranker.predict(train.features), expected_scores, rtol=0, atol=1e-9
+    )
     return model
 
 
@@ -97,7 +117,11 @@ def make_train(seed: int) -> RankingDataset:
     features[:, 6] = rng.normal(size=len(sizes))[query]
     if seed % 2 == 0:
         features = np.round(features)
-    utility = features[:, 0] + features[:, 1] * features[:, 2] + rng.normal(size=len(query)) / 2
+    utility = (
+        features[:, 0]
+        + features[:, 1] * features[:, 2]
+        + rng.normal(size=len(query)) / 2
+    )
     labels = np.where(query % 4 == 3, 0, np.digitize(utility, [0.0, 1.0, 2.0]))
     features[:, :7][rng.random((len(query), 7)) < 1 / 7] = np.nan
     features[:, 5] = features[:, 1]
@@ -112,7 +136,9 @@ def make_train(seed: int) -> RankingDataset:
 
 @pytest.mark.slow
 @COMPILED
-def test_the_engine_grows_the_trees_of_the_reference_on_real_data(letor_data: Any) -> None:
+def test_the_engine_grows_the_trees_of_the_reference_on_real_data(
+    letor_data: Any,
+) -> None:
     train = read_letor(letor_data("MQ2008") / "Fold1/train.txt")
     model = assert_same_trees(train, Settings(num_trees=20))
     assert [len(nodes) for nodes in model.trees] == [2 * 31 - 1] * 20
@@ -123,13 +149,21 @@ def test_the_engine_grows_the_trees_of_the_reference_on_real_data(letor_data: An
     [
         Settings(),
         Settings(num_leaves=6, min_docs_in_leaf=5, max_bins=6, l2=1.0),
-        Settings(num_leaves=15, min_docs_in_leaf=3, truncation=3, sigma=2.0, learning_rate=0.05),
+        Settings(
+            num_leaves=15,
+            min_docs_in_leaf=3,
+            truncation=3,
+            sigma=2.0,
+            learning_rate=0.05,
+        ),
         Settings(min_docs_in_leaf=1, min_sum_hessian=0.5, min_split_gain=0.05),
     ],
     ids=["matched", "few bins", "small leaves", "bounds"],
 )
 @pytest.mark.parametrize("seed", SEEDS)
-def test_the_engine_grows_the_trees_of_the_reference_on_made_up_data(seed: int, settings: Settings) -> None:
+def test_the_engine_grows_the_trees_of_the_reference_on_made_up_data(
+    seed: int, settings: Settings
+) -> None:
     train = make_train(seed)
     model = assert_same_trees(train, replace(settings, num_trees=NUM_TREES))
     assert any(len(nodes) > 1 for nodes in model.trees)
@@ -140,6 +174,9 @@ def test_the_gain_is_the_formula_of_its_docstring(seed: int, l2: float) -> None:
     rng = np.random.default_rng(seed)
     left, right = rng.normal(size=(2, 2, 9))
     left[1], right[1] = rng.uniform(0.1, 10.0, size=(2, 9))
-    expected = sum(sign * g**2 / (h + l2) for sign, (g, h) in ((1, left), (1, right), (-1, left + right)))
+    expected = sum(
+        sign * g**2 / (h + l2)
+        for sign, (g, h) in ((1, left), (1, right), (-1, left + right))
+    )
     got = reference.split_gain(left + right, left, right, l2)
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12)

@@ -31,7 +31,9 @@ def draw(settings: SamplingSettings, times: int = 1, seed: int = 0) -> list[Samp
 
 
 def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
-    for sample in draw(SamplingSettings(queries_per_tree=10, documents_per_tree=0.5), times=5):
+    for sample in draw(
+        SamplingSettings(queries_per_tree=10, documents_per_tree=0.5), times=5
+    ):
         assert sample.queries is not None
         assert len(set(sample.queries)) == len(sample.queries) == 10
         assert (np.diff(sample.rows.astype(np.int64)) > 0).all()
@@ -39,19 +41,27 @@ def test_rows_are_rising_documents_of_the_queries_drawn() -> None:
         assert len(sample.rows) == round(0.5 * DATA.query_sizes[sample.queries].sum())
 
 
-def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents() -> None:
+def test_left_out_are_whole_queries_where_queries_are_drawn_and_else_documents() -> (
+    None
+):
     rng = np.random.default_rng(0)
     assert Sampler(DATA, SamplingSettings(), rng).left_out() is None
 
-    by_query = Sampler(DATA, SamplingSettings(queries_per_tree=0.5, documents_per_tree=0.5), rng)
+    by_query = Sampler(
+        DATA, SamplingSettings(queries_per_tree=0.5, documents_per_tree=0.5), rng
+    )
     queries = by_query.draw().queries
     assert queries is not None
     rest = np.setdiff1d(np.arange(DATA.num_queries), queries)
-    np.testing.assert_array_equal(by_query.left_out(), np.flatnonzero(np.isin(DATA.query_of_document, rest)))
+    np.testing.assert_array_equal(
+        by_query.left_out(), np.flatnonzero(np.isin(DATA.query_of_document, rest))
+    )
 
     by_document = Sampler(DATA, SamplingSettings(documents_per_tree=0.5), rng)
     rows = by_document.draw().rows
-    np.testing.assert_array_equal(by_document.left_out(), np.setdiff1d(np.arange(DATA.num_documents), rows))
+    np.testing.assert_array_equal(
+        by_document.left_out(), np.setdiff1d(np.arange(DATA.num_documents), rows)
+    )
 
 
 def test_the_largest_are_kept_as_they_are_and_the_drawn_amplified() -> None:
@@ -69,7 +79,9 @@ def test_sums_over_the_sample_are_in_the_mean_those_over_all() -> None:
     sums = []
     for _ in range(400):
         rows, factors = one_side_sample(SIZES, *GOSS_RATES, rng)
-        sums.append([(factors * values)[rows].sum() for values in (GRADIENTS, HESSIANS)])
+        sums.append(
+            [(factors * values)[rows].sum() for values in (GRADIENTS, HESSIANS)]
+        )
     mean, error = np.mean(sums, axis=0), np.std(sums, axis=0) / np.sqrt(len(sums))
     assert (np.abs(mean - [GRADIENTS.sum(), HESSIANS.sum()]) < 4 * error).all()
 
@@ -77,7 +89,9 @@ def test_sums_over_the_sample_are_in_the_mean_those_over_all() -> None:
 SOME = DartSettings(drop_rate=0.3)
 
 
-def shares(weights: list[float], settings: DartSettings, times: int = 4000) -> np.ndarray:
+def shares(
+    weights: list[float], settings: DartSettings, times: int = 4000
+) -> np.ndarray:
     """Returns the (T,) share of draws in which each tree is dropped."""
     rng = np.random.default_rng(0)
     counts = np.zeros(len(weights))
@@ -86,7 +100,9 @@ def shares(weights: list[float], settings: DartSettings, times: int = 4000) -> n
     return counts / times
 
 
-@pytest.mark.parametrize(("by_weight", "expected"), [(False, [0.3, 0.3, 0.3]), (True, [0.15, 0.3, 0.45])])
+@pytest.mark.parametrize(
+    ("by_weight", "expected"), [(False, [0.3, 0.3, 0.3]), (True, [0.15, 0.3, 0.45])]
+)
 def test_the_chance_of_a_tree_is_the_drop_rate_or_by_weight_its_mean(
     by_weight: bool, expected: list[float]
 ) -> None:

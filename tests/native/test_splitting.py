@@ -42,11 +42,19 @@ class Leaf(NamedTuple):
     rows: NDArray[np.uint32]
 
     def find(
-        self, settings: SplitSettings, signs: Signs | None = None, bounds: Bounds = UNBOUNDED
+        self,
+        settings: SplitSettings,
+        signs: Signs | None = None,
+        bounds: Bounds = UNBOUNDED,
     ) -> Split | None:
-        if not may_be_cut(settings, self.quantised, self.rows, 0, len(self.rows), ALONE):
+        if not may_be_cut(
+            settings, self.quantised, self.rows, 0, len(self.rows), ALONE
+        ):
             return None
-        task, terms = task_of(self.binned, self.quantised), split_terms(settings, self.quantised)
+        task, terms = (
+            task_of(self.binned, self.quantised),
+            split_terms(settings, self.quantised),
+        )
         used, constraints = np.ones(self.binned.num_columns, dtype=np.bool_), None
         if signs is not None:
             constraints = constraints_of(settings, self.quantised, signs, bounds)
@@ -59,18 +67,29 @@ class Leaf(NamedTuple):
     ) -> Split | None:
         packed = self.quantised.packed[self.rows]
         gradients = (packed >> 32).astype(np.float64) * self.quantised.gradient_unit
-        hessians = (packed & 0xFFFFFFFF).astype(np.float64) * self.quantised.hessian_unit
+        hessians = (packed & 0xFFFFFFFF).astype(
+            np.float64
+        ) * self.quantised.hessian_unit
         bins = self.bins[:, self.rows]
-        return reference_split(gradients, hessians, bins, self.binned.num_bins, settings, signs, bounds)
+        return reference_split(
+            gradients, hessians, bins, self.binned.num_bins, settings, signs, bounds
+        )
 
 
 def make_leaf(
-    features: NDArray[np.float64], gradients: NDArray[np.float64], hessians: NDArray[np.float64]
+    features: NDArray[np.float64],
+    gradients: NDArray[np.float64],
+    hessians: NDArray[np.float64],
 ) -> Leaf:
     values = features.astype(np.float32)
     binned = bin_features(values, 10, np.random.default_rng(0))
     bins = reference_bins(values, binned)
-    return Leaf(binned, bins, quantise(gradients, hessians), np.arange(len(features), dtype=np.uint32))
+    return Leaf(
+        binned,
+        bins,
+        quantise(gradients, hessians),
+        np.arange(len(features), dtype=np.uint32),
+    )
 
 
 def random_leaf(seed: int, missing_share: float) -> Leaf:
@@ -125,13 +144,18 @@ def test_the_search_does_what_the_reference_says(
     else:
         l1, signs_of_features, bounds = constraints
         is_limited = (bounds, l1, settings.max_delta_step) != (UNBOUNDED, 0.0, 0.0)
-        settings, signs = replace(settings, l1=l1), np.array(signs_of_features, dtype=np.int8)
+        settings, signs = (
+            replace(settings, l1=l1),
+            np.array(signs_of_features, dtype=np.int8),
+        )
         got = leaf.find(settings, signs, bounds)
     expected = leaf.find_by_reference(settings, signs, bounds)
     if expected is None or got is None:
         # Only one may find a split if its gain equals the gain to exceed up to rounding, such as 2e-15 for 0.
         split = got or expected
-        assert split is None or split.gain == pytest.approx(settings.gain_to_exceed, rel=1e-9, abs=1e-9)
+        assert split is None or split.gain == pytest.approx(
+            settings.gain_to_exceed, rel=1e-9, abs=1e-9
+        )
         return
     assert got.gain == pytest.approx(expected.gain, rel=1e-9, abs=1e-9)
     # If a bound or l1 limits all steps, or no split has a gain, rounding chooses one of several.
@@ -155,15 +179,23 @@ MONOTONE = BoostingSettings(
         {},
         {"split_criterion": "least_squares", "leaf_value": "mean"},
         {"growth": "depth_wise", "max_bins": 600},
-        {"splits": SplitSettings(min_docs_in_leaf=2, monotone=SIGNS, l1=0.1, l2=1.0, max_delta_step=0.5)},
+        {
+            "splits": SplitSettings(
+                min_docs_in_leaf=2, monotone=SIGNS, l1=0.1, l2=1.0, max_delta_step=0.5
+            )
+        },
     ],
     ids=str,
 )
-def test_scores_follow_the_sign_wherever_only_that_feature_changes(changes: dict[str, Any]) -> None:
+def test_scores_follow_the_sign_wherever_only_that_feature_changes(
+    changes: dict[str, Any],
+) -> None:
     data = make_dataset(1, num_queries=60)
     settings = replace(MONOTONE, **changes)
     forest = boost(data, settings).forest
-    free = boost(data, replace(settings, splits=replace(settings.splits, monotone={}))).forest
+    free = boost(
+        data, replace(settings, splits=replace(settings.splits, monotone={}))
+    ).forest
     grid = np.linspace(-3, 3, 41, dtype=np.float32)
     broken = 0
     for document in data.features[:15]:
@@ -196,7 +228,12 @@ def test_the_first_tree_is_lightgbms(
     # Few distinct values per feature, so that the bins of both are the same. All values are above 0:
     # LightGBM's threshold next to 0 is 1e-35 instead of halfway.
     features = np.round(3 * rng.normal(size=(3_000, 6))) + 20
-    utility = features[:, 0] + features[:, 1] * (features[:, 2] > 20) - 30 + rng.normal(size=3_000)
+    utility = (
+        features[:, 0]
+        + features[:, 1] * (features[:, 2] > 20)
+        - 30
+        + rng.normal(size=3_000)
+    )
     features[rng.random(features.shape) < missing_share] = np.nan
     data = dataset(features, np.digitize(utility, [2.0, 6.0, 12.0]), [30] * 100)
     parameters = {
@@ -213,13 +250,17 @@ def test_the_first_tree_is_lightgbms(
         "deterministic": True,
     }
     train_set = lgb.Dataset(data.features, data.labels, group=data.query_sizes)
-    expected = np.asarray(lgb.train(parameters, train_set, 1).predict(data.features), dtype=np.float64)
+    expected = np.asarray(
+        lgb.train(parameters, train_set, 1).predict(data.features), dtype=np.float64
+    )
     monotone = {str(f + 1): sign for f, sign in enumerate(signs)}
     settings = BoostingSettings(
         num_trees=1,
         num_leaves=num_leaves,
         learning_rate=1.0,
-        splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.5, monotone=monotone, l1=l1),
+        splits=SplitSettings(
+            min_docs_in_leaf=1, min_sum_hessian=0.5, monotone=monotone, l1=l1
+        ),
     )
     # LightGBM has float32 gradients and a sigmoid table.
     scores = scores_of(boost(data, settings).forest, data.features)

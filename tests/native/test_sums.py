@@ -21,11 +21,17 @@ from ltrbench.native.histogram import (
 )
 from ltrbench.shapes import Values
 
-sizes = st.floats(0, 1e300) | st.floats(0, 1e-300) | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e16, 1e300])
+sizes = (
+    st.floats(0, 1e300)
+    | st.floats(0, 1e-300)
+    | st.sampled_from([0.0, 5e-324, 1e-310, 1.0, 1e16, 1e300])
+)
 values_of_any_size = arrays(
     np.float64,
     st.integers(1, 60),
-    elements=st.tuples(sizes, st.sampled_from([-1.0, 1.0])).map(lambda pair: pair[0] * pair[1]),
+    elements=st.tuples(sizes, st.sampled_from([-1.0, 1.0])).map(
+        lambda pair: pair[0] * pair[1]
+    ),
 )
 
 
@@ -50,7 +56,9 @@ def allowed_error(values: Values, exact: Fraction, count: int) -> Fraction:
 @MAY_COMPILE
 def test_a_sum_is_as_close_to_the_exact_sum_as_its_bound_says(values: Values) -> None:
     exact = exact_sum(values)
-    assert abs(Fraction(sum_all(values)) - exact) <= allowed_error(values, exact, len(values))
+    assert abs(Fraction(sum_all(values)) - exact) <= allowed_error(
+        values, exact, len(values)
+    )
 
 
 @given(values_of_any_size)
@@ -70,11 +78,15 @@ def test_the_kernels_do_what_the_reference_says(values: Values) -> None:
 
 @given(values_of_any_size, st.randoms(use_true_random=False))
 @MAY_COMPILE
-def test_neither_the_order_nor_the_division_of_values_changes_a_sum(values: Values, random: Any) -> None:
+def test_neither_the_order_nor_the_division_of_values_changes_a_sum(
+    values: Values, random: Any
+) -> None:
     order = list(range(len(values)))
     random.shuffle(order)
     shuffled = values[order]
     assert sum_all(shuffled) == sum_all(values)
     (both,), cut = units_of([values]), random.randint(0, len(values))
-    parts = reference_parts(shuffled[:cut], both) + reference_parts(shuffled[cut:], both)
+    parts = reference_parts(shuffled[:cut], both) + reference_parts(
+        shuffled[cut:], both
+    )
     assert both.value(parts) == sum_all(values)

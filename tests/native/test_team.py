@@ -38,7 +38,9 @@ def members() -> Iterator[LocalMembers]:
 
 
 def with_positions(data: RankingDataset) -> RankingDataset:
-    positions = np.arange(data.num_documents) - np.repeat(data.query_start[:-1], data.query_sizes)
+    positions = np.arange(data.num_documents) - np.repeat(
+        data.query_start[:-1], data.query_sizes
+    )
     return replace(data, positions=positions)
 
 
@@ -52,7 +54,10 @@ def round_robin(num_queries: int, size: int) -> Deal:
 def uneven(num_queries: int, size: int) -> Deal:
     """Returns the queries of members of whom all but the first have one query."""
     single = [np.array([3 * rank]) for rank in range(1, size)]
-    return [np.setdiff1d(np.arange(num_queries), np.concatenate([[], *single])), *single]
+    return [
+        np.setdiff1d(np.arange(num_queries), np.concatenate([[], *single])),
+        *single,
+    ]
 
 
 def saved(ranker: NativeRanker) -> dict[str, bytes]:
@@ -62,25 +67,45 @@ def saved(ranker: NativeRanker) -> dict[str, bytes]:
 
 
 def make_ranker(settings: dict[str, Any]) -> NativeRanker:
-    small = {"num_trees": 5, "num_leaves": 7, "min_docs_in_leaf": 5, "learning_rate": 0.3}
-    return NativeRanker(**{**small, "early_stopping": None, "num_threads": 1, **settings})
+    small = {
+        "num_trees": 5,
+        "num_leaves": 7,
+        "min_docs_in_leaf": 5,
+        "learning_rate": 0.3,
+    }
+    return NativeRanker(
+        **{**small, "early_stopping": None, "num_threads": 1, **settings}
+    )
 
 
 def fit_together(
-    team: Team, settings: dict[str, Any], shard: RankingDataset, queries: NDArray[np.int64]
+    team: Team,
+    settings: dict[str, Any],
+    shard: RankingDataset,
+    queries: NDArray[np.int64],
 ) -> dict[str, bytes]:
     placement = Placement.among(team, queries, shard.query_sizes)
-    ranker = make_ranker(settings).fit_member(shard, placement, None, Monitor(None, None))
-    ranker.feature_names, ranker.categories = shard.feature_names, shard.categories  # as `fit` sets them
+    ranker = make_ranker(settings).fit_member(
+        shard, placement, None, Monitor(None, None)
+    )
+    ranker.feature_names, ranker.categories = (
+        shard.feature_names,
+        shard.categories,
+    )  # as `fit` sets them
     return saved(ranker)
 
 
-def shards_of(data: RankingDataset, deal: Deal) -> list[tuple[RankingDataset, NDArray[np.int64]]]:
+def shards_of(
+    data: RankingDataset, deal: Deal
+) -> list[tuple[RankingDataset, NDArray[np.int64]]]:
     return [(data.take_queries(queries), queries) for queries in deal]
 
 
 def assert_same_models(
-    members: LocalMembers, settings: dict[str, Any], deal: Deal, data: RankingDataset = DATA
+    members: LocalMembers,
+    settings: dict[str, Any],
+    deal: Deal,
+    data: RankingDataset = DATA,
 ) -> None:
     alone = saved(make_ranker(settings).fit(data))
     fits = [(settings, *shard) for shard in shards_of(data, deal)]
@@ -107,20 +132,31 @@ SETTINGS: list[dict[str, Any]] = [
     {"objective": "mart", "truncation": None},
     {"objective": "ranknet", "pairs_per_document": 2, "truncation": None},
     {"metric": "map@5", "truncation": None, "relevance_threshold": 2},
-    {"ties": "worst", "float32_scores": True, "float32_sums": True, "float32_norm": True},
+    {
+        "ties": "worst",
+        "float32_scores": True,
+        "float32_sums": True,
+        "float32_norm": True,
+    },
     {"position_bias": "additive", "position_bias_l2": 0.1},
     {"position_bias": "propensity", "truncation": 3},
 ]
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_fit_of_several_members_supports_a_setting(members: LocalMembers, settings: dict[str, Any]) -> None:
+def test_a_fit_of_several_members_supports_a_setting(
+    members: LocalMembers, settings: dict[str, Any]
+) -> None:
     for deal in (round_robin(DATA.num_queries, 2), uneven(DATA.num_queries, 3)):
         assert_same_models(members, settings, deal)
 
 
-@pytest.mark.parametrize("bias", [{"position_bias": "additive"}, {"position_bias": "propensity"}])
-def test_members_continue_a_saved_model(members: LocalMembers, bias: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "bias", [{"position_bias": "additive"}, {"position_bias": "propensity"}]
+)
+def test_members_continue_a_saved_model(
+    members: LocalMembers, bias: dict[str, Any], tmp_path: Path
+) -> None:
     make_ranker({"num_trees": 2, "truncation": 4, **bias}).fit(DATA).save(tmp_path)
     settings = {"warm_start": str(tmp_path), "truncation": 4, **bias}
     assert_same_models(members, settings, round_robin(DATA.num_queries, 3))
@@ -128,18 +164,28 @@ def test_members_continue_a_saved_model(members: LocalMembers, bias: dict[str, A
 
 def test_members_fit_categorical_features(members: LocalMembers) -> None:
     data = make_categorical(0, num_queries=60)
-    for settings in ({"min_docs_in_leaf": 20}, {"l1": 0.1}, {"document_counts": "by_hessian"}):
+    for settings in (
+        {"min_docs_in_leaf": 20},
+        {"l1": 0.1},
+        {"document_counts": "by_hessian"},
+    ):
         assert_same_models(members, settings, round_robin(data.num_queries, 3), data)
 
 
-def test_members_with_sparse_features_fit_the_model_of_sparse_bins(members: LocalMembers) -> None:
+def test_members_with_sparse_features_fit_the_model_of_sparse_bins(
+    members: LocalMembers,
+) -> None:
     rng = np.random.default_rng(0)
     features = np.where(
-        rng.random((DATA.num_documents, 40)) < 0.03, rng.normal(size=(DATA.num_documents, 40)), 0
+        rng.random((DATA.num_documents, 40)) < 0.03,
+        rng.normal(size=(DATA.num_documents, 40)),
+        0,
     )
     sparse: Any = SparseRows.of(features.astype(np.float32))
     assert takes_less_memory(sparse)  # a fit in one process has sparse bins
-    data = replace(DATA, features=sparse, feature_names=tuple(f"f{i}" for i in range(40)))
+    data = replace(
+        DATA, features=sparse, feature_names=tuple(f"f{i}" for i in range(40))
+    )
     assert_same_models(members, {}, round_robin(data.num_queries, 2), data)
 
 
@@ -151,17 +197,24 @@ def bins_together(
     return binned.thresholds.tobytes(), binned.words, placement.rows
 
 
-RULES = [*(QUANTILE._replace(sample_size=size) for size in (None, 50, 100_000)), EQUAL_WIDTH]
+RULES = [
+    *(QUANTILE._replace(sample_size=size) for size in (None, 50, 100_000)),
+    EQUAL_WIDTH,
+]
 
 
 @pytest.mark.parametrize("rule", RULES, ids=["all", "50", "100000", "equal_width"])
-def test_bins_are_chosen_from_the_same_sample(members: LocalMembers, rule: ThresholdRule) -> None:
+def test_bins_are_chosen_from_the_same_sample(
+    members: LocalMembers, rule: ThresholdRule
+) -> None:
     features, rng = np.asarray(DATA.features).copy(), np.random.default_rng(0)
     # The threshold of equal widths is the zero that comes first, of either sign.
     features[:, 6:] = rng.choice([-0.0, 0.0, 1.0], size=features[:, 6:].shape)
     data = replace(DATA, features=features)
     thresholds, words, _ = bins_together(ALONE, rule, data, np.arange(data.num_queries))
-    tasks = [(rule, *shard) for shard in shards_of(data, round_robin(data.num_queries, 3))]
+    tasks = [
+        (rule, *shard) for shard in shards_of(data, round_robin(data.num_queries, 3))
+    ]
     for of_member, words_here, rows in members.run(bins_together, tasks):
         assert of_member == thresholds
         np.testing.assert_array_equal(words_here, words[rows])
@@ -206,7 +259,9 @@ class LocalMembers:
     def __init__(self, pipes: Sequence[Connection]) -> None:
         self._pipes = pipes
 
-    def run(self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
         """Calls function(team, *arguments) on one process for each tuple; returns the results by rank."""
         pipes = self._pipes[: len(arguments)]
         for rank, pipe in enumerate(pipes):
@@ -214,7 +269,9 @@ class LocalMembers:
         while True:
             messages = [pipe.recv() for pipe in pipes]
             kinds = {kind for kind, _ in messages}
-            assert len(kinds) == 1, kinds  # the members made different calls, or one had an error
+            assert len(kinds) == 1, (
+                kinds
+            )  # the members made different calls, or one had an error
             assert kinds <= COMBINE.keys(), kinds
             (kind,) = kinds
             values = [value for _, value in messages]
@@ -229,7 +286,9 @@ def local_members(count: int) -> Iterator[LocalMembers]:
     """Starts processes, and ends them after the block."""
     context = multiprocessing.get_context("spawn")
     pairs = [context.Pipe() for _ in range(count)]
-    processes = [context.Process(target=_serve, args=(pipe,), daemon=True) for _, pipe in pairs]
+    processes = [
+        context.Process(target=_serve, args=(pipe,), daemon=True) for _, pipe in pairs
+    ]
     for process in processes:
         process.start()
     try:

@@ -12,17 +12,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_forest import random_tree, steps
 
-from ltrbench.models.lightgbm_files import LightGBMTree, missing_sides, parse_lightgbm_text
+from ltrbench.models.lightgbm_files import (
+    LightGBMTree,
+    missing_sides,
+    parse_lightgbm_text,
+)
 from ltrbench.models.trees import float32_thresholds
 from ltrbench.native import NO_FEATURE, Tree
 from ltrbench.native.attribution import reference_contributions, tree_shap
 from ltrbench.native.forest import Forest, plant
 
 
-def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tuple[Forest, Any]:
+def random_case(
+    seed: int, num_documents: int = 5, num_features: int = 4
+) -> tuple[Forest, Any]:
     """Returns a forest of stumps and of trees that split on a feature more than once on a path."""
     rng = np.random.default_rng(seed)
-    trees = [random_tree(rng, int(size), num_features) for size in rng.choice([1, 2, 5, 9], size=2)]
+    trees = [
+        random_tree(rng, int(size), num_features)
+        for size in rng.choice([1, 2, 5, 9], size=2)
+    ]
     features = steps(rng, (num_documents, num_features))
     features[rng.random(features.shape) < 0.2] = np.nan
     return plant(trees, rng.normal(size=2)), features
@@ -33,7 +42,10 @@ def random_case(seed: int, num_documents: int = 5, num_features: int = 4) -> tup
 def test_contributions_are_shapley_values_over_all_subsets(seed: int) -> None:
     forest, features = random_case(seed)
     np.testing.assert_allclose(
-        tree_shap(forest, features), reference_contributions(forest, features), rtol=0, atol=1e-12
+        tree_shap(forest, features),
+        reference_contributions(forest, features),
+        rtol=0,
+        atol=1e-12,
     )
 
 
@@ -80,21 +92,34 @@ def test_of_lightgbms_own_trees_they_are_lightgbms(more: dict[str, Any]) -> None
     trees = list(map(_native, of_lightgbm))
     forest = plant(trees, np.ones(len(trees)))
     expected = np.asarray(model.predict(data.features, pred_contrib=True))
-    np.testing.assert_allclose(tree_shap(forest, data.features), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(
+        tree_shap(forest, data.features), expected, rtol=0, atol=1e-12
+    )
 
 
 def _native(tree: LightGBMTree) -> Tree:
     """Returns a tree of LightGBM in the native arrays: its splits, then its leaves."""
     num_splits, size = len(tree.feature), len(tree.feature) + len(tree.value)
-    left, right = (np.where(side >= 0, side, num_splits + ~side) for side in (tree.left, tree.right))
+    left, right = (
+        np.where(side >= 0, side, num_splits + ~side)
+        for side in (tree.left, tree.right)
+    )
     leaves, zeros = np.arange(num_splits, size), np.zeros(len(tree.value))
-    counts = " ".join(tree.statistics[name] for name in ("internal_count", "leaf_count"))
+    counts = " ".join(
+        tree.statistics[name] for name in ("internal_count", "leaf_count")
+    )
     return Tree(
-        feature=np.append(tree.feature, np.full_like(leaves, NO_FEATURE)).astype(np.int32),
-        threshold=np.append(float32_thresholds(tree.threshold, "<="), zeros).astype(np.float32),
+        feature=np.append(tree.feature, np.full_like(leaves, NO_FEATURE)).astype(
+            np.int32
+        ),
+        threshold=np.append(float32_thresholds(tree.threshold, "<="), zeros).astype(
+            np.float32
+        ),
         left=np.append(left, leaves).astype(np.int32),
         right=np.append(right, leaves).astype(np.int32),
-        missing_left=np.append(missing_sides(tree.decision_type, tree.threshold)[0], zeros > 0),
+        missing_left=np.append(
+            missing_sides(tree.decision_type, tree.threshold)[0], zeros > 0
+        ),
         gain=np.zeros(size),
         value=np.append(np.zeros(num_splits), tree.value),
         num_documents=np.array(counts.split(), dtype=np.int64),

@@ -11,7 +11,8 @@ import pytest
 from ltrbench import compilation
 
 compiled = pytest.mark.skipif(
-    bool(compilation.config.DISABLE_JIT), reason="nothing is compiled under NUMBA_DISABLE_JIT"
+    bool(compilation.config.DISABLE_JIT),
+    reason="nothing is compiled under NUMBA_DISABLE_JIT",
 )
 
 
@@ -43,7 +44,12 @@ def test_compilation_is_announced_once_and_only_if_it_happens(
 @pytest.mark.parametrize(
     ("package", "imported", "call", "decorator"),
     [
-        ("ltrbench.", "from ltrbench.middle import g", "g", "ltrbench.compilation.kernel"),
+        (
+            "ltrbench.",
+            "from ltrbench.middle import g",
+            "g",
+            "ltrbench.compilation.kernel",
+        ),
         ("", "import middle", "middle.g", "numba.njit"),
     ],
 )
@@ -66,6 +72,10 @@ def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(
             f"@kernel\ndef f(x):\n    return {factor} * x\n"
         )
         code = f"import ltrbench; ltrbench.__path__.append({str(tmp_path)!r}); import {package}outer"
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])}
-        said = subprocess.check_output([sys.executable, "-c", code], env=environment, text=True)
+        environment = os.environ | {
+            "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])
+        }
+        said = subprocess.check_output(
+            [sys.executable, "-c", code], env=environment, text=True
+        )
         assert float(said) == 2.0 * (factor * 5.0 + 1.0)

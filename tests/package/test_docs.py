@@ -56,9 +56,20 @@ def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 def commands(page: str) -> list[list[str]]:
     """Returns the words after `python -m ltrbench` in each line of the shell blocks, up to | > or &."""
-    lines = [line for block in _SHELL.findall(page) for line in block.replace("\\\n", " ").splitlines()]
-    words = (shlex.split(line, comments=True) for line in lines if line.startswith("python -m ltrbench"))
-    return [list(itertools.takewhile(lambda word: word not in ("|", ">", "&"), each[3:])) for each in words]
+    lines = [
+        line
+        for block in _SHELL.findall(page)
+        for line in block.replace("\\\n", " ").splitlines()
+    ]
+    words = (
+        shlex.split(line, comments=True)
+        for line in lines
+        if line.startswith("python -m ltrbench")
+    )
+    return [
+        list(itertools.takewhile(lambda word: word not in ("|", ">", "&"), each[3:]))
+        for each in words
+    ]
 
 
 def is_verb(words: list[str]) -> bool:
@@ -66,7 +77,9 @@ def is_verb(words: list[str]) -> bool:
 
 
 @pytest.mark.usefixtures("files")
-def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str) -> None:
+def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(
+    page: str,
+) -> None:
     for words in commands(page):
         if is_verb(words):
             context, rest = click.Context(verbs), list(words)
@@ -78,14 +91,20 @@ def test_every_verb_takes_its_arguments_and_every_run_can_be_composed(page: str)
             check_run(words)
 
 
-@pytest.mark.parametrize("path", sorted(conf_dir().glob("experiment/*.yaml")), ids=lambda path: path.stem)
-def test_every_command_in_the_header_of_an_experiment_can_be_composed(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", sorted(conf_dir().glob("experiment/*.yaml")), ids=lambda path: path.stem
+)
+def test_every_command_in_the_header_of_an_experiment_can_be_composed(
+    path: Path,
+) -> None:
     text = path.read_text().replace("\\\n#", "")
     lines = re.findall(r"^#   (.*)|^#.*:  (python -m ltrbench .*)", text, re.MULTILINE)
     assert lines
     for words in (shlex.split("".join(line)) for line in lines):
         # A line without `python` continues the first command with other settings.
-        words = words[3:] if words[0] == "python" else [f"experiment={path.stem}", *words]
+        words = (
+            words[3:] if words[0] == "python" else [f"experiment={path.stem}", *words]
+        )
         if not is_verb(words):
             check_run([*words, *["replicates.index=1"] * ("\nreplicates:" in text)])
 
@@ -98,13 +117,21 @@ def check_run(words: list[str]) -> None:
     if given.config_dir:
         search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]
     register_schema()
-    numbers = dict(word.split("=", 1) for word in given.overrides if word.startswith("replicates.number="))
+    numbers = dict(
+        word.split("=", 1)
+        for word in given.overrides
+        if word.startswith("replicates.number=")
+    )
     number = int(numbers.get("replicates.number", 0)) if given.multirun else None
-    stub = OmegaConf.create({"data": {}, "replicates": {"number": number, "index": None}})
+    stub = OmegaConf.create(
+        {"data": {}, "replicates": {"number": number, "index": None}}
+    )
     words_of_jobs = with_all_jobs(given.overrides, stub)
     for overrides in jobs(words_of_jobs):
         with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            config = compose("config", overrides=[*search, *overrides], return_hydra_config=True)
+            config = compose(
+                "config", overrides=[*search, *overrides], return_hydra_config=True
+            )
         choices = dict(config.hydra.runtime.choices)
         swept = dict(config.hydra.sweeper.params or {})
         with flag_override(config, ["readonly", "struct"], False):
@@ -112,7 +139,9 @@ def check_run(words: list[str]) -> None:
         build_experiment(config, choices, tuple(overrides), None)
         build_tracker(config)
         named = {override.partition("=")[0] for override in overrides}
-        of_study = [f"{key}={value}" for key, value in swept.items() if key not in named]
+        of_study = [
+            f"{key}={value}" for key, value in swept.items() if key not in named
+        ]
         of_study = with_all_jobs(of_study, config) if of_study else []
         if of_study:
             check_run([*words, *of_study])
@@ -136,7 +165,15 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The built documentation. The build is strict: a warning fails it."""
     folder = tmp_path_factory.mktemp("docs") / "site"
     done = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "--site-dir",
+            str(folder),
+        ],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -147,13 +184,19 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_site_has_the_reference_and_requests_nothing_from_other_servers(site: Path) -> None:
+def test_the_site_has_the_reference_and_requests_nothing_from_other_servers(
+    site: Path,
+) -> None:
     reference = (site / "lookup" / "reference.html").read_text()
     assert 'id="ltrbench.data.RankingDataset.take_queries"' in reference
     for built in site.rglob("*.html"):
         text = built.read_text()
-        assert not re.findall(r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text), built.name
-        assert not re.findall(r'<link[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//', text)
+        assert not re.findall(
+            r'<(?:script|img|iframe)[^>]*src="(?:https?:)?//', text
+        ), built.name
+        assert not re.findall(
+            r'<link[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//', text
+        )
 
 
 @pytest.mark.skipif(
@@ -164,7 +207,10 @@ def test_the_tutorial_shows_what_its_commands_print() -> None:
     page = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     now = transcripts(retaken(page))
     for (command, shown), (_, printed) in zip(transcripts(page), now, strict=True):
-        (text_shown, numbers_shown), (text, numbers) = comparable(shown), comparable(printed)
+        (text_shown, numbers_shown), (text, numbers) = (
+            comparable(shown),
+            comparable(printed),
+        )
         assert text_shown == text, f"{command}differs: make screenshot writes it anew"
         # Another type of machine may round otherwise.
         assert numbers_shown == pytest.approx(numbers, abs=0.001), command

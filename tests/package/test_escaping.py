@@ -20,7 +20,13 @@ from ltrbench.data import Judgments
 from ltrbench.rankers.importance import Importances
 from ltrbench.runs.record import LearningCurve, Run, read_run
 from ltrbench.runs.writing import write_run
-from ltrbench.tracking.mlflow import model_name, run_inputs, run_name, run_params, run_tags
+from ltrbench.tracking.mlflow import (
+    model_name,
+    run_inputs,
+    run_name,
+    run_params,
+    run_tags,
+)
 
 HOSTILE = "=a\x1b[31m\u202e\r\n<img src=x onerror=alert(1)>|\\|$x^$&lt;![p](http://x)_%"
 """Cursor movement, text direction, line breaks, HTML, the end of a cell, mathematics, an image, a formula."""
@@ -33,7 +39,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     folder = tmp_path_factory.mktemp("runs")
     judged = toy_runs.judgments(1)
     ids = [f"{HOSTILE}{number}" for number in range(judged.num_queries)]
-    judged = Judgments(labels=judged.labels, query_start=judged.query_start, query_ids=np.array(ids))
+    judged = Judgments(
+        labels=judged.labels, query_start=judged.query_start, query_ids=np.array(ids)
+    )
     written = []
     for number, model in enumerate((f"{HOSTILE} 1", f"{HOSTILE} 2")):
         run = toy_runs.write(
@@ -57,15 +65,29 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
             machine={"cpu": HOSTILE, "cores": 2, "system": HOSTILE},
             versions={"python": HOSTILE},
         )
-        sizes = {"features": 2, "documents": judged.num_documents, "queries": judged.num_queries}
+        sizes = {
+            "features": 2,
+            "documents": judged.num_documents,
+            "queries": judged.num_queries,
+        }
         data = {**run.result.data, "test": {**run.result.data["test"], **sizes}}
-        data["train"] = {**data["train"], "features": 2, "feature_names": [HOSTILE, "b"]}
+        data["train"] = {
+            **data["train"],
+            "features": 2,
+            "feature_names": [HOSTILE, "b"],
+        }
         names = (HOSTILE, "b")
-        importances = Importances(names, {"gain": np.array([0.25 + number / 4, 0.75 - number / 4])})
+        importances = Importances(
+            names, {"gain": np.array([0.25 + number / 4, 0.75 - number / 4])}
+        )
         scored = {"test": run.scored("test")}
         curve = run.learning_curve()
         write_run(
-            run.path, replace(run.result, data=data), scored=scored, curve=curve, importances=importances
+            run.path,
+            replace(run.result, data=data),
+            scored=scored,
+            curve=curve,
+            importances=importances,
         )
         written.append(read_run(run.path))
     return written
@@ -78,7 +100,9 @@ def published(runs: list[Run], tmp_path_factory: pytest.TempPathFactory) -> Path
     return folder
 
 
-@pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["export", "--format", "ranklib-idv"]])
+@pytest.mark.parametrize(
+    "words", [["show"], ["show", "--json"], ["export", "--format", "ranklib-idv"]]
+)
 def test_a_verb_on_a_run_prints_no_control_character(
     runs: list[Run], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,7 +119,9 @@ def cells_of_markdown(line: str) -> list[str]:
     return re.findall(r"((?:\\.|[^|\\])+)\|", line.strip().removeprefix("|"))
 
 
-def test_markdown_has_no_html_no_image_and_tables_of_as_many_cells_as_columns(published: Path) -> None:
+def test_markdown_has_no_html_no_image_and_tables_of_as_many_cells_as_columns(
+    published: Path,
+) -> None:
     for file in ("table.md", "importances.md"):
         text = (published / file).read_text()
         assert "<img" not in text
@@ -106,10 +132,16 @@ def test_markdown_has_no_html_no_image_and_tables_of_as_many_cells_as_columns(pu
             assert len(widths) == 1, table
 
 
-def test_latex_has_neither_open_commands_nor_lines_that_names_began(published: Path) -> None:
+def test_latex_has_neither_open_commands_nor_lines_that_names_began(
+    published: Path,
+) -> None:
     text = (published / "table.tex").read_text()
     assert not UNSEEN.search(text)
-    rows = [line for line in text.splitlines() if "img src" in line and not line.startswith("%")]
+    rows = [
+        line
+        for line in text.splitlines()
+        if "img src" in line and not line.startswith("%")
+    ]
     assert len(rows) == 2 + 1  # two models, and the header with the baseline's name
     for row in rows:
         assert not re.search(r"(?<!\\)[$_%#<]", row)
@@ -136,8 +168,14 @@ def test_the_report_shows_names_as_text(published: Path) -> None:
 def test_mlflow_is_given_no_control_character(runs: list[Run]) -> None:
     run = runs[0]
     texts = [run_name(run.result), model_name(run.result), *run_tags(run, "").values()]
-    texts += [text for param in run_params(run.result) for text in (param.key, param.value)]
-    texts += [text for item in run_inputs(run.result) for text in (item.dataset.name, item.dataset.digest)]
+    texts += [
+        text for param in run_params(run.result) for text in (param.key, param.value)
+    ]
+    texts += [
+        text
+        for item in run_inputs(run.result)
+        for text in (item.dataset.name, item.dataset.digest)
+    ]
     for text in texts:
         assert not UNSEEN.search(text)
     assert not re.search("[/:.%\"']", model_name(run.result))

@@ -33,12 +33,17 @@ class Kernel(NamedTuple):
 @pytest.mark.parametrize(
     ("options", "parts"),
     [
-        (Options(shape="sqare"), ("shape is 'sqare'", "mean 'square'", "round, square")),
+        (
+            Options(shape="sqare"),
+            ("shape is 'sqare'", "mean 'square'", "round, square"),
+        ),
         (Options(weight=0.0), ("weight is 0.0", "more than 0")),
         (Options(corners=9), ("corners is 9", "at least 3", "at most 8")),
     ],
 )
-def test_a_value_out_of_the_declared_range_is_refused(options: Options, parts: tuple[str, ...]) -> None:
+def test_a_value_out_of_the_declared_range_is_refused(
+    options: Options, parts: tuple[str, ...]
+) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         check(options)
 
@@ -47,7 +52,8 @@ def test_a_setting_without_effect_is_refused_with_both_remedies() -> None:
     check_effects(Options(shape="square", corners=5), {"shape": "square"})
     check_effects(Options(), {"shape": "round"})
     with pytest.raises(
-        ConfigError, match=naming("corners is 5", "shape=round", "corners=4", "shape to square")
+        ConfigError,
+        match=naming("corners is 5", "shape=round", "corners=4", "shape to square"),
     ):
         check_effects(Options(corners=5), {"shape": "round"})
 

@@ -34,7 +34,9 @@ def log() -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def train(log: pd.DataFrame) -> RankingDataset:
-    return RankingDataset.from_frame(log, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES)
+    return RankingDataset.from_frame(
+        log, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES
+    )
 
 
 def table(log: pd.DataFrame) -> pd.DataFrame:
@@ -57,11 +59,15 @@ def lightgbm_model(ranker: BoostingRanker, log: pd.DataFrame, sizes: Any) -> Mod
 def xgboost_model(ranker: BoostingRanker, log: pd.DataFrame, sizes: Any) -> Model:
     import xgboost as xgb
 
-    data = xgb.QuantileDMatrix(table(log), log.label, group=sizes, enable_categorical=True)
+    data = xgb.QuantileDMatrix(
+        table(log), log.label, group=sizes, enable_categorical=True
+    )
     booster = xgb.train(ranker.library_parameters(), data, ranker.num_trees)
 
     def predict(rows: pd.DataFrame) -> Any:
-        return booster.predict(xgb.DMatrix(rows, enable_categorical=True), output_margin=True)
+        return booster.predict(
+            xgb.DMatrix(rows, enable_categorical=True), output_margin=True
+        )
 
     return predict, booster.save_model
 
@@ -70,17 +76,25 @@ def catboost_model(ranker: BoostingRanker, log: pd.DataFrame, sizes: Any) -> Mod
     import catboost as cb
 
     def as_text(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.assign(**{name: rows[name].astype(object).fillna("missing") for name in CATEGORIES})
+        return rows.assign(
+            **{name: rows[name].astype(object).fillna("missing") for name in CATEGORIES}
+        )
 
     groups = np.repeat(np.arange(len(sizes)), sizes)
-    pool = cb.Pool(as_text(table(log)), log.label, cat_features=CATEGORIES, group_id=groups)
+    pool = cb.Pool(
+        as_text(table(log)), log.label, cat_features=CATEGORIES, group_id=groups
+    )
     model = cb.CatBoost({**ranker._parameters(1.0)}).fit(pool)  # type: ignore[attr-defined]
     return lambda rows: model.predict(as_text(rows)), None
 
 
 @pytest.mark.parametrize(
     ("kind", "plain"),
-    [(LightGBMRanker, lightgbm_model), (XGBoostRanker, xgboost_model), (CatBoostRanker, catboost_model)],
+    [
+        (LightGBMRanker, lightgbm_model),
+        (XGBoostRanker, xgboost_model),
+        (CatBoostRanker, catboost_model),
+    ],
 )
 def test_scores_equal_those_of_the_library_to_the_bit_also_of_its_imported_file(
     kind: type[BoostingRanker],
@@ -92,7 +106,10 @@ def test_scores_equal_those_of_the_library_to_the_bit_also_of_its_imported_file(
     ranker = kind(num_trees=10, learning_rate=0.1, num_leaves=15, num_threads=2)
     ranker.fit(train, train.take_queries(range(20)))
 
-    scores, (predict, save) = ranker.predict(train.features), plain(ranker, log, train.query_sizes)
+    scores, (predict, save) = (
+        ranker.predict(train.features),
+        plain(ranker, log, train.query_sizes),
+    )
 
     assert np.array_equal(scores, predict(table(log)))
     ranker.save(tmp_path)
@@ -105,14 +122,22 @@ def test_scores_equal_those_of_the_library_to_the_bit_also_of_its_imported_file(
     # The data have other categories than the model, in another order.
     others = log.assign(brand=log.brand.astype(object))
     others.loc[::5, "brand"] = "a new one"
-    data = RankingDataset.from_frame(others, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES)
-    known = others.brand.where(others.brand.isin(log.brand.cat.categories)).astype(log.brand.dtype)
+    data = RankingDataset.from_frame(
+        others, features=[*NUMBERS, *CATEGORIES], categorical=CATEGORIES
+    )
+    known = others.brand.where(others.brand.isin(log.brand.cat.categories)).astype(
+        log.brand.dtype
+    )
     save(tmp_path / "model.json")
     file, identity = read_model_file(tmp_path / "model.json"), {f: f for f in range(6)}
     imported = ImportedRanker.of(file, identity, 6, data.feature_names, data.categories)
-    assert np.array_equal(imported.predict(data.features), predict(table(others.assign(brand=known))))
+    assert np.array_equal(
+        imported.predict(data.features), predict(table(others.assign(brand=known)))
+    )
     (tmp_path / "imported").mkdir()
     imported.save(tmp_path / "imported")
-    check_saved(imported, tmp_path / "imported", data.features, imported.predict(data.features))
+    check_saved(
+        imported, tmp_path / "imported", data.features, imported.predict(data.features)
+    )
     with pytest.raises(DataError, match=naming("model.json", "data.categorical=[")):
         ImportedRanker.of(file, identity, 6, data.feature_names, {})

@@ -45,17 +45,28 @@ pytestmark = pytest.mark.slow  # fits of every backend
 
 
 def _names(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("model/*.yaml") if not path.stem.startswith("_"))
+    return sorted(
+        path.stem
+        for path in folder.glob("model/*.yaml")
+        if not path.stem.startswith("_")
+    )
 
 
 YAMLS = [*_names(conf_dir()), *_names(USER_BACKEND / "conf")]
 # The presets of the native engine differ by settings alone; RankLib's differ most.
-MODELS = [name for name in YAMLS if not name.startswith("native_") or name == "native_ranklib"]
+MODELS = [
+    name for name in YAMLS if not name.startswith("native_") or name == "native_ranklib"
+]
 
 
 NETWORKS = {
     "mlp": ("model.num_epochs=15", "model.width=32", "model.schedule=cosine"),
-    "dasalc_like": ("model.num_epochs=10", "model.width=16", "model.num_blocks=1", "model.dropout=0"),
+    "dasalc_like": (
+        "model.num_epochs=10",
+        "model.width=16",
+        "model.num_blocks=1",
+        "model.dropout=0",
+    ),
 }
 """Smaller networks, whose steps take less time."""
 
@@ -89,7 +100,9 @@ def composed(model: str, *overrides: str) -> Any:
         )
 
 
-def make_data(seed: int, num_queries: int = 60, num_features: int = 8) -> RankingDataset:
+def make_data(
+    seed: int, num_queries: int = 60, num_features: int = 8
+) -> RankingDataset:
     """Returns queries of 1 to 30 documents with labels that depend on some features, and with the cases that
     are difficult for a backend."""
     rng = np.random.default_rng(seed)
@@ -101,10 +114,14 @@ def make_data(seed: int, num_queries: int = 60, num_features: int = 8) -> Rankin
     features[:, 4] = np.round(features[:, 4])  # few values
     features[rng.random(len(features)) < 0.2, 5] = np.nan  # missing values
     utility = (
-        features[:, 0] + 0.7 * features[:, 1] * (features[:, 4] > 0) + 0.3 * rng.normal(size=len(features))
+        features[:, 0]
+        + 0.7 * features[:, 1] * (features[:, 4] > 0)
+        + 0.3 * rng.normal(size=len(features))
     )
     labels = np.digitize(utility, [0.3, 1.0, 1.8, 2.5]).astype(np.float64)
-    for query in range(3, 8):  # queries whose labels are all equal, with and without a relevant document
+    for query in range(
+        3, 8
+    ):  # queries whose labels are all equal, with and without a relevant document
         labels[query_start[query] : query_start[query + 1]] = query % 2
     return RankingDataset(features=features, labels=labels, query_start=query_start)
 
@@ -135,11 +152,17 @@ def test_scores_are_one_finite_number_per_document_in_the_declared_dtype(
     assert np.isfinite(scores).all()
 
 
-def _table(data: RankingDataset, rows: NDArray[np.int64] | slice = slice(None)) -> tuple[Any, Any, Any]:
+def _table(
+    data: RankingDataset, rows: NDArray[np.int64] | slice = slice(None)
+) -> tuple[Any, Any, Any]:
     """Returns features by name, labels and query ids of rows."""
     names = [f"f{number}" for number in range(data.num_features)]
     queries = data.query_ids[data.query_of_document]
-    return pd.DataFrame(data.features, columns=names).iloc[rows], data.labels[rows], queries[rows]
+    return (
+        pd.DataFrame(data.features, columns=names).iloc[rows],
+        data.labels[rows],
+        queries[rows],
+    )
 
 
 def test_a_table_gives_the_bits_of_its_data_set_and_its_columns_are_found_by_name(
@@ -147,7 +170,9 @@ def test_a_table_gives_the_bits_of_its_data_set_and_its_columns_are_found_by_nam
 ) -> None:
     expected = fitted[model].predict(TEST.features)
     # Every query is scattered; its documents stay in order.
-    frame, labels, qid = _table(TRAIN, np.lexsort((TRAIN.query_of_document, TRAIN.ranks_of_rows)))
+    frame, labels, qid = _table(
+        TRAIN, np.lexsort((TRAIN.query_of_document, TRAIN.ranks_of_rows))
+    )
     ranker: Any = make(model)
     assert ranker.fit(frame, labels, qid=qid, valid=_table(VALID)) is ranker
     other = _table(TEST)[0].iloc[:, ::-1].assign(brand="x", qid=0)
@@ -158,12 +183,17 @@ def test_a_table_gives_the_bits_of_its_data_set_and_its_columns_are_found_by_nam
     np.testing.assert_array_equal(loaded.predict(other), expected)
     with_queries = other.assign(qid=_table(TEST)[2])
     in_lists = fitted[model].predict_lists(TEST.features, TEST.query_start)
-    assert loaded.score(with_queries, TEST.labels) == evaluate(TEST, in_lists, ["ndcg@10"]).means["ndcg@10"]
+    assert (
+        loaded.score(with_queries, TEST.labels)
+        == evaluate(TEST, in_lists, ["ndcg@10"]).means["ndcg@10"]
+    )
     with pytest.raises(DataError, match=naming("'f0'")):
         loaded.predict(other.drop(columns=["f0", "f3"]))
     for kind in (np.asarray, csr_array):
         again: Any = make(model)
-        again.fit(kind(TRAIN.features), TRAIN.labels, group=TRAIN.query_sizes, valid=VALID)
+        again.fit(
+            kind(TRAIN.features), TRAIN.labels, group=TRAIN.query_sizes, valid=VALID
+        )
         np.testing.assert_array_equal(again.predict(kind(TEST.features)), expected)
 
 
@@ -171,7 +201,9 @@ def test_the_same_seed_gives_the_same_scores_on_any_number_of_threads_and_the_in
     model: str, fitted: dict[str, Ranker]
 ) -> None:
     before = (TRAIN.fingerprint, VALID.fingerprint)
-    train, valid = (replace(item, features=item.features.copy()) for item in (TRAIN, VALID))
+    train, valid = (
+        replace(item, features=item.features.copy()) for item in (TRAIN, VALID)
+    )
     features = TEST.features.copy()
     again = make(model, "num_threads=1").fit(train, valid).predict(features)
     assert (train.fingerprint, valid.fingerprint) == before
@@ -189,31 +221,49 @@ def test_if_the_seed_does_not_matter_another_seed_gives_the_same_scores(
     assert_same_bits(other.predict(TEST.features), ranker.predict(TEST.features))
 
 
-def test_features_that_are_not_one_array_give_the_same_scores(model: str, fitted: dict[str, Ranker]) -> None:
+def test_features_that_are_not_one_array_give_the_same_scores(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
     # A run passes arrays to a user's backend that does not read blocks.
-    if not (fitted[model].reads_blocks or type(fitted[model]).__module__.startswith("ltrbench.")):
+    if not (
+        fitted[model].reads_blocks
+        or type(fitted[model]).__module__.startswith("ltrbench.")
+    ):
         pytest.skip("a user's backend that does not read blocks")
     queries = np.arange(TRAIN.num_queries)[::-1]
     matrix = TRAIN.take_queries(queries)
     assert isinstance(matrix.features, FeatureMatrix)
-    by_blocks, whole = (make(model).fit(train, VALID) for train in (matrix, matrix.in_memory()))
+    by_blocks, whole = (
+        make(model).fit(train, VALID) for train in (matrix, matrix.in_memory())
+    )
     for features in (matrix.features, TEST.features):
-        assert_same_bits(by_blocks.predict(features), whole.predict(np.asarray(features)))
+        assert_same_bits(
+            by_blocks.predict(features), whole.predict(np.asarray(features))
+        )
 
 
-def test_the_score_of_a_document_does_not_depend_on_its_batch(model: str, fitted: dict[str, Ranker]) -> None:
+def test_the_score_of_a_document_does_not_depend_on_its_batch(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
     if fitted[model].is_listwise:
         pytest.skip("tests/rankers/test_mlp.py tests it")
     together = fitted[model].predict(TEST.features)
-    assert_same_bits(fitted[model].predict_lists(TEST.features, TEST.query_start), together)
-    alone = np.concatenate([fitted[model].predict(TEST.features[row : row + 1]) for row in range(40)])
+    assert_same_bits(
+        fitted[model].predict_lists(TEST.features, TEST.query_start), together
+    )
+    alone = np.concatenate(
+        [fitted[model].predict(TEST.features[row : row + 1]) for row in range(40)]
+    )
     backwards = fitted[model].predict(TEST.features[::-1])[::-1]
     assert_same_bits(alone, together[:40])
     assert_same_bits(backwards, together)
 
 
 def test_a_saved_model_is_loaded_without_pickle_and_is_the_same(
-    model: str, fitted: dict[str, Ranker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: str,
+    fitted: dict[str, Ranker],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("a saved model was unpickled")
@@ -222,7 +272,9 @@ def test_a_saved_model_is_loaded_without_pickle_and_is_the_same(
     for name in ("load", "loads", "Unpickler"):
         monkeypatch.setattr(pickle, name, refuse)
     loaded = type(fitted[model]).load(tmp_path)
-    assert_same_bits(loaded.predict(TEST.features), fitted[model].predict(TEST.features))
+    assert_same_bits(
+        loaded.predict(TEST.features), fitted[model].predict(TEST.features)
+    )
     assert loaded == fitted[model]
     if isinstance(loaded, BoostingRanker):
         assert loaded.summary == fitted[model].summary
@@ -236,10 +288,14 @@ def test_a_saved_model_is_loaded_without_pickle_and_is_the_same(
         pytest.param(([0.5], [1], [0, 1]), id="one document"),
         pytest.param(([0.5, 0.1, 0.7], [0, 0, 0], [0, 3]), id="nothing relevant"),
         pytest.param(([0.5, 0.5, 0.5], [0, 1, 2], [0, 3]), id="equal features"),
-        pytest.param(([0.5, 0.1, 0.7], [2, 1, 0], [0, 1, 2, 3]), id="single-document queries"),
+        pytest.param(
+            ([0.5, 0.1, 0.7], [2, 1, 0], [0, 1, 2, 3]), id="single-document queries"
+        ),
     ],
 )
-def test_it_survives(model: str, data: tuple[list[float], list[int], list[int]]) -> None:
+def test_it_survives(
+    model: str, data: tuple[list[float], list[int], list[int]]
+) -> None:
     features, labels, query_start = data
     tiny = RankingDataset(
         features=np.array(features, dtype=np.float32)[:, None],
@@ -247,7 +303,11 @@ def test_it_survives(model: str, data: tuple[list[float], list[int], list[int]])
         query_start=np.array(query_start),
     )
     # Early stopping refuses a validation set without a relevant document.
-    scores = make(model).fit(tiny, tiny if tiny.labels.any() else None).predict(tiny.features)
+    scores = (
+        make(model)
+        .fit(tiny, tiny if tiny.labels.any() else None)
+        .predict(tiny.features)
+    )
     assert np.isfinite(scores).all()
 
 
@@ -264,12 +324,18 @@ def test_wrong_features_an_unfitted_model_and_an_empty_folder_are_refused(
 
 
 NO_FEATURES: list[tuple[Any, tuple[str, ...]]] = [
-    (TEST.features[:2].tolist(), ("list", "(documents, 8)", "np.asarray(features, dtype=np.float32)")),
+    (
+        TEST.features[:2].tolist(),
+        ("list", "(documents, 8)", "np.asarray(features, dtype=np.float32)"),
+    ),
     (pd.DataFrame(TEST.features[:2]), ("DataFrame", "'8'")),
     (TEST, ("RankingDataset", "dataset.features")),
     (TEST.features[0], ("(8,)", "8 features", "features.reshape(1, 8)")),
     (TEST.features[:2].astype(object), ("object", "astype(np.float32)")),
-    (TEST.features[:2].astype(float) * [1, 1, 1, 1e300, 1, 1, 1, 1], ("range of float32", "3.4e38")),
+    (
+        TEST.features[:2].astype(float) * [1, 1, 1, 1e300, 1, 1, 1, 1],
+        ("range of float32", "3.4e38"),
+    ),
 ]
 
 
@@ -310,27 +376,40 @@ def test_importances_are_one_number_per_feature_and_0_for_a_constant_feature(
         assert kind in ("split", "gain", *OF_LINEAR)
         assert values.shape == (TRAIN.num_features,)
         assert kind in OF_LINEAR or (values >= 0).all()
-        assert values.any() == (model != "random")  # the only model that needs no feature
+        assert values.any() == (
+            model != "random"
+        )  # the only model that needs no feature
         assert values[3] == 0
 
 
 def test_the_trees_sum_up_to_its_scores(model: str, fitted: dict[str, Ranker]) -> None:
     # The training documents, and documents with missing values in features that had none in training.
-    features = np.concatenate([TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)])
+    features = np.concatenate(
+        [TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)]
+    )
     if not isinstance(fitted[model], BoostingRanker):
-        with pytest.raises(ConfigError, match=naming(type(fitted[model]).__name__, "trees", "model=native")):
+        with pytest.raises(
+            ConfigError,
+            match=naming(type(fitted[model]).__name__, "trees", "model=native"),
+        ):
             trees_of(fitted[model])
         return
     expected = fitted[model].predict(features)
-    np.testing.assert_array_equal(ensemble_scores(fitted[model].trees(), features), expected)
+    np.testing.assert_array_equal(
+        ensemble_scores(fitted[model].trees(), features), expected
+    )
     summed = ensemble_scores(trees_of(fitted[model]), features)
-    np.testing.assert_allclose(summed, expected, rtol=1e-5 if expected.dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(
+        summed, expected, rtol=1e-5 if expected.dtype == np.float32 else 1e-12
+    )
 
 
 def test_the_contributions_of_features_and_the_expected_score_add_up_to_the_raw_score(
     model: str, fitted: dict[str, Ranker]
 ) -> None:
-    features = np.concatenate([TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)])
+    features = np.concatenate(
+        [TRAIN.features, np.where(TEST.features > 1, np.nan, TEST.features)]
+    )
     ranker = fitted[model]
     contributions = ranker.contributions(features)
     if contributions is None:
@@ -341,14 +420,21 @@ def test_the_contributions_of_features_and_the_expected_score_add_up_to_the_raw_
     assert contributions.dtype == np.float64
     expected = ranker.predict(features)
     rounding = 1e-5 if expected.dtype == np.float32 else 1e-10
-    np.testing.assert_allclose(contributions.sum(axis=1), expected, rtol=rounding, atol=rounding)
+    np.testing.assert_allclose(
+        contributions.sum(axis=1), expected, rtol=rounding, atol=rounding
+    )
     assert (contributions[:, -1] == contributions[0, -1]).all()
     for feature, splits in enumerate(ranker.importance()["split"]):
         assert (splits == 0) == (not contributions[:, feature].any())
 
 
 def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -> None:
-    ranker = make(model, "params.num_trees=60", "early_stopping.patience=5", "early_stopping.metric=ndcg@5")
+    ranker = make(
+        model,
+        "params.num_trees=60",
+        "early_stopping.patience=5",
+        "early_stopping.metric=ndcg@5",
+    )
     if not isinstance(ranker, BoostingRanker):
         pytest.skip(f"{model} is not boosted")
     values: list[float] = []
@@ -357,7 +443,9 @@ def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -
         assert iteration.number == len(values) + 1
         assert iteration.train_scores.shape == (TRAIN.num_documents,)
         assert iteration.valid_scores is not None
-        values.append(evaluate(VALID, iteration.valid_scores, ["ndcg@5"]).means["ndcg@5"])
+        values.append(
+            evaluate(VALID, iteration.valid_scores, ["ndcg@5"]).means["ndcg@5"]
+        )
 
     ranker.fit(TRAIN, VALID, record)
     best = int(np.argmax(values)) + 1  # the earliest of equals
@@ -371,7 +459,9 @@ def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -
 @pytest.mark.parametrize("model", YAMLS)
 def test_every_yaml_can_be_built_as_an_experiment(model: str) -> None:
     config = composed(model)
-    experiment = build_experiment(config, {"model": model, "params": "matched"}, (), None)
+    experiment = build_experiment(
+        config, {"model": model, "params": "matched"}, (), None
+    )
     assert experiment.model == model
     # A run records the settings of the YAML.
     settings = dict(experiment.config["model"])
@@ -385,12 +475,22 @@ def assert_same_bits(left: NDArray[Any], right: NDArray[Any]) -> None:
     np.testing.assert_array_equal(left, right)
 
 
-def test_weights_that_vary_within_a_query_are_learned_from_or_refused(model: str) -> None:
+def test_weights_that_vary_within_a_query_are_learned_from_or_refused(
+    model: str,
+) -> None:
     plain = make_data(1)
-    varied = replace(plain, document_weights=np.tile([1.0, 2.0], plain.num_documents)[: plain.num_documents])
+    varied = replace(
+        plain,
+        document_weights=np.tile([1.0, 2.0], plain.num_documents)[
+            : plain.num_documents
+        ],
+    )
     ranker = make(model)
     concerns = concerns_of(ranker, varied)
-    if any(sentence.startswith("Refused: ") and "weight" in sentence for sentence in concerns):
+    if any(
+        sentence.startswith("Refused: ") and "weight" in sentence
+        for sentence in concerns
+    ):
         with pytest.raises(DataError, match="weight"):
             ranker.fit(varied)
         return
@@ -419,6 +519,8 @@ def test_the_severity_of_a_finding_decides_its_effect() -> None:
         refuse(Choosy(), TRAIN)
 
 
-def test_a_clean_fit_gives_the_kept_model(model: str, fitted: dict[str, Ranker]) -> None:
+def test_a_clean_fit_gives_the_kept_model(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
     clean = fitted[model].clean_copy().fit(TRAIN)
     assert_same_bits(clean.predict(TEST.features), fitted[model].predict(TEST.features))

@@ -21,7 +21,9 @@ from ltrbench.rankers.xgboost import XGBoostRanker
 
 # Two documents: the reciprocal rank is 1 if the second has the higher score, 1/2 if the first, 3/4 on a tie.
 VALID = RankingDataset(
-    features=np.zeros((2, 1), np.float32), labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
+    features=np.zeros((2, 1), np.float32),
+    labels=np.array([0.0, 1.0]),
+    query_start=np.array([0, 2]),
 )
 BEST, MIDDLE, WORST = np.array([0.0, 1.0]), np.array([0.0, 0.0]), np.array([1.0, 0.0])
 
@@ -30,7 +32,10 @@ def watch(
     patience: int, *scores: np.ndarray, minimum: Sequence[list[float]] = ()
 ) -> tuple[Monitor, list[bool]]:
     monitor = Monitor(EarlyStopping("mrr", patience, minimum=list(minimum)), VALID)
-    return monitor, [monitor.should_stop(number, None, item) for number, item in enumerate(scores, start=1)]
+    return monitor, [
+        monitor.should_stop(number, None, item)
+        for number, item in enumerate(scores, start=1)
+    ]
 
 
 def test_it_stops_when_patience_iterations_have_brought_nothing() -> None:
@@ -53,26 +58,48 @@ def test_without_a_rule_or_without_validation_it_never_stops() -> None:
 def test_a_wrong_rule_is_refused() -> None:
     with pytest.raises(ConfigError, match=naming("metric", "'ndgc@10'")):
         EarlyStopping("ndgc@10")
-    with pytest.raises(ConfigError, match=naming("convention", "'ranklab'", "did you mean", "'ranklib'")):
+    with pytest.raises(
+        ConfigError,
+        match=naming("convention", "'ranklab'", "did you mean", "'ranklib'"),
+    ):
         EarlyStopping(convention="ranklab")
-    with pytest.raises(ConfigError, match=naming("early_stopping.patience", "is 0", "early_stopping=null")):
+    with pytest.raises(
+        ConfigError,
+        match=naming("early_stopping.patience", "is 0", "early_stopping=null"),
+    ):
         EarlyStopping(patience=0)
     with pytest.raises(ConfigError, match=naming("'ndcg@10'", "EarlyStopping(")):
         Monitor("ndcg@10", VALID)  # type: ignore[arg-type]
     unlabelled = replace(VALID, labels=np.zeros(2))
-    with pytest.raises(DataError, match=naming("mrr", "relevant", "early_stopping=None")):
+    with pytest.raises(
+        DataError, match=naming("mrr", "relevant", "early_stopping=None")
+    ):
         Monitor(EarlyStopping("mrr", 1), unlabelled).should_stop(1, None, BEST)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker])
-def test_every_backend_ends_a_fit_below_its_minimum(kind: type[BoostingRanker], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", [NativeRanker, LightGBMRanker, XGBoostRanker, CatBoostRanker]
+)
+def test_every_backend_ends_a_fit_below_its_minimum(
+    kind: type[BoostingRanker], tmp_path: Path
+) -> None:
     splits = Synthetic(name="synthetic", num_queries=60).load()
     rule = EarlyStopping(minimum=[[3, 0.0], [7, 1.1], [8, 1.1]])
-    ranker = kind(num_trees=20, learning_rate=0.1, num_leaves=4, early_stopping=rule, num_threads=1)
+    ranker = kind(
+        num_trees=20,
+        learning_rate=0.1,
+        num_leaves=4,
+        early_stopping=rule,
+        num_threads=1,
+    )
     curve: list[int] = []
-    ranker.fit(splits.train, splits.valid, lambda iteration: curve.append(iteration.number))
-    free = replace(ranker, early_stopping=EarlyStopping(), num_trees=7).fit(splits.train, splits.valid)
+    ranker.fit(
+        splits.train, splits.valid, lambda iteration: curve.append(iteration.number)
+    )
+    free = replace(ranker, early_stopping=EarlyStopping(), num_trees=7).fit(
+        splits.train, splits.valid
+    )
 
     assert ranker.summary is not None
     assert free.summary is not None
@@ -82,4 +109,6 @@ def test_every_backend_ends_a_fit_below_its_minimum(kind: type[BoostingRanker], 
     features = splits.test.features
     np.testing.assert_array_equal(ranker.predict(features), free.predict(features))
     ranker.save(tmp_path)
-    np.testing.assert_array_equal(kind.load(tmp_path).predict(features), ranker.predict(features))
+    np.testing.assert_array_equal(
+        kind.load(tmp_path).predict(features), ranker.predict(features)
+    )

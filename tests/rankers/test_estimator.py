@@ -54,7 +54,10 @@ BY_DESIGN = {
     "check_estimators_empty_data_messages": "another wording of the message",
 }
 WARM_START = "warm_start of native names a model, but scikit-learn sets it to False"
-OF_LIGHTGBM = {**BY_DESIGN, "check_parameters_default_constructible": "the default of extra is a new dict"}
+OF_LIGHTGBM = {
+    **BY_DESIGN,
+    "check_parameters_default_constructible": "the default of extra is a new dict",
+}
 OF_NATIVE = {
     **BY_DESIGN,
     "check_no_attributes_set_in_init": "position_factors is set without an underscore",
@@ -64,17 +67,23 @@ OF_NATIVE = {
 }
 
 with warnings.catch_warnings():
-    warnings.filterwarnings("ignore", ".*does not inherit from `sklearn.base.BaseEstimator`")
+    warnings.filterwarnings(
+        "ignore", ".*does not inherit from `sklearn.base.BaseEstimator`"
+    )
     checks: Any = parametrize_with_checks(
         [kind(num_trees=3, num_threads=1) for kind in KINDS],
-        expected_failed_checks=lambda ranker: OF_NATIVE if isinstance(ranker, NativeRanker) else OF_LIGHTGBM,
+        expected_failed_checks=lambda ranker: (
+            OF_NATIVE if isinstance(ranker, NativeRanker) else OF_LIGHTGBM
+        ),
     )
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*Error occurred during set_params:UserWarning")
 @checks  # type: ignore[untyped-decorator]
-def test_it_passes_the_checks_of_scikit_learn(estimator: Any, check: Callable[..., None]) -> None:
+def test_it_passes_the_checks_of_scikit_learn(
+    estimator: Any, check: Callable[..., None]
+) -> None:
     check(estimator)
 
 
@@ -82,16 +91,22 @@ RNG = np.random.default_rng(3)
 X = pd.DataFrame(RNG.normal(size=(300, 4)), columns=list("abcd"))
 Y = np.digitize(X["a"] + 0.3 * RNG.normal(size=300), [0.5, 1.5])
 QID = np.repeat([f"q{number}" for number in range(30)], 10)
-SMALL: Any = LightGBMRanker(num_trees=5, num_leaves=4, min_docs_in_leaf=5, num_threads=1)
+SMALL: Any = LightGBMRanker(
+    num_trees=5, num_leaves=4, min_docs_in_leaf=5, num_threads=1
+)
 
 
 @pytest.mark.parametrize("routed", [True, False])
-def test_searches_and_cross_validation_score_the_queries_of_each_fold(routed: bool) -> None:
+def test_searches_and_cross_validation_score_the_queries_of_each_fold(
+    routed: bool,
+) -> None:
     grid, folds = {"learning_rate": [1e-9, 0.3]}, GroupKFold(3)
     with sklearn.config_context(enable_metadata_routing=routed):
         if routed:
             search = GridSearchCV(SMALL, grid, cv=folds).fit(X, Y, groups=QID, qid=QID)
-            scores = cross_val_score(SMALL, X, Y, cv=folds, params={"groups": QID, "qid": QID})
+            scores = cross_val_score(
+                SMALL, X, Y, cv=folds, params={"groups": QID, "qid": QID}
+            )
         else:  # the queries are a column, which is no feature
             table = X.assign(qid=QID)
             search = GridSearchCV(SMALL, grid, cv=folds).fit(table, Y, groups=QID)
@@ -99,40 +114,58 @@ def test_searches_and_cross_validation_score_the_queries_of_each_fold(routed: bo
     assert search.best_params_ == {"learning_rate": 0.3}
     assert search.best_estimator_.feature_names == tuple("abcd")
     expected = [
-        clone(SMALL).fit(X.iloc[train], Y[train], qid=QID[train]).score(X.iloc[test], Y[test], qid=QID[test])
+        clone(SMALL)
+        .fit(X.iloc[train], Y[train], qid=QID[train])
+        .score(X.iloc[test], Y[test], qid=QID[test])
         for train, test in folds.split(X, Y, QID)
     ]
     np.testing.assert_array_equal(scores, expected)
 
 
-def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(tmp_path: Path) -> None:
-    brands, sizes = np.array(["x", "y", "z"])[RNG.integers(0, 3, 300)], RNG.integers(0, 5, 300)
+def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
+    tmp_path: Path,
+) -> None:
+    brands, sizes = (
+        np.array(["x", "y", "z"])[RNG.integers(0, 3, 300)],
+        RNG.integers(0, 5, 300),
+    )
     table = X.assign(brand=brands, size=pd.Categorical(sizes))
-    ranker = clone(SMALL).fit(table.assign(qid=pd.Categorical(QID)), Y, categorical=["brand"])
+    ranker = clone(SMALL).fit(
+        table.assign(qid=pd.Categorical(QID)), Y, categorical=["brand"]
+    )
     named = table.assign(label=Y, query_id=QID)
     data = RankingDataset.from_frame(named, categorical=["brand", "size"])
     assert ranker.categories == data.categories
     ranker.save(str(tmp_path / "new" / "model"))
     loaded: Any = LightGBMRanker.load(str(tmp_path / "new" / "model"))  # type: ignore[arg-type]
     for each in (ranker, loaded):
-        np.testing.assert_array_equal(each.predict(named), clone(SMALL).fit(data).predict(data.features))
+        np.testing.assert_array_equal(
+            each.predict(named), clone(SMALL).fit(data).predict(data.features)
+        )
     with pytest.raises(DataError, match=naming("'b'", "did you mean", "'B'")):
         loaded.predict(named.rename(columns={"b": "B"}))
     numbered = X.set_axis(range(4), axis=1)
     clone(SMALL).fit(numbered, Y, qid=QID).save(tmp_path)
     np.testing.assert_array_equal(
-        LightGBMRanker.load(tmp_path).predict(numbered), clone(SMALL).fit(X, Y, qid=QID).predict(X)
+        LightGBMRanker.load(tmp_path).predict(numbered),
+        clone(SMALL).fit(X, Y, qid=QID).predict(X),
     )
     with pytest.raises(TypeError, match="qid"):
         ranker.fit(data, qid=QID)
     with pytest.raises(TypeError, match=naming("query", "qid=", "group=")):
         ranker.fit(table, Y, query=QID)
-    unseen, missing = (loaded.predict(table.assign(brand=brand)) for brand in ("new", None))
+    unseen, missing = (
+        loaded.predict(table.assign(brand=brand)) for brand in ("new", None)
+    )
     np.testing.assert_array_equal(unseen, missing)
 
 
-def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set() -> None:
-    ranker = NativeRanker(num_trees=7, monotone={1: -1}, early_stopping=EarlyStopping(patience=3))
+def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set() -> (
+    None
+):
+    ranker = NativeRanker(
+        num_trees=7, monotone={1: -1}, early_stopping=EarlyStopping(patience=3)
+    )
     assert eval(repr(ranker)) == ranker == clone(ranker)
     assert repr(NativeRanker(seed=0)) == "NativeRanker()"
     with pytest.raises(ConfigError, match=naming("num_leaves", "1")):

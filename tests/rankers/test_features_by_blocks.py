@@ -28,13 +28,22 @@ from ltrbench.rankers.xgboost import XGBoostRanker
 
 NUM_FEATURES = 7
 QUERIES = np.random.default_rng(0).permutation(60)
-SHARED: dict[str, Any] = {"num_trees": 6, "num_leaves": 9, "learning_rate": 0.3, "seed": 3}
+SHARED: dict[str, Any] = {
+    "num_trees": 6,
+    "num_leaves": 9,
+    "learning_rate": 0.3,
+    "seed": 3,
+}
 
 RANKERS: dict[str, Callable[[], Ranker]] = {
     "native": lambda: NativeRanker(**SHARED, drop_rate=0.5, queries_per_tree=0.7),
     "native, several columns per feature": lambda: NativeRanker(**SHARED, max_bins=300),
-    "native, equal width": lambda: NativeRanker(**SHARED, binning="equal_width", max_bins=20),
-    "native, float32": lambda: NativeRanker(**SHARED, float32_scores=True, documents_per_tree=0.5),
+    "native, equal width": lambda: NativeRanker(
+        **SHARED, binning="equal_width", max_bins=20
+    ),
+    "native, float32": lambda: NativeRanker(
+        **SHARED, float32_scores=True, documents_per_tree=0.5
+    ),
     "lightgbm": lambda: LightGBMRanker(**SHARED),
     "lightgbm, few bins": lambda: LightGBMRanker(**SHARED, max_bins=16),
     "xgboost": lambda: XGBoostRanker(**SHARED),
@@ -45,7 +54,9 @@ RANKERS: dict[str, Callable[[], Ranker]] = {
     "single_feature": SingleFeatureRanker,
     "random": RandomRanker,
 }
-BY_BLOCKS = [name for name in RANKERS if not name.startswith(("catboost", "single_feature"))]
+BY_BLOCKS = [
+    name for name in RANKERS if not name.startswith(("catboost", "single_feature"))
+]
 
 
 def make_data(seed: int, **more: Any) -> RankingDataset:
@@ -58,8 +69,12 @@ def make_data(seed: int, **more: Any) -> RankingDataset:
     features[:, 1:4] = np.round(features[:, 1:4])
     features[rng.random(len(features)) < 0.1, 2] = np.nan
     features[:, 5] = 1.5
-    labels = np.clip(np.round(2 * features[:, 0] + rng.normal(size=len(features))), 0, 4)
-    return RankingDataset(features=features, labels=labels, query_start=query_start, **more)
+    labels = np.clip(
+        np.round(2 * features[:, 0] + rng.normal(size=len(features))), 0, 4
+    )
+    return RankingDataset(
+        features=features, labels=labels, query_start=query_start, **more
+    )
 
 
 def with_features(data: RankingDataset, features: AnyFeatures) -> RankingDataset:
@@ -111,7 +126,11 @@ def view_of_sparse(data: RankingDataset) -> RankingDataset:
 
 
 CASES = [
-    *((form, name) for form in (view_of_stacked, opaque, sparse_with_missing) for name in BY_BLOCKS),
+    *(
+        (form, name)
+        for form in (view_of_stacked, opaque, sparse_with_missing)
+        for name in BY_BLOCKS
+    ),
     *((form, name) for form in (sparse, view_of_sparse) for name in RANKERS),
 ]
 
@@ -131,14 +150,20 @@ def fit(name: str, splits: Splits) -> tuple[Ranker, list[Any]]:
 
 
 def refuse_arrays(what: str, num_bytes: int, remedy: str) -> None:
-    assert num_bytes < 15_000, f"{what} would be made"  # less than all values of a split
+    assert num_bytes < 15_000, (
+        f"{what} would be made"
+    )  # less than all values of a split
 
 
 def model_files(ranker: Ranker, folder: Path) -> dict[str, bytes]:
     folder.mkdir()
     ranker.save(folder)
     # The settings hold the seconds of the fit.
-    return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "settings.json"}
+    return {
+        path.name: path.read_bytes()
+        for path in folder.iterdir()
+        if path.name != "settings.json"
+    }
 
 
 @pytest.mark.parametrize(("form", "name"), CASES)
@@ -161,9 +186,13 @@ def test_models_and_scores_are_those_of_one_array_which_is_never_made(
     for each in (ranker, expected):
         np.testing.assert_array_equal(each.predict(splits.test.features), scores)
     if not name.startswith("catboost"):
-        assert model_files(ranker, tmp_path / "a") == model_files(expected, tmp_path / "b")
+        assert model_files(ranker, tmp_path / "a") == model_files(
+            expected, tmp_path / "b"
+        )
     if name.startswith(("lightgbm", "xgboost")):
-        np.testing.assert_array_equal(ranker.contributions(splits.test.features), contributions)
+        np.testing.assert_array_equal(
+            ranker.contributions(splits.test.features), contributions
+        )
 
 
 @pytest.mark.parametrize("name", ["native", "catboost yetirank", "single_feature"])
@@ -181,16 +210,25 @@ def test_importances_of_sparse_features_are_those_of_an_array(name: str) -> None
 
 @pytest.mark.parametrize("form", [opaque, view_of_stacked])
 @pytest.mark.parametrize("in_files", [False, True])
-def test_xgboost_honours_the_weights_of_queries_in_batches(form: Any, in_files: bool, tmp_path: Path) -> None:
+def test_xgboost_honours_the_weights_of_queries_in_batches(
+    form: Any, in_files: bool, tmp_path: Path
+) -> None:
     """Fails if a version of XGBoost reads the weights as weights of documents, or not at all."""
     weights = np.random.default_rng(1).uniform(0.1, 3.0, 60)
     train = form(make_data(1, query_weights=weights))
     made = of_xgboost.training_matrix(train, 1, None, tmp_path if in_files else None)
-    np.testing.assert_array_equal(made.get_weight(), train.query_weights.astype(np.float32))
+    np.testing.assert_array_equal(
+        made.get_weight(), train.query_weights.astype(np.float32)
+    )
     np.testing.assert_array_equal(made.get_group(), train.query_sizes)
     heavy = replace(train, query_weights=np.where(np.arange(60) < 20, 9.0, 1.0))
-    fits = [XGBoostRanker(num_trees=3, num_leaves=6).fit(each) for each in (heavy, heavy.in_memory())]
+    fits = [
+        XGBoostRanker(num_trees=3, num_leaves=6).fit(each)
+        for each in (heavy, heavy.in_memory())
+    ]
     scores = [ranker.predict(train.features) for ranker in fits]
     np.testing.assert_array_equal(scores[0], scores[1])
-    unweighted = XGBoostRanker(num_trees=3, num_leaves=6).fit(replace(train, query_weights=None))
+    unweighted = XGBoostRanker(num_trees=3, num_leaves=6).fit(
+        replace(train, query_weights=None)
+    )
     assert np.abs(scores[0] - unweighted.predict(train.features)).max() > 1e-3

@@ -17,7 +17,13 @@ from scipy.stats import t as student
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
-from ltrbench.rankers import BoostingRanker, EarlyStopping, OnIteration, Ranker, importance
+from ltrbench.rankers import (
+    BoostingRanker,
+    EarlyStopping,
+    OnIteration,
+    Ranker,
+    importance,
+)
 from ltrbench.rankers.importance import (
     ACROSS,
     COEFFICIENT,
@@ -82,7 +88,9 @@ def make(seed: int, num_queries: int = 120) -> RankingDataset:
     utility = features @ np.array([2, 1, 0, 0], np.float32)
     return RankingDataset(
         features=features,
-        labels=np.digitize(utility, np.quantile(utility, [0.5, 0.8, 0.95])).astype(np.float64),
+        labels=np.digitize(utility, np.quantile(utility, [0.5, 0.8, 0.95])).astype(
+            np.float64
+        ),
         query_start=np.arange(0, 10 * num_queries + 1, 10),
         feature_names=("strong", "weak", "none", "of_query"),
         query_ids=np.array([f"{seed}-{query}" for query in range(num_queries)]),
@@ -112,15 +120,24 @@ def test_a_feature_constant_within_queries_has_permutation_importance_0_within_q
 
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_shuffles_within_queries_permute_each_query_and_shuffles_across_permute_all(seed: int) -> None:
+def test_shuffles_within_queries_permute_each_query_and_shuffles_across_permute_all(
+    seed: int,
+) -> None:
     judged, rng = make(0, 5), np.random.default_rng(seed)
     values = judged.features[:, STRONG]
-    within, across = within_queries(values, judged, rng), across_queries(values, judged, rng)
-    np.testing.assert_array_equal(np.sort(within.reshape(5, 10)), np.sort(values.reshape(5, 10)))
+    within, across = (
+        within_queries(values, judged, rng),
+        across_queries(values, judged, rng),
+    )
+    np.testing.assert_array_equal(
+        np.sort(within.reshape(5, 10)), np.sort(values.reshape(5, 10))
+    )
     np.testing.assert_array_equal(np.sort(across), np.sort(values))
 
 
-def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: RankingDataset) -> None:
+def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(
+    judged: RankingDataset,
+) -> None:
     falls = falls_of(WeighedSum(), judged, across_queries, 7)
     rng = np.random.default_rng([7, WEAK])
     after = []
@@ -132,12 +149,18 @@ def test_a_decrease_is_the_metric_minus_the_mean_metric_after_shuffles(judged: R
     np.testing.assert_allclose(falls[WEAK], expected, rtol=0, atol=1e-12)
 
 
-def falls_of(ranker: Ranker, test: RankingDataset, shuffle: Shuffle, seed: int) -> NDArray[np.float64]:
-    return permutation_falls(ranker, test, shuffle, SETTINGS, seed, np.arange(test.num_features))
+def falls_of(
+    ranker: Ranker, test: RankingDataset, shuffle: Shuffle, seed: int
+) -> NDArray[np.float64]:
+    return permutation_falls(
+        ranker, test, shuffle, SETTINGS, seed, np.arange(test.num_features)
+    )
 
 
 def per_query(judged: RankingDataset, features: Features) -> NDArray[np.float64]:
-    return evaluate(judged, WeighedSum().predict(features), ["ndcg@10"]).per_query["ndcg@10"]
+    return evaluate(judged, WeighedSum().predict(features), ["ndcg@10"]).per_query[
+        "ndcg@10"
+    ]
 
 
 def test_the_interval_is_students_over_the_queries_that_count(splits: Splits) -> None:
@@ -148,18 +171,30 @@ def test_the_interval_is_students_over_the_queries_that_count(splits: Splits) ->
     falls = falls_of(WeighedSum(), test, within_queries, 0)[STRONG]
     falls = falls[~np.isnan(falls)]
     assert len(falls) == 117
-    low, high = student.interval(0.95, 116, falls.mean(), falls.std(ddof=1) / np.sqrt(117))
+    low, high = student.interval(
+        0.95, 116, falls.mean(), falls.std(ddof=1) / np.sqrt(117)
+    )
     np.testing.assert_allclose(
-        [values[WITHIN + end][STRONG] for end in ("", LOW, HIGH)], [falls.mean(), low, high]
+        [values[WITHIN + end][STRONG] for end in ("", LOW, HIGH)],
+        [falls.mean(), low, high],
     )
 
 
-def test_drop_column_is_the_decrease_of_a_fit_without_the_feature(splits: Splits) -> None:
-    ranker = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(splits.train, splits.valid)
+def test_drop_column_is_the_decrease_of_a_fit_without_the_feature(
+    splits: Splits,
+) -> None:
+    ranker = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(
+        splits.train, splits.valid
+    )
     falls = drop_column_falls(ranker, splits, SETTINGS)
-    parts = [replace(data, features=data.features * np.array([0, 1, 1, 1], np.float32)) for _, data in splits]
+    parts = [
+        replace(data, features=data.features * np.array([0, 1, 1, 1], np.float32))
+        for _, data in splits
+    ]
     train, valid, test = parts
-    without = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(train, valid)
+    without = small(NativeRanker, early_stopping=EarlyStopping(patience=3)).fit(
+        train, valid
+    )
     before, after = (
         evaluate(test, each.predict(data.features), ["ndcg@10"]).per_query["ndcg@10"]
         for each, data in ((ranker, splits.test), (without, test))
@@ -179,22 +214,30 @@ def test_shares_sum_to_1_and_an_unused_feature_has_importance_0_in_every_kind(
     kind: type[BoostingRanker], splits: Splits
 ) -> None:
     constant = np.array([1, 1, 0, 1], np.float32)
-    parts: dict[str, Any] = {name: replace(data, features=data.features * constant) for name, data in splits}
+    parts: dict[str, Any] = {
+        name: replace(data, features=data.features * constant) for name, data in splits
+    }
     without = replace(splits, **parts)
     ranker = small(kind).fit(without.train)
-    taken = importances(ranker, without, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0)
+    taken = importances(
+        ranker, without, ImportanceSettings(kinds=list(IMPORTANCE_KINDS)), 0
+    )
     assert taken.feature_names == ("strong", "weak", "none", "of_query")
     assert set(taken.kinds) == set(IMPORTANCE_KINDS)
     for share in SHARES:
         assert taken.values[share].sum() == pytest.approx(1.0)
         assert taken.values[share][STRONG] > taken.values[share][WEAK]
-    assert {kind: values[NONE] for kind, values in taken.values.items()} == dict.fromkeys(taken.values, 0.0)
+    assert {
+        kind: values[NONE] for kind, values in taken.values.items()
+    } == dict.fromkeys(taken.values, 0.0)
 
 
 def test_shap_is_computed_on_a_sample_of_the_documents(splits: Splits) -> None:
     ranker = small(LightGBMRanker).fit(splits.train)
     few, all_of_them = (
-        importances(ranker, splits, ImportanceSettings(kinds=[SHAP], max_documents=most), 0).values[SHAP]
+        importances(
+            ranker, splits, ImportanceSettings(kinds=[SHAP], max_documents=most), 0
+        ).values[SHAP]
         for most in (50, 10_000)
     )
     contributions = ranker.contributions(splits.test.features)
@@ -219,10 +262,19 @@ def test_importances_do_not_depend_on_the_number_of_features_shuffled_together_n
 # Over folds and seeds
 
 
-def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only() -> None:
+def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only() -> (
+    None
+):
     def one(fall: float, half: float) -> Importances:
-        values = {WITHIN: fall, WITHIN + LOW: fall - half, WITHIN + HIGH: fall + half, GAIN: 1.0}
-        return Importances(("a",), {kind: np.array([value]) for kind, value in values.items()})
+        values = {
+            WITHIN: fall,
+            WITHIN + LOW: fall - half,
+            WITHIN + HIGH: fall + half,
+            GAIN: 1.0,
+        }
+        return Importances(
+            ("a",), {kind: np.array([value]) for kind, value in values.items()}
+        )
 
     values = averaged([[one(0.1, 0.02), one(0.3, 0.04)], [one(0.4, 0.05)]]).values
     half = np.sqrt(0.03**2 + 0.05**2) / 2
@@ -230,16 +282,24 @@ def test_seeds_are_averaged_within_a_fold_and_intervals_shrink_over_folds_only()
     assert values[WITHIN + HIGH] == pytest.approx([0.3 + half])
     assert values[WITHIN + LOW] == pytest.approx([0.3 - half])
     assert values[GAIN] == [1.0]
-    trainings = [Importances(("a",), {COEFFICIENT: np.array([value])}) for value in (-1.0, 2.0, 5.0)]
+    trainings = [
+        Importances(("a",), {COEFFICIENT: np.array([value])})
+        for value in (-1.0, 2.0, 5.0)
+    ]
     values = averaged([trainings[:2], trainings[2:]]).values
-    assert values[COEFFICIENT + HIGH] - values[COEFFICIENT] == pytest.approx(student.ppf(0.975, 2) * 3.0)
+    assert values[COEFFICIENT + HIGH] - values[COEFFICIENT] == pytest.approx(
+        student.ppf(0.975, 2) * 3.0
+    )
 
 
 # Mistakes
 
 
 def test_an_unknown_kind_is_named_with_the_one_that_was_meant() -> None:
-    with pytest.raises(ConfigError, match=naming("importance.kinds", "'shapp'", "did you mean", "'shap'")):
+    with pytest.raises(
+        ConfigError,
+        match=naming("importance.kinds", "'shapp'", "did you mean", "'shap'"),
+    ):
         ImportanceSettings(kinds=["shapp"])
     with pytest.raises(ConfigError, match=naming("importance.repeats", "is 0")):
         ImportanceSettings(repeats=0)

@@ -41,7 +41,9 @@ def written(path: Path, content: str | bytes) -> ModelFile:
 
 def ranker_of(file: ModelFile, num_columns: int = NUM_FEATURES) -> ImportedRanker:
     """A ranker whose features are the columns of the same number."""
-    return ImportedRanker.of(file, {each: each for each in used_features(file.model.trees)}, num_columns)
+    return ImportedRanker.of(
+        file, {each: each for each in used_features(file.model.trees)}, num_columns
+    )
 
 
 # The scores
@@ -56,13 +58,19 @@ def test_the_compiled_scores_have_the_bits_of_the_reference(name: str) -> None:
     assert scores.dtype == ensemble.score_dtype
 
 
-def test_scores_do_not_depend_on_threads_batch_or_sparsity(data: RankingDataset, tmp_path: Path) -> None:
-    ranker = ranker_of(written(tmp_path / "model", bytes(xgboost_booster(data).save_raw("ubj"))))
+def test_scores_do_not_depend_on_threads_batch_or_sparsity(
+    data: RankingDataset, tmp_path: Path
+) -> None:
+    ranker = ranker_of(
+        written(tmp_path / "model", bytes(xgboost_booster(data).save_raw("ubj")))
+    )
     features = np.asarray(data.features)
     scores = ranker.predict(features)
     row, column = np.nonzero(features)
     row_start = np.concatenate([[0], np.cumsum(np.count_nonzero(features, axis=1))])
-    sparse: Any = SparseRows(row_start, column.astype(np.int32), features[row, column], NUM_FEATURES)
+    sparse: Any = SparseRows(
+        row_start, column.astype(np.int32), features[row, column], NUM_FEATURES
+    )
     one_by_one = [ranker.predict(features[d : d + 1])[0] for d in range(20)]
     single = replace(ranker, num_threads=1)
     single._held = ranker._held
@@ -89,7 +97,12 @@ def test_scores_do_not_depend_on_threads_batch_or_sparsity(data: RankingDataset,
         (model_file([1, 3], 4), "1,2,3", "numbers", {1: 0, 3: 2}),
         *(
             (model_file([0, 2], 3, names), "1,2,3", "positions", {0: 0, 2: 2})
-            for names in ((), ("Column_0", "Column_1", "Column_2"), ("f0", "f1", "f2"), ("a", "b", "c"))
+            for names in (
+                (),
+                ("Column_0", "Column_1", "Column_2"),
+                ("f0", "f1", "f2"),
+                ("a", "b", "c"),
+            )
         ),
     ],
 )
@@ -108,8 +121,16 @@ def test_features_are_matched_by_names_numbers_or_positions(
             "bm25,age",
             ("2 of the 3", "ctr, clicks"),
         ),
-        (model_file([0, 4], 5, library="RankLib"), "1,2,3", ("1 of the 2", "numbers", 5)),
-        (model_file([0, 2], 7), "a,b,c,d", ("7 features", "a, b", "--features positions")),
+        (
+            model_file([0, 4], 5, library="RankLib"),
+            "1,2,3",
+            ("1 of the 2", "numbers", 5),
+        ),
+        (
+            model_file([0, 2], 7),
+            "a,b,c,d",
+            ("7 features", "a, b", "--features positions"),
+        ),
     ],
 )
 def test_features_that_the_data_lack_are_named(
@@ -131,10 +152,15 @@ def test_a_loaded_ranker_has_the_same_scores_and_the_file_is_unchanged(
         "model.ubj": bytes(xgboost_booster(data).save_raw("ubj")),
     }
     for name, content in contents.items():
-        ranker, folder = ranker_of(written(tmp_path / "given", content)), tmp_path / f"of {name}"
+        ranker, folder = (
+            ranker_of(written(tmp_path / "given", content)),
+            tmp_path / f"of {name}",
+        )
         folder.mkdir()
         ranker.save(folder)
         assert (folder / name).read_bytes() == content
         loaded = load_ranker("ltrbench.rankers.imported.ImportedRanker", folder)
-        np.testing.assert_array_equal(loaded.predict(data.features), ranker.predict(data.features))
+        np.testing.assert_array_equal(
+            loaded.predict(data.features), ranker.predict(data.features)
+        )
         assert loaded.trees() == ranker.trees()

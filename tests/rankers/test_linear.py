@@ -35,11 +35,20 @@ from ltrbench.shapes import Scores
 def made(seed: int, num_queries: int = 40) -> RankingDataset:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(3, 16, num_queries)
-    features = rng.integers(0, 1000, (sizes.sum(), 6)) / np.array([1000, 1000, 1000, 1000, 100, 10])
-    utility = features[:, 0] - features[:, 1] + 0.05 * features[:, 4] + rng.normal(size=len(features)) * 0.5
+    features = rng.integers(0, 1000, (sizes.sum(), 6)) / np.array(
+        [1000, 1000, 1000, 1000, 100, 10]
+    )
+    utility = (
+        features[:, 0]
+        - features[:, 1]
+        + 0.05 * features[:, 4]
+        + rng.normal(size=len(features)) * 0.5
+    )
     labels = np.digitize(utility, [0.2, 0.7, 1.2]).astype(np.float64)
     start = np.concatenate([[0], np.cumsum(sizes)])
-    return RankingDataset(features=features.astype(np.float32), labels=labels, query_start=start)
+    return RankingDataset(
+        features=features.astype(np.float32), labels=labels, query_start=start
+    )
 
 
 UNNORMALIZED = RankNet(normalize_distance=False, normalize_query=False, sigma=2.0)
@@ -83,13 +92,17 @@ def test_the_dialect_ranklib_gives_the_weights_of_ranklib(
     ranker = by_ascent(scaling="none", dialect="ranklib", metric=metric).fit(train)
     np.testing.assert_allclose(ranker.weights, weights, rtol=1e-12)
     scores = ranker.predict(train.features)
-    assert evaluate(train, scores, [metric], preset("ranklib")).means[metric] == pytest.approx(value)
+    assert evaluate(train, scores, [metric], preset("ranklib")).means[
+        metric
+    ] == pytest.approx(value)
 
 
 @pytest.mark.slow
 @settings(max_examples=5)
 @given(seed=st.integers(0, 2**32), is_bounded=st.booleans())
-def test_coordinate_ascent_never_ends_below_a_metric_that_it_has_seen(seed: int, is_bounded: bool) -> None:
+def test_coordinate_ascent_never_ends_below_a_metric_that_it_has_seen(
+    seed: int, is_bounded: bool
+) -> None:
     data, seen = made(seed, num_queries=8), [0.0]
 
     def measure(scores: Scores) -> float:
@@ -107,13 +120,20 @@ def test_coordinate_ascent_never_ends_below_a_metric_that_it_has_seen(seed: int,
 def test_the_gradient_method_gives_the_closed_form_of_ridge_regression() -> None:
     data, l2 = made(2), 3.0
     of_query = data.query_of_document
-    z = (data.features - data.features.mean(axis=0, dtype=float)) / data.features.std(axis=0, dtype=float)
+    z = (data.features - data.features.mean(axis=0, dtype=float)) / data.features.std(
+        axis=0, dtype=float
+    )
     centred = np.column_stack([z, data.labels])
-    centred -= np.add.reduceat(centred, data.query_start[:-1])[of_query] / data.query_sizes[of_query, None]
+    centred -= (
+        np.add.reduceat(centred, data.query_start[:-1])[of_query]
+        / data.query_sizes[of_query, None]
+    )
     x, y = centred[:, :-1], centred[:, -1]
     expected = np.linalg.solve(x.T @ x + l2 * np.eye(6), x.T @ y)
     ranker = LinearRanker(objective=QueryRMSE(), l2=l2).fit(data)
-    np.testing.assert_allclose(ranker.importance()["coefficient"], expected, rtol=1e-3, atol=1e-5)
+    np.testing.assert_allclose(
+        ranker.importance()["coefficient"], expected, rtol=1e-3, atol=1e-5
+    )
     scores = data.features.astype(float) @ ranker.weights
     np.testing.assert_allclose(ranker.predict(data.features), scores, rtol=1e-12)
     bounded = LinearRanker(objective=QueryRMSE(), nonnegative=True).fit(data)
@@ -127,19 +147,29 @@ def test_mart_gives_weighted_least_squares_with_an_intercept() -> None:
     data = replace(data, features=data.features + 100, query_weights=weights)
     root = np.sqrt(weights[data.query_of_document])
     x = np.column_stack([data.features.astype(float), np.ones(data.num_documents)])
-    expected = np.linalg.lstsq(x * root[:, None], data.labels * root, rcond=None)[0][:-1]
+    expected = np.linalg.lstsq(x * root[:, None], data.labels * root, rcond=None)[0][
+        :-1
+    ]
     ranker = LinearRanker(objective="mart", l2=0.0).fit(data)
     np.testing.assert_allclose(ranker.weights, expected, rtol=1e-3, atol=1e-5)
 
 
-def test_ranknet_without_its_normalisation_is_fitted_to_all_pairs_of_long_lists() -> None:
+def test_ranknet_without_its_normalisation_is_fitted_to_all_pairs_of_long_lists() -> (
+    None
+):
     short = made(2)
     ends = short.query_start[[0, 20, 40]]
-    data = RankingDataset(features=short.features, labels=short.labels, query_start=ends)
-    allrank = LambdaLoss(variant="allrank", weighting="ranknet", sigma=2.0)  # divided by log(2)
+    data = RankingDataset(
+        features=short.features, labels=short.labels, query_start=ends
+    )
+    allrank = LambdaLoss(
+        variant="allrank", weighting="ranknet", sigma=2.0
+    )  # divided by log(2)
     expected = LinearRanker(objective=allrank, l2=3.0 / np.log(2.0)).fit(data).weights
     np.testing.assert_allclose(
-        LinearRanker(objective=UNNORMALIZED, l2=3.0).fit(data).weights, expected, rtol=1e-3
+        LinearRanker(objective=UNNORMALIZED, l2=3.0).fit(data).weights,
+        expected,
+        rtol=1e-3,
     )
 
 
@@ -160,26 +190,43 @@ def test_scores_of_every_scaling_survive_batches_and_files_and_a_missing_value_i
     ranker.save(tmp_path)
     loaded = LinearRanker.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict(data.features), scores)
-    np.testing.assert_array_equal(loaded.importance()["coefficient"], ranker.importance()["coefficient"])
+    np.testing.assert_array_equal(
+        loaded.importance()["coefficient"], ranker.importance()["coefficient"]
+    )
     filled = np.array(data.features)
     filled[::3, 0] = np.nanmedian(data.features[:, 0])
     shift = scores - ranker.predict(filled)
     assert abs(shift[0]) > 1e-6  # the indicator
-    np.testing.assert_allclose(shift, np.where(np.arange(len(shift)) % 3, 0.0, shift[0]), atol=1e-12)
+    np.testing.assert_allclose(
+        shift, np.where(np.arange(len(shift)) % 3, 0.0, shift[0]), atol=1e-12
+    )
     if scaling in ("rank", "log1p"):
-        with pytest.raises(ConfigError, match=naming(f"scaling is {scaling}", "standard", "serve")):
+        with pytest.raises(
+            ConfigError, match=naming(f"scaling is {scaling}", "standard", "serve")
+        ):
             _ = ranker.weights
-    (tmp_path / "settings.json").write_text((tmp_path / "settings.json").read_text().replace("rank", "ran"))
+    (tmp_path / "settings.json").write_text(
+        (tmp_path / "settings.json").read_text().replace("rank", "ran")
+    )
     with pytest.raises(ResultError):
         LinearRanker.load(tmp_path)
 
 
 def test_ranks_ignore_the_scale_and_standard_scores_its_unit() -> None:
     data = made(4)
-    for scaling, changed in (("rank", np.sqrt(data.features)), ("standard", data.features * 64 + 8)):
-        first, other = (LinearRanker(scaling=scaling).fit(d) for d in (data, replace(data, features=changed)))
+    for scaling, changed in (
+        ("rank", np.sqrt(data.features)),
+        ("standard", data.features * 64 + 8),
+    ):
+        first, other = (
+            LinearRanker(scaling=scaling).fit(d)
+            for d in (data, replace(data, features=changed))
+        )
         np.testing.assert_allclose(
-            other.importance()["coefficient"], first.importance()["coefficient"], rtol=1e-3, atol=1e-4
+            other.importance()["coefficient"],
+            first.importance()["coefficient"],
+            rtol=1e-3,
+            atol=1e-4,
         )
 
 
@@ -191,18 +238,24 @@ def test_a_query_of_weight_two_counts_like_two_queries() -> None:
     twice = RankingDataset(
         features=np.concatenate([data.features, data.features[:end]]),
         labels=np.concatenate([data.labels, data.labels[:end]]),
-        query_start=np.concatenate([data.query_start, data.query_start[-1] + data.query_start[1:6]]),
+        query_start=np.concatenate(
+            [data.query_start, data.query_start[-1] + data.query_start[1:6]]
+        ),
     )
     for ranker in (LinearRanker(scaling="none"), by_ascent(scaling="none", restarts=1)):
         weighted = replace(ranker).fit(replace(data, query_weights=weights)).weights
-        np.testing.assert_allclose(weighted, replace(ranker).fit(twice).weights, rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(
+            weighted, replace(ranker).fit(twice).weights, rtol=1e-3, atol=1e-4
+        )
 
 
 def test_a_linear_model_takes_every_objective_of_the_group_that_is_a_loss() -> None:
-    assert build(composed("model=linear", "model/objective=hinge"), "model", Ranker) == LinearRanker(
-        objective=Hinge()
-    )
-    with pytest.raises(ConfigError, match=naming("YetiRank", "model.objective=softmax_loss")):
+    assert build(
+        composed("model=linear", "model/objective=hinge"), "model", Ranker
+    ) == LinearRanker(objective=Hinge())
+    with pytest.raises(
+        ConfigError, match=naming("YetiRank", "model.objective=softmax_loss")
+    ):
         build(composed("model=linear", "model/objective=yetirank"), "model", Ranker)
 
 
@@ -210,25 +263,43 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
     data = made(6)
     varied = replace(data, document_weights=np.linspace(1, 2, data.num_documents))
     for fields, named in (
-        ({"objective": "lambdarank"}, ("LambdaRank", "softmax_loss", "coordinate_ascent", "loss_of_query")),
-        ({"method": "coordinate_ascent", "l2": 3.0}, ("l2 is 3.0", "method", "gradient")),
+        (
+            {"objective": "lambdarank"},
+            ("LambdaRank", "softmax_loss", "coordinate_ascent", "loss_of_query"),
+        ),
+        (
+            {"method": "coordinate_ascent", "l2": 3.0},
+            ("l2 is 3.0", "method", "gradient"),
+        ),
         ({"metric": "ndgc@10", "method": "coordinate_ascent"}, ("ndgc@10", "ndcg")),
     ):
         with pytest.raises(ConfigError, match=naming(*named)):
             LinearRanker(**fields)
     for ranker, train, parts in (
         (by_ascent(), varied, ("weights", "method=gradient")),
-        (LinearRanker(objective=UNNORMALIZED), varied, ("weights", "objective=softmax_loss")),
-        (LinearRanker(missing="refuse"), with_missing(data), (data.feature_names[0], "missing=impute")),
+        (
+            LinearRanker(objective=UNNORMALIZED),
+            varied,
+            ("weights", "objective=softmax_loss"),
+        ),
+        (
+            LinearRanker(missing="refuse"),
+            with_missing(data),
+            (data.feature_names[0], "missing=impute"),
+        ),
     ):
         with pytest.raises(DataError, match=naming(*parts)):
             ranker.fit(train)
     ranker = LinearRanker(missing="refuse").fit(data)
     of_no_run: Any = None
     warm_up(LoadedModel("linear", data.feature_names, ranker, of_no_run), 100)
-    with pytest.raises(DataError, match=naming(data.feature_names[0], "model.missing=impute")):
+    with pytest.raises(
+        DataError, match=naming(data.feature_names[0], "model.missing=impute")
+    ):
         ranker.predict(with_missing(data).features)
-    wild = replace(data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], dtype=np.float32))
+    wild = replace(
+        data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], dtype=np.float32)
+    )
     (concern,) = concerns_of(LinearRanker(scaling="none"), wild)
     assert data.feature_names[1] in concern
     assert "model.scaling=standard" in concern
@@ -236,17 +307,34 @@ def test_what_a_linear_model_cannot_do_is_refused_with_the_remedy() -> None:
 
 
 @pytest.mark.slow
-def test_runs_of_a_sweep_show_cautions_about_their_data_and_intervals_of_coefficients(tmp_path: Path) -> None:
+def test_runs_of_a_sweep_show_cautions_about_their_data_and_intervals_of_coefficients(
+    tmp_path: Path,
+) -> None:
     data = made(1)
     write_letor(
-        replace(data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], np.float32)), tmp_path / "a.txt"
+        replace(
+            data, features=data.features * np.array([1, 1e5, 1, 1, 1, 1], np.float32)
+        ),
+        tmp_path / "a.txt",
     )
-    given = ("data=letor", "data.train=a.txt", "cv=2", "tracking=none", "hydra.sweep.dir=sweep", "-m")
+    given = (
+        "data=letor",
+        "data.train=a.txt",
+        "cv=2",
+        "tracking=none",
+        "hydra.sweep.dir=sweep",
+        "-m",
+    )
     done = run("model=linear", "model.scaling=none", *given, folder=tmp_path)
     caution = naming("scaling", "none", "e+04", "(2)", "model.scaling=standard")
     shown = " ".join(run("show", "sweep/1", folder=tmp_path).stdout.split())
     table = (tmp_path / "sweep/comparison/table.md").read_text()
     assert all(re.search(caution, text) for text in (done.stderr, shown, table))
-    assert table.count("model.scaling=standard") == 1  # although the values differ between the folds
+    assert (
+        table.count("model.scaling=standard") == 1
+    )  # although the values differ between the folds
     assert "interval over 2 trainings" in shown
-    assert re.search(r"\| 2 +\|.* \[.+, .+\]", (tmp_path / "sweep/comparison/importances.md").read_text())
+    assert re.search(
+        r"\| 2 +\|.* \[.+, .+\]",
+        (tmp_path / "sweep/comparison/importances.md").read_text(),
+    )

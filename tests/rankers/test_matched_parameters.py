@@ -43,23 +43,38 @@ def few_valued(weighted: bool) -> RankingDataset:
     rng = np.random.default_rng(0)
     query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 60, 60))])
     x = rng.integers(0, 12, (query_start[-1], 8)).astype(np.float32)
-    relevance = 0.3 * x[:, 0] + 0.2 * x[:, 1] - 0.02 * x[:, 2] * x[:, 3] + 2 * rng.normal(size=len(x))
-    labels = np.digitize(relevance, np.quantile(relevance, [0.5, 0.75, 0.9, 0.97])).astype(np.float64)
+    relevance = (
+        0.3 * x[:, 0]
+        + 0.2 * x[:, 1]
+        - 0.02 * x[:, 2] * x[:, 3]
+        + 2 * rng.normal(size=len(x))
+    )
+    labels = np.digitize(
+        relevance, np.quantile(relevance, [0.5, 0.75, 0.9, 0.97])
+    ).astype(np.float64)
     weights = rng.uniform(0.2, 4.0, 60) if weighted else None
-    return RankingDataset(features=x, labels=labels, query_start=query_start, query_weights=weights)
+    return RankingDataset(
+        features=x, labels=labels, query_start=query_start, query_weights=weights
+    )
 
 
 def parameters(name: str) -> dict[str, Any]:
     """Returns the content of a file in conf/params."""
-    content: Any = OmegaConf.to_container(OmegaConf.load(CONF / "params" / f"{name}.yaml"))
+    content: Any = OmegaConf.to_container(
+        OmegaConf.load(CONF / "params" / f"{name}.yaml")
+    )
     return dict(content)
 
 
 def difference(data: RankingDataset, **fields: Any) -> float:
     """Returns the largest absolute difference between LightGBM's and XGBoost's score of a document."""
-    light = LightGBMRanker(**{**MATCHED, **fields}, min_docs_in_leaf=1, num_threads=1).fit(data)
+    light = LightGBMRanker(
+        **{**MATCHED, **fields}, min_docs_in_leaf=1, num_threads=1
+    ).fit(data)
     extreme = XGBoostRanker(**{**MATCHED, **fields}, num_threads=1).fit(data)
-    return float(np.abs(light.predict(data.features) - extreme.predict(data.features)).max())
+    return float(
+        np.abs(light.predict(data.features) - extreme.predict(data.features)).max()
+    )
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -73,7 +88,13 @@ def difference(data: RankingDataset, **fields: Any) -> float:
         {"num_leaves": 8, "l2": 5.0},
         {"num_leaves": 8, "max_delta_step": 0.3},
         {"num_leaves": 8, "min_split_gain": 5.0},
-        {"num_leaves": 8, "l2": 3.0, "min_sum_hessian": 2.0, "max_delta_step": 0.5, "min_split_gain": 1.0},
+        {
+            "num_leaves": 8,
+            "l2": 3.0,
+            "min_sum_hessian": 2.0,
+            "max_delta_step": 0.5,
+            "min_split_gain": 1.0,
+        },
     ],
     ids=str,
 )
@@ -83,14 +104,23 @@ def test_the_first_tree_is_the_same(weighted: bool, fields: dict[str, Any]) -> N
     assert difference(few_valued(weighted), **fields) < 5e-8
 
 
-def test_native_and_lightgbm_learn_the_same_from_weights_that_vary_within_a_query() -> None:
+def test_native_and_lightgbm_learn_the_same_from_weights_that_vary_within_a_query() -> (
+    None
+):
     plain = few_valued(weighted=False)
     weights = np.random.default_rng(1).uniform(0.2, 4.0, plain.num_documents)
     data = replace(plain, document_weights=weights)
-    fields: dict[str, Any] = {**MATCHED, "num_leaves": 8, "min_docs_in_leaf": 1, "num_threads": 1}
+    fields: dict[str, Any] = {
+        **MATCHED,
+        "num_leaves": 8,
+        "min_docs_in_leaf": 1,
+        "num_threads": 1,
+    }
     native = NativeRanker(**fields).fit(data).predict(data.features)
     # LightGBM keeps gradients and weights in float32.
-    np.testing.assert_allclose(LightGBMRanker(**fields).fit(data).predict(data.features), native, rtol=1e-5)
+    np.testing.assert_allclose(
+        LightGBMRanker(**fields).fit(data).predict(data.features), native, rtol=1e-5
+    )
 
 
 def test_library_sets_the_number_of_trees_alone() -> None:
@@ -102,7 +132,12 @@ def test_library_sets_the_number_of_trees_alone() -> None:
 @pytest.mark.parametrize("sign", [-1, 1])
 @pytest.mark.parametrize(
     "model",
-    [NativeRanker(), LightGBMRanker(), XGBoostRanker(), CatBoostRanker(learning_rate=0.1)],
+    [
+        NativeRanker(),
+        LightGBMRanker(),
+        XGBoostRanker(),
+        CatBoostRanker(learning_rate=0.1),
+    ],
     ids=lambda each: type(each).__name__,
 )
 def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
@@ -118,7 +153,9 @@ def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
     # Every document with every value of the feature.
     rows = np.repeat(data.features[:100], 12, axis=0)
     rows[:, 0] = np.tile(np.arange(12, dtype=np.float32), 100)
-    steps = [sign * np.diff(each.predict(rows).reshape(100, 12)) for each in (ranker, free)]
+    steps = [
+        sign * np.diff(each.predict(rows).reshape(100, 12)) for each in (ranker, free)
+    ]
     assert (steps[0] >= 0).all()
     assert (steps[0] > 0).any()
     assert (steps[1] < 0).any()
@@ -126,17 +163,25 @@ def test_scores_are_monotone_in_a_constrained_feature_given_by_name(
         replace(model, monotone={"prize": sign}).fit(data)
     categories = {"price": tuple(map(str, range(12)))}
     with pytest.raises(ConfigError, match=naming("monotone.price", "no order")):
-        replace(model, monotone={"price": sign}).fit(data.with_fields(categories=categories))
+        replace(model, monotone={"price": sign}).fit(
+            data.with_fields(categories=categories)
+        )
     ranker.save(tmp_path)
     loaded = type(ranker).load(tmp_path)
     assert np.array_equal(loaded.predict(rows), ranker.predict(rows))
-    assert all(np.array_equal(loaded.importance()[kind], of) for kind, of in ranker.importance().items())
+    assert all(
+        np.array_equal(loaded.importance()[kind], of)
+        for kind, of in ranker.importance().items()
+    )
 
 
 def test_matched_gives_the_model_of_lightgbms_defaults() -> None:
     data = few_valued(weighted=False)
     matched = {**parameters("matched"), "num_trees": 5}
-    expected = LightGBMRanker(num_trees=5, num_threads=1).fit(data).predict(data.features)
+    expected = (
+        LightGBMRanker(num_trees=5, num_threads=1).fit(data).predict(data.features)
+    )
     np.testing.assert_array_equal(
-        LightGBMRanker(**matched, num_threads=1).fit(data).predict(data.features), expected
+        LightGBMRanker(**matched, num_threads=1).fit(data).predict(data.features),
+        expected,
     )

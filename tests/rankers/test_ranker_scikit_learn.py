@@ -39,12 +39,18 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "tree": DecisionTreeRegressor,
     "forest": lambda: RandomForestRegressor(5),
     "boosting": lambda: GradientBoostingRegressor(n_estimators=5, subsample=0.5),
-    "histogram boosting": lambda: HistGradientBoostingRegressor(max_iter=5, early_stopping=True),
+    "histogram boosting": lambda: HistGradientBoostingRegressor(
+        max_iter=5, early_stopping=True
+    ),
     "bagging": lambda: BaggingRegressor(n_estimators=3, max_features=0.5, n_jobs=7),
     "line": Ridge,
-    "lines": lambda: make_pipeline(SimpleImputer(), StandardScaler(), PCA(4), PolynomialFeatures(), Ridge()),
+    "lines": lambda: make_pipeline(
+        SimpleImputer(), StandardScaler(), PCA(4), PolynomialFeatures(), Ridge()
+    ),
     "network": lambda: MLPRegressor(hidden_layer_sizes=(16, 8), max_iter=20, tol=1.0),
-    "stack": lambda: StackingRegressor([("line", Ridge()), ("forest", RandomForestRegressor(3))], n_jobs=2),
+    "stack": lambda: StackingRegressor(
+        [("line", Ridge()), ("forest", RandomForestRegressor(3))], n_jobs=2
+    ),
 }
 
 
@@ -61,7 +67,9 @@ class AnyRanker(SklearnRanker):
 def complete(num_queries: int, seed: int) -> RankingDataset:
     """Returns data with standardised features and without missing values."""
     data = make_synthetic(num_queries, seed)
-    return replace(data, features=StandardScaler().fit_transform(np.nan_to_num(data.features)))
+    return replace(
+        data, features=StandardScaler().fit_transform(np.nan_to_num(data.features))
+    )
 
 
 TRAIN = complete(60, 1)
@@ -92,7 +100,10 @@ def test_scores_are_the_same_on_any_number_of_threads_in_every_batch_and_after_l
     kind: str, tmp_path: Path
 ) -> None:
     assert TEST.num_documents > 2 * ROWS_OF_BLOCK
-    one, two = (AnyRanker(kind=kind, seed=3, num_threads=threads).fit(TRAIN) for threads in (1, 2))
+    one, two = (
+        AnyRanker(kind=kind, seed=3, num_threads=threads).fit(TRAIN)
+        for threads in (1, 2)
+    )
     scores = one.predict(TEST.features)
     assert scores.dtype == np.float64
     assert_same(two.predict(TEST.features), scores)
@@ -107,12 +118,16 @@ def test_scores_are_the_same_on_any_number_of_threads_in_every_batch_and_after_l
 def test_the_scores_are_those_of_the_regressor_itself() -> None:
     for made in (RandomForestRegressor(5, random_state=3), Ridge()):
         kind = "forest" if isinstance(made, RandomForestRegressor) else "line"
-        expected = made.fit(TRAIN.features.astype(float), TRAIN.labels).predict(TEST.features.astype(float))
+        expected = made.fit(TRAIN.features.astype(float), TRAIN.labels).predict(
+            TEST.features.astype(float)
+        )
         scores = AnyRanker(kind=kind, seed=3).fit(TRAIN).predict(TEST.features)
         np.testing.assert_allclose(scores, expected, rtol=1e-9)
 
 
-def test_the_seed_becomes_every_random_state_that_is_none(add: Callable[[Any], str]) -> None:
+def test_the_seed_becomes_every_random_state_that_is_none(
+    add: Callable[[Any], str],
+) -> None:
     def scores(kind: str, seed: int) -> Any:
         return AnyRanker(kind=kind, seed=seed).fit(TRAIN).predict(TEST.features)
 
@@ -123,7 +138,9 @@ def test_the_seed_becomes_every_random_state_that_is_none(add: Callable[[Any], s
     assert_same(scores(kind, 1), scores(kind, 2))
 
 
-def test_weights_become_sample_weights_of_a_regressor_or_of_the_last_step_of_a_pipeline() -> None:
+def test_weights_become_sample_weights_of_a_regressor_or_of_the_last_step_of_a_pipeline() -> (
+    None
+):
     rng = np.random.default_rng(0)
     weighted = replace(TRAIN, query_weights=rng.uniform(0.1, 5, TRAIN.num_queries))
     varied = replace(TRAIN, document_weights=rng.uniform(0.1, 5, TRAIN.num_documents))
@@ -132,15 +149,27 @@ def test_weights_become_sample_weights_of_a_regressor_or_of_the_last_step_of_a_p
         (weighted, weighted.query_weights[weighted.query_of_document]),  # type: ignore[index]
         (varied, varied.document_weights),
     ):
-        expected = Ridge().fit(features, TRAIN.labels, sample_weight=weights).predict(features)
-        np.testing.assert_allclose(AnyRanker(kind="line").fit(data).predict(TRAIN.features), expected)
+        expected = (
+            Ridge().fit(features, TRAIN.labels, sample_weight=weights).predict(features)
+        )
+        np.testing.assert_allclose(
+            AnyRanker(kind="line").fit(data).predict(TRAIN.features), expected
+        )
         assert concerns_of(AnyRanker(kind="lines"), data) == ()
-        plain, weighed = (AnyRanker(kind="lines").fit(each).predict(TRAIN.features) for each in (TRAIN, data))
+        plain, weighed = (
+            AnyRanker(kind="lines").fit(each).predict(TRAIN.features)
+            for each in (TRAIN, data)
+        )
         assert not np.array_equal(plain, weighed)
 
 
-def test_weights_are_refused_if_the_regressor_accepts_none(add: Callable[[Any], str]) -> None:
-    for make in (lambda: PLSRegression(2), lambda: make_pipeline(StandardScaler(), PLSRegression(2))):
+def test_weights_are_refused_if_the_regressor_accepts_none(
+    add: Callable[[Any], str],
+) -> None:
+    for make in (
+        lambda: PLSRegression(2),
+        lambda: make_pipeline(StandardScaler(), PLSRegression(2)),
+    ):
         ranker = AnyRanker(kind=add(make))
         assert ranker.fit(TRAIN).predict(TEST.features).shape == (TEST.num_documents,)
         name = type(ranker.estimator()).__name__
@@ -148,11 +177,17 @@ def test_weights_are_refused_if_the_regressor_accepts_none(add: Callable[[Any], 
             ranker.fit(replace(TRAIN, query_weights=np.ones(TRAIN.num_queries)))
 
 
-def test_what_is_no_regressor_and_an_invalid_parameter_are_refused(add: Callable[[Any], str]) -> None:
-    with pytest.raises(ConfigError, match=naming("AnyRanker.estimator()", "LogisticRegression")):
+def test_what_is_no_regressor_and_an_invalid_parameter_are_refused(
+    add: Callable[[Any], str],
+) -> None:
+    with pytest.raises(
+        ConfigError, match=naming("AnyRanker.estimator()", "LogisticRegression")
+    ):
         AnyRanker(kind=add(LogisticRegression))
     ranker = AnyRanker(kind=add(lambda: make_pipeline(PCA(-1), Ridge())))
-    with pytest.raises(ConfigError, match=naming("AnyRanker", "'n_components'", "Got -1")):
+    with pytest.raises(
+        ConfigError, match=naming("AnyRanker", "'n_components'", "Got -1")
+    ):
         ranker.fit(TRAIN)
 
 

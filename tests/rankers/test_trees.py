@@ -39,7 +39,9 @@ STUMP = InnerNode(1, 0.5, missing_left=False, left=Leaf(-0.25), right=Leaf(1.0))
 
 def test_trees_with_linear_models_in_their_leaves_are_refused() -> None:
     train = Synthetic(name="synthetic", num_queries=20).load().train
-    with pytest.raises(ConfigError, match=naming("linear models", "Fit without extra.linear_tree")):
+    with pytest.raises(
+        ConfigError, match=naming("linear models", "Fit without extra.linear_tree")
+    ):
         LightGBMRanker(num_trees=3, extra={"linear_tree": True}).fit(train).trees()
 
 
@@ -49,12 +51,19 @@ def test_zeros_that_count_as_missing_are_shown() -> None:
     lines = list(as_lines(Ensemble(trees), ["a", "b"]))
     assert "b <= 0.5 and not 0" in lines
     assert "b <= 0.5 or 0 or missing" in lines
-    assert [record["zero"] for record in as_nested(Ensemble(trees))] == ["missing", "missing"]
+    assert [record["zero"] for record in as_nested(Ensemble(trees))] == [
+        "missing",
+        "missing",
+    ]
 
 
 def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None:
     missing = InnerNode(
-        0, LARGEST, missing_left=False, left=replace(STUMP, missing_left=True), right=Leaf(-3)
+        0,
+        LARGEST,
+        missing_left=False,
+        left=replace(STUMP, missing_left=True),
+        right=Leaf(-3),
     )
     trees = (WeightedTree(0.5, missing), WeightedTree(0.1, Leaf(0.0)))
     assert list(as_lines(Ensemble(trees, base_score=-0.5), ["clicks", "7"])) == [
@@ -77,14 +86,18 @@ def test_text_shows_the_branch_of_missing_values_and_the_initial_score() -> None
 
 BEYOND = float(np.nextafter(np.float32(LARGEST_ZERO), np.float32(1)))
 LOWEST = float(np.finfo(np.float32).min)
-EDGES = np.array([0.0, LARGEST_ZERO, BEYOND, 1e-45, 1.0, 3e38, np.inf], dtype=np.float32)
+EDGES = np.array(
+    [0.0, LARGEST_ZERO, BEYOND, 1e-45, 1.0, 3e38, np.inf], dtype=np.float32
+)
 VALUES = np.unique(np.concatenate([-EDGES, EDGES, [np.nan]])).astype(np.float32)
 VALUES = np.append(VALUES, np.float32(-0.0))
 """Values on both sides of each end of the zeros."""
 
 
 def stump(threshold: float, missing_left: bool) -> InnerNode:
-    return InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True)
+    return InnerNode(
+        0, threshold, missing_left, Leaf(1.0), Leaf(2.0), zero_missing=True
+    )
 
 
 @pytest.mark.parametrize(
@@ -92,19 +105,33 @@ def stump(threshold: float, missing_left: bool) -> InnerNode:
     list(itertools.product(("<=", "<"), ("float32", "float64"), (False, True))),
 )
 def test_every_value_goes_where_it_went(
-    comparison: Literal["<=", "<"], dtype: Literal["float32", "float64"], missing_left: bool
+    comparison: Literal["<=", "<"],
+    dtype: Literal["float32", "float64"],
+    missing_left: bool,
 ) -> None:
-    for threshold in (*VALUES[np.isfinite(VALUES)].tolist(), 0.5e-35, -0.5e-35, LOWEST, -LOWEST):
+    for threshold in (
+        *VALUES[np.isfinite(VALUES)].tolist(),
+        0.5e-35,
+        -0.5e-35,
+        LOWEST,
+        -LOWEST,
+    ):
         root = stump(float(np.dtype(dtype).type(threshold)), missing_left)
         ensemble = Ensemble(
-            (WeightedTree(1.0, root),), comparison=comparison, threshold_dtype=dtype, base_score=0.25
+            (WeightedTree(1.0, root),),
+            comparison=comparison,
+            threshold_dtype=dtype,
+            base_score=0.25,
         )
         written = without_zero_missing(ensemble)
         assert not any(
-            node.zero_missing for node in nodes_of(written.trees[0].root) if isinstance(node, InnerNode)
+            node.zero_missing
+            for node in nodes_of(written.trees[0].root)
+            if isinstance(node, InnerNode)
         )
         np.testing.assert_array_equal(
-            ensemble_scores(written, VALUES[:, None]), ensemble_scores(ensemble, VALUES[:, None])
+            ensemble_scores(written, VALUES[:, None]),
+            ensemble_scores(ensemble, VALUES[:, None]),
         )
 
 
@@ -120,9 +147,23 @@ def test_every_float32_goes_where_it_went(comparison: str, threshold: float) -> 
     (rounded,) = float32_thresholds(np.array([threshold]), comparison)
     with np.errstate(over="ignore", under="ignore"):
         near = np.float32(threshold)
-        around = [near, *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)), rounded]
-    for value in (*around, np.float32(np.inf), np.float32(-np.inf), np.float32(0), np.float32(-0.0)):
-        goes_left = float(value) <= threshold if comparison == "<=" else float(value) < threshold
+        around = [
+            near,
+            *(np.nextafter(near, np.float32(side)) for side in (-np.inf, np.inf)),
+            rounded,
+        ]
+    for value in (
+        *around,
+        np.float32(np.inf),
+        np.float32(-np.inf),
+        np.float32(0),
+        np.float32(-0.0),
+    ):
+        goes_left = (
+            float(value) <= threshold
+            if comparison == "<="
+            else float(value) < threshold
+        )
         assert (value <= rounded) == goes_left
 
 
@@ -138,17 +179,29 @@ def test_a_text_is_read_as_the_number_it_was_written_from(numbers: list[float]) 
     texts = float32_texts(values)
     np.testing.assert_array_equal(list(map(parse_float32, texts)), values)
     with np.errstate(over="ignore"):
-        np.testing.assert_array_equal(np.array(texts, dtype=np.float64).astype(np.float32), values)
+        np.testing.assert_array_equal(
+            np.array(texts, dtype=np.float64).astype(np.float32), values
+        )
 
 
-@given(float32s.filter(lambda number: abs(number) < LARGEST), st.sampled_from([-1, 0, 1]), st.booleans())
-def test_a_decimal_number_is_rounded_once(number: float, side: int, is_far: bool) -> None:
+@given(
+    float32s.filter(lambda number: abs(number) < LARGEST),
+    st.sampled_from([-1, 0, 1]),
+    st.booleans(),
+)
+def test_a_decimal_number_is_rounded_once(
+    number: float, side: int, is_far: bool
+) -> None:
     low = np.float32(number)
     high = np.nextafter(low, np.float32(np.inf))
     middle = (Fraction(float(low)) + Fraction(float(high))) / 2
     numerator, exponent = middle.numerator, middle.denominator.bit_length() - 1
     digits = str(numerator * 5**exponent)  # the middle is digits / 10^exponent
-    text = f"{digits}e-{exponent}" if side == 0 else f"{int(digits) * 1000 + side}e-{exponent + 3}"
+    text = (
+        f"{digits}e-{exponent}"
+        if side == 0
+        else f"{int(digits) * 1000 + side}e-{exponent + 3}"
+    )
     is_even = int(low.view(np.uint32)) % 2 == 0
     expected = {-1: low, 0: low if is_even else high, 1: high}[side]
     assert parse_float32(text) == expected
@@ -162,5 +215,7 @@ def test_a_decimal_number_is_rounded_once(number: float, side: int, is_far: bool
     ],
 )
 def test_a_leaf_value_beyond_float32_is_refused(ensemble: Ensemble) -> None:
-    with pytest.raises(ConfigError, match=naming(f"tree {len(ensemble.trees) - 1}", "float32")):
+    with pytest.raises(
+        ConfigError, match=naming(f"tree {len(ensemble.trees) - 1}", "float32")
+    ):
         list(float32_trees(ensemble, "<="))

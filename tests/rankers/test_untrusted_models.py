@@ -88,7 +88,10 @@ VARIANTS: dict[str, tuple[Callable[[Arrays], None], tuple[object, ...]]] = {
     "one child of two": (the_same_child_twice, ("node[", "child")),
     "roots from 1": (put("roots", 0, 1), ("roots", "from 0")),
     "features of int64": (features_of_int64, ("feature", "int64")),
-    "a threshold that is not a number": (put("threshold", 0, np.nan), ("threshold[0]", "nan")),
+    "a threshold that is not a number": (
+        put("threshold", 0, np.nan),
+        ("threshold[0]", "nan"),
+    ),
     "no feature names": (no_feature_names, ("'feature_names'", "missing")),
 }
 
@@ -101,16 +104,24 @@ def test_a_forest_that_a_kernel_could_not_follow_is_refused(
     arrays = arrays_of(saved)
     change(arrays)
     tamper(saved, native, arrays)
-    with pytest.raises(ResultError, match=naming(saved / MODEL_FILE, "fit again", *parts)):
+    with pytest.raises(
+        ResultError, match=naming(saved / MODEL_FILE, "fit again", *parts)
+    ):
         NativeRanker.load(saved)
 
 
-def test_an_unchanged_forest_with_infinite_thresholds_is_loaded(data: RankingDataset, tmp_path: Path) -> None:
+def test_an_unchanged_forest_with_infinite_thresholds_is_loaded(
+    data: RankingDataset, tmp_path: Path
+) -> None:
     rng = np.random.default_rng(0)
     # The labels depend only on missing values, so that the threshold is infinity, above all values.
-    features = np.where(rng.random((data.num_documents, 2)) < 0.5, np.nan, 1.0).astype(np.float32)
+    features = np.where(rng.random((data.num_documents, 2)) < 0.5, np.nan, 1.0).astype(
+        np.float32
+    )
     labels = np.isnan(features[:, 0]).astype(np.float64)
-    by_absence = RankingDataset(features=features, labels=labels, query_start=data.query_start)
+    by_absence = RankingDataset(
+        features=features, labels=labels, query_start=data.query_start
+    )
     ranker = NativeRanker(num_trees=3, num_leaves=4).fit(by_absence)
     ranker.save(tmp_path)
     assert np.isinf(arrays_of(tmp_path)["threshold"]).any()
@@ -118,13 +129,19 @@ def test_an_unchanged_forest_with_infinite_thresholds_is_loaded(data: RankingDat
     np.testing.assert_array_equal(loaded.predict(features), ranker.predict(features))
 
 
-@pytest.mark.parametrize("target", ["ltrbench.rankers.Ranker", "ltrbench.rankers.base.BoostingRanker"])
-def test_a_class_that_is_not_a_backend_is_not_loaded(target: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "target", ["ltrbench.rankers.Ranker", "ltrbench.rankers.base.BoostingRanker"]
+)
+def test_a_class_that_is_not_a_backend_is_not_loaded(
+    target: str, tmp_path: Path
+) -> None:
     with pytest.raises(ConfigError, match=naming(f"'{target}'", "Ranker")):
         load_ranker(target, tmp_path)
 
 
-def test_a_model_file_that_was_copied_in_part_is_refused(data: RankingDataset, tmp_path: Path) -> None:
+def test_a_model_file_that_was_copied_in_part_is_refused(
+    data: RankingDataset, tmp_path: Path
+) -> None:
     LightGBMRanker(num_trees=2).fit(data).save(tmp_path)
     model = tmp_path / "model.txt"
     model.write_bytes(model.read_bytes()[:-100])

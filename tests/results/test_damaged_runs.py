@@ -41,7 +41,10 @@ CONFIG = {
 }
 
 
-TRIALS = [TrialRow(number, "complete", 0.5, 3, 1.0, -0.1, 0.0, {"l2": str(number)}) for number in range(3)]
+TRIALS = [
+    TrialRow(number, "complete", 0.5, 3, 1.0, -0.1, 0.0, {"l2": str(number)})
+    for number in range(3)
+]
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +56,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     of_search: dict[str, Any] = {"search": search_record(), "trials": TRIALS}
     for model, ranker in rankers.items():
         chosen = of_search if model == "lightgbm" else {}
-        experiment = Experiment(model=model, ranker=ranker, source=source, config=CONFIG, **chosen)
+        experiment = Experiment(
+            model=model, ranker=ranker, source=source, config=CONFIG, **chosen
+        )
         run(experiment, folder / "runs" / model)
     return folder
 
@@ -75,7 +80,15 @@ def verbs(folder: Path) -> list[list[str]]:
         ["trees", str(folder)],
         ["predict", str(folder), str(empty)],
         ["export", str(folder), "--format", "scores"],
-        ["import", "other", str(empty), "--like", str(folder), "--output", str(empty.with_name("imported"))],
+        [
+            "import",
+            "other",
+            str(empty),
+            "--like",
+            str(folder),
+            "--output",
+            str(empty.with_name("imported")),
+        ],
         ["ui", str(folder.parent)],
     ]
 
@@ -118,7 +131,12 @@ DAMAGED_RESULTS: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
 ]
 
 
-def refused(words: list[str], file: Path, parts: Sequence[str], capsys: pytest.CaptureFixture[str]) -> None:
+def refused(
+    words: list[str],
+    file: Path,
+    parts: Sequence[str],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Asserts that a command refuses a file by name and in one line, with the remedy, within a second."""
     begun = time.process_time()
     code = main(words)
@@ -126,17 +144,23 @@ def refused(words: list[str], file: Path, parts: Sequence[str], capsys: pytest.C
     message = capsys.readouterr().err
     assert code == 2, (words, message)
     assert message.startswith(f"error: {file}"), message
-    assert re.search(naming(*parts, "Run it again", "copy its folder"), message), message
+    assert re.search(naming(*parts, "Run it again", "copy its folder"), message), (
+        message
+    )
     assert message.count("\n") == 1
     assert seconds < SECONDS, words
 
 
-@pytest.mark.parametrize("damage", DAMAGED_RESULTS, ids=lambda damage: " ".join(damage[1:]))
+@pytest.mark.parametrize(
+    "damage", DAMAGED_RESULTS, ids=lambda damage: " ".join(damage[1:])
+)
 def test_a_damaged_result_is_refused_with_the_field_and_the_remedy(
     damaged: Path, damage: tuple[Any, ...]
 ) -> None:
     damage[0](damaged / RESULT_FILE)
-    with pytest.raises(ResultError, match=naming(*damage[1:], "Run it again", "copy its folder")) as raised:
+    with pytest.raises(
+        ResultError, match=naming(*damage[1:], "Run it again", "copy its folder")
+    ) as raised:
         read_run(damaged)
     assert str(raised.value).startswith(str(damaged / RESULT_FILE))
 
@@ -153,7 +177,10 @@ def saved(damaged: Path, **changes: Any) -> None:
     """Writes scores.npz with some arrays changed; None: left out."""
     with np.load(damaged / SCORES_FILE) as stored:
         arrays = {**stored, **changes}
-    np.savez(damaged / SCORES_FILE, **{name: item for name, item in arrays.items() if item is not None})
+    np.savez(
+        damaged / SCORES_FILE,
+        **{name: item for name, item in arrays.items() if item is not None},
+    )
 
 
 def scores_of(damaged: Path, name: str = "test_scores") -> Any:
@@ -163,20 +190,40 @@ def scores_of(damaged: Path, name: str = "test_scores") -> Any:
 
 DAMAGED_SCORES: list[tuple[Callable[[Path], None], *tuple[str, ...]]] = [
     (lambda run: saved(run, test_scores=np.array([{}])), "allow_pickle"),
-    (lambda run: saved(run, test_scores=scores_of(run)[1:]), "test: ", "scores", "documents"),
+    (
+        lambda run: saved(run, test_scores=scores_of(run)[1:]),
+        "test: ",
+        "scores",
+        "documents",
+    ),
     (lambda run: saved(run, test_labels=None), "test: ", "missing", "labels"),
-    (lambda run: saved(run, test_query_start=scores_of(run, "test_query_start")[::-1]), "test: query_start"),
-    (lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE), "result.json records 7"),
+    (
+        lambda run: saved(
+            run, test_query_start=scores_of(run, "test_query_start")[::-1]
+        ),
+        "test: query_start",
+    ),
+    (
+        lambda run: edited("data", "test", "documents", to=7)(run / RESULT_FILE),
+        "result.json records 7",
+    ),
     (lambda run: set_to("PK")(run / SCORES_FILE), "read"),
 ]
 
 
-@pytest.mark.parametrize("damage", DAMAGED_SCORES, ids=lambda damage: " ".join(damage[1:]))
+@pytest.mark.parametrize(
+    "damage", DAMAGED_SCORES, ids=lambda damage: " ".join(damage[1:])
+)
 def test_damaged_scores_are_refused_with_the_reason(
     damaged: Path, damage: tuple[Any, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage[0](damaged)
-    refused(["export", str(damaged), "--format", "scores"], damaged / SCORES_FILE, damage[1:], capsys)
+    refused(
+        ["export", str(damaged), "--format", "scores"],
+        damaged / SCORES_FILE,
+        damage[1:],
+        capsys,
+    )
 
 
 DAMAGED_TABLES: list[tuple[bytes, *tuple[str, ...]]] = [
@@ -194,14 +241,22 @@ READERS: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-@pytest.mark.parametrize("damage", DAMAGED_TABLES, ids=lambda damage: " ".join(damage[1:]))
+@pytest.mark.parametrize(
+    "damage", DAMAGED_TABLES, ids=lambda damage: " ".join(damage[1:])
+)
 def test_a_damaged_table_is_refused_with_its_line_or_column(
     damaged: Path, name: str, damage: tuple[Any, ...]
 ) -> None:
     header = (damaged / name).read_bytes().splitlines()[0]
-    content = damage[0].replace(b"{header}", header).replace(b"{cells}", b"1," * header.count(b","))
+    content = (
+        damage[0]
+        .replace(b"{header}", header)
+        .replace(b"{cells}", b"1," * header.count(b","))
+    )
     (damaged / name).write_bytes(content)
-    with pytest.raises(ResultError, match=naming(*damage[1:], "Run it again")) as raised:
+    with pytest.raises(
+        ResultError, match=naming(*damage[1:], "Run it again")
+    ) as raised:
         READERS[name](damaged)
     assert str(raised.value).startswith(f"{damaged / name}{damage[1]}")
     # What is mirrored is read before anything is sent.
@@ -211,5 +266,7 @@ def test_a_damaged_table_is_refused_with_its_line_or_column(
 
 def test_a_search_with_a_run_that_cannot_be_read_reads_none(damaged: Path) -> None:
     set_to("{")(damaged / RESULT_FILE)
-    with pytest.raises(ResultError, match=naming(damaged / RESULT_FILE, "Run it again")):
+    with pytest.raises(
+        ResultError, match=naming(damaged / RESULT_FILE, "Run it again")
+    ):
         find_runs([damaged.parent])

@@ -18,7 +18,9 @@ from messages import naming
 from ltrbench.runs.writing import LeaseHeldError, hold, holder
 
 FORK: ForkContext = multiprocessing.get_context("fork")
-pytestmark = pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*multi-threaded.*fork:DeprecationWarning"
+)
 
 
 def forked(work: Callable[[], None]) -> ForkProcess:
@@ -42,8 +44,14 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
-def test_eight_processes_work_in_a_folder_one_at_a_time_although_some_of_them_die(tmp_path: Path) -> None:
-    barrier, folder, mark = FORK.Barrier(8), tmp_path / "work", tmp_path / "somebody works"
+def test_eight_processes_work_in_a_folder_one_at_a_time_although_some_of_them_die(
+    tmp_path: Path,
+) -> None:
+    barrier, folder, mark = (
+        FORK.Barrier(8),
+        tmp_path / "work",
+        tmp_path / "somebody works",
+    )
 
     def work(number: int) -> None:
         rng = random.Random(number)
@@ -56,7 +64,9 @@ def test_eight_processes_work_in_a_folder_one_at_a_time_although_some_of_them_di
                 if rng.random() < 0.1:
                     os._exit(0)  # without releasing the lease
 
-    assert finished(*(forked(lambda number=number: work(number)) for number in range(8)))  # type: ignore[misc]
+    assert finished(
+        *(forked(lambda number=number: work(number)) for number in range(8))  # type: ignore[misc]
+    )
     assert holder(folder) is None
 
 
@@ -87,7 +97,10 @@ def test_a_held_folder_is_refused_with_the_name_of_its_holder(tmp_path: Path) ->
     (tmp_path / ".lease-lock").write_text("{")
     assert (found := holder(tmp_path)) is not None
     assert datetime.fromisoformat(found.since)
-    with pytest.raises(LeaseHeldError, match=naming(tmp_path, "unknown")), hold(tmp_path):
+    with (
+        pytest.raises(LeaseHeldError, match=naming(tmp_path, "unknown")),
+        hold(tmp_path),
+    ):
         raise AssertionError
     released.set()
     assert finished(process)

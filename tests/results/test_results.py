@@ -66,21 +66,32 @@ SCORES = np.array([0.25, 1e-30, -3], dtype=np.float32)
 KEYS = keys_of(JUDGMENTS)
 
 
-def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(tmp_path: Path) -> None:
+def test_scores_come_back_bit_for_bit_with_everything_a_metric_needs(
+    tmp_path: Path,
+) -> None:
     write_run(tmp_path, RESULT, scored={"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)})
     stored = read_run(tmp_path).scored("test")
     assert stored.scores.dtype == np.float32
     np.testing.assert_array_equal(stored.scores, SCORES)
     for name in ("labels", "query_start", "query_ids", "document_ids", "query_weights"):
-        np.testing.assert_array_equal(getattr(stored.judgments, name), getattr(JUDGMENTS, name))
+        np.testing.assert_array_equal(
+            getattr(stored.judgments, name), getattr(JUDGMENTS, name)
+        )
 
 
-def test_the_settings_of_a_run_are_those_of_the_ranker_that_ran_and_not_those_of_its_configuration() -> None:
-    assert RESULT.settings["model"] == {"_target_": "ltrbench.rankers.random.RandomRanker"}
+def test_the_settings_of_a_run_are_those_of_the_ranker_that_ran_and_not_those_of_its_configuration() -> (
+    None
+):
+    assert RESULT.settings["model"] == {
+        "_target_": "ltrbench.rankers.random.RandomRanker"
+    }
     ranker = {"class": "my.Ranker", "fields": {"depth": 3}}
     config = {"model": {"_target_": "my.Ranker", "depth": 2}, "seed": 1}
     ran = replace(
-        RESULT, ranker=ranker, source={"class": "my.Source", "fields": {"name": "a"}}, config=config
+        RESULT,
+        ranker=ranker,
+        source={"class": "my.Source", "fields": {"name": "a"}},
+        config=config,
     )
     assert ran.settings == {
         "model": {"_target_": "my.Ranker", "depth": 3},
@@ -97,8 +108,12 @@ def test_what_is_not_a_number_is_null_in_the_file(tmp_path: Path) -> None:
 
 def test_per_query_values_leave_skipped_queries_empty(tmp_path: Path) -> None:
     scored = {"test": ScoredSplit(JUDGMENTS, SCORES, KEYS)}
-    write_run(tmp_path, RESULT, scored=scored, per_query={"mrr": np.array([1 / 2, np.nan])})
-    assert (tmp_path / "per_query.csv").read_text() == "query_id,num_documents,mrr\na,2,0.5\nü,1,\n"
+    write_run(
+        tmp_path, RESULT, scored=scored, per_query={"mrr": np.array([1 / 2, np.nan])}
+    )
+    assert (
+        tmp_path / "per_query.csv"
+    ).read_text() == "query_id,num_documents,mrr\na,2,0.5\nü,1,\n"
 
 
 class Saved(RandomRanker):
@@ -129,7 +144,9 @@ def test_on_a_full_disk_no_part_of_a_run_is_kept_and_the_folder_can_be_used_afte
 
     with claim(tmp_path / "run"):
         largest_file(size)
-        with pytest.raises(ResultError, match=naming(tmp_path / "run", "too large", "ulimit -f")):
+        with pytest.raises(
+            ResultError, match=naming(tmp_path / "run", "too large", "ulimit -f")
+        ):
             write()
         assert [path.name for path in (tmp_path / "run").iterdir()] == [".lease-lock"]
     largest_file(resource.RLIM_INFINITY)
@@ -146,21 +163,29 @@ def test_runs_are_found_in_the_order_in_which_they_ran(tmp_path: Path) -> None:
     assert [run.path.name for run in found] == ["9", "2", "10"]
 
 
-def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(tmp_path: Path) -> None:
+def test_a_folder_with_a_finished_run_is_not_written_over_but_a_failed_one_is(
+    tmp_path: Path,
+) -> None:
     write_run(tmp_path / "done", RESULT)
     with (
-        pytest.raises(ResultError, match=naming(tmp_path / "done", "result.json", "hydra.run.dir")),
+        pytest.raises(
+            ResultError, match=naming(tmp_path / "done", "result.json", "hydra.run.dir")
+        ),
         claim(tmp_path / "done"),
     ):
         raise AssertionError
-    failed = RunResult(status=FAILED, model="native", params="matched", seed=0, data={"name": "toy"})
+    failed = RunResult(
+        status=FAILED, model="native", params="matched", seed=0, data={"name": "toy"}
+    )
     write_run(tmp_path / "failed", failed)
     with claim(tmp_path / "failed"):
         write_run(tmp_path / "failed", RESULT)
     assert read_run(tmp_path / "failed").result.status == FINISHED
 
 
-def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_again(tmp_path: Path) -> None:
+def test_copies_of_runs_in_an_mlflow_store_and_hidden_folders_are_not_found_again(
+    tmp_path: Path,
+) -> None:
     for place in ("multirun/0", "mlruns/1/abc/artifacts", ".cache/0"):
         write_run(tmp_path / place, RESULT)
     assert [run.path for run in find_runs([tmp_path])] == [tmp_path / "multirun/0"]
@@ -179,14 +204,19 @@ def folder(request: pytest.FixtureRequest) -> Path:
 
 def test_the_folders_have_the_formats_of_their_names() -> None:
     formats = {
-        path.parent.name: json.loads(path.read_text())["format"] for path in RELEASED.glob("*/result.json")
+        path.parent.name: json.loads(path.read_text())["format"]
+        for path in RELEASED.glob("*/result.json")
     }
     assert formats == {f"format-{number}": number for number in range(1, record.FORMAT)}
 
 
 def test_an_older_run_is_read_with_its_metrics_and_scores(folder: Path) -> None:
     run = read_run(folder)
-    assert (run.result.status, run.result.model, run.result.seed) == (FINISHED, "random", 0)
+    assert (run.result.status, run.result.model, run.result.seed) == (
+        FINISHED,
+        "random",
+        0,
+    )
     (found,) = find_runs([folder])
     assert found.path == folder
     for split in ("valid", "test"):
@@ -208,7 +238,9 @@ def test_the_model_of_an_older_run_predicts_its_scores(folder: Path) -> None:
     ranker = load_ranker(run.result.ranker["class"], folder / MODEL_FOLDER)
     test = Synthetic(name="synthetic", num_queries=12).load().test
     assert test.fingerprint == run.result.data["test"]["fingerprint"]
-    np.testing.assert_array_equal(ranker.predict(test.features), run.scored("test").scores)
+    np.testing.assert_array_equal(
+        ranker.predict(test.features), run.scored("test").scores
+    )
 
 
 # Trials of a search on disk: trials.csv of the final run, and the run folders of trials among other runs.
@@ -216,15 +248,32 @@ def test_the_model_of_an_older_run_predicts_its_scores(folder: Path) -> None:
 
 SEARCH = search_record()
 TRIALS = (
-    TrialRow(0, "complete", 0.5, 30, 1.5, -0.25, 0.125, {"l2": "0.0", 'a "b",\nc': "x,\r\ny"}),
+    TrialRow(
+        0, "complete", 0.5, 30, 1.5, -0.25, 0.125, {"l2": "0.0", 'a "b",\nc': "x,\r\ny"}
+    ),
     TrialRow(1, "complete", 1 / 3, 12, 0.5, 0.0, 0.0, {"l2": "0.5", 'a "b",\nc': ""}),
-    TrialRow(2, "failed", float("nan"), 0, 0.0, float("nan"), float("nan"), {"l2": "é", 'a "b",\nc': "|"}),
+    TrialRow(
+        2,
+        "failed",
+        float("nan"),
+        0,
+        0.0,
+        float("nan"),
+        float("nan"),
+        {"l2": "é", 'a "b",\nc': "|"},
+    ),
 )
 
 
 def experiment(**settings: Any) -> Experiment:
     source = Synthetic(name="synthetic", num_queries=20)
-    return Experiment(model="random", ranker=RandomRanker(), source=source, importance=None, **settings)
+    return Experiment(
+        model="random",
+        ranker=RandomRanker(),
+        source=source,
+        importance=None,
+        **settings,
+    )
 
 
 @pytest.fixture
@@ -236,10 +285,14 @@ def sweep(tmp_path: Path) -> Path:
     return tmp_path / "sweep"
 
 
-def test_trials_are_read_as_they_were_written_and_written_the_same_every_time(tmp_path: Path) -> None:
+def test_trials_are_read_as_they_were_written_and_written_the_same_every_time(
+    tmp_path: Path,
+) -> None:
     for name in ("a", "b"):
         run(experiment(search=SEARCH, trials=TRIALS), tmp_path / name)
-    assert (tmp_path / "a" / TRIALS_FILE).read_bytes() == (tmp_path / "b" / TRIALS_FILE).read_bytes()
+    assert (tmp_path / "a" / TRIALS_FILE).read_bytes() == (
+        tmp_path / "b" / TRIALS_FILE
+    ).read_bytes()
     header, *_ = (tmp_path / "a" / TRIALS_FILE).read_text().splitlines()
     assert header.replace('"', "").startswith(",".join([*TRIAL_COLUMNS, "l2"]))
     done = read_run(tmp_path / "a")
@@ -249,7 +302,8 @@ def test_trials_are_read_as_they_were_written_and_written_the_same_every_time(tm
     ]
     for name in ("value", "low", "high"):
         np.testing.assert_array_equal(
-            [getattr(row, name) for row in done.trials()], [getattr(row, name) for row in TRIALS]
+            [getattr(row, name) for row in done.trials()],
+            [getattr(row, name) for row in TRIALS],
         )
 
 
@@ -278,13 +332,19 @@ def test_a_verb_that_needs_test_scores_or_a_model_refuses_a_trial_by_name(
     trial = sweep / "trials/1"
     assert main([word.format(trial=trial, scores=scores) for word in words]) == 2
     error = capsys.readouterr().err
-    assert all(part in " ".join(error.split()) for part in (needed, "of a search", "final run")), error
+    assert all(
+        part in " ".join(error.split()) for part in (needed, "of a search", "final run")
+    ), error
     assert str(trial) in error.replace("\n", "")
     assert error.count("\n\n") == 0
 
 
 def test_a_comparison_never_takes_a_trial(sweep: Path) -> None:
-    with pytest.raises(ResultError, match=naming(sweep / "trials/1", "is a trial", "final run")):
+    with pytest.raises(
+        ResultError, match=naming(sweep / "trials/1", "is a trial", "final run")
+    ):
         compare([read_run(sweep / "0"), read_run(sweep / "trials/1")])
-    with pytest.raises(ResultError, match=naming(sweep / "trials/1", "is a trial", "final run")):
+    with pytest.raises(
+        ResultError, match=naming(sweep / "trials/1", "is a trial", "final run")
+    ):
         read_run(sweep / "trials/1").to_frame()

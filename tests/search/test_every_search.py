@@ -75,17 +75,24 @@ def quality(proposal: Proposal) -> float:
     return 0.5 - abs(rate - 0.1) - leaves / 1000
 
 
-def ended(proposal: Proposal, value_of: Quality = quality, seconds: float = 1.0) -> Trial:
+def ended(
+    proposal: Proposal, value_of: Quality = quality, seconds: float = 1.0
+) -> Trial:
     """The trial of a proposal, whose curve rises linearly to its value; `minimum` is applied to it."""
     value = value_of(proposal)
     if value is None:
         return Trial(proposal, None, seconds=seconds)
     trees = proposal.num_trees or NUM_TREES
-    curve = {number: value * (0.5 + 0.5 * number / NUM_TREES) for number in range(1, trees + 1)}
+    curve = {
+        number: value * (0.5 + 0.5 * number / NUM_TREES)
+        for number in range(1, trees + 1)
+    }
     for number in sorted(proposal.minimum):
         if curve[number] < proposal.minimum[number]:
             curve = {trees: value for trees, value in curve.items() if trees <= number}
-            return Trial(proposal, curve[number], number, seconds, curve, is_pruned=True)
+            return Trial(
+                proposal, curve[number], number, seconds, curve, is_pruned=True
+            )
     return Trial(proposal, curve[trees], trees, seconds, curve)
 
 
@@ -123,8 +130,14 @@ COMPLETE: list[Callable[..., Search]] = [
 
 
 @pytest.mark.parametrize("kind", COMPLETE, ids=repr)
-def test_a_search_is_continued_from_any_trial_with_the_same_trials(kind: Callable[..., Search]) -> None:
-    given = {} if isinstance(kind, partial) and "trials" in kind.keywords else {"trials": 20}
+def test_a_search_is_continued_from_any_trial_with_the_same_trials(
+    kind: Callable[..., Search],
+) -> None:
+    given = (
+        {}
+        if isinstance(kind, partial) and "trials" in kind.keywords
+        else {"trials": 20}
+    )
     whole = run(kind(**given))
     for num_ended in (0, 3, 8, 13, 20, len(whole)):
         assert run(kind(**given), trials=whole[:num_ended]) == whole
@@ -132,7 +145,9 @@ def test_a_search_is_continued_from_any_trial_with_the_same_trials(kind: Callabl
 
 @pytest.mark.parametrize("kind", [RandomSearch, TpeSearch, FullGrid])
 def test_with_seconds_no_trial_begins_after_the_time(kind: type[Search]) -> None:
-    assert len(run(kind(trials=1, seconds=9.0))) == 16  # of one second each, in batches of 8
+    assert (
+        len(run(kind(trials=1, seconds=9.0))) == 16
+    )  # of one second each, in batches of 8
     failing = run(RandomSearch(trials=8), value_of=lambda _: None)
     assert kind is FullGrid or kind(seconds=9.0).propose(MODEL, failing * 2) == []
 
@@ -141,9 +156,18 @@ def test_with_seconds_no_trial_begins_after_the_time(kind: type[Search]) -> None
     ("call", "parts"),
     [
         (lambda: RandomSearch(batch=0), ("search.batch", 0)),
-        (lambda: RandomSearch(pruning="median", choose=OVERALL), ("search.pruning", OVERALL, "per_fold")),
-        (lambda: FullGrid(trials=53).propose(MODEL, []), (54, 53, "search.trials=54", "3 num_leaves")),
-        (lambda: SuccessiveHalving(seconds=60), ("search.seconds", 60, "search.trials", "search=tpe")),
+        (
+            lambda: RandomSearch(pruning="median", choose=OVERALL),
+            ("search.pruning", OVERALL, "per_fold"),
+        ),
+        (
+            lambda: FullGrid(trials=53).propose(MODEL, []),
+            (54, 53, "search.trials=54", "3 num_leaves"),
+        ),
+        (
+            lambda: SuccessiveHalving(seconds=60),
+            ("search.seconds", 60, "search.trials", "search=tpe"),
+        ),
         (
             lambda: SuccessiveHalving().propose(SearchedModel(SPACE, DEFAULT, 30), []),
             ("search.min_trees", 20, 30, "at most 15"),
@@ -174,26 +198,41 @@ def test_values_stay_in_their_range_and_whole_numbers_whole(
         "listed": Range(values=[None, True, 3, 0.5, "word"]),
     }
     default = {"whole": low, "part": low / 7, "listed": None}
-    search = TpeSearch(trials=11, batch=4, startup=4) if kind is TpeSearch else kind(trials=11)
-    trials = run(search, space, default, lambda proposal: float(proposal.settings["whole"] or 0))
+    search = (
+        TpeSearch(trials=11, batch=4, startup=4)
+        if kind is TpeSearch
+        else kind(trials=11)
+    )
+    trials = run(
+        search, space, default, lambda proposal: float(proposal.settings["whole"] or 0)
+    )
     for trial in trials:
-        assert all(trial.proposal.settings[name] in values for name, values in space.items())
+        assert all(
+            trial.proposal.settings[name] in values for name, values in space.items()
+        )
         assert isinstance(trial.proposal.settings["whole"], int)
         assert isinstance(trial.proposal.settings["part"], float)
 
 
 def test_backends_try_the_same_values_of_the_settings_that_they_share() -> None:
     part = {name: SPACE[name] for name in ("truncation", "learning_rate")}
-    whole, partial = (run(RandomSearch(trials=5), space, DEFAULT, lambda _: 0.0) for space in (SPACE, part))
+    whole, partial = (
+        run(RandomSearch(trials=5), space, DEFAULT, lambda _: 0.0)
+        for space in (SPACE, part)
+    )
     for one, other in zip(whole[1:], partial[1:], strict=True):
-        assert other.proposal.settings == {name: one.proposal.settings[name] for name in part}
+        assert other.proposal.settings == {
+            name: one.proposal.settings[name] for name in part
+        }
 
 
 def test_tpe_begins_as_random_search_and_then_proposes_better_settings() -> None:
     sums = dict.fromkeys(SEARCHES, 0.0)
     for seed in range(3):
         random, tpe = (run(kind(trials=40, seed=seed)) for kind in SEARCHES)
-        assert [trial.proposal for trial in tpe[:8]] == [trial.proposal for trial in random[:8]]
+        assert [trial.proposal for trial in tpe[:8]] == [
+            trial.proposal for trial in random[:8]
+        ]
         for kind, trials in zip(SEARCHES, (random, tpe), strict=True):
             sums[kind] += sum(trial.value or 0 for trial in trials[16:])
     assert sums[RandomSearch] < sums[TpeSearch]
@@ -216,21 +255,30 @@ def rung_sizes(number: int, eta: int, num_rungs: int) -> list[int]:
 
 @settings(max_examples=15, deadline=None)
 @given(
-    number=st.integers(1, 40), eta=st.integers(2, 5), min_trees=st.integers(1, 150), seed=st.integers(0, 999)
+    number=st.integers(1, 40),
+    eta=st.integers(2, 5),
+    min_trees=st.integers(1, 150),
+    seed=st.integers(0, 999),
 )
-def test_each_rung_keeps_the_best_of_the_one_before(number: int, eta: int, min_trees: int, seed: int) -> None:
+def test_each_rung_keeps_the_best_of_the_one_before(
+    number: int, eta: int, min_trees: int, seed: int
+) -> None:
     search = SuccessiveHalving(trials=number, eta=eta, min_trees=min_trees, seed=seed)
     rungs = search.rungs(NUM_TREES, 1)
     trials = run(search)
     assert trials[0].proposal == Proposal(0, DEFAULT)
     begin = 1
-    drawn = RandomSearch(seed=seed, trials=number).propose(SearchedModel(SPACE, {}, NUM_TREES), [])[1:]
+    drawn = RandomSearch(seed=seed, trials=number).propose(
+        SearchedModel(SPACE, {}, NUM_TREES), []
+    )[1:]
     expected = [proposal.settings for proposal in drawn]
     for rung, size in zip(rungs, rung_sizes(number - 1, eta, len(rungs)), strict=True):
         of_rung = trials[begin : begin + size]
         assert [trial.proposal.settings for trial in of_rung] == expected
         assert {trial.proposal.num_trees for trial in of_rung} <= {rung.num_trees}
-        best = sorted(of_rung, key=lambda trial: -(trial.value or 0))[: math.ceil(size / eta)]
+        best = sorted(of_rung, key=lambda trial: -(trial.value or 0))[
+            : math.ceil(size / eta)
+        ]
         expected = [trial.proposal.settings for trial in of_rung if trial in best]
         begin += size
     assert begin == len(trials)
@@ -244,7 +292,9 @@ def test_early_rungs_use_fewer_folds() -> None:
 
 
 def trial(number: int, curve: dict[int, float], is_pruned: bool = False) -> Trial:
-    return Trial(Proposal(number, {}), max(curve.values()), curve=curve, is_pruned=is_pruned)
+    return Trial(
+        Proposal(number, {}), max(curve.values()), curve=curve, is_pruned=is_pruned
+    )
 
 
 def flat(number: int, value: float, last: int = 80, is_pruned: bool = False) -> Trial:
@@ -261,7 +311,9 @@ def test_the_median_rule_compares_best_values_so_far_at_the_checkpoints() -> Non
     }
 
 
-def test_a_fit_that_early_stopping_ended_keeps_its_best_value_and_a_pruned_one_does_not_count() -> None:
+def test_a_fit_that_early_stopping_ended_keeps_its_best_value_and_a_pruned_one_does_not_count() -> (
+    None
+):
     stopped, pruned = flat(0, 0.3, last=15), flat(1, 0.1, last=15, is_pruned=True)
     assert median_minima([stopped, pruned, Trial(Proposal(2, {}), None)], 80) == {
         10: 0.2,
@@ -271,7 +323,9 @@ def test_a_fit_that_early_stopping_ended_keeps_its_best_value_and_a_pruned_one_d
 
 
 @pytest.mark.parametrize("kind", [RandomSearch, TpeSearch])
-def test_pruning_saves_iterations_and_the_best_trial_stays(kind: type[RandomSearch]) -> None:
+def test_pruning_saves_iterations_and_the_best_trial_stays(
+    kind: type[RandomSearch],
+) -> None:
     trials = run(kind(trials=40, pruning="median"))
     assert not any(trial.proposal.minimum for trial in trials[:8])
     spent = sum(trial.iterations for trial in trials)
@@ -308,7 +362,9 @@ def test_the_setting_that_decides_is_the_most_important() -> None:
     assert setting_importances(SPACE, trials) == importances
 
 
-def test_trials_of_a_batch_differ_and_do_not_depend_on_trials_outside_the_space() -> None:
+def test_trials_of_a_batch_differ_and_do_not_depend_on_trials_outside_the_space() -> (
+    None
+):
     trials = run(RandomSearch(trials=16))
     proposed = ask(SPACE, 0, trials, range(16, 24))
     assert len({json.dumps(settings) for settings in proposed}) == 8
@@ -319,18 +375,27 @@ def test_trials_of_a_batch_differ_and_do_not_depend_on_trials_outside_the_space(
 def test_the_journal_has_every_trial(tmp_path: Path) -> None:
     space = {**SPACE, "norm": Range(values=[None, True, False])}
     default: dict[str, Value] = {**DEFAULT, "norm": None, "learning_rate": None}
-    trials = run(SuccessiveHalving(trials=10), space, default, lambda proposal: 0.1 + 0.01 * proposal.number)
+    trials = run(
+        SuccessiveHalving(trials=10),
+        space,
+        default,
+        lambda proposal: 0.1 + 0.01 * proposal.number,
+    )
     trials = [*trials, Trial(Proposal(len(trials), default), None)]
     path = tmp_path / "optuna.log"
     path.write_text("an old journal")
-    write_journal(path, {"native fold 1": (space, trials), "native fold 2": (SPACE, [])})
+    write_journal(
+        path, {"native fold 1": (space, trials), "native fold 2": (SPACE, [])}
+    )
 
     assert [file.name for file in tmp_path.iterdir()] == ["optuna.log"]
     assert all(json.loads(line) for line in path.read_text().splitlines())
     first, second = sorted(loaded(path), key=lambda study: study.study_name)
     assert (first.study_name, second.study_name) == ("native fold 1", "native fold 2")
     assert second.trials == []
-    assert first.best_value == max(trial.value or 0 for trial in trials if trial.is_complete)
+    assert first.best_value == max(
+        trial.value or 0 for trial in trials if trial.is_complete
+    )
     for trial, stored in zip(trials, first.trials, strict=True):
         assert {**stored.params, **stored.user_attrs} == trial.proposal.settings
         assert stored.intermediate_values == trial.curve
@@ -345,7 +410,14 @@ def test_the_journal_has_every_trial(tmp_path: Path) -> None:
 # ---- Spaces: the shipped YAMLs for every model, ranges from the configuration, and what is refused.
 
 
-SHARED = ("learning_rate", "num_leaves", "min_docs_in_leaf", "min_sum_hessian", "l2", "truncation")
+SHARED = (
+    "learning_rate",
+    "num_leaves",
+    "min_docs_in_leaf",
+    "min_sum_hessian",
+    "l2",
+    "truncation",
+)
 NATIVE = ("split_criterion", "sigma", "queries_per_tree", "features_per_tree")
 RATE = {"low": 0.02, "high": 0.3, "log": True}
 
@@ -358,7 +430,9 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 def searched(space: dict[str, Any], **settings: Any) -> Search:
     target = "ltrbench.search.RandomSearch"
-    return build({"search": {"_target_": target, "space": space, **settings}}, "search", Search)
+    return build(
+        {"search": {"_target_": target, "space": space, **settings}}, "search", Search
+    )
 
 
 @pytest.mark.parametrize(
@@ -372,12 +446,16 @@ def searched(space: dict[str, Any], **settings: Any) -> Search:
         ("random", []),
     ],
 )
-def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str]) -> None:
+def test_every_model_varies_the_settings_that_it_has(
+    model: str, names: list[str]
+) -> None:
     config = composed(f"model={model}", "search=random", "search/space=native")
     ranker = build(config, "model", Ranker)
     space = build(config, "search", Search).space.of(model, ranker)
     assert list(space) == list(names)
-    both: Any = vars(ranker) | getattr(getattr(ranker, "objective", None), "__dict__", {})
+    both: Any = vars(ranker) | getattr(
+        getattr(ranker, "objective", None), "__dict__", {}
+    )
     assert settings_of(ranker, space) == {name: both[name] for name in names}
 
 
@@ -389,9 +467,15 @@ def test_every_model_varies_the_settings_that_it_has(model: str, names: list[str
         ("lambdarank", ["sigma"]),
     ],
 )
-def test_a_setting_of_another_objective_is_left_out(objective: Any, names: list[str]) -> None:
+def test_a_setting_of_another_objective_is_left_out(
+    objective: Any, names: list[str]
+) -> None:
     nested = {"mode": {"values": ["Classic"]}, "targets": {"values": ["labels"]}}
-    ranges = {"objective": nested, "objective.decay": {"low": 0.5, "high": 0.9}, "sigma": RATE}
+    ranges = {
+        "objective": nested,
+        "objective.decay": {"low": 0.5, "high": 0.9},
+        "sigma": RATE,
+    }
     ranker = NativeRanker(objective=objective, truncation=None)
     space = searched({"models": {"native": ranges}}).space.of("native", ranker)
     assert list(space) == names
@@ -409,7 +493,9 @@ def test_ranges_of_a_configuration_keep_their_types() -> None:
     assert space.shared["num_leaves"].is_integer
     assert not space.shared["learning_rate"].is_integer
     assert repr(space.shared["l2"].values) == "[0, 0.5, None]"
-    assert space.models == {"native": {"sigma": Range(0.02, 0.3, True), "gain": Range(values=["linear"])}}
+    assert space.models == {
+        "native": {"sigma": Range(0.02, 0.3, True), "gain": Range(values=["linear"])}
+    }
 
 
 def of_native(name: str, values: Any) -> dict[str, Any]:
@@ -424,24 +510,47 @@ def shared(name: str, values: Any) -> dict[str, Any]:
     ("space", "parts"),
     [
         ({"sharde": {}}, ("search", "space", "sharde")),
-        (shared("learning_rat", RATE), ("search.space.shared.learning_rat", "learning_rate")),
-        (shared("sigma", RATE), ("search.space.shared.sigma", "search.space.models.MODEL.sigma")),
+        (
+            shared("learning_rat", RATE),
+            ("search.space.shared.learning_rat", "learning_rate"),
+        ),
+        (
+            shared("sigma", RATE),
+            ("search.space.shared.sigma", "search.space.models.MODEL.sigma"),
+        ),
         (shared("l2", {"lo": 1}), ("search.space.shared.l2.lo",)),
         (
             shared("l2", {"low": 2, "high": 1}),
             ("search.space.shared.l2", "low: 2, high: 1", "low below high"),
         ),
-        (shared("l2", {"low": 0, "high": 1, "log": True}), ("shared.l2", "above 0 with log")),
+        (
+            shared("l2", {"low": 0, "high": 1, "log": True}),
+            ("shared.l2", "above 0 with log"),
+        ),
         (shared("l2", {"values": []}), ("search.space.shared.l2", "not empty")),
-        (of_native("sigma", {"lwo": 1}), ("search.space.models.native.sigma", "'lwo'", "low: ...")),
+        (
+            of_native("sigma", {"lwo": 1}),
+            ("search.space.models.native.sigma", "'lwo'", "low: ..."),
+        ),
         (of_native("sigmaa", RATE), ("search.space.models.native.sigmaa", "'sigma'")),
-        (of_native("objective.sigmaa", RATE), ("search.space.models.native.objective.sigmaa",)),
+        (
+            of_native("objective.sigmaa", RATE),
+            ("search.space.models.native.objective.sigmaa",),
+        ),
         (of_native("sigma", {"low": 0.0, "high": 2.0}), ("sigma", "0.0")),
-        (of_native("num_leaves", {"low": 4.0, "high": 64}), ("contains 4.0", "int", "hole numbers")),
-        (shared("num_leaves", {"low": 1, "high": 64}), ("num_leaves contains 1", "at least 2")),
+        (
+            of_native("num_leaves", {"low": 4.0, "high": 64}),
+            ("contains 4.0", "int", "hole numbers"),
+        ),
+        (
+            shared("num_leaves", {"low": 1, "high": 64}),
+            ("num_leaves contains 1", "at least 2"),
+        ),
         (of_native("l2", {"values": [True, False]}), ("l2 contains True", "float")),
     ],
 )
-def test_a_wrong_space_is_refused_at_its_place(space: dict[str, Any], parts: tuple[str, ...]) -> None:
+def test_a_wrong_space_is_refused_at_its_place(
+    space: dict[str, Any], parts: tuple[str, ...]
+) -> None:
     with pytest.raises(ConfigError, match=naming(*parts)):
         searched(space).space.of("native", NativeRanker())

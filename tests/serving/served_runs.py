@@ -34,18 +34,29 @@ class NamedFeatures(DataSource):
 def _dataset(seed: int) -> RankingDataset:
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(120, len(NAMES))).astype(np.float32)
-    labels = np.digitize(features @ [1.0, -0.5, 0.3, 0.0], [-0.5, 0.5]).astype(np.float64)
+    labels = np.digitize(features @ [1.0, -0.5, 0.3, 0.0], [-0.5, 0.5]).astype(
+        np.float64
+    )
     return RankingDataset(
-        features=features, labels=labels, query_start=np.arange(0, 121, 10), feature_names=NAMES
+        features=features,
+        labels=labels,
+        query_start=np.arange(0, 121, 10),
+        feature_names=NAMES,
     )
 
 
 def finished_run(folder: Path, ranker: Ranker | None = None) -> Run:
     """Returns a finished run on `NamedFeatures`; by default of a native model of five small trees."""
-    fitted = ranker or NativeRanker(num_trees=5, num_leaves=4, min_docs_in_leaf=1, min_sum_hessian=0.0)
+    fitted = ranker or NativeRanker(
+        num_trees=5, num_leaves=4, min_docs_in_leaf=1, min_sum_hessian=0.0
+    )
     source = NamedFeatures()
     experiment = Experiment(
-        model="small", ranker=fitted, source=source, metrics=("ndcg@10",), importance=None
+        model="small",
+        ranker=fitted,
+        source=source,
+        metrics=("ndcg@10",),
+        importance=None,
     )
     return run(experiment, folder)
 

@@ -18,22 +18,38 @@ from served_runs import NAMES, small_model
 from ltrbench.serve import RefusedRequestError, RequestReader, ranking_app
 
 
-def call(app: Any, method: str, path: str, parts: Iterable[bytes] = ()) -> tuple[int, dict[str, str], Any]:
+def call(
+    app: Any, method: str, path: str, parts: Iterable[bytes] = ()
+) -> tuple[int, dict[str, str], Any]:
     """Returns status, headers and JSON of the answer to a request whose body comes in parts."""
     left = iter(parts)
     sent: list[dict[str, Any]] = []
 
     async def receive() -> dict[str, Any]:
         part = next(left, None)
-        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+        return {
+            "type": "http.request",
+            "body": part or b"",
+            "more_body": part is not None,
+        }
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": method, "path": path, "headers": [], "query_string": b""}
+    scope = {
+        "type": "http",
+        "method": method,
+        "path": path,
+        "headers": [],
+        "query_string": b"",
+    }
     asyncio.run(app(scope, receive, send))
     answered = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], answered, json.loads(b"".join(message["body"] for message in sent[1:]))
+    return (
+        sent[0]["status"],
+        answered,
+        json.loads(b"".join(message["body"] for message in sent[1:])),
+    )
 
 
 def rank(app: Any, request: Any) -> Any:
@@ -45,7 +61,11 @@ def rank(app: Any, request: Any) -> Any:
 @pytest.mark.hypothesis
 @given(
     st.lists(
-        st.lists(st.none() | st.floats(-5, 5, width=32) | st.integers(-9, 9), min_size=4, max_size=4),
+        st.lists(
+            st.none() | st.floats(-5, 5, width=32) | st.integers(-9, 9),
+            min_size=4,
+            max_size=4,
+        ),
         min_size=1,
         max_size=6,
     ),
@@ -55,15 +75,18 @@ def test_any_list_has_the_scores_and_the_order_of_the_ranker(
     rows: list[list[float | None]], order_of_names: list[int]
 ) -> None:
     documents = [
-        {"id": d, "features": {NAMES[f]: row[f] for f in order_of_names}} for d, row in enumerate(rows)
+        {"id": d, "features": {NAMES[f]: row[f] for f in order_of_names}}
+        for d, row in enumerate(rows)
     ]
     answer = rank(ranking_app(small_model()), {"query": 1, "documents": documents})
-    features = np.array([[np.nan if value is None else value for value in row] for row in rows])
+    features = np.array(
+        [[np.nan if value is None else value for value in row] for row in rows]
+    )
     scores = small_model().ranker.predict(features.astype(np.float32))
     expected = sorted(range(len(rows)), key=lambda d: -scores[d])  # sorted is stable
-    assert [(document["id"], document["score"]) for document in answer["documents"]] == [
-        (d, scores[d]) for d in expected
-    ]
+    assert [
+        (document["id"], document["score"]) for document in answer["documents"]
+    ] == [(d, scores[d]) for d in expected]
 
 
 def test_an_error_is_json_with_its_place() -> None:
@@ -76,7 +99,11 @@ def test_an_error_is_json_with_its_place() -> None:
 
 def test_other_routes_and_methods_are_refused_with_the_routes() -> None:
     app = ranking_app(small_model())
-    for method, path, expected in (("GET", "/rank", 405), ("POST", "/model", 405), ("POST", "/rank/", 404)):
+    for method, path, expected in (
+        ("GET", "/rank", 405),
+        ("POST", "/model", 405),
+        ("POST", "/rank/", 404),
+    ):
         status, _, answer = call(app, method, path)
         assert status == expected
         assert "POST /rank" in answer["error"]
@@ -87,9 +114,14 @@ def test_the_model_is_described_with_features_versions_and_metrics() -> None:
     assert status == 200
     assert described["features"] == list(NAMES)
     assert described["metrics"] == dict(small_model().run.result.metrics)
-    assert described["convention"]["name"] == small_model().run.result.convention["name"]
+    assert (
+        described["convention"]["name"] == small_model().run.result.convention["name"]
+    )
     assert described["versions"]["of_run"] == dict(small_model().run.result.versions)
-    assert call(ranking_app(small_model()), "GET", "/health")[2] == {"status": "ok", "model": "small"}
+    assert call(ranking_app(small_model()), "GET", "/health")[2] == {
+        "status": "ok",
+        "model": "small",
+    }
 
 
 def test_a_body_is_limited_while_it_arrives() -> None:
@@ -142,7 +174,9 @@ def features_of(features: Any) -> bytes:
         (features_of({"bm25": 1e39, "age": 1}), 422, "documents[1].features.bm25"),
     ],
 )
-def test_a_wrong_request_is_refused_with_the_place_of_the_error(body: bytes, status: int, place: str) -> None:
+def test_a_wrong_request_is_refused_with_the_place_of_the_error(
+    body: bytes, status: int, place: str
+) -> None:
     with pytest.raises(RefusedRequestError) as refused:
         READER.read(body)
     assert (refused.value.status, refused.value.place) == (status, place)
@@ -151,11 +185,17 @@ def test_a_wrong_request_is_refused_with_the_place_of_the_error(body: bytes, sta
 
 
 def test_a_category_is_a_text_a_number_or_a_boolean_and_others_are_missing() -> None:
-    reader = RequestReader(("sold", "shop"), 4, {"sold": ("false", "true"), "shop": ("9", "10")})
+    reader = RequestReader(
+        ("sold", "shop"), 4, {"sold": ("false", "true"), "shop": ("9", "10")}
+    )
     values = [[True, 10], ["True", "10"], [None, "new"]]
-    read = reader.read(body_of(*({"id": d, "features": each} for d, each in enumerate(values))))
+    read = reader.read(
+        body_of(*({"id": d, "features": each} for d, each in enumerate(values)))
+    )
     np.testing.assert_array_equal(read.features, [[1, 1], [1, 1], [np.nan, np.nan]])
-    with pytest.raises(RefusedRequestError, match=naming("features[1]", "whole number")):
+    with pytest.raises(
+        RefusedRequestError, match=naming("features[1]", "whole number")
+    ):
         reader.read(body_of({"id": 0, "features": [True, 9.5]}))
 
 
@@ -172,11 +212,17 @@ def test_features_by_name_and_as_a_list_are_the_same() -> None:
 @pytest.mark.hypothesis
 @given(
     st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=3),
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.floats(allow_nan=False)
+        | st.text(max_size=3),
         lambda inner: (
             st.lists(inner, max_size=3)
             | st.dictionaries(
-                st.sampled_from(["query", "documents", "id", "features", "bm25", "age", "x"]),
+                st.sampled_from(
+                    ["query", "documents", "id", "features", "bm25", "age", "x"]
+                ),
                 inner,
                 max_size=4,
             )

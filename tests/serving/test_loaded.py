@@ -40,12 +40,20 @@ def frame_of(names: tuple[str, ...] = NAMES) -> pd.DataFrame:
         NativeRanker(num_trees=3, num_leaves=4),
         RandomRanker(),
         SingleFeatureRanker(),
-        pytest.param(LightGBMRanker(num_trees=3, num_leaves=4, num_threads=1), marks=pytest.mark.slow),
-        pytest.param(XGBoostRanker(num_trees=3, num_leaves=4, num_threads=1), marks=pytest.mark.slow),
+        pytest.param(
+            LightGBMRanker(num_trees=3, num_leaves=4, num_threads=1),
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            XGBoostRanker(num_trees=3, num_leaves=4, num_threads=1),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=lambda ranker: type(ranker).__name__,
 )
-def test_a_loaded_model_gives_the_scores_of_its_run(ranker: Ranker, tmp_path: Path) -> None:
+def test_a_loaded_model_gives_the_scores_of_its_run(
+    ranker: Ranker, tmp_path: Path
+) -> None:
     done = finished_run(tmp_path / "run", ranker)
     model = ltrbench.load(done.path)
     scores = done.scored("test").scores
@@ -66,7 +74,9 @@ def test_a_loaded_model_gives_the_scores_of_its_run(ranker: Ranker, tmp_path: Pa
     ids=["pandas", "pyarrow", "float64", "nullable"],
 )
 def test_columns_of_any_frame_are_the_columns_of_the_array(frame: Any) -> None:
-    np.testing.assert_array_equal(small_model().predict(frame), small_model().predict(TEST.features))
+    np.testing.assert_array_equal(
+        small_model().predict(frame), small_model().predict(TEST.features)
+    )
 
 
 def test_code_that_a_run_folder_names_is_not_imported(tmp_path: Path) -> None:
@@ -75,7 +85,9 @@ def test_code_that_a_run_folder_names_is_not_imported(tmp_path: Path) -> None:
     result["ranker"]["class"] = "hostile_module.Ranker"
     (folder / "result.json").write_text(json.dumps(result))
     (tmp_path / "hostile_module.py").write_text("raise SystemExit('imported')")
-    with pytest.raises(ConfigError, match=naming("'hostile_module.Ranker'", "ltrbench")):
+    with pytest.raises(
+        ConfigError, match=naming("'hostile_module.Ranker'", "ltrbench")
+    ):
         ltrbench.load(folder)
 
 
@@ -88,6 +100,17 @@ def test_loading_a_native_model_imports_neither_mlflow_nor_hydra_nor_pandas() ->
         "print(*{name.partition('.')[0] for name in sys.modules})"
     )
     command = [sys.executable, "-c", code, str(native_run().path)]
-    imported = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    unwanted = {"mlflow", "hydra", "omegaconf", "pandas", "pyarrow", "starlette", "matplotlib", "lightgbm"}
+    imported = subprocess.run(
+        command, capture_output=True, text=True, check=True
+    ).stdout.split()
+    unwanted = {
+        "mlflow",
+        "hydra",
+        "omegaconf",
+        "pandas",
+        "pyarrow",
+        "starlette",
+        "matplotlib",
+        "lightgbm",
+    }
     assert unwanted.isdisjoint(imported)

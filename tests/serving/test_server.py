@@ -25,9 +25,20 @@ TEST = NamedFeatures().load().test
 
 
 @contextlib.contextmanager
-def serving(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
+def serving(
+    folder: Path, *words: str
+) -> Iterator[tuple[subprocess.Popen[str], int, str]]:
     """Starts the service on a free port; yields its process, its port, and what it printed at the start."""
-    command = [sys.executable, "-m", "ltrbench", "serve", str(folder), "--port", "0", *words]
+    command = [
+        sys.executable,
+        "-m",
+        "ltrbench",
+        "serve",
+        str(folder),
+        "--port",
+        "0",
+        *words,
+    ]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     printed = ""
@@ -44,7 +55,9 @@ def serving(folder: Path, *words: str) -> Iterator[tuple[subprocess.Popen[str], 
         process.stderr.close()
 
 
-def exchange(connection: http.client.HTTPConnection, body: bytes | None, path: str) -> tuple[int, Any]:
+def exchange(
+    connection: http.client.HTTPConnection, body: bytes | None, path: str
+) -> tuple[int, Any]:
     connection.request("GET" if body is None else "POST", path, body)
     answer = connection.getresponse()
     return answer.status, json.loads(answer.read())
@@ -53,21 +66,31 @@ def exchange(connection: http.client.HTTPConnection, body: bytes | None, path: s
 @pytest.mark.slow
 def test_the_service_ranks_over_a_connection_that_stays_open() -> None:
     scores = small_model().predict(TEST.features)
-    with serving(native_run().path, "--max-bytes", "100000") as (process, port, printed):
+    with serving(native_run().path, "--max-bytes", "100000") as (
+        process,
+        port,
+        printed,
+    ):
         assert "warning" not in printed
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        assert exchange(connection, None, "/health") == (200, {"status": "ok", "model": "small"})
+        assert exchange(connection, None, "/health") == (
+            200,
+            {"status": "ok", "model": "small"},
+        )
         for query in (slice(0, 10), slice(10, 20), slice(0, 120)):
             rows = TEST.features[query].astype(float).tolist()
             documents = [
-                {"id": d, "features": dict(zip(NAMES, row, strict=True))} for d, row in enumerate(rows)
+                {"id": d, "features": dict(zip(NAMES, row, strict=True))}
+                for d, row in enumerate(rows)
             ]
             body = json.dumps({"query": "q", "documents": documents}).encode()
             status, answer = exchange(connection, body, "/rank")
             assert status == 200
             order = np.argsort(-scores[query], kind="stable").tolist()
             assert [document["id"] for document in answer["documents"]] == order
-            assert [d["score"] for d in answer["documents"]] == scores[query][order].tolist()
+            assert [d["score"] for d in answer["documents"]] == scores[query][
+                order
+            ].tolist()
         assert exchange(connection, b"[" * 50_000, "/rank")[0] == 400
         assert exchange(connection, b" " * 200_000, "/rank")[0] == 413
         assert exchange(connection, None, "/health")[0] == 200  # over a new connection
@@ -81,7 +104,9 @@ def test_the_service_ranks_over_a_connection_that_stays_open() -> None:
 @pytest.mark.slow
 def test_a_host_that_others_can_reach_gets_a_warning() -> None:
     with serving(native_run().path, "--host", "0.0.0.0") as (_, port, printed):
-        assert re.search(naming("warning", "0.0.0.0", "authentication", "127.0.0.1"), printed)
+        assert re.search(
+            naming("warning", "0.0.0.0", "authentication", "127.0.0.1"), printed
+        )
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
         assert exchange(connection, None, "/health")[0] == 200
         connection.close()

@@ -15,7 +15,13 @@ from ltrbench.models.trees import Node, ensemble_scores
 from ltrbench.rankers import Ensemble, WeightedTree
 from ltrbench.shapes import Features
 from ltrbench.shipping.certificate import Certificate, certify
-from ltrbench.shipping.target import Linear, ShippedModel, Target, build_target, target_names
+from ltrbench.shipping.target import (
+    Linear,
+    ShippedModel,
+    Target,
+    build_target,
+    target_names,
+)
 
 EXTRAS = {"onnx": "onnxruntime", "treelite": "treelite"}
 TARGETS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -35,9 +41,13 @@ VERSIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "onnx float32": ("onnx", {"form": "float32"}),
 }
 """What the plug-ins do with absent features, and ONNX in float32, which rounds leaf values and sums."""
-every_target = pytest.mark.parametrize(("name", "options"), TARGETS.values(), ids=TARGETS.keys())
+every_target = pytest.mark.parametrize(
+    ("name", "options"), TARGETS.values(), ids=TARGETS.keys()
+)
 every_target_and_version = pytest.mark.parametrize(
-    ("name", "options"), [*TARGETS.values(), *VERSIONS.values()], ids=[*TARGETS, *VERSIONS]
+    ("name", "options"),
+    [*TARGETS.values(), *VERSIONS.values()],
+    ids=[*TARGETS, *VERSIONS],
 )
 
 
@@ -49,7 +59,9 @@ def target_of(name: str, options: dict[str, Any]) -> Target:
 
 
 def shipped(scorer: Ensemble | Linear, num_features: int = 3) -> ShippedModel:
-    return ShippedModel("a_model", tuple(f"feature {number}" for number in range(num_features)), scorer)
+    return ShippedModel(
+        "a_model", tuple(f"feature {number}" for number in range(num_features)), scorer
+    )
 
 
 def of_one(root: Node, **options: Any) -> Ensemble:
@@ -71,7 +83,9 @@ def certified(
 ) -> Certificate:
     """Returns the certificate of trees; `changed` replaces files of the export."""
     has_missing = bool(np.isnan(np.asarray(data.features)).any())
-    model = replace(shipped(ensemble, data.num_features), has_missing_values=has_missing)
+    model = replace(
+        shipped(ensemble, data.num_features), has_missing_values=has_missing
+    )
     export = target.export(model)
     export = replace(export, files={**export.files, **(changed or {})})
     engine = target.engine(model, export)
@@ -82,4 +96,8 @@ def certified(
 def random_data(features: Features) -> RankingDataset:
     """Returns a data set with queries of ten documents."""
     labels = np.random.default_rng(0).integers(0, 3, len(features)).astype(float)
-    return RankingDataset(features=features, labels=labels, query_start=np.arange(0, len(features) + 1, 10))
+    return RankingDataset(
+        features=features,
+        labels=labels,
+        query_start=np.arange(0, len(features) + 1, 10),
+    )

@@ -16,7 +16,14 @@ from shipped_models import scores_of
 
 from ltrbench.rankers import Ensemble
 from ltrbench.shapes import Features
-from ltrbench.shipping.target import CheckRequests, CheckRows, Export, Linear, ShippedModel, Target
+from ltrbench.shipping.target import (
+    CheckRequests,
+    CheckRows,
+    Export,
+    Linear,
+    ShippedModel,
+    Target,
+)
 from ltrbench.shipping.targets.elasticsearch import ElasticsearchTarget
 from ltrbench.shipping.targets.opensearch import OpenSearchTarget
 from ltrbench.shipping.targets.ranklib import RankLibTarget
@@ -57,7 +64,9 @@ def shipped(scorer: Ensemble | Linear | None = None) -> ShippedModel:
     return ShippedModel("Shop", NAMES, scorer or random_ensemble(20, "<", "float32"))
 
 
-def requested(target: Target, model: ShippedModel, rows: CheckRows = ROWS) -> CheckRequests:
+def requested(
+    target: Target, model: ShippedModel, rows: CheckRows = ROWS
+) -> CheckRequests:
     requests = target.check_requests(model, target.export(model), rows)
     assert requests is not None
     for name, content in requests.files.items():
@@ -74,11 +83,16 @@ def documents_of(requests: CheckRequests) -> dict[str, dict[str, float]]:
     actions = [json.loads(line) for line in lines[::2]]
     assert all(list(action) == ["index"] for action in actions)
     documents = [json.loads(line) for line in lines[1::2]]
-    return {action["index"]["_id"]: document for action, document in zip(actions, documents, strict=True)}
+    return {
+        action["index"]["_id"]: document
+        for action, document in zip(actions, documents, strict=True)
+    }
 
 
 def feature_score(
-    feature: Mapping[str, Any], document: Mapping[str, float], before: Mapping[str, float]
+    feature: Mapping[str, Any],
+    document: Mapping[str, float],
+    before: Mapping[str, float],
 ) -> float:
     """The score of a feature as the plug-in computes it; NaN if the query does not match."""
     if feature["template_language"] == "derived_expression":
@@ -100,7 +114,9 @@ def feature_score(
 def features_of(requests: CheckRequests) -> tuple[list[str], Features]:
     """The names in the feature set, and the scores of the features for each document."""
     record = json.loads(requests.files["check_featureset.json"])["featureset"]
-    assert len({feature["name"] for feature in record["features"]}) == len(record["features"])
+    assert len({feature["name"] for feature in record["features"]}) == len(
+        record["features"]
+    )
     rows = []
     for document in documents_of(requests).values():
         scores: dict[str, float] = {}
@@ -108,7 +124,9 @@ def features_of(requests: CheckRequests) -> tuple[list[str], Features]:
             assert feature["params"] == []
             scores[feature["name"]] = feature_score(feature, document, scores)
         rows.append(list(scores.values()))
-    return [feature["name"] for feature in record["features"]], np.array(rows, dtype=np.float32)
+    return [feature["name"] for feature in record["features"]], np.array(
+        rows, dtype=np.float32
+    )
 
 
 @every_plugin
@@ -130,16 +148,22 @@ def test_features_of_the_documents_are_those_of_the_rows_and_the_uploaded_model_
     scores = arithmetic.scores(trees, features)
     np.testing.assert_array_equal(scores, scores_of(target, model, VALUES[:-1]))
     if target.form != "ranklib":
-        exported = json.loads(target.export(model).files["upload.json"])["model"]["model"]
+        exported = json.loads(target.export(model).files["upload.json"])["model"][
+            "model"
+        ]
         assert upload["model"] == exported
 
 
-def test_the_index_has_every_field_as_float32_and_the_search_asks_for_every_row() -> None:
+def test_the_index_has_every_field_as_float32_and_the_search_asks_for_every_row() -> (
+    None
+):
     requests = requested(ElasticsearchTarget(), shipped())
     index = json.loads(requests.files["check_index.json"])
     fields = index["mappings"]["properties"]
     assert all(field == {"type": "float"} for field in fields.values())
-    assert {name for document in documents_of(requests).values() for name in document} == set(fields)
+    assert {
+        name for document in documents_of(requests).values() for name in document
+    } == set(fields)
     assert index["settings"]["index.mapping.total_fields.limit"] > len(fields)
     search = json.loads(requests.files["check_search.json"])
     condition = search["query"]["bool"]
@@ -169,11 +193,16 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
         requests = requested(target, model)
         assert "infinite" in requests.left_out[INFINITE]
         documents = json.loads(requests.files["check_documents.json"])
-        assert [document.pop("id") for document in documents] == [f"{ID_PREFIX}{name}" for name in FINITE]
+        assert [document.pop("id") for document in documents] == [
+            f"{ID_PREFIX}{name}" for name in FINITE
+        ]
         store = json.loads(requests.files["check_features.json"])
         field_of = {feature["name"]: feature["params"]["field"] for feature in store}
         assert list(field_of) == [
-            feature["name"] for feature in json.loads(target.export(model).files["model.json"])["features"]
+            feature["name"]
+            for feature in json.loads(target.export(model).files["model.json"])[
+                "features"
+            ]
         ]
         features = np.full((len(documents), 3), np.nan, dtype=np.float32)
         for row, document in enumerate(documents):
@@ -185,17 +214,24 @@ def test_documents_of_solr_have_the_features_and_scores_of_the_rows() -> None:
         np.testing.assert_array_equal(features[:, used], VALUES[:-1, used])
         export = Export({"model.json": requests.files["check_model.json"]}, "")
         expected = scores_of(target, model, VALUES[:-1])
-        np.testing.assert_array_equal(target.engine(model, export).scores(features), expected)
+        np.testing.assert_array_equal(
+            target.engine(model, export).scores(features), expected
+        )
 
 
 # Vespa
 
 
-def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: Any) -> dict[str, Any]:
+def answer_of_vespa(
+    requests: CheckRequests, model: ShippedModel, form: Any
+) -> dict[str, Any]:
     """The response of the query: the deployed rank profile, in the simulator, on the fed documents."""
     schema = requests.files["check_schema.sd"].decode()
     fields = re.findall(r"field (f\d+) type float", schema)
-    documents = [json.loads(line) for line in requests.files["check_documents.jsonl"].splitlines()]
+    documents = [
+        json.loads(line)
+        for line in requests.files["check_documents.jsonl"].splitlines()
+    ]
     places = {f"attribute({name})": index for index, name in enumerate(fields)}
     features = np.full((len(documents), len(fields)), np.nan, dtype=np.float32)
     for row, document in enumerate(documents):
@@ -216,13 +252,21 @@ def answer_of_vespa(requests: CheckRequests, model: ShippedModel, form: Any) -> 
 
 
 @pytest.mark.parametrize("form", ["lightgbm", "xgboost", "expression"])
-def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: Any) -> None:
-    model = shipped(Linear(np.array([0.1, -2.0, 0.5])) if form == "expression" else None)
+def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(
+    form: Any,
+) -> None:
+    model = shipped(
+        Linear(np.array([0.1, -2.0, 0.5])) if form == "expression" else None
+    )
     target = VespaTarget(form=form, phase="second", schema="shop")
     requests = requested(target, model)
     scores = target.answered_scores(answer_of_vespa(requests, model, form))
-    expected = dict(zip(FINITE, scores_of(target, model, VALUES[:-1]).tolist(), strict=True))
-    assert scores == {name: score for name, score in expected.items() if math.isfinite(score)}
+    expected = dict(
+        zip(FINITE, scores_of(target, model, VALUES[:-1]).tolist(), strict=True)
+    )
+    assert scores == {
+        name: score for name, score in expected.items() if math.isfinite(score)
+    }
     assert set(requests.left_out) == {INFINITE}
     assert "first-phase" in requests.files["check_schema.sd"].decode()
 
@@ -231,7 +275,9 @@ def test_the_application_of_vespa_has_the_features_and_scores_of_the_rows(form: 
 
 
 def test_lines_of_ranklib_have_the_values_of_the_rows() -> None:
-    rows = replace(ROWS, features=np.where(np.arange(6)[:, None] == 3, np.float32(np.nan), VALUES))
+    rows = replace(
+        ROWS, features=np.where(np.arange(6)[:, None] == 3, np.float32(np.nan), VALUES)
+    )
     requests = requested(RankLibTarget(), shipped(), rows)
     lines = requests.files["check_rows.txt"].decode("ascii").splitlines()
     parsed = {}
@@ -239,7 +285,9 @@ def test_lines_of_ranklib_have_the_values_of_the_rows() -> None:
         label, qid, *pairs = line.split(" ")
         assert label == "0"
         numbers = dict(pair.split(":") for pair in pairs)
-        parsed[qid.removeprefix("qid:")] = [np.float32(numbers.get(str(n), "nan")) for n in (1, 2, 3)]
+        parsed[qid.removeprefix("qid:")] = [
+            np.float32(numbers.get(str(n), "nan")) for n in (1, 2, 3)
+        ]
     assert list(requests.left_out) == [ROWS.ids[3]]  # without any value
     assert list(parsed) == [name for name in ROWS.ids if name != ROWS.ids[3]]
     np.testing.assert_array_equal(list(parsed.values()), np.delete(VALUES, 3, axis=0))

@@ -35,7 +35,9 @@ Scores = Callable[[Features], np.ndarray]
 def shipped(stem: str, suffix: str = "") -> bytes:
     """The content of a shipped file of an engine; without a suffix, the model."""
     names = golden_names(FOLDER, f"{stem}.*{suffix}.gz")
-    (name,) = (name for name in names if suffix or not name.endswith("features.json.gz"))
+    (name,) = (
+        name for name in names if suffix or not name.endswith("features.json.gz")
+    )
     return gzip.decompress(golden_file(f"{FOLDER}/{name}").read_bytes())
 
 
@@ -49,15 +51,25 @@ def simulated(
 ) -> dict[str, Scores]:
     """What was scored -> the function that simulates it."""
     if target == "vespa":
-        read = read_xgboost_dump if content.lstrip().startswith(b"[") else read_lightgbm_json
-        trees = read(content, {name: place for place, name in enumerate(names.values())})
-        return {key: partial(WAYS[way].scores, trees) for key, way in WAYS_OF_VESPA.items()}
+        read = (
+            read_xgboost_dump
+            if content.lstrip().startswith(b"[")
+            else read_lightgbm_json
+        )
+        trees = read(
+            content, {name: place for place, name in enumerate(names.values())}
+        )
+        return {
+            key: partial(WAYS[way].scores, trees) for key, way in WAYS_OF_VESPA.items()
+        }
     places = {name: place for place, name in enumerate(names)}
     if target == "solr":
         of_solr, model = read_solr(json.loads(content), places)
         return {"real": partial(of_solr.scores, model)}
     if target == "ranklib":
-        return {"real": partial(RANKLIB_ARITHMETIC.scores, read_ranklib_xml(content).trees)}
+        return {
+            "real": partial(RANKLIB_ARITHMETIC.scores, read_ranklib_xml(content).trees)
+        }
     plugin = build_target(target, option)
     assert isinstance(plugin, ElasticsearchTarget)
     of_plugin, model = plugin.read(plugin.form or "xgboost", content.decode(), places)
@@ -66,7 +78,9 @@ def simulated(
         # Trees of old versions have no missing values, which went to the code all the same.
         values = of_plugin.scores(model, features)
         has_none = plugin.form is None and plugin.absent_features != "missing"
-        return np.where(has_none & np.isnan(features).any(axis=1), np.float32(np.nan), values)
+        return np.where(
+            has_none & np.isnan(features).any(axis=1), np.float32(np.nan), values
+        )
 
     return {"real": scores}
 
@@ -79,7 +93,11 @@ def test_a_simulator_has_the_scores_of_the_engines_own_code(file: str) -> None:
     assert name is not None
     features = np.load(golden_file(f"{FOLDER}/{name['model']}.rows.npz"))["features"]
     content, names = shipped(stem), vespa_names(name["model"])
-    option = {name["option"]: name["value"]} if name["option"] and name["target"] != "vespa" else {}
+    option = (
+        {name["option"]: name["value"]}
+        if name["option"] and name["target"] != "vespa"
+        else {}
+    )
     functions = simulated(name["target"], option, content, names)
     assert set(functions) == set(expected)
     for key, function in functions.items():

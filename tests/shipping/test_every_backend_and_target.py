@@ -35,8 +35,12 @@ TREES = {
     "native": NativeRanker(num_trees=8, num_leaves=8),
     "native dart": NativeRanker(num_trees=8, num_leaves=8, drop_rate=0.5),
     "lightgbm": LightGBMRanker(num_trees=8, num_leaves=8),
-    "lightgbm dart": LightGBMRanker(num_trees=8, num_leaves=8, extra={"boosting": "dart"}),
-    "lightgbm zero_as_missing": LightGBMRanker(num_trees=8, num_leaves=8, extra={"zero_as_missing": True}),
+    "lightgbm dart": LightGBMRanker(
+        num_trees=8, num_leaves=8, extra={"boosting": "dart"}
+    ),
+    "lightgbm zero_as_missing": LightGBMRanker(
+        num_trees=8, num_leaves=8, extra={"zero_as_missing": True}
+    ),
     "xgboost": XGBoostRanker(num_trees=8, num_leaves=8),
     "catboost": CatBoostRanker(num_trees=8),
 }
@@ -62,7 +66,9 @@ def data_of(kind: str) -> RankingDataset:
         features[data.labels < 2, 0] = np.nan
     elif kind == "ties":
         features = np.round(features).astype(np.float32)
-        for start, stop in zip(data.query_start[:-1], data.query_start[1:], strict=True):
+        for start, stop in zip(
+            data.query_start[:-1], data.query_start[1:], strict=True
+        ):
             features[start : stop - 1 : 2] = features[start + 1 : stop : 2]
     return replace(data, features=features)
 
@@ -76,7 +82,9 @@ def fitted(backend: str, kind: str) -> tuple[Ranker, ShippedModel]:
         scorer: Linear | Ensemble = Linear(ranker.weights)
     else:
         scorer = ranker.trees()
-    return ranker, ShippedModel("a_model", tuple(data.feature_names), scorer, has_missing)
+    return ranker, ShippedModel(
+        "a_model", tuple(data.feature_names), scorer, has_missing
+    )
 
 
 def is_refused(target: str, options: dict[str, Any], backend: str, kind: str) -> bool:
@@ -89,7 +97,11 @@ def is_refused(target: str, options: dict[str, Any], backend: str, kind: str) ->
         # Without presence the feature ranks last, where 0 ranks too; in Vespa, a missing value has no score.
         return kind == "missing" or target == "vespa"
     is_zero = target in MISSING_IS_ZERO or options.get("form") == "ranklib"
-    return is_zero and "zero_as_missing" not in backend and options.get("absent") != "missing"
+    return (
+        is_zero
+        and "zero_as_missing" not in backend
+        and options.get("absent") != "missing"
+    )
 
 
 DATA = [
@@ -110,12 +122,16 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
     if model.has_missing_values and name in ABSENT_IS_MISSING and form is None:
         options = {**options, "absent": "missing"}
     target = target_of(name, options)
-    if isinstance(model.scorer, Linear) and (name not in WITH_LINEAR_MODELS or for_trees):
+    if isinstance(model.scorer, Linear) and (
+        name not in WITH_LINEAR_MODELS or for_trees
+    ):
         with pytest.raises(ConfigError, match="linear model"):
             target.export(model)
         return
     export = target.export(model)
-    certificate = certify(model, ranker.predict, data_of(kind), export, target.engine(model, export))
+    certificate = certify(
+        model, ranker.predict, data_of(kind), export, target.engine(model, export)
+    )
     refused = is_refused(name, options, backend, kind)
     assert certificate.status == (REFUSED if refused else CERTIFIED), certificate.reason
     if refused:
@@ -126,7 +142,9 @@ def test_a_model_is_certified_or_refused_for_a_stated_limit(
     assert certificate.unexplained.size == 0
     assert certificate.absent is None or not certificate.absent.changed_queries
     assert certificate.num_tested == certificate.num_splits
-    assert {limit for limit, rows in certificate.probes.items() if rows.differing} <= set(export.limits)
+    assert {
+        limit for limit, rows in certificate.probes.items() if rows.differing
+    } <= set(export.limits)
 
 
 def certificate_of(
@@ -135,11 +153,15 @@ def certificate_of(
     (ranker, model), target = fitted(backend, kind), target_of(name, options)
     export = target.export(model)
     engine = target.engine(model, export)
-    return certify(model, ranker.predict, data_of(kind), export, engine, tolerance=tolerance)
+    return certify(
+        model, ranker.predict, data_of(kind), export, engine, tolerance=tolerance
+    )
 
 
 @pytest.mark.parametrize("name", sorted(ABSENT_IS_MISSING))
-def test_zeros_that_are_absent_in_the_engine_rank_as_zeros_or_the_certificate_fails(name: str) -> None:
+def test_zeros_that_are_absent_in_the_engine_rank_as_zeros_or_the_certificate_fails(
+    name: str,
+) -> None:
     """XGBoost sends missing values left at each split if the training data have none."""
     certificate = certificate_of(name, {}, "xgboost", "zeros")
     assert certificate.status == CERTIFIED
@@ -154,7 +176,10 @@ def test_zeros_that_are_absent_in_the_engine_rank_as_zeros_or_the_certificate_fa
     assert as_missing.absent.metric.loss > 0.1
     assert re.search(naming("0", "ndcg@10", "--set absent=zero"), as_missing.reason)
     changed = len(as_missing.absent.changed_queries)
-    assert certificate_of(name, {"absent": "missing"}, "xgboost", "zeros", changed).status == CERTIFIED
+    assert (
+        certificate_of(name, {"absent": "missing"}, "xgboost", "zeros", changed).status
+        == CERTIFIED
+    )
 
 
 def many_stumps(count: int) -> Ensemble:
@@ -163,16 +188,25 @@ def many_stumps(count: int) -> Ensemble:
     values = rng.normal(size=(count, 2)) / 100
     values[-1] = (-1e-5, 1e-5)
     trees = [
-        WeightedTree(1.0, InnerNode(int(rng.integers(3)), float(np.float32(rng.normal())), True, *leaves))
+        WeightedTree(
+            1.0,
+            InnerNode(
+                int(rng.integers(3)), float(np.float32(rng.normal())), True, *leaves
+            ),
+        )
         for leaves in ((Leaf(left), Leaf(right)) for left, right in values.tolist())
     ]
     return Ensemble(tuple(trees), base_score=0.25)
 
 
 @every_target
-def test_a_model_without_its_last_tree_is_refused(name: str, options: dict[str, Any]) -> None:
+def test_a_model_without_its_last_tree_is_refused(
+    name: str, options: dict[str, Any]
+) -> None:
     ensemble, target = many_stumps(300), target_of(name, options)
-    data = random_data((np.abs(np.random.default_rng(1).normal(size=(40, 3))) + 0.1).astype(np.float32))
+    data = random_data(
+        (np.abs(np.random.default_rng(1).normal(size=(40, 3))) + 0.1).astype(np.float32)
+    )
     assert certified(target, ensemble, data).status == CERTIFIED
     files = target.export(shipped(replace(ensemble, trees=ensemble.trees[:-1]))).files
     assert certified(target, ensemble, data, files).status == REFUSED

@@ -51,7 +51,9 @@ from ltrbench.shipping.targets.solr import SolrTarget
 def largest_sum(ensemble: Ensemble) -> float:
     """Returns the base score and the largest absolute leaf value of each tree, added up."""
     leaves = (
-        np.abs(weighted_values(flat(tree.root), tree.weight, ensemble.score_dtype)).max()
+        np.abs(
+            weighted_values(flat(tree.root), tree.weight, ensemble.score_dtype)
+        ).max()
         for tree in ensemble.trees
     )
     return abs(ensemble.base_score) + float(sum(leaves))
@@ -64,7 +66,9 @@ def test_scores_are_those_of_the_model_to_the_last_bit_or_but_for_rounding(
 ) -> None:
     """Documents with values that are limits of the target are left out."""
     if name == "solr" and case == "thresholds beyond float32, <":
-        pytest.skip("thresholds of a feature range over more than 40 orders of magnitude")
+        pytest.skip(
+            "thresholds of a feature range over more than 40 orders of magnitude"
+        )
     ensemble, target = CASES[case], target_of(name, options)
     features = values_around(ensemble)
     model = shipped(ensemble, NUM_FEATURES)
@@ -107,7 +111,10 @@ def test_a_split_that_separates_missing_values_limits_infinity_only(
     features = rng.normal(size=(60, 2)).astype(np.float32)
     features[rng.random(60) < 0.4, 0] = np.nan
     left = InnerNode(1, 0.5, True, Leaf(0.0), Leaf(1.0))
-    ensemble = of_one(InnerNode(0, threshold, missing_left, left, Leaf(2.0)), threshold_dtype="float64")
+    ensemble = of_one(
+        InnerNode(0, threshold, missing_left, left, Leaf(2.0)),
+        threshold_dtype="float64",
+    )
     options = {"absent": "missing"} if name in ("elasticsearch", "opensearch") else {}
     certificate = certified(target_of(name, options), ensemble, random_data(features))
     assert certificate.status == CERTIFIED
@@ -116,16 +123,22 @@ def test_a_split_that_separates_missing_values_limits_infinity_only(
 
 
 @pytest.mark.parametrize("name", ["ranklib", "solr"])
-def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_zero(name: str) -> None:
+def test_missing_values_are_limited_only_if_the_model_sends_them_elsewhere_than_zero(
+    name: str,
+) -> None:
     target = target_of(name, {})
     for threshold in (-1.0, 0.0, 1.0):
         for missing_left in (False, True):
-            ensemble = of_one(InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0)))
+            ensemble = of_one(
+                InnerNode(0, threshold, missing_left, Leaf(1.0), Leaf(2.0))
+            )
             rows = np.array([[0, 0, 0], [np.nan, 0, 0]], dtype=np.float32)
             zero, missing = scores_of(target, shipped(ensemble), rows)
             assert zero == missing
             limits = target.export(shipped(ensemble)).limits
-            assert (MISSING_VALUES in limits) == (missing != ensemble_scores(ensemble, rows)[1])
+            assert (MISSING_VALUES in limits) == (
+                missing != ensemble_scores(ensemble, rows)[1]
+            )
 
 
 def stump(threshold: float, **options: bool) -> Ensemble:
@@ -146,7 +159,9 @@ def stump(threshold: float, **options: bool) -> Ensemble:
 def test_tiny_values_are_a_limit_of_lightgbm_where_a_split_has_them_and_0_on_two_sides(
     ensemble: Ensemble, is_limited: bool
 ) -> None:
-    certificate = certified(LightGBMTarget(), ensemble, Synthetic(name="s", num_queries=12).load().test)
+    certificate = certified(
+        LightGBMTarget(), ensemble, Synthetic(name="s", num_queries=12).load().test
+    )
     assert (TINY_VALUES in certificate.limits) == is_limited
     assert (certificate.status, certificate.reason) == (CERTIFIED, "")
 
@@ -154,7 +169,9 @@ def test_tiny_values_are_a_limit_of_lightgbm_where_a_split_has_them_and_0_on_two
 # LightGBM, ONNX, C, RankLib
 
 
-def test_without_a_compiler_c_source_is_not_verified(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_c_source_is_not_verified(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("PATH", "")
     model = shipped(forest(1), NUM_FEATURES)
     assert CTarget().engine(model, CTarget().export(model)) is None
@@ -173,11 +190,15 @@ def test_ranklib_is_given_the_number_of_each_name() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("comparison", ["<=", "<"])
 @pytest.mark.parametrize("scale", [1e-12, 1e-5, 1e9])
-def test_thresholds_of_any_magnitude_are_exact_in_solr(comparison: Any, scale: float) -> None:
+def test_thresholds_of_any_magnitude_are_exact_in_solr(
+    comparison: Any, scale: float
+) -> None:
     ensemble = ensemble_for_java(comparison=comparison, scale=scale)
     features = around_thresholds(ensemble, 3)
     expected = ensemble_scores(ensemble, without_missing(features))
-    np.testing.assert_array_equal(scores_of(SolrTarget(), shipped(ensemble), features), expected)
+    np.testing.assert_array_equal(
+        scores_of(SolrTarget(), shipped(ensemble), features), expected
+    )
 
 
 def test_solr_needs_a_version_and_trees_for_missing_values() -> None:
@@ -200,7 +221,9 @@ def linear(*weights: float) -> ShippedModel:
 
 
 @pytest.mark.parametrize("name", ["elasticsearch", "opensearch", "solr"])
-def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features(name: str) -> None:
+def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features(
+    name: str,
+) -> None:
     features: Features = np.random.default_rng(0).random((100, 3)).astype(np.float32)
     features[0] = np.nan
     known = without_missing(features)
@@ -214,15 +237,34 @@ def test_a_linear_model_is_a_float32_sum_in_the_order_of_the_features(name: str)
 
 ANSWERS: dict[str, tuple[Any, Any]] = {
     "elasticsearch": (
-        {"took": 1, "hits": {"hits": [{"_id": "d1", "_score": 1.5}, {"_id": "d2", "_score": 2}]}},
+        {
+            "took": 1,
+            "hits": {
+                "hits": [{"_id": "d1", "_score": 1.5}, {"_id": "d2", "_score": 2}]
+            },
+        },
         {"hits": {"hits": [{"_id": "d1"}]}},
     ),
     "solr": (
-        {"response": {"docs": [{"id": "ltrbench-check-d1", "score": 1.5}, {"id": "d2", "score": 2}]}},
+        {
+            "response": {
+                "docs": [
+                    {"id": "ltrbench-check-d1", "score": 1.5},
+                    {"id": "d2", "score": 2},
+                ]
+            }
+        },
         {"response": {"docs": [{"id": "d1"}]}},
     ),
     "vespa": (
-        {"root": {"children": [{"id": "id:shop:music::d1", "relevance": 1.5}, {"id": "d2", "relevance": 2}]}},
+        {
+            "root": {
+                "children": [
+                    {"id": "id:shop:music::d1", "relevance": 1.5},
+                    {"id": "d2", "relevance": 2},
+                ]
+            }
+        },
         {"root": {"children": [{"id": "d1"}]}},
     ),
 }

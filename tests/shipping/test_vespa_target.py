@@ -34,7 +34,9 @@ FILE, PROFILE = "a_model.json", "a_model.profile"
 
 def imported(ensemble: Ensemble) -> Ensemble:
     content = VespaTarget().export(shipped(ensemble, NUM_FEATURES)).files[FILE]
-    return read_lightgbm_json(content, {name: number for number, name in enumerate(names_of(NUM_FEATURES))})
+    return read_lightgbm_json(
+        content, {name: number for number, name in enumerate(names_of(NUM_FEATURES))}
+    )
 
 
 # Naive dumps
@@ -48,12 +50,16 @@ def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> 
     """Thresholds of LightGBM are just above the middle of two values; in float32 they are the middle."""
     splits = Synthetic(name="synthetic", num_queries=20).load()
     whole = np.round(np.array(splits.train.features)).astype(np.float32)
-    halves = np.round(np.array(splits.test.features) * 2).astype(np.float32) / np.float32(2)
+    halves = np.round(np.array(splits.test.features) * 2).astype(
+        np.float32
+    ) / np.float32(2)
     ranker = LightGBMRanker(num_trees=20).fit(replace(splits.train, features=whole))
     ensemble, data = ranker.trees(), replace(splits.test, features=halves)
     ranker.save(tmp_path)
     record = lgb.Booster(model_file=str(tmp_path / "model.txt")).dump_model()
-    content = json.dumps({**record, "feature_names": names_of(data.num_features)}).encode()
+    content = json.dumps(
+        {**record, "feature_names": names_of(data.num_features)}
+    ).encode()
     target = VespaTarget(fast_forest=True)
     certificate = certified(target, ensemble, data, {FILE: content})
     assert certificate.status == REFUSED
@@ -67,19 +73,28 @@ def test_the_certificate_refuses_the_dump_of_lightgbm_itself(tmp_path: Path) -> 
 @pytest.mark.slow
 def test_forests_of_more_than_25_000_leaves_are_a_vm_forest() -> None:
     large, small = (imported(forest(100, num_leaves=number)) for number in (251, 250))
-    assert [way_of_vespa(trees, False) for trees in (large, small)] == [VM_FOREST, COMPILED]
+    assert [way_of_vespa(trees, False) for trees in (large, small)] == [
+        VM_FOREST,
+        COMPILED,
+    ]
     assert way_of_vespa(large, use_fast_forest=True) == FAST_FOREST
     assert way_of_vespa(imported(of_one(Leaf(0.5))), use_fast_forest=True) == COMPILED
 
 
-def test_a_forest_is_summed_from_the_last_tree_to_the_third_and_then_the_first() -> None:
+def test_a_forest_is_summed_from_the_last_tree_to_the_third_and_then_the_first() -> (
+    None
+):
     leaves = [1e16, 1.0, -1e16, 3.0, 2.0**-40, 5.0, 7.0]
-    trees = tuple(WeightedTree(1.0, InnerNode(0, 0.0, True, Leaf(x), Leaf(x))) for x in leaves)
+    trees = tuple(
+        WeightedTree(1.0, InnerNode(0, 0.0, True, Leaf(x), Leaf(x))) for x in leaves
+    )
     expected = 0.0
     for number in (6, 5, 4, 3, 2, 0, 1):
         expected += float(np.float32(leaves[number]))
     values = np.zeros((1, NUM_FEATURES), dtype=np.float32)
-    assert WAYS[VM_FOREST].scores(imported(Ensemble(trees)), values).tolist() == [expected]
+    assert WAYS[VM_FOREST].scores(imported(Ensemble(trees)), values).tolist() == [
+        expected
+    ]
 
 
 # Linear models
@@ -88,14 +103,19 @@ def test_a_forest_is_summed_from_the_last_tree_to_the_third_and_then_the_first()
 def test_a_linear_model_is_a_ranking_expression() -> None:
     weights = np.array([0.1, 0.0, -1e-7, 1e20, 2.0, 3.0])
     model = shipped(Linear(weights), NUM_FEATURES)
-    features = np.random.default_rng(0).normal(size=(50, NUM_FEATURES)).astype(np.float32)
+    features = (
+        np.random.default_rng(0).normal(size=(50, NUM_FEATURES)).astype(np.float32)
+    )
     export = VespaTarget().export(model)
     profile = export.files[PROFILE].decode()
     assert next(iter(export.files)) == PROFILE
     assert "0.1 * feature_0 + -1e-07 * feature_2 + 1e+20 * feature_3" in profile
     assert "feature_1" not in profile
     assert set(export.limits) == {MISSING_VALUES}
-    expected = sum(weight * features[:, index].astype(np.float64) for index, weight in enumerate(weights))
+    expected = sum(
+        weight * features[:, index].astype(np.float64)
+        for index, weight in enumerate(weights)
+    )
     np.testing.assert_array_equal(scores_of(VespaTarget(), model, features), expected)
 
 
@@ -103,10 +123,29 @@ def test_a_linear_model_is_a_ranking_expression() -> None:
 
 
 def test_names_become_rank_features_or_functions() -> None:
-    names = ["bm25(title)", "fieldMatch(title).completeness", "price", "price-usd", "price usd", "price_usd"]
-    assert list(names_in_vespa(names).values()) == [*names[:3], "price_usd_2", "price_usd_3", "price_usd"]
+    names = [
+        "bm25(title)",
+        "fieldMatch(title).completeness",
+        "price",
+        "price-usd",
+        "price usd",
+        "price_usd",
+    ]
+    assert list(names_in_vespa(names).values()) == [
+        *names[:3],
+        "price_usd_2",
+        "price_usd_3",
+        "price_usd",
+    ]
     assert list(names_in_vespa(["max", "if", "log(price)", "7", "ü", ""]).values()) == [
-        *("feature_max", "feature_if", "log_price", "feature_7", "feature", "feature_2"),
+        *(
+            "feature_max",
+            "feature_if",
+            "log_price",
+            "feature_7",
+            "feature",
+            "feature_2",
+        ),
     ]
 
 
@@ -117,9 +156,18 @@ def test_the_profile_ranks_with_the_model() -> None:
     profile = export.files[PROFILE].decode()
     assert list(export.files) == [FILE, PROFILE, "features.json"]
     assert profile.startswith("rank-profile a_model inherits default {\n")
-    assert 'second-phase {\n        expression: lightgbm("a_model.json")\n    }' in profile
-    assert f"rank-properties {{\n        {FAST_FOREST_PROPERTY}: true\n    }}" in profile
+    assert (
+        'second-phase {\n        expression: lightgbm("a_model.json")\n    }' in profile
+    )
+    assert (
+        f"rank-properties {{\n        {FAST_FOREST_PROPERTY}: true\n    }}" in profile
+    )
     assert f'cp {PROFILE} "$APPLICATION/schemas/music/"' in export.request
-    other = VespaTarget(form="xgboost").export(shipped(forest(2), NUM_FEATURES)).files[PROFILE].decode()
+    other = (
+        VespaTarget(form="xgboost")
+        .export(shipped(forest(2), NUM_FEATURES))
+        .files[PROFILE]
+        .decode()
+    )
     assert 'first-phase {\n        expression: xgboost("a_model.json")\n    }' in other
     assert "rank-properties" not in other

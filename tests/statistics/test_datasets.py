@@ -51,9 +51,14 @@ def test_friedman_and_nemenyi_are_those_of_demsars_worked_example() -> None:
     assert result.critical_difference == pytest.approx(1.25, abs=5e-3)
     # The best and the worst system are within the critical difference: one group.
     assert result.groups == ((3, 1, 2, 0),)
-    assert nemenyi_critical_difference(4, 14, level=0.10) == pytest.approx(1.12, abs=5e-3)
+    assert nemenyi_critical_difference(4, 14, level=0.10) == pytest.approx(
+        1.12, abs=5e-3
+    )
     ranks = np.array(result.average_ranks)
-    assert not_different(ranks, nemenyi_critical_difference(4, 14, level=0.10)) == ((3, 1, 2), (2, 0))
+    assert not_different(ranks, nemenyi_critical_difference(4, 14, level=0.10)) == (
+        (3, 1, 2),
+        (2, 0),
+    )
 
 
 def test_wilcoxon_is_scipys_and_adjusted_over_all_pairs() -> None:
@@ -79,7 +84,9 @@ PRINTED = (0.9542966354882696, 0.04570306097263277, 3.0353909763469744e-07)
 
 def test_the_bayesian_test_prints_the_probabilities_of_the_authors_notebook() -> None:
     result = bayesian_correlated_t(ANNEAL.tolist(), test_share=1 / 9, rope=0.01)
-    assert (result.left, result.within, result.right) == pytest.approx(PRINTED, rel=1e-9)
+    assert (result.left, result.within, result.right) == pytest.approx(
+        PRINTED, rel=1e-9
+    )
 
 
 def test_the_correction_is_nadeau_and_bengios_factor() -> None:
@@ -89,7 +96,9 @@ def test_the_correction_is_nadeau_and_bengios_factor() -> None:
     assert result.difference == pytest.approx(np.mean(folds))
     assert result.degrees == 4
     assert result.p_value == pytest.approx(2 * stats.t.sf(np.mean(folds) / error, 4))
-    assert result.interval.high - result.interval.low == pytest.approx(2 * stats.t.ppf(0.975, 4) * error)
+    assert result.interval.high - result.interval.low == pytest.approx(
+        2 * stats.t.ppf(0.975, 4) * error
+    )
 
 
 P_VALUES = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12)
@@ -114,10 +123,15 @@ def test_holm_rejects_what_its_steps_reject(p_values: list[float | None]) -> Non
 SIZES = (30, 60, 25, 200)
 
 
-def drawn(seed: int, sizes: Sequence[int] = SIZES, shift: float = 0.0) -> list[NDArray[np.float64]]:
+def drawn(
+    seed: int, sizes: Sequence[int] = SIZES, shift: float = 0.0
+) -> list[NDArray[np.float64]]:
     """Returns groups with equal means and different variances; `shift` is added to the last mean."""
     rng = np.random.default_rng(seed)
-    groups = [rng.normal(scale=0.1 + 0.1 * place, size=size) for place, size in enumerate(sizes)]
+    groups = [
+        rng.normal(scale=0.1 + 0.1 * place, size=size)
+        for place, size in enumerate(sizes)
+    ]
     return [*groups[:-1], groups[-1] + shift]
 
 
@@ -131,4 +145,6 @@ def test_several_groups_are_compared_by_scipys_welch_anova(seed: int) -> None:
     groups = [PairedSample.of(sample) for sample in samples]
     means = np.concatenate([group.means for group in groups])
     errors = np.concatenate([group.standard_errors for group in groups])
-    assert welch_anova(means, errors, np.array(SIZES, dtype=np.float64)) == pytest.approx(expected)
+    assert welch_anova(
+        means, errors, np.array(SIZES, dtype=np.float64)
+    ) == pytest.approx(expected)

@@ -29,7 +29,11 @@ DRAWS = 2000
 
 
 def compared(first: object, second: object, **options: int) -> PairStatistics:
-    (pair,) = compare_pairs(PairedSample.of(np.array([first, second], dtype=np.float64)), [(0, 1)], **options)
+    (pair,) = compare_pairs(
+        PairedSample.of(np.array([first, second], dtype=np.float64)),
+        [(0, 1)],
+        **options,
+    )
     return pair
 
 
@@ -42,17 +46,23 @@ def test_t_and_wilcoxon_are_scipys() -> None:
     a, b = ndcg_like(2, 300)
     pair = compared(a, b)
     assert pair.p_values["t"] == pytest.approx(stats.ttest_rel(a, b).pvalue)
-    assert pair.p_values["wilcoxon"] == pytest.approx(stats.wilcoxon(np.round(a - b, 12)).pvalue)
+    assert pair.p_values["wilcoxon"] == pytest.approx(
+        stats.wilcoxon(np.round(a - b, 12)).pvalue
+    )
     assert pair.standard_error == pytest.approx(stats.sem(a - b))
     assert pair.effect_size == pytest.approx((a - b).mean() / (a - b).std(ddof=1))
 
 
 def test_the_randomisation_test_is_scipys_permutation_test_of_paired_samples() -> None:
     a, b = ndcg_like(2, 12)
-    exact = stats.permutation_test((a, b), lambda x, y: (x - y).mean(), permutation_type="samples").pvalue
+    exact = stats.permutation_test(
+        (a, b), lambda x, y: (x - y).mean(), permutation_type="samples"
+    ).pvalue
     p_value = compared(a, b, num_draws=100_000).p_values["randomisation"]
     # Four standard errors of a share of 100,000 draws.
-    assert p_value == pytest.approx(exact, abs=4 * np.sqrt(exact * (1 - exact) / 100_000))
+    assert p_value == pytest.approx(
+        exact, abs=4 * np.sqrt(exact * (1 - exact) / 100_000)
+    )
 
 
 def test_the_p_value_is_never_zero() -> None:
@@ -65,17 +75,27 @@ def test_the_interval_of_a_difference_is_students(num_queries: int) -> None:
     a, b = ndcg_like(2, num_queries)
     pair = compared(a, b)
     expected = stats.ttest_rel(a, b).confidence_interval(0.95)
-    assert (interval_of(pair).low, interval_of(pair).high) == pytest.approx((expected.low, expected.high))
-    assert (interval_of(pair).method, pair.note) == ("t", "few queries" if num_queries < FEW_QUERIES else "")
+    assert (interval_of(pair).low, interval_of(pair).high) == pytest.approx(
+        (expected.low, expected.high)
+    )
+    assert (interval_of(pair).method, pair.note) == (
+        "t",
+        "few queries" if num_queries < FEW_QUERIES else "",
+    )
 
 
-def test_a_difference_is_the_mean_over_strata_of_the_weighted_mean_over_their_queries() -> None:
+def test_a_difference_is_the_mean_over_strata_of_the_weighted_mean_over_their_queries() -> (
+    None
+):
     sample = folded(2, 40, 3)
     rng = np.random.default_rng([0, 1])
     strata, weights = np.sort(rng.integers(3, size=40)), rng.uniform(0.5, 2, 40)
     difference = sample.values[0] - sample.values[1]
     expected = np.mean(
-        [np.average(difference[strata == fold], weights=weights[strata == fold]) for fold in range(3)]
+        [
+            np.average(difference[strata == fold], weights=weights[strata == fold])
+            for fold in range(3)
+        ]
     )
     (pair,) = compare_pairs(sample, [(0, 1)], num_draws=DRAWS)
     assert pair.difference == pytest.approx(expected)
@@ -88,13 +108,17 @@ def test_identical_systems_differ_by_nothing() -> None:
         pair = compared(values, values)
         assert pair.difference == 0
         bound = 1 - 0.05 ** (1 / num_queries)  # about 3 / n: the rule of three
-        assert (interval_of(pair).low, interval_of(pair).high) == pytest.approx((-bound, bound))
+        assert (interval_of(pair).low, interval_of(pair).high) == pytest.approx(
+            (-bound, bound)
+        )
         assert pair.p_values == dict.fromkeys(TESTS, 1.0)
         assert (pair.effect_size, pair.note) == (0, "identical")
         assert (pair.wins, pair.ties, pair.losses) == (0, num_queries, 0)
 
 
-@pytest.mark.parametrize(("num_queries", "claim"), [(500, UNDECIDED), (600, EQUIVALENT)])
+@pytest.mark.parametrize(
+    ("num_queries", "claim"), [(500, UNDECIDED), (600, EQUIVALENT)]
+)
 def test_no_difference_is_equivalent_only_if_three_in_n_queries_may_differ_by_1(
     num_queries: int, claim: str
 ) -> None:
@@ -102,18 +126,26 @@ def test_no_difference_is_equivalent_only_if_three_in_n_queries_may_differ_by_1(
     (interval,) = simultaneous_intervals(sample, [(0, 1)])
     assert claim_of(interval, rope=0.005) == claim
     trainings = np.repeat(sample.values[:1], 3, axis=0)
-    inference = independent_replicates(trainings, trainings, np.full(num_queries, 1 / num_queries))
+    inference = independent_replicates(
+        trainings, trainings, np.full(num_queries, 1 / num_queries)
+    )
     assert claim_of(inference.interval(0.05), rope=0.005) == claim
 
 
 @pytest.mark.parametrize("num_differing", [1, 2, 5])
-def test_few_queries_with_a_difference_are_no_basis_for_a_claim(num_differing: int) -> None:
+def test_few_queries_with_a_difference_are_no_basis_for_a_claim(
+    num_differing: int,
+) -> None:
     values = np.zeros((2, 200))
     values[0, :num_differing] = 0.5
     (pair,) = compare_pairs(PairedSample.of(values), [(0, 1)])
-    low, high = stats.binomtest(num_differing, 200, alternative="less").proportion_ci(0.95)
+    low, high = stats.binomtest(num_differing, 200, alternative="less").proportion_ci(
+        0.95
+    )
     assert (low, pair.note) == (0, "few queries differ")
-    assert (interval_of(pair).low, interval_of(pair).high) == pytest.approx((-high, high))
+    assert (interval_of(pair).low, interval_of(pair).high) == pytest.approx(
+        (-high, high)
+    )
     (interval,) = simultaneous_intervals(PairedSample.of(values), [(0, 1)])
     assert claim_of(interval, 0.005) == UNDECIDED
 
@@ -128,7 +160,9 @@ def false_claims(weights: NDArray[np.float64], num_samples: int) -> float:
     return float(np.mean(claims))
 
 
-def test_weighted_queries_that_do_not_differ_are_claimed_in_at_most_one_in_twenty() -> None:
+def test_weighted_queries_that_do_not_differ_are_claimed_in_at_most_one_in_twenty() -> (
+    None
+):
     for seed in range(3):
         weights = np.random.default_rng(seed).zipf(1.5, 200).astype(np.float64)
         # Three standard errors of a share of 5 % of 500 are 3 %.
@@ -152,16 +186,26 @@ def test_with_fewer_than_two_queries_there_is_no_inference_but_a_reason() -> Non
     one = compared([0.5], [0.2])
     assert one.difference == pytest.approx(0.3)
     assert (one.wins, one.note) == (1, "one query only")
-    assert (one.interval, one.effect_size, one.p_values) == (None, None, dict.fromkeys(TESTS))
+    assert (one.interval, one.effect_size, one.p_values) == (
+        None,
+        None,
+        dict.fromkeys(TESTS),
+    )
     assert system_intervals(PairedSample.of(np.array([[0.5]]))) == [None]
-    assert simultaneous_intervals(PairedSample.of(np.array([[0.5], [0.2]])), [(0, 1)]) == [None]
+    assert simultaneous_intervals(
+        PairedSample.of(np.array([[0.5], [0.2]])), [(0, 1)]
+    ) == [None]
 
 
-def test_simultaneous_intervals_are_wider_than_each_by_itself_and_narrower_than_bonferronis() -> None:
+def test_simultaneous_intervals_are_wider_than_each_by_itself_and_narrower_than_bonferronis() -> (
+    None
+):
     sample = PairedSample.of(ndcg_like(4, 400))
     best = int(np.argmax(sample.means))
     others = [system for system in range(4) if system != best]
-    pairs = [(system, best) for system in others] + list(itertools.combinations(others, 2))
+    pairs = [(system, best) for system in others] + list(
+        itertools.combinations(others, 2)
+    )
     together = simultaneous_intervals(sample, pairs, DRAWS)
     alone = compare_pairs(sample, pairs, DRAWS)
     for interval, pair in zip(together, alone, strict=True):
@@ -169,7 +213,9 @@ def test_simultaneous_intervals_are_wider_than_each_by_itself_and_narrower_than_
         assert error is not None
         assert interval.method == "max-t"
         half = (interval.high - interval.low) / 2
-        assert stats.norm.ppf(0.975) * error < half < stats.norm.ppf(1 - 0.025 / 6) * error
+        assert (
+            stats.norm.ppf(0.975) * error < half < stats.norm.ppf(1 - 0.025 / 6) * error
+        )
         assert (interval.low + interval.high) / 2 == pytest.approx(pair.difference)
 
 
@@ -180,4 +226,6 @@ def test_each_draw_of_max_t_is_divided_by_its_own_standard_error() -> None:
     drawn = np.random.default_rng([3, 1]).integers(30, size=(num_draws, 30))
     of_draws = differences.values[0][drawn]
     t = (of_draws.mean(axis=1) - differences.means[0]) / stats.sem(of_draws, axis=1)
-    assert largest_t(differences, num_draws, seed=3) == pytest.approx(np.abs(t), rel=1e-6)
+    assert largest_t(differences, num_draws, seed=3) == pytest.approx(
+        np.abs(t), rel=1e-6
+    )

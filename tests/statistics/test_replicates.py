@@ -32,7 +32,9 @@ from ltrbench.statistics.paired import student_intervals
 from ltrbench.statistics.repeated import against_itself, halvings, num_distinct_halvings
 
 Values = NDArray[np.float64]
-SIZES = st.tuples(st.integers(3, 5), st.integers(3, 5), st.integers(6, 12), st.integers(0, 10_000))
+SIZES = st.tuples(
+    st.integers(3, 5), st.integers(3, 5), st.integers(6, 12), st.integers(0, 10_000)
+)
 
 
 def trained(num_trainings: int, num_queries: int, seed: int) -> Values:
@@ -71,7 +73,9 @@ def mean_squares(models: list[Values]) -> tuple[float, float, float]:
         for t in range(num_trainings):
             of_training += num_queries * (model[t].mean() - model.mean()) ** 2
             for q in range(num_queries):
-                of_both += (model[t, q] - model[t].mean() - model[:, q].mean() + model.mean()) ** 2
+                of_both += (
+                    model[t, q] - model[t].mean() - model[:, q].mean() + model.mean()
+                ) ** 2
         for q in range(num_queries):
             all_of_query = np.mean([other[:, q].mean() for other in models])
             over_all = np.mean([other.mean() for other in models])
@@ -86,7 +90,9 @@ def mean_squares(models: list[Values]) -> tuple[float, float, float]:
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("num_trainings", [3, 6])
-def test_the_variance_is_that_of_the_split_plot_designs_mean_squares(num_trainings: int, seed: int) -> None:
+def test_the_variance_is_that_of_the_split_plot_designs_mean_squares(
+    num_trainings: int, seed: int
+) -> None:
     num_queries = 15
     a, b = (trained(num_trainings, num_queries, 2 * seed + model) for model in (0, 1))
     training, query, both = mean_squares([a, b])
@@ -98,7 +104,9 @@ def test_the_variance_is_that_of_the_split_plot_designs_mean_squares(num_trainin
 
 @settings(max_examples=60, deadline=None)
 @given(SIZES)
-def test_the_parts_add_up_to_the_squared_standard_error(sizes: tuple[int, int, int, int]) -> None:
+def test_the_parts_add_up_to_the_squared_standard_error(
+    sizes: tuple[int, int, int, int],
+) -> None:
     num_a, num_b, num_queries, seed = sizes
     a, b = trained(num_a, num_queries, seed), trained(num_b, num_queries, seed + 1)
     inferences = [
@@ -110,12 +118,17 @@ def test_the_parts_add_up_to_the_squared_standard_error(sizes: tuple[int, int, i
     for inference in inferences:
         parts = inference.parts
         assert parts.total == pytest.approx(squared(inference))
-        assert min(parts.query, parts.training, parts.training_by_query, parts.fold or 0) >= 0
+        assert (
+            min(parts.query, parts.training, parts.training_by_query, parts.fold or 0)
+            >= 0
+        )
         assert sum(share for share, _ in inference.degrees) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("analysis", [independent_replicates, shared_replicates])
-def test_two_trainings_give_no_claim_but_a_reason(analysis: Callable[..., Inference]) -> None:
+def test_two_trainings_give_no_claim_but_a_reason(
+    analysis: Callable[..., Inference],
+) -> None:
     inference = analysis(trained(2, 20, seed=15), trained(2, 20, seed=16), equal(20))
     assert (inference.standard_error, inference.interval(0.05)) == (None, None)
     assert all(part in inference.note for part in ("2 trainings", "needs 3"))
@@ -124,19 +137,25 @@ def test_two_trainings_give_no_claim_but_a_reason(analysis: Callable[..., Infere
 def folds_of(num_folds: int, num_seeds: int) -> list[Inference]:
     return [
         independent_replicates(
-            trained(num_seeds, 20, seed=100 + fold), trained(num_seeds, 20, seed=200 + fold), equal(20)
+            trained(num_seeds, 20, seed=100 + fold),
+            trained(num_seeds, 20, seed=200 + fold),
+            equal(20),
         )
         for fold in range(num_folds)
     ]
 
 
 @pytest.mark.parametrize("num_folds", [3, 5, 10])
-def test_folds_with_one_training_use_the_corrected_resampled_t_test(num_folds: int) -> None:
+def test_folds_with_one_training_use_the_corrected_resampled_t_test(
+    num_folds: int,
+) -> None:
     folds, test_share = folds_of(num_folds, num_seeds=1), 1 / (num_folds - 1)
     inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
     test = corrected_resampled_t([fold.difference for fold in folds], test_share)
     interval = inference.interval(0.05)
-    assert (interval.low, interval.high) == pytest.approx((test.interval.low, test.interval.high))
+    assert (interval.low, interval.high) == pytest.approx(
+        (test.interval.low, test.interval.high)
+    )
     # At a level equal to the p-value one end of the interval is 0.
     assert test.p_value is not None
     at_p = inference.interval(test.p_value)
@@ -167,10 +186,15 @@ ROPE = 0.005
 NUM_QUERIES = 40
 
 
-def trainings(count: int, seed: int = 0, training: float = 0.03, queries: int = NUM_QUERIES) -> np.ndarray:
+def trainings(
+    count: int, seed: int = 0, training: float = 0.03, queries: int = NUM_QUERIES
+) -> np.ndarray:
     """Returns (R, Q) values of trainings with different means and different values on single queries."""
     rng = np.random.default_rng(seed)
-    of_query, of_training = rng.normal(0.5, 0.2, queries), rng.normal(0, training, (count, 1))
+    of_query, of_training = (
+        rng.normal(0.5, 0.2, queries),
+        rng.normal(0, training, (count, 1)),
+    )
     return of_query + of_training + rng.normal(0, 0.05, (count, queries))
 
 
@@ -179,12 +203,19 @@ def on_one_split(values: np.ndarray) -> PairedSample:
 
 
 @given(num_replicates=st.integers(2, 11))
-def test_all_halvings_are_distinct_and_each_splits_the_replicates(num_replicates: int) -> None:
+def test_all_halvings_are_distinct_and_each_splits_the_replicates(
+    num_replicates: int,
+) -> None:
     result = halvings(num_replicates, most=10_000, seed=0)
-    splits = {frozenset((frozenset(first.tolist()), frozenset(second.tolist()))) for first, second in result}
+    splits = {
+        frozenset((frozenset(first.tolist()), frozenset(second.tolist())))
+        for first, second in result
+    }
     size = num_replicates // 2
     expected = math.comb(num_replicates, size) / (1 if num_replicates % 2 else 2)
-    assert len(splits) == len(result) == num_distinct_halvings(num_replicates) == expected
+    assert (
+        len(splits) == len(result) == num_distinct_halvings(num_replicates) == expected
+    )
     for first, second in result:
         assert (len(first), len(second)) == (size, num_replicates - size)
         assert sorted([*first, *second]) == list(range(num_replicates))
@@ -198,14 +229,20 @@ def test_halves_are_compared_like_two_models_with_independent_trainings() -> Non
     for others in itertools.combinations(range(1, 8), 3):
         first = [0, *others]
         second = [place for place in range(8) if place not in first]
-        intervals.append(independent_replicates(values[first], values[second], shares).interval(LEVEL))
+        intervals.append(
+            independent_replicates(values[first], values[second], shares).interval(
+                LEVEL
+            )
+        )
         means = values[first].mean(axis=0) - values[second].mean(axis=0)
         (of_queries,) = student_intervals(PairedSample.of(means[None]))
         by_queries += of_queries.low > 0 or of_queries.high < 0
     result = against_itself(values, on_one_split(values), rope=ROPE)
     assert (result.num_halvings, result.num_distinct) == (35, 35)
     known = [interval for interval in intervals if interval is not None]
-    assert result.num_intervals == sum(interval.low > 0 or interval.high < 0 for interval in known)
+    assert result.num_intervals == sum(
+        interval.low > 0 or interval.high < 0 for interval in known
+    )
     claims = [claim_of(interval, ROPE) for interval in intervals]
     assert result.num_different == claims.count("better") + claims.count("worse")
     assert result.num_equivalent == claims.count("equivalent")
@@ -213,9 +250,15 @@ def test_halves_are_compared_like_two_models_with_independent_trainings() -> Non
 
 
 @pytest.mark.slow
-def test_about_five_percent_of_intervals_exclude_zero_where_queries_alone_claim_far_more() -> None:
+def test_about_five_percent_of_intervals_exclude_zero_where_queries_alone_claim_far_more() -> (
+    None
+):
     models = [trainings(8, seed, queries=400) for seed in range(60)]
-    result = [against_itself(values, on_one_split(values), rope=ROPE) for values in models]
+    result = [
+        against_itself(values, on_one_split(values), rope=ROPE) for values in models
+    ]
     num_halvings = sum(item.num_halvings for item in result)
-    assert sum(item.num_intervals for item in result) / num_halvings == pytest.approx(LEVEL, abs=0.03)
+    assert sum(item.num_intervals for item in result) / num_halvings == pytest.approx(
+        LEVEL, abs=0.03
+    )
     assert sum(item.num_by_queries for item in result) / num_halvings > 0.5

@@ -9,17 +9,31 @@ import pytest
 from messages import naming
 
 from ltrbench.errors import ConfigError
-from ltrbench.statistics import PairedSample, corrected_resampled_t, independent_replicates, shared_replicates
+from ltrbench.statistics import (
+    PairedSample,
+    corrected_resampled_t,
+    independent_replicates,
+    shared_replicates,
+)
 
 SHARES = np.full(5, 0.2)
 TRAININGS = np.random.default_rng(0).random((8, 5))
 WITH_NAN = np.where(TRAININGS[1, 2] == TRAININGS, np.nan, TRAININGS)
 
 REFUSALS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
-    (lambda: PairedSample.of(np.array([[0.5, np.nan]])), ("system 0", "query 1", "nan", "leave out")),
-    (lambda: PairedSample.of(np.ones((1, 2)), np.array([1.0, 0.0])), ("weights", "positive", "leave out")),
+    (
+        lambda: PairedSample.of(np.array([[0.5, np.nan]])),
+        ("system 0", "query 1", "nan", "leave out"),
+    ),
+    (
+        lambda: PairedSample.of(np.ones((1, 2)), np.array([1.0, 0.0])),
+        ("weights", "positive", "leave out"),
+    ),
     (lambda: corrected_resampled_t([0.1], 0.25), ("two folds",)),
-    (lambda: independent_replicates(np.zeros((3, 4)), TRAININGS, SHARES), ("5 queries", "(3, 4)")),
+    (
+        lambda: independent_replicates(np.zeros((3, 4)), TRAININGS, SHARES),
+        ("5 queries", "(3, 4)"),
+    ),
     (lambda: shared_replicates(WITH_NAN, TRAININGS, SHARES), ("finite", "leave out")),
 ]
 

@@ -52,28 +52,45 @@ def values() -> NDArray[np.float64]:
 
 
 @pytest.mark.slow
-def test_under_exchangeable_nulls_each_test_rejects_one_in_twenty(values: NDArray[np.float64]) -> None:
-    levels = levels_of(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=300, seed=1))
+def test_under_exchangeable_nulls_each_test_rejects_one_in_twenty(
+    values: NDArray[np.float64],
+) -> None:
+    levels = levels_of(
+        differences_of(values)[SKEWED],
+        DrawnStudies(150, STUDIES, num_draws=300, seed=1),
+    )
     assert set(levels) == set(TESTS)
     assert all(0.035 <= level <= 0.065 for level in levels.values()), levels
 
 
 @pytest.mark.slow
-def test_the_reported_interval_of_skewed_differences_covers_their_mean(values: NDArray[np.float64]) -> None:
-    covered = coverage(differences_of(values)[SKEWED], DrawnStudies(150, STUDIES, num_draws=500, seed=1))
+def test_the_reported_interval_of_skewed_differences_covers_their_mean(
+    values: NDArray[np.float64],
+) -> None:
+    covered = coverage(
+        differences_of(values)[SKEWED],
+        DrawnStudies(150, STUDIES, num_draws=500, seed=1),
+    )
     assert 0.93 <= covered <= 0.97
 
 
 @pytest.mark.parametrize("num_folds", [5, 10])
-def test_the_corrected_test_rejects_one_in_twenty_where_folds_are_correlated(num_folds: int) -> None:
+def test_the_corrected_test_rejects_one_in_twenty_where_folds_are_correlated(
+    num_folds: int,
+) -> None:
     levels = fold_levels(num_folds, STUDIES, seed=1)
     assert 0.035 <= levels["corrected resampled t"] <= 0.065, levels
     assert levels["uncorrected t"] > 0.1
 
 
-def test_simultaneous_intervals_hold_all_differences_at_once(values: NDArray[np.float64]) -> None:
+def test_simultaneous_intervals_hold_all_differences_at_once(
+    values: NDArray[np.float64],
+) -> None:
     # 300 studies: four standard errors of a share of 95 % are 5 %.
-    assert simultaneous_coverage(values, DrawnStudies(150, 300, num_draws=300, seed=1)) > 0.9
+    assert (
+        simultaneous_coverage(values, DrawnStudies(150, 300, num_draws=300, seed=1))
+        > 0.9
+    )
 
 
 def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() -> None:
@@ -87,14 +104,18 @@ def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", DIFFERENCES)
-def test_differences_that_are_hard_to_judge_are_claimed_in_at_most_one_study_in_twenty(kind: str) -> None:
+def test_differences_that_are_hard_to_judge_are_claimed_in_at_most_one_study_in_twenty(
+    kind: str,
+) -> None:
     simulation = two_way.Simulation(600, [100], [3], seed=2)
     row = false_claims(kind, 100, simulation)
     for column in ("one pair", "three pairs"):
         rate = row[column]
         assert isinstance(rate, Rate)
         # Skewed differences are judged too boldly by any interval of a mean; see the committed table.
-        assert rate.share < (0.12 if kind == "skewed" else 0.077), row  # 5 % and three standard errors
+        assert rate.share < (0.12 if kind == "skewed" else 0.077), (
+            row
+        )  # 5 % and three standard errors
 
 
 @pytest.mark.slow
@@ -118,31 +139,55 @@ def test_the_study_writes_each_rate_into_its_table(tmp_path: Path) -> None:
     (first, *_) = tables[two_way.INDEPENDENT]
     assert set(first["R=3"]) == {"count", "draws", "rate", "upper"}
     assert first["R=3"]["draws"] == 4
-    assert [row["of"] for row in tables[two_way.FAMILIES]][-1] == "trained models, max-t"
+    assert [row["of"] for row in tables[two_way.FAMILIES]][
+        -1
+    ] == "trained models, max-t"
 
 
 def test_trained_models_are_counted_with_draws_and_bounds(tmp_path: Path) -> None:
     small: dict[str, Any] = {"num_trees": 3, "num_leaves": 3, "num_threads": 1}
-    models = {"sampling": NativeRanker(**small, queries_per_tree=0.5), "plain": NativeRanker(**small)}
+    models = {
+        "sampling": NativeRanker(**small, queries_per_tree=0.5),
+        "plain": NativeRanker(**small),
+    }
     study = ModelCalibration(
         output=str(tmp_path),
         pool=60,
         num_documents=8,
         same_method=[
-            SameMethod(data="synthetic", num_train=30, num_test=20, trainings=3, draws=2),
+            SameMethod(
+                data="synthetic", num_train=30, num_test=20, trainings=3, draws=2
+            ),
             SameMethod(data="absent", trainings=3, draws=2),
         ],
-        exchangeable=[Exchangeable(num_train=30, num_test=20, kind="bootstrap", trainings=3, draws=2)],
+        exchangeable=[
+            Exchangeable(
+                num_train=30, num_test=20, kind="bootstrap", trainings=3, draws=2
+            )
+        ],
         folds=[ExchangeableFolds(num_queries=40, num_folds=4, draws=2)],
         families=[
-            ExchangeableFamily(num_queries=40, num_folds=4, draws=2, methods=3, repeats=2, difference=0.1)
+            ExchangeableFamily(
+                num_queries=40,
+                num_folds=4,
+                draws=2,
+                methods=3,
+                repeats=2,
+                difference=0.1,
+            )
         ],
         seed=1,
     )
-    absent = LetorFiles(name="absent", train=str(tmp_path / "no.txt"), test=str(tmp_path / "no.txt"))
+    absent = LetorFiles(
+        name="absent", train=str(tmp_path / "no.txt"), test=str(tmp_path / "no.txt")
+    )
     text = study.run(models, {"absent": absent}).read_text()
     (same, _), (exchangeable,), (folds,), (family,) = rates_in(tmp_path).values()
-    assert (family["methods"], family["folds"], family[families.SHARED]["draws"]) == (3, "4 x 2", 2)
+    assert (family["methods"], family["folds"], family[families.SHARED]["draws"]) == (
+        3,
+        "4 x 2",
+        2,
+    )
     for row in (same, exchangeable, folds):
         assert all(row[column]["draws"] == row["draws"] == 2 for column in CLAIMS)
     assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
@@ -150,7 +195,9 @@ def test_trained_models_are_counted_with_draws_and_bounds(tmp_path: Path) -> Non
 
 
 def rates_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    rates: dict[str, list[dict[str, Any]]] = json.loads((folder / "environment.json").read_text())["rates"]
+    rates: dict[str, list[dict[str, Any]]] = json.loads(
+        (folder / "environment.json").read_text()
+    )["rates"]
     return rates
 
 
@@ -171,14 +218,18 @@ def test_the_committed_levels_are_within_their_band() -> None:
 def test_the_committed_coverage_is_within_its_band_from_150_queries_on() -> None:
     _, _, covered, _ = committed()
     assert {20, 50, 150} <= {row["queries"] for row in covered}
-    assert all(0.93 <= row["as reported"] <= 0.97 for row in covered if row["queries"] >= 150)
+    assert all(
+        0.93 <= row["as reported"] <= 0.97 for row in covered if row["queries"] >= 150
+    )
 
 
 def of_methods(title: str) -> list[dict[str, Any]]:
     return rates_in(RESULTS / "calibration")[title]
 
 
-@pytest.mark.parametrize("title", [two_way.INDEPENDENT, two_way.ONE_SIDED, two_way.SHARED_TRAININGS])
+@pytest.mark.parametrize(
+    "title", [two_way.INDEPENDENT, two_way.ONE_SIDED, two_way.SHARED_TRAININGS]
+)
 def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_trainings_on(
     title: str,
 ) -> None:
@@ -191,7 +242,8 @@ def test_the_committed_false_claims_about_methods_are_one_in_twenty_from_three_t
 
 def test_the_committed_intervals_of_methods_hold_true_differences() -> None:
     assert all(
-        0.935 <= row["2 errors held"]["rate"] <= 0.97 for row in of_methods(two_way.POWER_OF_INTERVALS)
+        0.935 <= row["2 errors held"]["rate"] <= 0.97
+        for row in of_methods(two_way.POWER_OF_INTERVALS)
     )
 
 
@@ -201,7 +253,9 @@ def test_the_committed_families_make_a_false_claim_in_one_of_twenty_studies() ->
 
 
 @pytest.mark.slow
-def test_the_committed_decisions_ship_a_wrong_model_in_at_most_one_of_twenty_studies() -> None:
+def test_the_committed_decisions_ship_a_wrong_model_in_at_most_one_of_twenty_studies() -> (
+    None
+):
     (drawn,) = decisions._draws(decisions.Case(1, 100), 1, np.random.default_rng(0))
     at_the_margin, not_better, _ = drawn
     for row in of_methods(decisions.DECISIONS):
@@ -210,29 +264,46 @@ def test_the_committed_decisions_ship_a_wrong_model_in_at_most_one_of_twenty_stu
 
 def test_the_committed_resampled_training_sets_need_their_factor() -> None:
     for row in of_methods(linear_learner.RESAMPLED):
-        assert row["resampling factor"]["rate"] <= 0.065 < row["1/R instead"]["rate"], row
+        assert row["resampling factor"]["rate"] <= 0.065 < row["1/R instead"]["rate"], (
+            row
+        )
 
 
 def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() -> None:
     stress, both = (
-        [row for row in of_methods(linear_learner.FOLDS_WITH_SEEDS) if row["values"] == methods.name]
+        [
+            row
+            for row in of_methods(linear_learner.FOLDS_WITH_SEEDS)
+            if row["values"] == methods.name
+        ]
         for methods in linear_learner.METHOD_PAIRS
     )
-    assert all(row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"] for row in both)
+    assert all(
+        row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"]
+        for row in both
+    )
     # docs/concepts/statistics.md warns of this.
     assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
 
 
-def test_the_committed_families_over_folds_hold_their_level_and_find_more_with_a_shared_variance() -> None:
+def test_the_committed_families_over_folds_hold_their_level_and_find_more_with_a_shared_variance() -> (
+    None
+):
     exchangeable = rates_in(RESULTS / "calibration_models")[FAMILIES]
     for row in [*of_methods(families.FAMILIES_OVER_FOLDS), *exchangeable]:
         shared, own = families.SHARED, families.OWN
-        assert max(row[shared]["rate"], row[families.TO_BASELINE + shared]["rate"]) <= 0.06, row
+        assert (
+            max(row[shared]["rate"], row[families.TO_BASELINE + shared]["rate"]) <= 0.06
+        ), row
         if row["folds"] == "5":
-            assert row[families.FOUND + shared]["rate"] > row[families.FOUND + own]["rate"], row
+            assert (
+                row[families.FOUND + shared]["rate"] > row[families.FOUND + own]["rate"]
+            ), row
 
 
-def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> None:
+def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> (
+    None
+):
     rows = rates_in(RESULTS / "calibration_models")[SAME_METHOD]
     assert len(rows) >= 6
     for row in rows:
@@ -243,6 +314,8 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
 
 
 @pytest.mark.parametrize("title", [EXCHANGEABLE, EXCHANGEABLE_FOLDS])
-def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(title: str) -> None:
+def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(
+    title: str,
+) -> None:
     for row in rates_in(RESULTS / "calibration_models")[title]:
         assert row[CLAIMS[0]]["upper"] <= 0.07, row

@@ -15,7 +15,9 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.search import OVERALL, Range, Space, SuccessiveHalving
 from results.halving.run import Curve, HalvingStudy, curve_of, replay
 
-MODEL = NativeRanker(num_trees=20, num_leaves=7, num_threads=1, early_stopping=EarlyStopping(patience=5))
+MODEL = NativeRanker(
+    num_trees=20, num_leaves=7, num_threads=1, early_stopping=EarlyStopping(patience=5)
+)
 HALVING = SuccessiveHalving(trials=4, min_trees=5, eta=2)
 
 
@@ -43,9 +45,15 @@ def curve(*values: float) -> Curve:
     return np.array(values)
 
 
-def test_a_replay_counts_the_iterations_of_all_rungs_and_the_regret_of_the_choice() -> None:
+def test_a_replay_counts_the_iterations_of_all_rungs_and_the_regret_of_the_choice() -> (
+    None
+):
     # The last setting is the best one after 4 trees, but the worst one after 2.
-    curves = [[curve(0.1, 0.1, 0.1, 0.1)], [curve(0.2, 0.3, 0.3, 0.4)], [curve(0.1, 0.2, 0.2, 0.2)]]
+    curves = [
+        [curve(0.1, 0.1, 0.1, 0.1)],
+        [curve(0.2, 0.3, 0.3, 0.4)],
+        [curve(0.1, 0.2, 0.2, 0.2)],
+    ]
     curves.append([curve(0.0, 0.1, 0.3, 0.9)])
     search = SuccessiveHalving(trials=4, min_trees=2, eta=4)
     outcome = replay(search, curves, num_trees=4)
@@ -72,7 +80,9 @@ def study(folder: Path) -> HalvingStudy:
     return HalvingStudy(
         output=str(folder / "table"),
         curves=str(folder / "curves"),
-        space=Space(shared={"num_leaves": Range(2, 15), "l2": Range(0.1, 50.0, log=True)}),
+        space=Space(
+            shared={"num_leaves": Range(2, 15), "l2": Range(0.1, 50.0, log=True)}
+        ),
         pool=6,
         seeds=3,
         seed=1,
@@ -81,16 +91,25 @@ def study(folder: Path) -> HalvingStudy:
     )
 
 
-def test_the_table_has_a_row_per_data_set_and_choice_and_a_row_per_seed(tmp_path: Path) -> None:
-    data = {f"fold{seed}": Synthetic(name="made up", num_queries=60, seed=seed) for seed in (0, 1)}
+def test_the_table_has_a_row_per_data_set_and_choice_and_a_row_per_seed(
+    tmp_path: Path,
+) -> None:
+    data = {
+        f"fold{seed}": Synthetic(name="made up", num_queries=60, seed=seed)
+        for seed in (0, 1)
+    }
     table = study(tmp_path).run({"native": MODEL}, data).read_text()
     rows = [
-        [cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines() if line[:2] == "| "
+        [cell.strip() for cell in line.split("|")[1:-1]]
+        for line in table.splitlines()
+        if line[:2] == "| "
     ]
     choices = {(row[1], row[2]): int(row[3]) for row in rows if row[0] == "made up"}
     rungs = {"per_fold": 6, "overall": 3}
     assert choices == {
-        (choose, trees): number for choose, number in rungs.items() for trees in ("5, 10 and 20", "10 and 20")
+        (choose, trees): number
+        for choose, number in rungs.items()
+        for trees in ("5, 10 and 20", "10 and 20")
     }
     assert [row[0] for row in rows][-3:] == ["0", "1", "2"]
     assert all(float(row[6]) >= 0 for row in rows if row[0] == "made up")

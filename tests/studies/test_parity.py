@@ -37,7 +37,9 @@ def composed(*overrides: str) -> Any:
 
 def make(name: str, num_trees: int, **fields: object) -> BoostingRanker:
     overrides = [f"params.num_trees={num_trees}", "early_stopping=null"]
-    overrides += [f"+study.models.{name}.{key}={value}" for key, value in fields.items()]
+    overrides += [
+        f"+study.models.{name}.{key}={value}" for key, value in fields.items()
+    ]
     config = composed(*(override.replace("+study", "study") for override in overrides))
     return build(config.study.models, name, BoostingRanker)
 
@@ -46,7 +48,11 @@ def made_up() -> RankingDataset:
     rng = np.random.default_rng(0)
     query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 60, 60))])
     features = rng.normal(size=(query_start[-1], 8)).astype(np.float32)
-    utility = features[:, 0] + features[:, 1] * features[:, 2] + rng.normal(size=len(features))
+    utility = (
+        features[:, 0]
+        + features[:, 1] * features[:, 2]
+        + rng.normal(size=len(features))
+    )
     labels = np.digitize(utility, [0.0, 1.0, 2.0]).astype(np.float64)
     return RankingDataset(features=features, labels=labels, query_start=query_start)
 
@@ -85,15 +91,22 @@ def real_or_made_up(name: str, letor_data: Callable[[str], Path]) -> RankingData
     if name == "made up":
         return made_up()
     folder = letor_data(name)
-    return read_letor(folder / "rank.train" if name == "lightgbm-example" else folder / "Fold1" / "train.txt")
+    return read_letor(
+        folder / "rank.train"
+        if name == "lightgbm-example"
+        else folder / "Fold1" / "train.txt"
+    )
 
 
 @pytest.mark.parametrize("data", ["made up", "MQ2008", "lightgbm-example"])
 @pytest.mark.parametrize("library", ["lightgbm", "xgboost"])
-def test_the_first_tree_is_the_librarys(library: str, data: str, letor_data: Callable[[str], Path]) -> None:
+def test_the_first_tree_is_the_librarys(
+    library: str, data: str, letor_data: Callable[[str], Path]
+) -> None:
     (train,) = in_bins(real_or_made_up(data, letor_data))
     native, peer = (
-        trees_of(make(name, 1).fit(train)).trees[0].root for name in (f"native_{library}", library)
+        trees_of(make(name, 1).fit(train)).trees[0].root
+        for name in (f"native_{library}", library)
     )
     assert num_cuts(peer) > 20
     # The libraries' gradients and leaf values are float32.
@@ -102,8 +115,12 @@ def test_the_first_tree_is_the_librarys(library: str, data: str, letor_data: Cal
 
 def test_many_trees_are_lightgbms_on_made_up_data() -> None:
     (train,) = in_bins(made_up())
-    native, peer = (make(name, 15).fit(train) for name in ("native_lightgbm", "lightgbm"))
-    np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-6)
+    native, peer = (
+        make(name, 15).fit(train) for name in ("native_lightgbm", "lightgbm")
+    )
+    np.testing.assert_allclose(
+        native.predict(train.features), peer.predict(train.features), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("data", ["made up", "MQ2008"])
@@ -112,4 +129,6 @@ def test_many_trees_are_xgboosts(data: str, letor_data: Callable[[str], Path]) -
     native, peer = (make(name, 40).fit(train) for name in ("native_xgboost", "xgboost"))
     assert trees_alike(trees_of(native).trees, trees_of(peer).trees) == 40
     # XGBoost sums the leaf values of a document in float32.
-    np.testing.assert_allclose(native.predict(train.features), peer.predict(train.features), atol=1e-5)
+    np.testing.assert_allclose(
+        native.predict(train.features), peer.predict(train.features), atol=1e-5
+    )

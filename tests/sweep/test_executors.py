@@ -26,16 +26,22 @@ from ltrbench.sweep.executors import Executor, WorkerLostError, message_on_threa
 
 TARGET = "dask.distributed.LocalCluster"
 LOCAL_CLUSTER = {"_target_": TARGET, "n_workers": 2}
-needs_dask = pytest.mark.skipif(importlib.util.find_spec("distributed") is None, reason="needs Dask")
+needs_dask = pytest.mark.skipif(
+    importlib.util.find_spec("distributed") is None, reason="needs Dask"
+)
 DASK = pytest.param("dask", marks=[needs_dask, pytest.mark.slow])
 EVERY = ["inline", "processes", DASK]
-needs_two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+needs_two_cores = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="needs two cores"
+)
 Opened = Callable[..., Executor]
 
 
 def built(kind: str, **settings: Any) -> Executor:
     """The executor of a YAML in conf/executor."""
-    node = yaml.safe_load((CONF / "executor" / f"{kind}.yaml").read_text(encoding="utf-8"))
+    node = yaml.safe_load(
+        (CONF / "executor" / f"{kind}.yaml").read_text(encoding="utf-8")
+    )
     if kind == "dask" and "scheduler" not in settings:
         settings = {"cluster": LOCAL_CLUSTER, **settings}
     return build({"executor": {**node, **settings}}, "executor", Executor)
@@ -75,7 +81,13 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
 def lives(process: int) -> bool:
     """Whether a process exists and has not ended: one that nobody waits for stays as a zombie."""
     try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+        return (
+            Path(f"/proc/{process}/stat")
+            .read_text(encoding="utf-8")
+            .rpartition(")")[2]
+            .split()[0]
+            != "Z"
+        )
     except FileNotFoundError:
         return False
 
@@ -125,12 +137,16 @@ def test_close_ends_running_jobs_at_once(opened: Opened, tmp_path: Path) -> None
 def test_workers_divide_the_cores_if_num_threads_is_0(
     opened: Opened, num_threads: int, tmp_path: Path
 ) -> None:
-    assert_cores_are_divided(opened("processes", num_threads), num_threads, tmp_path / "jobs")
+    assert_cores_are_divided(
+        opened("processes", num_threads), num_threads, tmp_path / "jobs"
+    )
 
 
 def assert_cores_are_divided(executor: Executor, num_threads: int, file: Path) -> None:
     futures = [executor.submit(("cores", str(file))) for _ in range(2)]
-    (one, cores_of_one), (other, cores_of_other) = (future.result(timeout=60) for future in futures)
+    (one, cores_of_one), (other, cores_of_other) = (
+        future.result(timeout=60) for future in futures
+    )
     all_cores = sorted(os.sched_getaffinity(0))
     assert one != other
     assert executor.num_workers == 2
@@ -151,15 +167,26 @@ def test_dask_divides_the_cores_and_ends_workers_that_crash_or_exceed_their_time
 ) -> None:
     executor = opened("dask", num_threads=0, timeout=5.0, retries=0)
     assert_cores_are_divided(executor, 0, tmp_path / "jobs")
-    for job in (("die", str(tmp_path / "crash"), signal.SIGSEGV), ("hang", str(tmp_path / "hang"))):
-        with pytest.raises(WorkerLostError, match=naming("tcp://127.0.0.1", "executor.timeout=5")):
+    for job in (
+        ("die", str(tmp_path / "crash"), signal.SIGSEGV),
+        ("hang", str(tmp_path / "hang")),
+    ):
+        with pytest.raises(
+            WorkerLostError, match=naming("tcp://127.0.0.1", "executor.timeout=5")
+        ):
             executor.submit(job).result(timeout=120)
     assert executor.submit(("square", 3)).result(timeout=120) == 9
 
 
 def test_the_message_names_threads_beyond_the_cores_and_the_remedies() -> None:
     text = message_on_threads(3, 2, 4, "executor.workers")
-    parts = ("3 workers x 2 threads", "4 cores", "6 threads", "executor.workers=2", "num_threads=1")
+    parts = (
+        "3 workers x 2 threads",
+        "4 cores",
+        "6 threads",
+        "executor.workers=2",
+        "num_threads=1",
+    )
     assert all(part in text for part in parts)
     assert "executor.workers=2" in message_on_threads(3, 0, 2, "executor.workers")
     assert "Set" not in message_on_threads(1, 64, 2, "executor.workers")
@@ -178,7 +205,9 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
         "    time.sleep(60)\n"
     )
     path = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
-    parent = subprocess.Popen([sys.executable, str(script)], env={**os.environ, "PYTHONPATH": path})
+    parent = subprocess.Popen(
+        [sys.executable, str(script)], env={**os.environ, "PYTHONPATH": path}
+    )
     wait_until(lambda: len(lines(file)) == 2)
     parent.kill()
     parent.wait()
@@ -190,13 +219,18 @@ def test_workers_end_when_their_parent_is_killed(tmp_path: Path) -> None:
 
 @needs_dask
 @pytest.mark.slow
-def test_a_cluster_of_others_runs_one_job_at_a_time_and_stays_when_a_job_is_ended(tmp_path: Path) -> None:
+def test_a_cluster_of_others_runs_one_job_at_a_time_and_stays_when_a_job_is_ended(
+    tmp_path: Path,
+) -> None:
     import distributed
 
     from ltrbench.sweep.dask import DaskExecutor
 
     with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=2, dashboard_address="127.0.0.1:0", silence_logs=logging.ERROR
+        n_workers=1,
+        threads_per_worker=2,
+        dashboard_address="127.0.0.1:0",
+        silence_logs=logging.ERROR,
     ) as cluster:
         executor = DaskExecutor(scheduler=cluster.scheduler_address)
         executor.open(executor_works.call, 0)
@@ -229,18 +263,42 @@ REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={T
     ("settings", "parts"),
     [
         ({}, ("executor.scheduler", "executor.cluster", *REMEDIES)),
-        ({"scheduler": "tcp://127.0.0.1:1", "cluster": {"_target_": TARGET}}, ("both set", *REMEDIES)),
-        ({"scheduler": "tcp://127.0.0.1:1"}, ("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`")),
-        ({"cluster": {"_target_": "no_such_queue.Cluster"}}, ("no_such_queue", "installed")),
-        ({"cluster": {"_target_": TARGET, "n_workers": 0}}, (TARGET, "1 s", "tcp://", "n_workers")),
         (
-            {"cluster": {"_target_": TARGET, "n_workers": 1, "preload": ["preload.py"]}},
-            ("executor_works", "pip install 'ltrbench[dask]'"),  # the workers lack a package
+            {"scheduler": "tcp://127.0.0.1:1", "cluster": {"_target_": TARGET}},
+            ("both set", *REMEDIES),
+        ),
+        (
+            {"scheduler": "tcp://127.0.0.1:1"},
+            ("executor.scheduler=tcp://127.0.0.1:1", "`dask scheduler`"),
+        ),
+        (
+            {"cluster": {"_target_": "no_such_queue.Cluster"}},
+            ("no_such_queue", "installed"),
+        ),
+        (
+            {"cluster": {"_target_": TARGET, "n_workers": 0}},
+            (TARGET, "1 s", "tcp://", "n_workers"),
+        ),
+        (
+            {
+                "cluster": {
+                    "_target_": TARGET,
+                    "n_workers": 1,
+                    "preload": ["preload.py"],
+                }
+            },
+            (
+                "executor_works",
+                "pip install 'ltrbench[dask]'",
+            ),  # the workers lack a package
         ),
     ],
 )
 def test_a_cluster_that_cannot_be_used_is_an_error(
-    settings: dict[str, Any], parts: tuple[Any, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    settings: dict[str, Any],
+    parts: tuple[Any, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from ltrbench.sweep import dask
 

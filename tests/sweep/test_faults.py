@@ -18,7 +18,13 @@ from typing import Any
 import pytest
 from command_line import COMMAND, statuses
 
-QUICK = ("data.num_queries=20", "params.num_trees=3", "importance=null", "metrics=[ndcg@10]", "progress=none")
+QUICK = (
+    "data.num_queries=20",
+    "params.num_trees=3",
+    "importance=null",
+    "metrics=[ndcg@10]",
+    "progress=none",
+)
 TWO_WORKERS = ("executor=processes", "executor.workers=2")
 DASK = (
     "executor=dask",
@@ -51,9 +57,23 @@ def prepare(folder: Path, *words: str) -> list[str]:
     models = folder / "conf" / "model"
     models.mkdir(parents=True)
     (folder / "slow.py").write_text(SLOW)
-    (models / "slow.yaml").write_text("defaults: [_yardstick, _self_]\n_target_: slow.Slow\n")
-    tracking = () if any(word.startswith("tracking=") for word in words) else ("tracking=none",)
-    return ["-m", "--config-dir", "conf", f"hydra.sweep.dir={SWEEP}", *QUICK, *tracking, *words]
+    (models / "slow.yaml").write_text(
+        "defaults: [_yardstick, _self_]\n_target_: slow.Slow\n"
+    )
+    tracking = (
+        ()
+        if any(word.startswith("tracking=") for word in words)
+        else ("tracking=none",)
+    )
+    return [
+        "-m",
+        "--config-dir",
+        "conf",
+        f"hydra.sweep.dir={SWEEP}",
+        *QUICK,
+        *tracking,
+        *words,
+    ]
 
 
 @dataclass
@@ -85,7 +105,11 @@ class Command:
 
     def workers(self) -> list[int]:
         """Process ids of the workers, also those of a Dask cluster."""
-        return [pid for pid in _descendants(self.process.pid) if b"spawn_main" in _command_line(pid)]
+        return [
+            pid
+            for pid in _descendants(self.process.pid)
+            if b"spawn_main" in _command_line(pid)
+        ]
 
 
 @contextlib.contextmanager
@@ -171,7 +195,9 @@ def fits(folder: Path) -> list[str]:
 def results(sweep: Path) -> dict[str, Any]:
     """Folder of a run -> its result.json."""
     return {
-        path.parent.relative_to(sweep).as_posix(): json.loads(path.read_text(encoding="utf-8"))
+        path.parent.relative_to(sweep).as_posix(): json.loads(
+            path.read_text(encoding="utf-8")
+        )
         for path in sorted(sweep.glob("*/result.json"))
     }
 
@@ -259,7 +285,11 @@ def test_every_executor_gives_the_same_bytes(tmp_path: Path) -> None:
     pytest.importorskip("distributed", reason="needs Dask")
     words = ["model=native,random", "replicates=2"]
     of_executors = []
-    for name, executor in {"inline": (), "processes": TWO_WORKERS, "dask": DASK}.items():
+    for name, executor in {
+        "inline": (),
+        "processes": TWO_WORKERS,
+        "dask": DASK,
+    }.items():
         folder = tmp_path / name
         done(*prepare(folder, *words, *executor), folder=folder)
         assert all_finished(folder / SWEEP, 4)

@@ -35,7 +35,9 @@ MODELS = ("native", "lightgbm", "xgboost")
 def sweep_of(folder: Path, seeds: Iterable[int], **given: Any) -> Path:
     """Plans and runs jobs of three models, or the jobs that are missing."""
     drafts = [
-        job(f"model={model}", f"seed={seed}", values={"seed": seed}) for model in MODELS for seed in seeds
+        job(f"model={model}", f"seed={seed}", values={"seed": seed})
+        for model in MODELS
+        for seed in seeds
     ]
     prepare_sweep(folder)
     for planned in plan_jobs(read_plan(folder), drafts, numbered):
@@ -66,7 +68,11 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
     first = compared(sweep)
     assert (first.settings.level, len(read_ledger(sweep))) == (LEVEL, 1)
     # Not another look: the same one again, and with the region of equivalence that it had.
-    assert compared(sweep).settings.level == compared(sweep, rope=0.005).settings.level == LEVEL
+    assert (
+        compared(sweep).settings.level
+        == compared(sweep, rope=0.005).settings.level
+        == LEVEL
+    )
     looks: list[dict[str, Any]] = [
         {"metric": "ndcg@5"},
         {"rope": 0.01},
@@ -77,27 +83,46 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
     for number, settings in enumerate(looks, start=2):
         comparison = compared(sweep, **settings)
         assert comparison.settings.level == LEVEL / number
-        direct = compare(find_runs([sweep]), replace(comparison.settings, level=LEVEL / number))
+        direct = compare(
+            find_runs([sweep]), replace(comparison.settings, level=LEVEL / number)
+        )
         assert comparison.claims == direct[0].claims
-        assert [row.to_baseline for row in comparison.rows] == [row.to_baseline for row in direct[0].rows]
+        assert [row.to_baseline for row in comparison.rows] == [
+            row.to_baseline for row in direct[0].rows
+        ]
     longer = compared(sweep_of(sweep, (1, 2, 3, 4, 5)))
     assert longer.settings.level == LEVEL / 7
     # The first look is part of the same family, and every output states the level.
-    assert mentions(verdict(longer), "7 of 7", "0.714 %", "ndcg@5", "0.01", "and 3 more")
+    assert mentions(
+        verdict(longer), "7 of 7", "0.714 %", "ndcg@5", "0.01", "and 3 more"
+    )
     assert mentions(render(longer), "99.286 %")
     assert mentions(verdict(compared(sweep)), "7 looks", "and 3 more")
-    assert mentions(verdict(compared(sweep, rope=0.01)), "8 of 8", "±0.01, set by --rope")
+    assert mentions(
+        verdict(compared(sweep, rope=0.01)), "8 of 8", "±0.01, set by --rope"
+    )
 
 
-def test_other_rows_and_other_left_out_trainings_are_other_looks(tmp_path: Path) -> None:
+def test_other_rows_and_other_left_out_trainings_are_other_looks(
+    tmp_path: Path,
+) -> None:
     sweep = sweep_of(tmp_path / "s", range(5))
     folders = [sweep / str(number) for number in range(15)]
     assert compared(sweep).settings.level == LEVEL
     assert compared(*folders[:10]).settings.level == LEVEL / 2
     # Two systems of one name, outside of the sweep.
     for number, skill in enumerate((0.1, 0.2), start=3):
-        write(tmp_path / f"new{number}", "new", seed=0, skill=skill, fold=None, counted=QUERIES)
-        assert compared(sweep, tmp_path / f"new{number}").settings.level == LEVEL / number
+        write(
+            tmp_path / f"new{number}",
+            "new",
+            seed=0,
+            skill=skill,
+            fold=None,
+            counted=QUERIES,
+        )
+        assert (
+            compared(sweep, tmp_path / f"new{number}").settings.level == LEVEL / number
+        )
     # A comparison of one model lacks four trainings, of which a sentence shows three.
     for number, kept in enumerate((0, 1), start=5):
         shown = compared(*folders[5:], folders[kept], selected="a test")
@@ -121,7 +146,9 @@ def test_each_data_set_has_looks_of_its_own(tmp_path: Path) -> None:
     assert "seed 3" not in read_ledger(b)[0]["trainings"]
 
 
-def test_declared_looks_share_the_level_and_several_ledgers_are_joined(tmp_path: Path) -> None:
+def test_declared_looks_share_the_level_and_several_ledgers_are_joined(
+    tmp_path: Path,
+) -> None:
     a, b = sweep_of(tmp_path / "a", (1, 2, 3)), sweep_of(tmp_path / "b", (4, 5, 6))
     assert compared(a, declared=2).settings.level == LEVEL / 2
     assert compared(a, metric="ndcg@5").settings.level == LEVEL / 2
@@ -129,16 +156,24 @@ def test_declared_looks_share_the_level_and_several_ledgers_are_joined(tmp_path:
     assert [len(read_ledger(folder)) for folder in (a, b)] == [3, 1]
 
 
-def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(tmp_path: Path) -> None:
+def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(
+    tmp_path: Path,
+) -> None:
     sweep = sweep_of(tmp_path / "s", (1, 2, 3, 4, 5))
-    of_native = [job.folder for job in read_plan(sweep).jobs.values() if "model=native" in job.overrides]
+    of_native = [
+        job.folder
+        for job in read_plan(sweep).jobs.values()
+        if "model=native" in job.overrides
+    ]
     for folder in of_native[2:4]:
         shutil.rmtree(sweep / folder)
     partial = compared(sweep)
     for pair in partial.pairs:
         is_partial = "native" in (pair.a, pair.b)
         assert (pair.interval is None) == is_partial
-        assert mentions(pair.reason, *["2 of 5", "native", "seed 3", "seed 4"] * is_partial)
+        assert mentions(
+            pair.reason, *["2 of 5", "native", "seed 3", "seed 4"] * is_partial
+        )
         assert pair.claim == UNDECIDED or not is_partial
     assert mentions(verdict(partial), "resume", "--selected")
     step = next_step(partial)
@@ -150,7 +185,11 @@ def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(tmp_path: 
     assert mentions(verdict(selected), "they crashed", "2 of 5", "seed 3")
     assert selected.settings.level == LEVEL / 2
     # A comparison of fewer models is deliberate.
-    others = [sweep / job.folder for job in read_plan(sweep).jobs.values() if job.folder not in of_native]
+    others = [
+        sweep / job.folder
+        for job in read_plan(sweep).jobs.values()
+        if job.folder not in of_native
+    ]
     assert all(pair.interval for pair in compared(*others).pairs)
 
 
@@ -169,7 +208,9 @@ def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(
         patched.setattr(Path, "open", refuse)
         assert mentions(compared(sweep).notes, sweep, "Read-only file system")
     (sweep / LEDGER_FILE).write_text("garbage{\n")
-    with pytest.raises(ResultError, match=naming(f"{sweep / LEDGER_FILE}, line 1", "--looks 2")):
+    with pytest.raises(
+        ResultError, match=naming(f"{sweep / LEDGER_FILE}, line 1", "--looks 2")
+    ):
         compared(sweep)
 
 

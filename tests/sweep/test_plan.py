@@ -43,11 +43,16 @@ def test_a_job_that_another_command_has_planned_and_started_is_not_planned_again
     earlier = read_plan(tmp_path)
     for planned in plan_jobs(read_plan(tmp_path), drafts, numbered):
         (tmp_path / planned.folder).mkdir(parents=True)
-    assert [planned.number for planned in plan_jobs(earlier, drafts, numbered)] == [0, 1]
+    assert [planned.number for planned in plan_jobs(earlier, drafts, numbered)] == [
+        0,
+        1,
+    ]
     assert numbers_on_disk(tmp_path) == [0, 1]
 
 
-def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_path: Path) -> None:
+def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(
+    tmp_path: Path,
+) -> None:
     prepare_sweep(tmp_path)
     first = plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2", "seed=1"), numbered)
     wider = plan_jobs(read_plan(tmp_path), jobs("seed=3", "seed=2", "seed=1"), numbered)
@@ -58,14 +63,25 @@ def test_a_wider_sweep_extends_the_plan_and_repeated_jobs_are_planned_once(tmp_p
 
 @pytest.mark.parametrize(
     ("folder", "part"),
-    [("a", "another job"), ("../a", "outside"), ("/a", "outside"), ("plan/{}", "reserved")],
+    [
+        ("a", "another job"),
+        ("../a", "outside"),
+        ("/a", "outside"),
+        ("plan/{}", "reserved"),
+    ],
 )
 def test_a_subdir_that_gives_no_job_a_folder_of_its_own_is_refused(
     tmp_path: Path, folder: str, part: str
 ) -> None:
     prepare_sweep(tmp_path)
-    with pytest.raises(ConfigError, match=naming("hydra.sweep.subdir", folder.format(0), part)):
-        plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), lambda job, number: folder.format(number))
+    with pytest.raises(
+        ConfigError, match=naming("hydra.sweep.subdir", folder.format(0), part)
+    ):
+        plan_jobs(
+            read_plan(tmp_path),
+            jobs("seed=1", "seed=2"),
+            lambda job, number: folder.format(number),
+        )
     assert numbers_on_disk(tmp_path) == []
 
 
@@ -85,15 +101,21 @@ def test_a_damaged_file_is_refused_with_the_field_and_the_remedy(
     plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), numbered)
     file = tmp_path / "plan/1.json"
     text = file.read_text()
-    file.write_text("{" if changes is None else json.dumps({**json.loads(text), **changes}))
-    with pytest.raises(ResultError, match=naming(file, *parts, "Delete the file", "hydra.sweep.dir")):
+    file.write_text(
+        "{" if changes is None else json.dumps({**json.loads(text), **changes})
+    )
+    with pytest.raises(
+        ResultError, match=naming(file, *parts, "Delete the file", "hydra.sweep.dir")
+    ):
         plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), numbered)
     file.unlink()
     plan_jobs(read_plan(tmp_path), jobs("seed=1", "seed=2"), numbered)
     assert file.read_text() == text
 
 
-def test_the_first_job_of_a_training_leads_and_only_its_training_is_copied(tmp_path: Path) -> None:
+def test_the_first_job_of_a_training_leads_and_only_its_training_is_copied(
+    tmp_path: Path,
+) -> None:
     prepare_sweep(tmp_path)
     drafts = jobs("seed=1", "seed=2", "seed=3", training="t")
     planned = plan_jobs(read_plan(tmp_path), drafts, numbered)
@@ -129,22 +151,32 @@ def test_a_finished_job_that_has_changed_is_refused_with_the_difference(
     finish(plan, plan.jobs[0])
     ((name, old),), ((_, new),) = before.items(), now.items()
     with pytest.raises(
-        ResultError, match=naming(f"{part}.{name}", old, new, tmp_path / "0", "hydra.sweep.dir=", "delete")
+        ResultError,
+        match=naming(
+            f"{part}.{name}", old, new, tmp_path / "0", "hydra.sweep.dir=", "delete"
+        ),
     ):
         plan_jobs(plan, jobs("seed=1", "seed=2", **{part: now}), numbered)
     assert read_plan(tmp_path).jobs == plan.jobs
 
 
-def test_finished_jobs_of_other_commands_with_other_versions_are_refused(tmp_path: Path) -> None:
+def test_finished_jobs_of_other_commands_with_other_versions_are_refused(
+    tmp_path: Path,
+) -> None:
     plan = planned(tmp_path, "model=b", versions={"lightgbm": "4.5"})
     finish(plan, plan.jobs[0])
-    now = [job("model=a", versions={"numpy": "1"}), job("model=c", versions={"lightgbm": "4.6"})]
+    now = [
+        job("model=a", versions={"numpy": "1"}),
+        job("model=c", versions={"lightgbm": "4.6"}),
+    ]
     with pytest.raises(ResultError, match=naming("versions.lightgbm", "4.5", "4.6")):
         plan_jobs(plan, now, numbered)
 
 
 @pytest.mark.parametrize("state", ["waiting", "failed"])
-def test_a_changed_job_that_has_not_finished_gets_the_new_key(tmp_path: Path, state: str) -> None:
+def test_a_changed_job_that_has_not_finished_gets_the_new_key(
+    tmp_path: Path, state: str
+) -> None:
     plan = planned(tmp_path, "seed=1")
     if state == "failed":
         fail(plan, plan.jobs[0], "out of memory")
@@ -156,9 +188,16 @@ def test_a_changed_job_that_has_not_finished_gets_the_new_key(tmp_path: Path, st
 @pytest.fixture
 def plan(tmp_path: Path) -> Plan:
     prepare_sweep(tmp_path)
-    plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(6))), numbered)
+    plan_jobs(
+        read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(6))), numbered
+    )
     plan = read_plan(tmp_path)
-    finish(plan, plan.jobs[0], started="2026-01-01T00:00:00+00:00", finished="2026-01-01T00:00:30+00:00")
+    finish(
+        plan,
+        plan.jobs[0],
+        started="2026-01-01T00:00:00+00:00",
+        finished="2026-01-01T00:00:30+00:00",
+    )
     fail(plan, plan.jobs[1], "MemoryError: no memory")
     fail(plan, plan.jobs[2], INTERRUPTED)
     finish(plan, plan.jobs[3], key="another")
@@ -174,9 +213,17 @@ def test_json_has_the_four_states_with_counts_and_folders(plan: Plan) -> None:
         "failed": {"count": 2, "folders": ["1", "3"]},
         "waiting": {"count": 2, "folders": ["2", "5"]},
     }
-    assert [state.reason for state in states if state.job.number == 1] == ["MemoryError: no memory"]
+    assert [state.reason for state in states if state.job.number == 1] == [
+        "MemoryError: no memory"
+    ]
     assert [state.job.number for state in wanted(states, only_failed=True)] == [1, 3]
-    assert [state.job.number for state in wanted(states, only_failed=False)] == [1, 2, 3, 4, 5]
+    assert [state.job.number for state in wanted(states, only_failed=False)] == [
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
 
 
 # ---- The key of a job.
@@ -202,7 +249,10 @@ def as_read(job: Job, folder: Path) -> Job:
         *([f"model={model}"] for model in MODELS),
         ["model=lightgbm", "params=library"],
         ["data=letor", "data.train=train.txt", "data.absent=nan"],
-        ["model=lightgbm", "++model.extra={path_smooth: inf, max_bin_by_feature: [1, 2]}"],
+        [
+            "model=lightgbm",
+            "++model.extra={path_smooth: inf, max_bin_by_feature: [1, 2]}",
+        ],
         ["early_stopping=null", "importance=none", "metrics=map"],
         ["replicates.number=3", "replicates.index=2", "seed=4"],
     ],
@@ -234,22 +284,42 @@ def test_settings_that_change_no_result_leave_the_key(overrides: list[str]) -> N
 
 def test_each_setting_that_may_change_a_result_changes_the_key() -> None:
     changes = [
-        *("seed=1", "num_threads=1", "timing=clean", "metrics=[map]", "early_stopping=null"),
-        *("params.learning_rate=0.3", "model.max_depth=3", "model=native_lightgbm", "params=library"),
+        *(
+            "seed=1",
+            "num_threads=1",
+            "timing=clean",
+            "metrics=[map]",
+            "early_stopping=null",
+        ),
+        *(
+            "params.learning_rate=0.3",
+            "model.max_depth=3",
+            "model=native_lightgbm",
+            "params=library",
+        ),
         *("data.seed=1", "data.valid_share=0.5", "early_stopping.patience=7"),
     ]
-    digests = [drafted(*([] if change is None else [change])).digest for change in (None, *changes)]
+    digests = [
+        drafted(*([] if change is None else [change])).digest
+        for change in (None, *changes)
+    ]
     assert len(set(digests)) == len(digests)
 
 
-def test_the_content_of_the_data_is_in_the_key_and_neither_its_path_nor_its_cache(tmp_path: Path) -> None:
+def test_the_content_of_the_data_is_in_the_key_and_neither_its_path_nor_its_cache(
+    tmp_path: Path,
+) -> None:
     lines = [f"{line % 3} qid:{line // 4} 1:{line} 2:{line % 5}" for line in range(80)]
     first, second = tmp_path / "a.txt", tmp_path / "b.txt"
     first.write_text("\n".join(lines) + "\n")
     shutil.copy(first, second)
-    before = [drafted("data=letor", f"data.train={path}").digest for path in (first, second)]
+    before = [
+        drafted("data=letor", f"data.train={path}").digest for path in (first, second)
+    ]
     assert before[0] == before[1]
-    cached = drafted("data=letor", f"data.train={first}", f"data.cache={tmp_path / 'cache'}")
+    cached = drafted(
+        "data=letor", f"data.train={first}", f"data.cache={tmp_path / 'cache'}"
+    )
     assert cached.digest == before[0]
     second.write_text("\n".join(lines).replace("1:79", "1:80") + "\n")
     assert drafted("data=letor", f"data.train={second}").digest != before[0]
@@ -257,18 +327,31 @@ def test_the_content_of_the_data_is_in_the_key_and_neither_its_path_nor_its_cach
 
 def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> None:
     package = tmp_path / "ltrbench"
-    shutil.copytree(ROOT / "ltrbench", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "ltrbench", package, ignore=shutil.ignore_patterns("__pycache__")
+    )
 
     def digests() -> list[str]:
-        return [key._package_digest.__wrapped__(package, names) for names in (key._COMPUTING, key._SEARCHING)]
+        return [
+            key._package_digest.__wrapped__(package, names)
+            for names in (key._COMPUTING, key._SEARCHING)
+        ]
 
     files = [path.relative_to(package).as_posix() for path in package.rglob("*.py")]
-    assert all(any(file.startswith(name) for file in files) for name in key._COMPUTING + key._SEARCHING)
+    assert all(
+        any(file.startswith(name) for file in files)
+        for name in key._COMPUTING + key._SEARCHING
+    )
     before = digests()
     for name in ("cli/console.py", "sweep/plan.py"):
         (package / name).write_text("# changed\n")
     assert digests() == before
-    for name in ("rankers/random.py", "data/splits.py", "metrics/kernels.py", "compilation.py"):
+    for name in (
+        "rankers/random.py",
+        "data/splits.py",
+        "metrics/kernels.py",
+        "compilation.py",
+    ):
         content = (package / name).read_bytes()
         (package / name).write_bytes(content + b"\n")
         assert digests()[0] != before[0], name
@@ -280,7 +363,9 @@ def test_a_changed_byte_in_computing_code_changes_the_key(tmp_path: Path) -> Non
         before[1] = searching
 
 
-def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_module_of_a_user_changes_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     backend = tmp_path / "backend_of_user.py"
     text = (
         "from dataclasses import dataclass\nfrom ltrbench.rankers.random import RandomRanker\n"
@@ -298,7 +383,9 @@ def test_a_changed_module_of_a_user_changes_the_key(tmp_path: Path, monkeypatch:
     del sys.modules["backend_of_user"]
 
 
-def test_only_a_job_with_a_search_depends_on_the_code_and_the_packages_of_searches() -> None:
+def test_only_a_job_with_a_search_depends_on_the_code_and_the_packages_of_searches() -> (
+    None
+):
     words = ["model=random", "data.num_queries=20"]
     plain_job, searched = drafted(*words), drafted(*words, "search=random")
     assert set(searched.key.code) - set(plain_job.key.code) == {"ltrbench.search"}

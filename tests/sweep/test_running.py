@@ -49,7 +49,9 @@ class Recorder(Executor):
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Plan:
     monkeypatch.setattr(running, "POLL_SECONDS", 0.02)
     prepare_sweep(tmp_path)
-    plan_jobs(read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(5))), numbered)
+    plan_jobs(
+        read_plan(tmp_path), jobs(*(f"seed={seed}" for seed in range(5))), numbered
+    )
     return read_plan(tmp_path)
 
 
@@ -75,7 +77,9 @@ def test_jobs_start_in_order_and_never_more_than_there_are_workers(plan: Plan) -
         return Outcome(state=DONE)
 
     executor = Recorder(2, work)
-    assert sorted(run(tasks_of(plan), executor)) == [(number, DONE) for number in range(5)]
+    assert sorted(run(tasks_of(plan), executor)) == [
+        (number, DONE) for number in range(5)
+    ]
     assert executor.submitted == list(range(5))
     assert executor.most == 2
 
@@ -92,7 +96,10 @@ def test_a_job_that_copies_a_training_starts_after_it_whether_it_fails_or_not(
         return Outcome(state=leader_ends if task.job.number == 3 else DONE)
 
     tasks = tasks_of(plan)
-    tasks = [replace(task, trained=("3", "digest")) if task.job.number != 3 else task for task in tasks]
+    tasks = [
+        replace(task, trained=("3", "digest")) if task.job.number != 3 else task
+        for task in tasks
+    ]
     executor = Recorder(2, work)
     assert dict(run(tasks, executor))[3] == leader_ends
     assert executor.submitted == [3, 0, 1, 2, 4]

@@ -24,7 +24,12 @@ def test_untrusted_names_cannot_break_the_line_or_become_markup(tmp_path: Path) 
     run = write(tmp_path / "run", MARKUP, name=MARKUP)
     other = write(tmp_path / "other", "other", name=MARKUP)
     failed = replace(run, result=replace(run.result, status=FAILED, error=MARKUP))
-    named = RankingDataset(features=[[1]], labels=[0], query_start=[0, 1], feature_names=(MARKUP,))  # type: ignore[arg-type]
+    named = RankingDataset(
+        features=[[1]],  # type: ignore[arg-type]
+        labels=[0],  # type: ignore[arg-type]
+        query_start=[0, 1],  # type: ignore[arg-type]
+        feature_names=(MARKUP,),
+    )
     for item in (run, other, failed, only([run, other]), named):
         assert repr(item).isprintable()
     for run_or_comparison in (run, other, failed, only([run, other])):
@@ -36,15 +41,25 @@ def test_untrusted_names_cannot_break_the_line_or_become_markup(tmp_path: Path) 
 
 TABLE = Table(
     [TableColumn("model", left=True), TableColumn("ndcg@10", ".2f")],
-    [["=native", TableCell(0.12345, emphasis=STRONG, note="seen in the report only")], ["<b>", math.nan]],
+    [
+        [
+            "=native",
+            TableCell(0.12345, emphasis=STRONG, note="seen in the report only"),
+        ],
+        ["<b>", math.nan],
+    ],
     "means",
 )
 
 
 def test_markdown_and_latex_have_numbers_in_the_format_of_their_column() -> None:
-    assert TABLE.markdown().splitlines()[2:] == ["| =native |    0.12 |", "| &lt;b>  |       - |"]
-    assert "=native & \\textbf{0.12} \\\\\n\\textless{}b> & - \\\\\n" in TABLE.latex().replace(
-        r"\textgreater{}", ">"
+    assert TABLE.markdown().splitlines()[2:] == [
+        "| =native |    0.12 |",
+        "| &lt;b>  |       - |",
+    ]
+    assert (
+        "=native & \\textbf{0.12} \\\\\n\\textless{}b> & - \\\\\n"
+        in TABLE.latex().replace(r"\textgreater{}", ">")
     )
     assert TABLE.latex().startswith("\\begin{tabular}{lr}\n")
 
@@ -55,7 +70,10 @@ def test_csv_and_json_have_raw_values_and_nothing_where_there_is_none() -> None:
         ["=native", "0.12345"],
         ["<b>", ""],
     ]
-    assert TABLE.records() == [{"model": "=native", "ndcg@10": 0.12345}, {"model": "<b>", "ndcg@10": None}]
+    assert TABLE.records() == [
+        {"model": "=native", "ndcg@10": 0.12345},
+        {"model": "<b>", "ndcg@10": None},
+    ]
 
 
 def test_html_escapes_names_and_lists_notes() -> None:
@@ -67,6 +85,10 @@ def test_html_escapes_names_and_lists_notes() -> None:
 
 
 def test_a_column_of_numbers_accepts_text_and_a_cell_may_have_its_own_text() -> None:
-    table = Table.of(["model", "wins"], [["native", "baseline"], ["random", TableCell(-3, "1/0/4")]], "+d")
+    table = Table.of(
+        ["model", "wins"],
+        [["native", "baseline"], ["random", TableCell(-3, "1/0/4")]],
+        "+d",
+    )
     assert [row[1].text for row in table.cells()] == ["baseline", "1/0/4"]
     assert [record["wins"] for record in table.records()] == ["baseline", -3]

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("playwright", reason="the UI is looked at with Playwright: pip install playwright")
+pytest.importorskip(
+    "playwright", reason="the UI is looked at with Playwright: pip install playwright"
+)
 
 from browser import UI, browser, chromium, new_page, open_run_list, ui_of_sweep
 from playwright.sync_api import expect
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(
-        chromium() is None, reason="no Chromium to look at the UI with: sudo apt-get install chromium"
+        chromium() is None,
+        reason="no Chromium to look at the UI with: sudo apt-get install chromium",
     ),
 ]
 
@@ -40,7 +43,10 @@ def ui(folder: Path) -> Iterator[UI]:
 @pytest.fixture(scope="module")
 def values(ui: UI, folder: Path) -> Mapping[str, float]:
     """Model -> its NDCG as result.json has it, not as MLflow does."""
-    results = [json.loads(path.read_text()) for path in folder.glob("multirun/*/*/[0-9]/result.json")]
+    results = [
+        json.loads(path.read_text())
+        for path in folder.glob("multirun/*/*/[0-9]/result.json")
+    ]
     return {result["model"]: result["metrics"]["test/ndcg@10"] for result in results}
 
 
@@ -60,7 +66,9 @@ def test_the_run_list_has_the_runs_of_a_sweep_below_it_with_their_ndcg(
     page: Page, ui: UI, values: Mapping[str, float]
 ) -> None:
     open_run_list(page, ui)
-    expect(page.get_by_role("columnheader", name="test/ndcg_at_10").last).to_be_visible()
+    expect(
+        page.get_by_role("columnheader", name="test/ndcg_at_10").last
+    ).to_be_visible()
     assert ui.children.keys() == values.keys() == {"native", "lightgbm"}
     for name, run_id in ui.children.items():
         cell = page.locator(f"[row-id='{run_id}'] [col-id='metrics.`test/ndcg_at_10`']")

@@ -17,7 +17,14 @@ from mlflow import MlflowClient
 
 from ltrbench.data import read_table
 from ltrbench.errors import LtrbenchError
-from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, Convention, evaluate, preset, with_settings
+from ltrbench.metrics import (
+    DEFAULT,
+    METRICS_OF_A_RUN,
+    Convention,
+    evaluate,
+    preset,
+    with_settings,
+)
 from ltrbench.tracking.mlflow import MLflowTracker
 
 pytestmark = [
@@ -27,12 +34,20 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
     # MLflow's own way with a DataFrame, which pandas 3 has deprecated.
-    pytest.mark.filterwarnings("ignore:Starting with pandas version 4.0 all arguments of all will be"),
-    pytest.mark.filterwarnings("ignore:The inplace keyword in DataFrame.drop is deprecated"),
+    pytest.mark.filterwarnings(
+        "ignore:Starting with pandas version 4.0 all arguments of all will be"
+    ),
+    pytest.mark.filterwarnings(
+        "ignore:The inplace keyword in DataFrame.drop is deprecated"
+    ),
     # MLflow's advice on the schema of any data whose labels are integers.
-    pytest.mark.filterwarnings("ignore:Hint. Inferred schema contains integer column:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:Hint. Inferred schema contains integer column:UserWarning"
+    ),
     # Of a type that MLflow itself declares, at its first evaluation; the text begins with a colour.
-    pytest.mark.filterwarnings("ignore:.*Any type hint is inferred as AnyType:UserWarning"),
+    pytest.mark.filterwarnings(
+        "ignore:.*Any type hint is inferred as AnyType:UserWarning"
+    ),
 ]
 
 METRICS = ["ndcg@10", "map", "mrr"]
@@ -48,10 +63,14 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(autouse=True)
-def store(database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def store(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[None]:
     """MLflow is told by its environment only, so that nothing of it is left behind."""
     client = MlflowClient(database)
-    client.create_experiment(str(tmp_path), artifact_location=(tmp_path / "artifacts").as_uri())
+    client.create_experiment(
+        str(tmp_path), artifact_location=(tmp_path / "artifacts").as_uri()
+    )
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
     monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", str(tmp_path))
     yield
@@ -87,31 +106,55 @@ def by_clicks(features: pd.DataFrame) -> pd.Series[float]:
 def run_evaluation(data: Any, model: Any = by_clicks, **given: Any) -> Any:
     """MLflow's evaluation with the usual arguments."""
     config = {"metrics": METRICS, **given.pop("config", {})}
-    arguments = {"targets": "label", "model_type": "ranker", "evaluator_config": config, **given}
+    arguments = {
+        "targets": "label",
+        "model_type": "ranker",
+        "evaluator_config": config,
+        **given,
+    }
     return mlflow.models.evaluate(model, data, **arguments)  # type: ignore[no-untyped-call]
 
 
-def expected(frame: pd.DataFrame, convention: Convention = DEFAULT, **columns: Any) -> dict[str, float]:
-    means = evaluate(read_table(frame, **columns), frame["clicks"].to_numpy(), METRICS, convention).means
+def expected(
+    frame: pd.DataFrame, convention: Convention = DEFAULT, **columns: Any
+) -> dict[str, float]:
+    means = evaluate(
+        read_table(frame, **columns), frame["clicks"].to_numpy(), METRICS, convention
+    ).means
     return {KEYS[name]: mean for name, mean in means.items()}
 
 
-def test_a_logged_model_is_given_its_features_only_and_carries_the_metrics(frame: pd.DataFrame) -> None:
+def test_a_logged_model_is_given_its_features_only_and_carries_the_metrics(
+    frame: pd.DataFrame,
+) -> None:
     booster = lightgbm.train(
-        {"objective": "lambdarank", "min_data_in_leaf": 1, "verbosity": -1, "num_threads": 1},
-        lightgbm.Dataset(frame[["price", "clicks"]], frame["label"], group=np.arange(1, 10)),
+        {
+            "objective": "lambdarank",
+            "min_data_in_leaf": 1,
+            "verbosity": -1,
+            "num_threads": 1,
+        },
+        lightgbm.Dataset(
+            frame[["price", "clicks"]], frame["label"], group=np.arange(1, 10)
+        ),
         num_boost_round=3,
     )
-    logged = mlflow.lightgbm.log_model(booster, name="ranker", pip_requirements=["lightgbm"])
+    logged = mlflow.lightgbm.log_model(
+        booster, name="ranker", pip_requirements=["lightgbm"]
+    )
     scored = frame.assign(clicks=booster.predict(frame[["price", "clicks"]]))
     # LightGBM refuses another number of features.
     assert run_evaluation(frame, model=logged.model_uri).metrics == expected(scored)
-    assert run_evaluation(frame, model=mlflow.pyfunc.load_model(logged.model_uri)).metrics == expected(scored)
+    assert run_evaluation(
+        frame, model=mlflow.pyfunc.load_model(logged.model_uri)
+    ).metrics == expected(scored)
     of_model = MlflowClient().get_logged_model(logged.model_id).metrics
     assert {metric.key: metric.value for metric in of_model or []} == expected(scored)
 
 
-def test_the_artifacts_hold_the_value_of_every_query_and_what_was_skipped(frame: pd.DataFrame) -> None:
+def test_the_artifacts_hold_the_value_of_every_query_and_what_was_skipped(
+    frame: pd.DataFrame,
+) -> None:
     result = run_evaluation(frame)
     evaluation = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS)
     queries = [row[0] for row in result.artifacts["per_query"].content["data"]]
@@ -125,16 +168,26 @@ def test_the_artifacts_hold_the_value_of_every_query_and_what_was_skipped(frame:
     assert about["skipped"] == evaluation.skipped == dict.fromkeys(METRICS, 1)
     assert about["share_without_relevant"] == 1 / 9
     assert about["convention"] == DEFAULT.describe()
-    assert about["columns"] == {"label": "label", "query": "query_id", "document": "document_id"}
+    assert about["columns"] == {
+        "label": "label",
+        "query": "query_id",
+        "document": "document_id",
+    }
     assert about["features"] == ["price", "clicks"]
     stored = mlflow.artifacts.load_dict(result.artifacts["evaluation"].uri)
     assert stored == about
 
 
-def test_without_a_list_the_metrics_are_those_of_the_command_line(frame: pd.DataFrame) -> None:
+def test_without_a_list_the_metrics_are_those_of_the_command_line(
+    frame: pd.DataFrame,
+) -> None:
     result = run_evaluation(frame, evaluator_config=None)
-    means = evaluate(read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_A_RUN).means
-    assert result.metrics == {name.replace("@", "_at_"): mean for name, mean in means.items()}
+    means = evaluate(
+        read_table(frame), frame["clicks"].to_numpy(), METRICS_OF_A_RUN
+    ).means
+    assert result.metrics == {
+        name.replace("@", "_at_"): mean for name, mean in means.items()
+    }
 
 
 def seen_columns(frame: pd.DataFrame, **config: Any) -> list[str]:
@@ -160,19 +213,35 @@ def test_the_model_sees_the_listed_features_in_their_order(frame: pd.DataFrame) 
 
 
 def renamed(frame: pd.DataFrame) -> pd.DataFrame:
-    return frame.rename(columns={"query_id": "session", "label": "grade", "document_id": "sku"})
+    return frame.rename(
+        columns={"query_id": "session", "label": "grade", "document_id": "sku"}
+    )
 
 
-RANKLIB = with_settings(preset("ranklib"), {"gain": "[0, 1, 3, 5]", "average_precision_cutoff": "true"})
+RANKLIB = with_settings(
+    preset("ranklib"), {"gain": "[0, 1, 3, 5]", "average_precision_cutoff": "true"}
+)
 
 
 @pytest.mark.parametrize(
     ("change", "given", "convention"),
     [
         (None, {}, DEFAULT),
-        (lambda frame: frame.assign(weight=frame["query_id"].astype(float)), {"targets": None}, DEFAULT),
-        (lambda frame: frame.sample(frac=1, random_state=1), {"config": {"sort_queries": True}}, DEFAULT),
-        (lambda frame: frame.assign(score=frame["clicks"]), {"model": None, "predictions": "score"}, DEFAULT),
+        (
+            lambda frame: frame.assign(weight=frame["query_id"].astype(float)),
+            {"targets": None},
+            DEFAULT,
+        ),
+        (
+            lambda frame: frame.sample(frac=1, random_state=1),
+            {"config": {"sort_queries": True}},
+            DEFAULT,
+        ),
+        (
+            lambda frame: frame.assign(score=frame["clicks"]),
+            {"model": None, "predictions": "score"},
+            DEFAULT,
+        ),
         (None, {"model": lambda features: features, "predictions": "clicks"}, DEFAULT),
         (
             None,
@@ -183,7 +252,11 @@ RANKLIB = with_settings(preset("ranklib"), {"gain": "[0, 1, 3, 5]", "average_pre
             renamed,
             {
                 "targets": "grade",
-                "config": {"query": "session", "document": "sku", "convention": "trec_eval"},
+                "config": {
+                    "query": "session",
+                    "document": "sku",
+                    "convention": "trec_eval",
+                },
             },
             preset("trec_eval"),
         ),
@@ -200,7 +273,9 @@ def test_the_metrics_are_those_of_ltrbench(
     assert result.artifacts["evaluation"].content["convention"] == convention.describe()
 
 
-def of_model(model: Callable[[pd.DataFrame], Any], **given: Any) -> Callable[[pd.DataFrame], Any]:
+def of_model(
+    model: Callable[[pd.DataFrame], Any], **given: Any
+) -> Callable[[pd.DataFrame], Any]:
     return lambda frame: run_evaluation(frame, model=model, **given)
 
 
@@ -211,10 +286,19 @@ def of_config(**config: Any) -> Callable[[pd.DataFrame], Any]:
 @pytest.mark.parametrize(
     ("call", "parts"),
     [
-        (of_model(lambda features: features["clicks"][1:]), ("shape (44,)", "45 documents")),
+        (
+            of_model(lambda features: features["clicks"][1:]),
+            ("shape (44,)", "45 documents"),
+        ),
         (of_model(lambda features: ["high"] * len(features)), ("row 1", "no number")),
-        (of_model(lambda features: features), ("shape (45, 2)", "predictions='COLUMN'")),
-        (lambda frame: run_evaluation(frame, model=None), ("model", "predictions='COLUMN'")),
+        (
+            of_model(lambda features: features),
+            ("shape (45, 2)", "predictions='COLUMN'"),
+        ),
+        (
+            lambda frame: run_evaluation(frame, model=None),
+            ("model", "predictions='COLUMN'"),
+        ),
         (of_config(metrics=["ndgc@10"]), ("'ndgc@10'", "'ndcg'")),
         (of_config(querry="query_id"), ("key 'querry'", "'query'", "targets")),
         (of_config(query="query"), ("column 'query'", "'query_id'")),
@@ -223,6 +307,9 @@ def of_config(**config: Any) -> Callable[[pd.DataFrame], Any]:
 def test_a_mistake_is_told_with_its_remedy_and_logs_no_metric(
     frame: pd.DataFrame, call: Callable[[pd.DataFrame], Any], parts: tuple[str, ...]
 ) -> None:
-    with mlflow.start_run() as active, pytest.raises(LtrbenchError, match=naming(*parts)):
+    with (
+        mlflow.start_run() as active,
+        pytest.raises(LtrbenchError, match=naming(*parts)),
+    ):
         call(frame)
     assert mlflow.get_run(active.info.run_id).data.metrics == {}

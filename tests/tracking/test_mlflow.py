@@ -34,7 +34,15 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
-from ltrbench.runs.record import FAILED, FINISHED, INTERRUPTED, LearningCurve, Run, RunResult, ScoredSplit
+from ltrbench.runs.record import (
+    FAILED,
+    FINISHED,
+    INTERRUPTED,
+    LearningCurve,
+    Run,
+    RunResult,
+    ScoredSplit,
+)
 from ltrbench.runs.writing import write_run
 from ltrbench.tracking import mlflow as mlflow_tracker
 from ltrbench.tracking.mlflow import MLflowTracker, run_list_of, run_params, run_tags
@@ -54,7 +62,9 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
     curve = LearningCurve(
         list(range(1, ITERATIONS + 1)),
         {
-            f"{split}/ndcg@{k}": [number / ITERATIONS for number in range(1, ITERATIONS + 1)]
+            f"{split}/ndcg@{k}": [
+                number / ITERATIONS for number in range(1, ITERATIONS + 1)
+            ]
             for split in ("train", "valid")
             for k in (5, 10)
         },
@@ -67,7 +77,12 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
         data={
             "name": "mq2008",
             "fold": 2,
-            "test": {"fingerprint": "f00d", "documents": 2, "queries": 1, "features": 3},
+            "test": {
+                "fingerprint": "f00d",
+                "documents": 2,
+                "queries": 1,
+                "features": 3,
+            },
         },
         metrics={"test/ndcg@10": 0.5, "valid/ndcg@10": 0.75, "test/map": None},
         convention={"name": "default"},
@@ -79,7 +94,10 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
         commit="abc",
         versions={"numpy": "2"},
         error="boom" if status == FAILED else None,
-        config={"model": {"num_leaves": 31, "extra": {}, "early_stopping": None}, "metrics": ["ndcg@10"]},
+        config={
+            "model": {"num_leaves": 31, "extra": {}, "early_stopping": None},
+            "metrics": ["ndcg@10"],
+        },
     )
     ranker = RandomRanker()
     ranker._num_features = 3
@@ -88,13 +106,17 @@ def make_run(folder: Path, status: str = FINISHED, **changes: Any) -> Run:
         folder,
         replace(result, **changes),
         ranker=ranker,
-        scored={"test": ScoredSplit(judged, np.array([0.5, 0.25]), np.array(["0" * 32]))},
+        scored={
+            "test": ScoredSplit(judged, np.array([0.5, 0.25]), np.array(["0" * 32]))
+        },
         per_query={"ndcg@10": np.array([1.0])},
         curve=curve,
     )
 
 
-def stored(tracker: MLflowTracker, kind: str, view: int = ViewType.ACTIVE_ONLY) -> list[MlflowRun]:
+def stored(
+    tracker: MLflowTracker, kind: str, view: int = ViewType.ACTIVE_ONLY
+) -> list[MlflowRun]:
     """The parents ("sweep") or the copies ("run") of the store, the first created first."""
     client = MlflowClient(tracker.uri)
     experiments = [item.experiment_id for item in client.search_experiments()]
@@ -102,7 +124,11 @@ def stored(tracker: MLflowTracker, kind: str, view: int = ViewType.ACTIVE_ONLY) 
     return sorted(runs, key=lambda run: (run.info.start_time, run.info.run_name))
 
 
-SWEPT = {"model": ("native", "lightgbm"), "params.num_leaves": ("15", "31"), "seed": ("1", "2")}
+SWEPT = {
+    "model": ("native", "lightgbm"),
+    "params.num_leaves": ("15", "31"),
+    "seed": ("1", "2"),
+}
 
 
 def make_job(folder: Path, model: str, num_leaves: int, seed: int) -> Run:
@@ -133,7 +159,9 @@ def test_the_parent_has_a_title_and_the_parameters_of_the_sweep_from_its_first_j
         tracker.log(make_job(tmp_path, "native", 15, seed))
         (parent,) = stored(tracker, "sweep")
         assert parent.info.run_name == "native, lightgbm on mq2008: num_leaves, seed"
-        assert f"native num_leaves=15 seed={seed}" in {run.info.run_name for run in stored(tracker, "run")}
+        assert f"native num_leaves=15 seed={seed}" in {
+            run.info.run_name for run in stored(tracker, "run")
+        }
         assert parent.data.params == {
             "model": "native, lightgbm",
             "params": "matched",
@@ -148,8 +176,12 @@ def columns_of_view(tracker: MLflowTracker) -> list[str]:
     """The columns that the run list shows at the address that `python -m ltrbench ui` prints."""
     client = MlflowClient(tracker.uri)
     path = run_list_of(tracker.uri, tracker.experiment)
-    experiment = client.get_experiment(path.partition("/experiments/")[2].partition("/")[0])
-    content = json.loads(experiment.tags[f"mlflow.sharedViewState.{path.rpartition('=')[2]}"])
+    experiment = client.get_experiment(
+        path.partition("/experiments/")[2].partition("/")[0]
+    )
+    content = json.loads(
+        experiment.tags[f"mlflow.sharedViewState.{path.rpartition('=')[2]}"]
+    )
     assert json.loads(content["state"])["selectedColumns"] == content["selectedColumns"]
     return list(content["selectedColumns"])
 
@@ -159,10 +191,18 @@ def test_the_view_of_the_run_list_has_the_ndcg_and_grows_by_other_metrics(
 ) -> None:
     tracker.open(None)
     tracker.log(make_run(tmp_path / "ndcg"))
-    shown = ["metrics.`test/ndcg_at_10`", "metrics.`valid/ndcg_at_10`", "metrics.`seconds/fit`"]
+    shown = [
+        "metrics.`test/ndcg_at_10`",
+        "metrics.`valid/ndcg_at_10`",
+        "metrics.`seconds/fit`",
+    ]
     assert columns_of_view(tracker) == shown
     tracker.log(make_run(tmp_path / "err", metrics={"test/err": 0.5, "test/map": 0.5}))
-    assert columns_of_view(tracker) == [*shown, "metrics.`test/err`", "metrics.`test/map`"]
+    assert columns_of_view(tracker) == [
+        *shown,
+        "metrics.`test/err`",
+        "metrics.`test/map`",
+    ]
 
 
 def test_a_run_carries_its_configuration_its_numbers_and_where_they_come_from(
@@ -204,20 +244,37 @@ def test_the_learning_curve_has_a_point_per_iteration_and_the_kept_models_values
     (run,) = stored(tracker, "run")
     client = MlflowClient(tracker.uri)
     points = {
-        name: {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
+        name: {
+            point.step: point.value
+            for point in client.get_metric_history(run.info.run_id, name)
+        }
         for name in run.data.metrics
     }
     whole = {number: number / ITERATIONS for number in range(1, ITERATIONS + 1)}
     curves = {name for name in points if "_by_iteration/" in name}
-    assert curves == {f"{split}_by_iteration/ndcg_at_{k}" for split in ("train", "valid") for k in (5, 10)}
-    assert all(of_name == whole if name in curves else [*of_name] == [0] for name, of_name in points.items())
+    assert curves == {
+        f"{split}_by_iteration/ndcg_at_{k}"
+        for split in ("train", "valid")
+        for k in (5, 10)
+    }
+    assert all(
+        of_name == whole if name in curves else [*of_name] == [0]
+        for name, of_name in points.items()
+    )
     assert run.data.metrics["valid/ndcg_at_10"] == 0.75
     # Train has no final evaluation: its value is that of the curve at the kept iteration, 450.
     assert run.data.metrics["train/ndcg_at_5"] == 450 / ITERATIONS
 
 
-def test_parameters_are_logged_in_what_mlflow_allows(tracker: MLflowTracker, tmp_path: Path) -> None:
-    extra = {"a[0]": 1, "../up": 3, "long": "x" * 10_000, "address": "http://me:secret@host:5000"}
+def test_parameters_are_logged_in_what_mlflow_allows(
+    tracker: MLflowTracker, tmp_path: Path
+) -> None:
+    extra = {
+        "a[0]": 1,
+        "../up": 3,
+        "long": "x" * 10_000,
+        "address": "http://me:secret@host:5000",
+    }
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run", config={"extra": extra}))
     (run,) = stored(tracker, "run")
@@ -227,12 +284,20 @@ def test_parameters_are_logged_in_what_mlflow_allows(tracker: MLflowTracker, tmp
     assert params["extra.address"] == "http://me:***@host:5000"
 
 
-def test_a_final_run_names_its_search_a_failed_one_its_error_and_a_trial_itself(tmp_path: Path) -> None:
+def test_a_final_run_names_its_search_a_failed_one_its_error_and_a_trial_itself(
+    tmp_path: Path,
+) -> None:
     config = {"model": {"l2": 0.5}, "search": {"trials": 50, "space": {"l2": [0, 100]}}}
     error = "ValueError: here" + "frame\n" * 2000
-    result = make_run(tmp_path / "0", search=search_record(), config=config, error=error).result
+    result = make_run(
+        tmp_path / "0", search=search_record(), config=config, error=error
+    ).result
     params = {param.key: param.value for param in run_params(result)}
-    expected = {"search.name": "random", "search.budget.trials": "3", "search.settings.l2": "0.5"}
+    expected = {
+        "search.name": "random",
+        "search.budget.trials": "3",
+        "search.settings.l2": "0.5",
+    }
     assert expected.items() <= params.items()
     assert "search.space.l2" not in params
     tags = run_tags(Run(tmp_path / "0", result), "")
@@ -241,9 +306,17 @@ def test_a_final_run_names_its_search_a_failed_one_its_error_and_a_trial_itself(
 
 
 def test_the_parameters_of_a_run_begin_with_those_of_its_command() -> None:
-    experiment, _, _ = composed("model=native", "data=mq2008", "data.fold=2", "params.num_leaves=7")
+    experiment, _, _ = composed(
+        "model=native", "data=mq2008", "data.fold=2", "params.num_leaves=7"
+    )
     params = {param.key: param.value for param in run_params(_begin(experiment))}
-    assert list(params)[:5] == ["model", "params", "data", "model.num_leaves", "data.fold"]
+    assert list(params)[:5] == [
+        "model",
+        "params",
+        "data",
+        "model.num_leaves",
+        "data.fold",
+    ]
     assert params["model.num_leaves"] == "7"
     assert "params.num_leaves" not in params
 
@@ -256,7 +329,12 @@ def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     environment, began = dict(os.environ), time.monotonic()
     with pytest.raises(
         TrackingError,
-        match=naming(f"http://me:***@127.0.0.1:{closed_port}", "refused", "tracking.uri=", "tracking=none"),
+        match=naming(
+            f"http://me:***@127.0.0.1:{closed_port}",
+            "refused",
+            "tracking.uri=",
+            "tracking=none",
+        ),
     ) as caught:
         tracker.open("sweep")
     assert time.monotonic() - began < 10
@@ -264,7 +342,9 @@ def test_an_absent_server_is_told_in_one_sentence_with_the_remedy() -> None:
     assert dict(os.environ) == environment
 
 
-def test_an_interrupted_migration_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_migration_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupted(tracking_uri: str) -> None:
         Path(tracking_uri.removeprefix("sqlite:///")).write_bytes(b"half")
         raise KeyboardInterrupt
@@ -290,7 +370,10 @@ def parents(tracker: MLflowTracker) -> set[str | None]:
 def test_a_sweep_that_is_logged_twice_has_one_parent_and_one_copy_of_each_run(
     tracker: MLflowTracker, tmp_path: Path
 ) -> None:
-    runs = [make_run(tmp_path / "sweep/0"), make_run(tmp_path / "sweep/1", status=FAILED)]
+    runs = [
+        make_run(tmp_path / "sweep/0"),
+        make_run(tmp_path / "sweep/1", status=FAILED),
+    ]
     for _ in range(2):
         tracker.open(str(tmp_path / "sweep"), "abc")
         for run in (*runs, *runs):
@@ -312,11 +395,16 @@ def test_an_incomplete_copy_is_replaced(
     run = make_run(tmp_path / "sweep/0")
     with monkeypatch.context() as patched:
         patched.setattr(MlflowClient, "log_artifacts", refuse)
-        if status == "RUNNING":  # as after a process was killed, or where the store fails again
+        if (
+            status == "RUNNING"
+        ):  # as after a process was killed, or where the store fails again
             patched.setattr(MlflowClient, "set_terminated", refuse)
         tracker.open(str(tmp_path / "sweep"), "abc")
         for _ in range(2):
-            with pytest.raises(TrackingError, match=naming(tracker.uri, "no space", "ltrbench sync DIR")):
+            with pytest.raises(
+                TrackingError,
+                match=naming(tracker.uri, "no space", "ltrbench sync DIR"),
+            ):
                 tracker.log(run)
         assert statuses(tracker) == [status, status]
     again = MLflowTracker(uri=tracker.uri)
@@ -383,7 +471,10 @@ def sweep(
     shutil.copy(empty_database, folder / "mlflow.db")
     tracker = MLflowTracker(uri=f"sqlite:///{folder / 'mlflow.db'}")
     tracker.open("multirun/today")
-    runs = {name: logged_run(name, ranker, tracker, folder) for name, ranker in RANKERS.items()}
+    runs = {
+        name: logged_run(name, ranker, tracker, folder)
+        for name, ranker in RANKERS.items()
+    }
     assert set(models(tracker)) == set(RANKERS)
     return tracker, runs
 
@@ -401,7 +492,9 @@ def logged_run(name: str, ranker: Ranker, tracker: MLflowTracker, folder: Path) 
 
 def models(tracker: MLflowTracker) -> dict[str, LoggedModel]:
     client = MlflowClient(tracker.uri)
-    found = client.search_logged_models([item.experiment_id for item in client.search_experiments()])
+    found = client.search_logged_models(
+        [item.experiment_id for item in client.search_experiments()]
+    )
     return {model.name: model for model in found}
 
 
@@ -415,18 +508,27 @@ def store(sweep: tuple[MLflowTracker, dict[str, Run]]) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("store")
-def test_a_logged_model_gives_the_scores_of_its_run(sweep: tuple[MLflowTracker, dict[str, Run]]) -> None:
+def test_a_logged_model_gives_the_scores_of_its_run(
+    sweep: tuple[MLflowTracker, dict[str, Run]],
+) -> None:
     logged_to, runs = sweep
     test = Synthetic(name="small", num_queries=30).load().test.in_memory()
     named = pd.DataFrame(test.features, columns=list(test.feature_names))
     for name, model in models(logged_to).items():
         loaded = mlflow.pyfunc.load_model(f"models:/{model.model_id}")
-        of_model = MlflowClient(logged_to.uri).get_logged_model(model.model_id).metrics or []
+        of_model = (
+            MlflowClient(logged_to.uri).get_logged_model(model.model_id).metrics or []
+        )
         assert {metric.key: metric.value for metric in of_model} == {
             "test/ndcg_at_10": runs[name].result.metrics["test/ndcg@10"]
         }
         expected = runs[name].scored("test").scores
-        for features in (test.features, test.features.astype(np.float64), named, named.astype(np.float64)):
+        for features in (
+            test.features,
+            test.features.astype(np.float64),
+            named,
+            named.astype(np.float64),
+        ):
             assert np.array_equal(np.ravel(loaded.predict(features)), expected), name
 
 
@@ -437,14 +539,25 @@ def test_a_peer_is_kept_in_its_own_flavour_and_nothing_as_a_pickle(
     logged_to, runs = sweep
     for name, model in models(logged_to).items():
         info = mlflow.models.get_model_info(f"models:/{model.model_id}")
-        flavours = {"python_function", name} if name in ("lightgbm", "xgboost") else {"python_function"}
+        flavours = (
+            {"python_function", name}
+            if name in ("lightgbm", "xgboost")
+            else {"python_function"}
+        )
         assert set(info.flavors) == flavours
         folder = Path(model.artifact_location.removeprefix("file://"))
         files = [path for path in folder.rglob("*") if path.is_file()]
-        assert not [path for path in files if path.suffix in (".pkl", ".pickle", ".joblib", ".py")]
+        assert not [
+            path
+            for path in files
+            if path.suffix in (".pkl", ".pickle", ".joblib", ".py")
+        ]
         assert not any(path.read_bytes().startswith(b"\x80\x04") for path in files)
         assert str(tmp_path) not in (folder / "MLmodel").read_text()
-        assert len(info.signature.inputs.inputs) == runs[name].result.data["train"]["features"]
+        assert (
+            len(info.signature.inputs.inputs)
+            == runs[name].result.data["train"]["features"]
+        )
         example = np.array(json.loads((folder / "input_example.json").read_text()))
         assert np.array_equal(example.astype(np.float32), runs[name].input_example())
 
@@ -455,16 +568,23 @@ def test_the_parent_carries_the_comparison_and_the_best_run(
     logged_to, runs = sweep
     (tmp_path / "comparison").mkdir()
     (tmp_path / "comparison/table.md").write_text("| model |")
-    logged_to.summarize(tmp_path / "comparison", "| model |", runs["xgboost"], {"native/ndcg@10": 0.5})
+    logged_to.summarize(
+        tmp_path / "comparison", "| model |", runs["xgboost"], {"native/ndcg@10": 0.5}
+    )
     client = MlflowClient(logged_to.uri)
     (parent,) = stored(logged_to, "sweep")
-    assert [item.path for item in client.list_artifacts(parent.info.run_id, "comparison")] == [
-        "comparison/table.md"
-    ]
+    assert [
+        item.path for item in client.list_artifacts(parent.info.run_id, "comparison")
+    ] == ["comparison/table.md"]
     assert parent.data.tags["mlflow.note.content"] == "| model |"
-    assert client.get_run(parent.data.tags["best_run"]).data.tags["backend"] == "xgboost"
+    assert (
+        client.get_run(parent.data.tags["best_run"]).data.tags["backend"] == "xgboost"
+    )
     assert parent.data.metrics["native/ndcg_at_10"] == 0.5
-    assert parent.data.metrics["test/ndcg_at_10"] == runs["xgboost"].result.metrics["test/ndcg@10"]
+    assert (
+        parent.data.metrics["test/ndcg_at_10"]
+        == runs["xgboost"].result.metrics["test/ndcg@10"]
+    )
 
 
 @pytest.mark.usefixtures("store")
@@ -480,8 +600,17 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
         assert registered == f"models:/ranker@champion is version {number}"
         version = client.get_model_version_by_alias("ranker", "champion")
         assert int(version.version) == number
-        assert (version.description or "").startswith(f"{reason}\n\nOn small: python -m ltrbench")
-        expected = {"reason": reason, "backend": name, "data": "small", "folder": str(runs[name].path)}
+        assert (version.description or "").startswith(
+            f"{reason}\n\nOn small: python -m ltrbench"
+        )
+        expected = {
+            "reason": reason,
+            "backend": name,
+            "data": "small",
+            "folder": str(runs[name].path),
+        }
         assert expected.items() <= version.tags.items()
         champion = mlflow.pyfunc.load_model("models:/ranker@champion")
-        assert np.array_equal(np.ravel(champion.predict(test.features)), runs[name].scored("test").scores)
+        assert np.array_equal(
+            np.ravel(champion.predict(test.features)), runs[name].scored("test").scores
+        )

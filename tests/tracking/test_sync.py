@@ -27,13 +27,17 @@ pytestmark = [
 
 
 @pytest.fixture(autouse=True)
-def work_folder(tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def work_folder(
+    tmp_path: Path, empty_database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Makes `tmp_path` the current folder, with an empty store."""
     shutil.copy(empty_database, tmp_path / "mlflow.db")
     monkeypatch.chdir(tmp_path)
 
 
-def write(folder: Path, model: str, sweep: str | None = "sweep", **changes: Any) -> None:
+def write(
+    folder: Path, model: str, sweep: str | None = "sweep", **changes: Any
+) -> None:
     """Writes a finished run, and changes fields of its result.json."""
     toy_runs.write(folder, model)
     path = folder / RESULT_FILE
@@ -45,8 +49,13 @@ def write(folder: Path, model: str, sweep: str | None = "sweep", **changes: Any)
 def stored(uri: str = "sqlite:///mlflow.db") -> dict[str, list[MlflowRun]]:
     """Kind -> the MLflow runs of the store."""
     client = MlflowClient(f"sqlite:///{Path(uri.removeprefix('sqlite:///')).resolve()}")
-    runs = client.search_runs([item.experiment_id for item in client.search_experiments()])
-    return {kind: [run for run in runs if run.data.tags["kind"] == kind] for kind in ("sweep", "run")}
+    runs = client.search_runs(
+        [item.experiment_id for item in client.search_experiments()]
+    )
+    return {
+        kind: [run for run in runs if run.data.tags["kind"] == kind]
+        for kind in ("sweep", "run")
+    }
 
 
 def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(
@@ -59,25 +68,38 @@ def test_a_sweep_is_stored_once_with_its_comparison_and_its_status(
     for num_new in (3, 0):
         assert main(["sync", "sweep"]) == 0
         assert mentions(
-            capsys.readouterr().err, "3 runs of sweep", "sqlite:///mlflow.db", f"{num_new} of them"
+            capsys.readouterr().err,
+            "3 runs of sweep",
+            "sqlite:///mlflow.db",
+            f"{num_new} of them",
         )
     # Nothing but the lease of the command that tracks the sweep.
     after = sorted((tmp_path / "sweep").rglob("*"))
-    assert [path for path in after if not path.name.startswith(f".{TRACKING}-")] == before
+    assert [
+        path for path in after if not path.name.startswith(f".{TRACKING}-")
+    ] == before
     assert holder(tmp_path / "sweep", TRACKING) is None
     runs = stored()
     (parent,) = runs["sweep"]
     assert parent.info.status == "FAILED"
     assert mentions(parent.data.tags["mlflow.note.content"], "native", "lightgbm")
-    assert {run.data.tags["mlflow.parentRunId"] for run in runs["run"]} == {parent.info.run_id}
-    assert sorted(run.info.status for run in runs["run"]) == ["FAILED", "FINISHED", "FINISHED"]
+    assert {run.data.tags["mlflow.parentRunId"] for run in runs["run"]} == {
+        parent.info.run_id
+    }
+    assert sorted(run.info.status for run in runs["run"]) == [
+        "FAILED",
+        "FINISHED",
+        "FINISHED",
+    ]
     # The failed job is run again.
     shutil.rmtree(tmp_path / "sweep/2")
     write(tmp_path / "sweep/2", "xgboost")
     assert main(["sync", "sweep"]) == 0
     assert mentions(capsys.readouterr().err, "3 runs of sweep", "1 of them new")
     runs = stored()
-    assert [run.info.status for run in (*runs["sweep"], *runs["run"])] == ["FINISHED"] * 4
+    assert [run.info.status for run in (*runs["sweep"], *runs["run"])] == [
+        "FINISHED"
+    ] * 4
 
 
 def test_the_store_of_the_runs_is_the_default(
@@ -85,18 +107,31 @@ def test_the_store_of_the_runs_is_the_default(
 ) -> None:
     recorded = {"uri": "sqlite:///kept/mlflow.db", "experiment": "mine"}
     elsewhere = tmp_path / "elsewhere"
-    write(tmp_path / "sweep/0", "a", config={"tracking": recorded}, started_in=str(elsewhere))
+    write(
+        tmp_path / "sweep/0",
+        "a",
+        config={"tracking": recorded},
+        started_in=str(elsewhere),
+    )
     # The store was on another machine.
     assert main(["sync", "sweep"]) == 0
     assert mentions(
-        capsys.readouterr().err, elsewhere, "--uri", "sqlite:///mlflow.db", "'ltrbench'", "1 run of"
+        capsys.readouterr().err,
+        elsewhere,
+        "--uri",
+        "sqlite:///mlflow.db",
+        "'ltrbench'",
+        "1 run of",
     )
     (elsewhere / "kept").mkdir(parents=True)
     shutil.copy(empty_database, elsewhere / "kept/mlflow.db")
     assert main(["sync", "sweep"]) == 0
     assert mentions(capsys.readouterr().err, elsewhere / "kept/mlflow.db", "'mine'")
     assert len(stored(f"{elsewhere}/kept/mlflow.db")["run"]) == 1
-    assert main(["sync", "sweep", "--uri", "sqlite:///mlflow.db", "--experiment", "third"]) == 0
+    assert (
+        main(["sync", "sweep", "--uri", "sqlite:///mlflow.db", "--experiment", "third"])
+        == 0
+    )
     assert mentions(capsys.readouterr().err, "sqlite:///mlflow.db", "'third'")
 
 

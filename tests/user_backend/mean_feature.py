@@ -37,7 +37,9 @@ class MeanFeatureRanker(Ranker):
         features = np.nan_to_num(train.features.astype(np.float64))
         spread = features.std(axis=0)
         centred = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
-        covariance = centred.T @ (train.labels - train.labels.mean()) / train.num_documents
+        covariance = (
+            centred.T @ (train.labels - train.labels.mean()) / train.num_documents
+        )
         strength = np.sign(covariance) * np.abs(covariance) ** self.power
         self._weights = strength / np.where(spread > 0, spread, 1.0)
         return self
@@ -46,11 +48,15 @@ class MeanFeatureRanker(Ranker):
         weights = check_fitted(self._weights)
         features = check_features(features, len(weights))
         # Not a matrix product: its order of summation, and therefore the last bit, depends on the batch size.
-        scores: NDArray[np.float64] = (np.nan_to_num(features.astype(np.float64)) * weights).sum(axis=1)
+        scores: NDArray[np.float64] = (
+            np.nan_to_num(features.astype(np.float64)) * weights
+        ).sum(axis=1)
         return scores
 
     def save(self, folder: Path) -> None:
-        (folder / "weights.json").write_text(json.dumps({"weights": check_fitted(self._weights).tolist()}))
+        (folder / "weights.json").write_text(
+            json.dumps({"weights": check_fitted(self._weights).tolist()})
+        )
 
     @classmethod
     def load(cls, folder: Path) -> Self:

@@ -11,7 +11,10 @@ import importlib
 import click
 
 MODULE_OF = {
-    **dict.fromkeys(("aa", "compare", "ensemble", "leaderboard", "published", "reproduce"), "comparisons"),
+    **dict.fromkeys(
+        ("aa", "compare", "ensemble", "leaderboard", "published", "reproduce"),
+        "comparisons",
+    ),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     **dict.fromkeys(("final", "monitor", "serve", "ship"), "deployment"),
     "frontier": "frontier",
@@ -31,8 +34,14 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in MODULE_OF:
             return None
-        contents = vars(importlib.import_module(f"{__name__}.{MODULE_OF[cmd_name]}")).values()
-        return next(item for item in contents if isinstance(item, click.Command) and item.name == cmd_name)
+        contents = vars(
+            importlib.import_module(f"{__name__}.{MODULE_OF[cmd_name]}")
+        ).values()
+        return next(
+            item
+            for item in contents
+            if isinstance(item, click.Command) and item.name == cmd_name
+        )
 
 
 @click.group(cls=_Verbs)

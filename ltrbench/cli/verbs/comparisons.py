@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 
 @click.command("aa")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
-@click.option("--metric", help="Metric of the claims. Default: the ndcg with the largest cutoff.")
+@click.option(
+    "--metric", help="Metric of the claims. Default: the ndcg with the largest cutoff."
+)
 @PLUGIN_OPTION
 def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
     """Compares each model with itself, to measure the rate of false claims.
@@ -54,17 +56,28 @@ def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
 
     rows = each_against_itself(find_runs(folders), Settings(metric=metric))
     if all(row.halved is None for row in rows):
-        raise ResultError("\n".join(["no model has enough replicates for two halves.", *_reasons(rows)]))
+        raise ResultError(
+            "\n".join(
+                ["no model has enough replicates for two halves.", *_reasons(rows)]
+            )
+        )
     echo(_render(rows))
 
 
 def _render(rows: Sequence[AgainstItself]) -> str:
     from ltrbench.compare.slicing import OF_RESAMPLES, READING
 
-    shares = ("interval excludes 0", "better or worse", "equivalent", "by queries alone")
+    shares = (
+        "interval excludes 0",
+        "better or worse",
+        "equivalent",
+        "by queries alone",
+    )
     names = dict.fromkeys(("replicates", "halvings", *shares), "")
     columns = columns_of({"data": None, "model": None, **names})
-    table = Table(columns, [_cells(row) for row in rows]).markdown(terminal_width() or 100_000)
+    table = Table(columns, [_cells(row) for row in rows]).markdown(
+        terminal_width() or 100_000
+    )
     parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]
     if any(row.kind == "resamples" for row in rows):
         parts.append(wrapped(OF_RESAMPLES))
@@ -78,15 +91,34 @@ def _cells(row: AgainstItself) -> TableRow:
     halved = row.halved
     if halved is None:
         return [row.data, row.label, replicates, *[None] * 5]
-    of_all = "" if halved.num_halvings == halved.num_distinct else f" of {halved.num_distinct:,}"
-    counts = (halved.num_intervals, halved.num_different, halved.num_equivalent, halved.num_by_queries)
-    shares = [f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts]
-    return [row.data, row.label, replicates, f"{halved.num_halvings:,}{of_all}", *shares]
+    of_all = (
+        ""
+        if halved.num_halvings == halved.num_distinct
+        else f" of {halved.num_distinct:,}"
+    )
+    counts = (
+        halved.num_intervals,
+        halved.num_different,
+        halved.num_equivalent,
+        halved.num_by_queries,
+    )
+    shares = [
+        f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts
+    ]
+    return [
+        row.data,
+        row.label,
+        replicates,
+        f"{halved.num_halvings:,}{of_all}",
+        *shares,
+    ]
 
 
 def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     """Returns one line for each row without a result."""
-    return [f"{row.data}, {row.label}: {row.reason}." for row in rows if row.halved is None]
+    return [
+        f"{row.data}, {row.label}: {row.reason}." for row in rows if row.halved is None
+    ]
 
 
 # ---- The verb `compare`: the table of finished runs, computed from their stored scores.
@@ -143,7 +175,9 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     default="",
     help="Add rows that fuse the models: rrf, zscore, minmax, greedy (weights from valid).",
 )
-@click.option("--fuse-of", metavar="MODELS", default="", help="Models to fuse; default: all.")
+@click.option(
+    "--fuse-of", metavar="MODELS", default="", help="Models to fuse; default: all."
+)
 @click.option(
     "--rrf-k",
     type=float,
@@ -165,10 +199,17 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "metrics between 0 and 1.",
 )
 @click.option(
-    "--looks", type=click.IntRange(1), default=1, metavar="N", help="Declare N looks, with claims at 5 %/N."
+    "--looks",
+    type=click.IntRange(1),
+    default=1,
+    metavar="N",
+    help="Declare N looks, with claims at 5 %/N.",
 )
 @click.option(
-    "--selected", metavar="REASON", default="", help="Make claims although planned trainings are left out."
+    "--selected",
+    metavar="REASON",
+    default="",
+    help="Make claims although planned trainings are left out.",
 )
 @click.option(
     "--allow-mismatch",
@@ -176,7 +217,9 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     help="Also compare runs on different data or splits; the table has a note.",
 )
 @click.option(
-    "--published", is_flag=True, help="Also show comparable figures of others; the verb published has all."
+    "--published",
+    is_flag=True,
+    help="Also show comparable figures of others; the verb published has all.",
 )
 @click.option(
     "--columns",
@@ -234,7 +277,9 @@ def compare_verb(
         family=tuple(_names(family)),
         guards=tuple(map(Guard.parse, guards)),
         latency=cache(partial(latency_of_row, load_splits=load_splits)),
-        convention=with_settings(preset(preset_name), split_settings("--set", settings)),
+        convention=with_settings(
+            preset(preset_name), split_settings("--set", settings)
+        ),
         **chosen,  # the options that have the name of a field
     )
     given = {} if attributes is None else read_attributes(attributes)
@@ -242,16 +287,29 @@ def compare_verb(
     if fuse and any(run.result.is_compared for run in runs):
         metric = compare_settings.claimed_metrics[0] or default_metric(runs)
         of, convention = tuple(_names(fuse_of)), compare_settings.convention
-        runs += fuse_runs(runs, Fusing(tuple(_names(fuse)), of, rrf_k, metric, convention))
+        runs += fuse_runs(
+            runs, Fusing(tuple(_names(fuse)), of, rrf_k, metric, convention)
+        )
     comparisons = compare_sweeps(runs, compare_settings, declared=looks)
-    comparisons = [replace(item, slices=slices(item, _names(sliced), given)) for item in comparisons]
+    comparisons = [
+        replace(item, slices=slices(item, _names(sliced), given))
+        for item in comparisons
+    ]
     if as_object:
         echo_json(comparisons_as_json(comparisons))
     else:
-        echo(render_all(comparisons, terminal_width(), None if columns == "all" else MAIN_COLUMNS))
+        echo(
+            render_all(
+                comparisons,
+                terminal_width(),
+                None if columns == "all" else MAIN_COLUMNS,
+            )
+        )
     # After the table is printed, so that a full disk does not cost the table.
     if output is not None:
-        publish(comparisons, output, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]]))
+        publish(
+            comparisons, output, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]])
+        )
 
 
 def _find(sources: Sequence[str]) -> list[Run]:
@@ -270,8 +328,14 @@ def _find(sources: Sequence[str]) -> list[Run]:
             "same data."
         )
     runs = find_runs(folders)
-    wanted = [Import(name, file) for name, _, file in (source.partition("=") for source in imports)]
-    return [*runs, *(run for each in wanted for run in import_runs(each, runs, load_splits))]
+    wanted = [
+        Import(name, file)
+        for name, _, file in (source.partition("=") for source in imports)
+    ]
+    return [
+        *runs,
+        *(run for each in wanted for run in import_runs(each, runs, load_splits)),
+    ]
 
 
 def _is_import(source: str) -> bool:
@@ -289,12 +353,32 @@ def _names(text: str) -> list[str]:
 
 @click.command("ensemble")
 @click.argument("folder", metavar="DIR", type=PATH)
-@click.option("--models", default="", help="Models or rows to draw from. Default: all but yardsticks.")
-@click.option("--size", type=click.IntRange(1), default=25, show_default=True, help="Number of draws.")
-@click.option("--metric", help="Metric of the selection. Default: the ndcg with the largest cutoff.")
-@click.option("--name", default="ensemble", show_default=True, help="Name of the row and of its folder.")
+@click.option(
+    "--models",
+    default="",
+    help="Models or rows to draw from. Default: all but yardsticks.",
+)
+@click.option(
+    "--size",
+    type=click.IntRange(1),
+    default=25,
+    show_default=True,
+    help="Number of draws.",
+)
+@click.option(
+    "--metric",
+    help="Metric of the selection. Default: the ndcg with the largest cutoff.",
+)
+@click.option(
+    "--name",
+    default="ensemble",
+    show_default=True,
+    help="Name of the row and of its folder.",
+)
 @PLUGIN_OPTION
-def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name: str) -> None:
+def ensemble_verb(
+    folder: Path, models: str, size: int, metric: str | None, name: str
+) -> None:
     """Adds an ensemble of the finished runs in DIR to its comparison.
 
     In each fold, split seed, resample and seed, members are drawn with replacement, each time the one with
@@ -310,18 +394,42 @@ def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name
     from ltrbench.compare.derived import GREEDY, Fusing, default_metric, write_ensembles
 
     if Path(name).name != name:
-        raise ConfigError(f"--name is '{name}'; give the name of a new folder in {folder}, such as ensemble.")
+        raise ConfigError(
+            f"--name is '{name}'; give the name of a new folder in {folder}, such as ensemble."
+        )
     finished = [run for run in find_runs([folder]) if run.result.is_compared]
-    runs = [run for run in finished if models or run.result.params not in (NO_PARAMETERS, FUSED)]
+    runs = [
+        run
+        for run in finished
+        if models or run.result.params not in (NO_PARAMETERS, FUSED)
+    ]
     if not runs:
-        raise ConfigError(f"{folder} has no finished run to draw from; run at least two models first.")
-    fusing = Fusing((GREEDY,), tuple(_names(models)), metric=metric or default_metric(runs), size=size)
-    given = {"--models": models, "--size": str(size), "--metric": metric, "--name": name}
-    words = [word for option, value in given.items() if value for word in (option, value)]
-    made = write_ensembles(runs, folder / name, fusing, ["ensemble", str(folder), *words])
+        raise ConfigError(
+            f"{folder} has no finished run to draw from; run at least two models first."
+        )
+    fusing = Fusing(
+        (GREEDY,),
+        tuple(_names(models)),
+        metric=metric or default_metric(runs),
+        size=size,
+    )
+    given = {
+        "--models": models,
+        "--size": str(size),
+        "--metric": metric,
+        "--name": name,
+    }
+    words = [
+        word for option, value in given.items() if value for word in (option, value)
+    ]
+    made = write_ensembles(
+        runs, folder / name, fusing, ["ensemble", str(folder), *words]
+    )
     for run in made:
         members = run.result.ensemble["weights"].items()
-        shares = ", ".join(f"{label} {weight:.2f}" for label, weight in members if weight)
+        shares = ", ".join(
+            f"{label} {weight:.2f}" for label, weight in members if weight
+        )
         echo(wrapped(f"{run.path}: {shares}", "  "))
     echo(f"Compare: python -m ltrbench compare {shlex.quote(str(folder))}")
     mirror_beside(finished, made)
@@ -332,13 +440,31 @@ def ensemble_verb(folder: Path, models: str, size: int, metric: str | None, name
 
 @click.command("published")
 @click.argument("data")
-@click.option("--fold", type=click.IntRange(1), metavar="N", help="Test set; default: that of each figure.")
-@click.option("--metric", default="ndcg@10", show_default=True, help="Metric of the figures.")
-@click.option("--as", "name", default="default", show_default=True, help="Convention of the values.")
+@click.option(
+    "--fold",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Test set; default: that of each figure.",
+)
+@click.option(
+    "--metric", default="ndcg@10", show_default=True, help="Metric of the figures."
+)
+@click.option(
+    "--as",
+    "name",
+    default="default",
+    show_default=True,
+    help="Convention of the values.",
+)
 @SETTINGS_OPTION
 @JSON_OPTION
 def published_verb(
-    data: str, fold: int | None, metric: str, name: str, settings: tuple[str, ...], as_object: bool
+    data: str,
+    fold: int | None,
+    metric: str,
+    name: str,
+    settings: tuple[str, ...],
+    as_object: bool,
 ) -> None:
     """Shows published figures on the data set DATA, with their values under one convention.
 
@@ -353,17 +479,32 @@ def published_verb(
 
     require_choice("data", data, sorted({item.data for item in catalogue()}))
     figures = [item for item in catalogue() if item.data == data]
-    require_choice("metric", metric, list(dict.fromkeys(item.metric for item in figures)))
-    known = {number for item in figures for number in item.value("folds") or [] if isinstance(number, int)}
-    require_choice("fold", str(fold) if fold and known else None, [*map(str, sorted(known))])
+    require_choice(
+        "metric", metric, list(dict.fromkeys(item.metric for item in figures))
+    )
+    known = {
+        number
+        for item in figures
+        for number in item.value("folds") or []
+        if isinstance(number, int)
+    }
+    require_choice(
+        "fold", str(fold) if fold and known else None, [*map(str, sorted(known))]
+    )
     folds = [fold] if fold else []
     convention = with_settings(preset(name), split_settings("--set", settings))
-    items = [under(item, metric, convention, folds) for item in figures if item.metric == metric]
+    items = [
+        under(item, metric, convention, folds)
+        for item in figures
+        if item.metric == metric
+    ]
     if as_object:
         echo_json({"data": data, "figures": [asdict(item) for item in items]})
         return
     table, reasons = as_table(items, convention.name)
-    echo(f"Published figures on {data}, {metric}\n\n{table.markdown(terminal_width())}\n")
+    echo(
+        f"Published figures on {data}, {metric}\n\n{table.markdown(terminal_width())}\n"
+    )
     echo("\n".join(wrapped(reason, "   ") for reason in reasons))
 
 
@@ -405,15 +546,24 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
         )
     for difference in reproduction.differences:
         echo(f"- {difference}")
-    echo("Reproduced." if not reproduction.differences else f"{len(reproduction.differences)} values differ.")
+    echo(
+        "Reproduced."
+        if not reproduction.differences
+        else f"{len(reproduction.differences)} values differ."
+    )
     return RUN_FAILED if reproduction.differences else OK
 
 
 # ---- The verb `leaderboard`: score files of any system on the published data sets.
 
-_DATA_OPTION = click.option("--data", required=True, metavar="DATA", help="Data set: a YAML of conf/data.")
+_DATA_OPTION = click.option(
+    "--data", required=True, metavar="DATA", help="Data set: a YAML of conf/data."
+)
 _OUTPUT_OPTION = click.option(
-    "--output", type=PATH, default=Path("results/leaderboard"), help="Folder; default: results/leaderboard."
+    "--output",
+    type=PATH,
+    default=Path("results/leaderboard"),
+    help="Folder; default: results/leaderboard.",
 )
 
 
@@ -425,10 +575,19 @@ def leaderboard_verb() -> None:
 @leaderboard_verb.command("add")
 @click.argument("scores")
 @_DATA_OPTION
-@click.option("--name", required=True, help="Name of the entry; of runs in a folder, the model.")
-@click.option("--division", type=click.Choice(["closed", "open"]), default="open", help="Default: open.")
+@click.option(
+    "--name", required=True, help="Name of the entry; of runs in a folder, the model."
+)
+@click.option(
+    "--division",
+    type=click.Choice(["closed", "open"]),
+    default="open",
+    help="Default: open.",
+)
 @click.option("--code", default="", metavar="ADDRESS", help="Address of the code.")
-@click.option("--settings", default="", metavar="TEXT", help="Settings, and how they were chosen.")
+@click.option(
+    "--settings", default="", metavar="TEXT", help="Settings, and how they were chosen."
+)
 @_OUTPUT_OPTION
 def add_verb(scores: str, data: str, name: str, output: Path, **declared: str) -> None:
     """Checks SCORES and adds them as an entry.

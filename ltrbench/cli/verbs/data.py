@@ -83,7 +83,12 @@ _METRICS_OPTION = click.option(
 @_METRICS_OPTION
 @CONVENTION_OPTION
 @SETTINGS_OPTION
-@click.option("--per-query", type=PATH, metavar="FILE", help="Also write a CSV file with one row per query.")
+@click.option(
+    "--per-query",
+    type=PATH,
+    metavar="FILE",
+    help="Also write a CSV file with one row per query.",
+)
 @PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
@@ -114,8 +119,16 @@ def evaluate_verb(
     evaluation = evaluate(dataset, ranked, metrics, convention)
     if per_query is not None:
         columns = [values.tolist() for values in evaluation.per_query.values()]
-        rows = zip(dataset.query_ids.tolist(), dataset.query_sizes.tolist(), *columns, strict=True)
-        write_output(Table.of(["query", "documents", *evaluation.per_query], rows).csv(), per_query)
+        rows = zip(
+            dataset.query_ids.tolist(),
+            dataset.query_sizes.tolist(),
+            *columns,
+            strict=True,
+        )
+        write_output(
+            Table.of(["query", "documents", *evaluation.per_query], rows).csv(),
+            per_query,
+        )
     if as_object:
         echo_json(
             {
@@ -123,7 +136,9 @@ def evaluate_verb(
                 "queries": dataset.num_queries,
                 "share_without_relevant": evaluation.share_without_relevant,
                 "skipped": dict(evaluation.skipped),
-                "metrics": {name: _or_null(mean) for name, mean in evaluation.means.items()},
+                "metrics": {
+                    name: _or_null(mean) for name, mean in evaluation.means.items()
+                },
             }
         )
     else:
@@ -137,7 +152,9 @@ def evaluate_verb(
 @PLUGIN_OPTION
 @READ_OPTION
 @JSON_OPTION
-def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool) -> None:
+def conventions_verb(
+    data: Path, scores: Path, names: str, reading: tuple[str, ...], as_object: bool
+) -> None:
     """Evaluates a score file under the convention of every library.
 
     The table shows why the NDCG values of libraries differ. SCORES is as for evaluate. If a library does not
@@ -151,7 +168,10 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
     metrics = _parse_names(names)
     dataset = read(data, reading)
     ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
-    rows = {name: _means_and_reasons(dataset, ranked, metrics, item) for name, item in PRESETS.items()}
+    rows = {
+        name: _means_and_reasons(dataset, ranked, metrics, item)
+        for name, item in PRESETS.items()
+    }
     share = float(np.mean(~has_relevant_document(dataset)))
     if as_object:
         records = [
@@ -162,7 +182,13 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
             }
             for convention, (means, undefined) in rows.items()
         ]
-        echo_json({"queries": dataset.num_queries, "share_without_relevant": share, "rows": records})
+        echo_json(
+            {
+                "queries": dataset.num_queries,
+                "share_without_relevant": share,
+                "rows": records,
+            }
+        )
     else:
         sizes = rank(dataset, ranked, Ties.EXPECTED).tie_size
         notes = [
@@ -172,13 +198,25 @@ def conventions_verb(data: Path, scores: Path, names: str, reading: tuple[str, .
             "document of their query. If the rows are sorted by label, ties in row order inflate the metric.",
         ]
         about = f"The columns gain, ties and no relevant describe {metrics[0]}. Reasons for differences:"
-        table, undefined = _table_of_conventions(metrics, rows).markdown(terminal_width()), _undefined(rows)
-        listed = ["\n".join(wrapped(line, "  ") for line in lines) for lines in (notes, undefined) if lines]
-        echo("\n\n".join([_counts(data, dataset, share), table, wrapped(about), *listed]))
+        table, undefined = (
+            _table_of_conventions(metrics, rows).markdown(terminal_width()),
+            _undefined(rows),
+        )
+        listed = [
+            "\n".join(wrapped(line, "  ") for line in lines)
+            for lines in (notes, undefined)
+            if lines
+        ]
+        echo(
+            "\n\n".join([_counts(data, dataset, share), table, wrapped(about), *listed])
+        )
 
 
 def _means_and_reasons(
-    dataset: RankingDataset, scores: Scores, names: Sequence[str], convention: Convention
+    dataset: RankingDataset,
+    scores: Scores,
+    names: Sequence[str],
+    convention: Convention,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Returns metric -> mean for the metrics that a convention defines, NaN if no query counts, and metric ->
     reason for the others.
@@ -208,7 +246,9 @@ def _or_null(value: float | None) -> float | None:
     return value if is_available(value) else None
 
 
-def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluation) -> str:
+def _render_evaluation(
+    data: Path, dataset: RankingDataset, evaluation: Evaluation
+) -> str:
     columns = columns_of({"metric": None, "mean": ".6f", "queries counted": ""})
     rows: list[TableRow] = [
         [name, mean, dataset.num_queries - evaluation.skipped[name]]
@@ -221,7 +261,9 @@ def _render_evaluation(data: Path, dataset: RankingDataset, evaluation: Evaluati
         wrapped(f"Convention {convention.name}: {rules(convention.describe())}."),
     ]
     if convention.quirks:
-        parts.append("\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks))
+        parts.append(
+            "\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)
+        )
     return "\n\n".join(parts)
 
 
@@ -247,9 +289,11 @@ def rules(fields: Mapping[str, Any]) -> str:
         [
             f"{str(fields.get('gain')).replace('_', ' ')}, ties {str(fields.get('ties')).replace('_', ' ')}",
             f"a query without a relevant document {_NO_RELEVANT.get(str(fields.get('no_relevant')))}",
-            *["lists with constant labels left out"] * bool(fields.get("skip_constant_labels")),
+            *["lists with constant labels left out"]
+            * bool(fields.get("skip_constant_labels")),
             *[f"lists with fewer than {fewest} documents left out"] * (fewest > 1),
-            *["the ratio of the sums over all queries"] * (fields.get("aggregation") == "ratio_of_sums"),
+            *["the ratio of the sums over all queries"]
+            * (fields.get("aggregation") == "ratio_of_sums"),
             *departures,
         ]
     )
@@ -264,7 +308,14 @@ def _table_of_conventions(names: Sequence[str], rows: _Means) -> Table:
     for convention, (means, _) in rows.items():
         fields = PRESETS[convention].of(parse_metric(names[0])[0]).describe()
         policies = [str(fields[key]).replace("_", " ") for key in ("gain", "ties")]
-        cells.append([convention, *policies, _NO_RELEVANT[fields["no_relevant"]], *map(means.get, names)])
+        cells.append(
+            [
+                convention,
+                *policies,
+                _NO_RELEVANT[fields["no_relevant"]],
+                *map(means.get, names),
+            ]
+        )
     return Table.of(["convention", "gain", "ties", "no relevant", *names], cells, ".4f")
 
 
@@ -288,7 +339,9 @@ _MOSTLY = 0.9  # share of queries sorted by label from which the order of rows i
 @click.argument("data", metavar="DATA...", nargs=-1, required=True, type=PATH)
 @READ_OPTION
 @JSON_OPTION
-def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool) -> None:
+def inspect_verb(
+    data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool
+) -> None:
     """Summarizes DATA, and lists what each backend would reject or ignore in it.
 
     Several files form one split, as in data.train=[part1.txt,part2.txt].
@@ -312,7 +365,18 @@ def inspect_verb(data: tuple[Path, ...], reading: tuple[str, ...], as_object: bo
         for sentence in sentences or ("none.",)
     ]
     title = "Problems for each backend, with the default settings:"
-    echo("\n".join([", ".join(map(str, data)), "", facts_as_lines(_facts(inspection)), "", title, *lines]))
+    echo(
+        "\n".join(
+            [
+                ", ".join(map(str, data)),
+                "",
+                facts_as_lines(_facts(inspection)),
+                "",
+                title,
+                *lines,
+            ]
+        )
+    )
 
 
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
@@ -321,7 +385,11 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     from ltrbench.config import build
     from ltrbench.rankers import BoostingRanker, Ranker
 
-    models = sorted(path.stem for path in conf_dir().glob("model/*.yaml") if not path.stem.startswith("_"))
+    models = sorted(
+        path.stem
+        for path in conf_dir().glob("model/*.yaml")
+        if not path.stem.startswith("_")
+    )
     rankers: dict[str, Ranker] = {}
     unavailable = {}
     shared = settings_in("params", "matched")
@@ -329,8 +397,12 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     for model in models:
         settings = settings_in("model", model)
         try:
-            is_boosting = issubclass(find_class(settings["_target_"], Ranker, model), BoostingRanker)
-            rankers[model] = build({model: (shared if is_boosting else {}) | settings}, model, Ranker)
+            is_boosting = issubclass(
+                find_class(settings["_target_"], Ranker, model), BoostingRanker
+            )
+            rankers[model] = build(
+                {model: (shared if is_boosting else {}) | settings}, model, Ranker
+            )
         except ConfigError as error:  # the package of an extra is not installed
             unavailable[model] = (str(error),)
     return rankers, unavailable
@@ -342,9 +414,16 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
 
     yield "documents", str(inspection.documents)
     yield "queries", str(inspection.queries)
-    names = () if all(map(str.isdecimal, inspection.feature_names)) else inspection.feature_names
+    names = (
+        ()
+        if all(map(str.isdecimal, inspection.feature_names))
+        else inspection.feature_names
+    )
     yield "features", f"{inspection.features}{_listed(names)}"
-    yield "labels", first_of([f"{label}: {count}" for label, count in inspection.labels.items()])
+    yield (
+        "labels",
+        first_of([f"{label}: {count}" for label, count in inspection.labels.items()]),
+    )
     for sentence in (*inspection.label_warnings, *inspection.column_warnings):
         yield "warning", sentence
     if inspection.fractional_labels:
@@ -358,18 +437,31 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
         "query sizes",
         f"min {sizes['0']:g}, median {sizes['0.5']:g}, mean {sizes['mean']:.1f}, max {sizes['1']:g}",
     )
-    yield "no relevant", f"{of_queries(inspection.without_relevant)} without a document of label 1 or more"
+    yield (
+        "no relevant",
+        f"{of_queries(inspection.without_relevant)} without a document of label 1 or more",
+    )
     yield "only relevant", of_queries(inspection.only_relevant)
     yield "one document", of_queries(inspection.single_document)
     faults = inspection.feature_faults
     missing = [f"{name}: {count}" for name, count in faults.missing.items()]
     yield "missing", f"{len(missing)} features have missing values{_listed(missing)}"
-    yield "constant", f"{len(faults.constant)} features are constant{_listed(faults.constant)}"
+    yield (
+        "constant",
+        f"{len(faults.constant)} features are constant{_listed(faults.constant)}",
+    )
     same = faults.constant_within_queries
-    yield "same in query", f"{len(same)} features are constant within every query{_listed(same)}"
+    yield (
+        "same in query",
+        f"{len(same)} features are constant within every query{_listed(same)}",
+    )
     yield "rows", _order_of_rows(inspection)
     if (weights := inspection.query_weights) is not None:
-        vary = "; they vary within queries" if inspection.weights_vary_within_queries else ""
+        vary = (
+            "; they vary within queries"
+            if inspection.weights_vary_within_queries
+            else ""
+        )
         yield (
             "query weights",
             f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
@@ -386,9 +478,13 @@ def _order_of_rows(inspection: Inspection) -> str:
         f"{order.worst_first} worst first; query ids are "
         f"{'ascending' if order.query_ids_ascend else 'unsorted'}"
     )
-    if order.mixed and max(order.best_first, order.worst_first) >= _MOSTLY * order.mixed:
+    if (
+        order.mixed
+        and max(order.best_first, order.worst_first) >= _MOSTLY * order.mixed
+    ):
         text += (
-            ". Ties in row order distort the metrics of every ranker: shuffle the rows, or use ties=expected"
+            ". Ties in row order distort the metrics of every ranker: shuffle the rows, or use "
+            "ties=expected"
         )
     return text
 
@@ -400,7 +496,11 @@ def _listed(names: Sequence[str]) -> str:
 def first_of(names: Sequence[str]) -> str:
     """Joins the first names of a list; --json has the others."""
     left = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {left} more (see --json)" if left > 0 else "") or "-"
+    return (
+        ", ".join(names[:_SHOWN])
+        + (f" and {left} more (see --json)" if left > 0 else "")
+        or "-"
+    )
 
 
 # ---- The verb `data`: commands on data sets.
@@ -419,7 +519,11 @@ def data_verb() -> None:
 @data_verb.command("build")
 @click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=PATH)
 @click.option(
-    "--output", type=PATH, required=True, metavar="STORE", help="Folder of the store; must not exist yet."
+    "--output",
+    type=PATH,
+    required=True,
+    metavar="STORE",
+    help="Folder of the store; must not exist yet.",
 )
 @click.option(
     "--shard-mb",
@@ -430,7 +534,9 @@ def data_verb() -> None:
     help="Size of the features of a shard in MB. The queries of a shard are complete.",
 )
 @READ_OPTION
-def build_verb(sources: tuple[Path, ...], output: Path, shard_mb: float, reading: tuple[str, ...]) -> None:
+def build_verb(
+    sources: tuple[Path, ...], output: Path, shard_mb: float, reading: tuple[str, ...]
+) -> None:
     """Writes a store: a data set as arrays in a folder, which a run opens without parsing.
 
     Several files form one split, as in data.train=[part1.txt,part2.txt]. A SOURCE may also be a store, which
@@ -490,15 +596,33 @@ def check_verb(store: Path) -> None:
 @data_verb.command("fetch")
 @click.argument("name")
 @click.option(
-    "--root", type=PATH, metavar="DIR", help="Data folder; default: that of the YAML, $LTRBENCH_DATA or data."
+    "--root",
+    type=PATH,
+    metavar="DIR",
+    help="Data folder; default: that of the YAML, $LTRBENCH_DATA or data.",
 )
-@click.option("--url", metavar="URL", help="Address of the archive, instead of the address in the YAML.")
-@click.option("--accept-licence", is_flag=True, help="You have read and accept the licence of the publisher.")
 @click.option(
-    "--config-dir", type=PATH, metavar="DIR", help="Folder with your own YAMLs, such as DIR/data/NAME.yaml."
+    "--url",
+    metavar="URL",
+    help="Address of the archive, instead of the address in the YAML.",
+)
+@click.option(
+    "--accept-licence",
+    is_flag=True,
+    help="You have read and accept the licence of the publisher.",
+)
+@click.option(
+    "--config-dir",
+    type=PATH,
+    metavar="DIR",
+    help="Folder with your own YAMLs, such as DIR/data/NAME.yaml.",
 )
 def fetch_command(
-    name: str, root: Path | None, url: str | None, accept_licence: bool, config_dir: Path | None
+    name: str,
+    root: Path | None,
+    url: str | None,
+    accept_licence: bool,
+    config_dir: Path | None,
 ) -> None:
     """Downloads the published data set NAME, checks it and unpacks it.
 
@@ -510,13 +634,23 @@ def fetch_command(
         python -m ltrbench data fetch istella_s
         python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
     """
-    from ltrbench.data.sources import address_of, download_archive, find_archive, unpack_archive
+    from ltrbench.data.sources import (
+        address_of,
+        download_archive,
+        find_archive,
+        unpack_archive,
+    )
 
     sources = list(sources_in_yaml(name, root, config_dir))
-    archive, folder = sources[0].fetch, Path(getattr(sources[0], "root", "") or ".").expanduser()
+    archive, folder = (
+        sources[0].fetch,
+        Path(getattr(sources[0], "root", "") or ".").expanduser(),
+    )
     if archive is None:
         how = getattr(sources[0], "obtain", "").strip()
-        raise DataError(f"data={name} cannot be fetched, because data.fetch is null. {how}")
+        raise DataError(
+            f"data={name} cannot be fetched, because data.fetch is null. {how}"
+        )
     expected = [path for source in sources for path in _files(source)]
     if expected and all(path.exists() for path in expected):
         echo(f"data={name} is complete: {len(expected)} files in {folder.absolute()}.")
@@ -526,9 +660,14 @@ def fetch_command(
     if file is None:
         address = address_of(archive, folder, name, url, accept_licence)
         label = f"downloading {without_password(address)}, {archive.size / MB:.0f} MB"
-        with click.progressbar(length=archive.size, label=visible(label), file=sys.stderr) as bar:
+        with click.progressbar(
+            length=archive.size, label=visible(label), file=sys.stderr
+        ) as bar:
             file = download_archive(
-                archive, folder, address, lambda arrived, _: bar.update(arrived - bar.pos)
+                archive,
+                folder,
+                address,
+                lambda arrived, _: bar.update(arrived - bar.pos),
             )
     echo(f"unpacking {file} into {folder / archive.into}", err=True)
     written = unpack_archive(archive, file, folder, expected)
@@ -538,7 +677,9 @@ def fetch_command(
     )
 
 
-def sources_in_yaml(name: str, root: Path | None, config_dir: Path | None) -> Iterator[DataSource]:
+def sources_in_yaml(
+    name: str, root: Path | None, config_dir: Path | None
+) -> Iterator[DataSource]:
     """Yields the data source that a YAML describes, once for each published fold.
 
     Raises:
@@ -547,10 +688,19 @@ def sources_in_yaml(name: str, root: Path | None, config_dir: Path | None) -> It
     from ltrbench.config import build, composed
     from ltrbench.data.sources import DataSource
 
-    folders = [conf_dir() / "data", *([] if config_dir is None else [config_dir.expanduser() / "data"])]
-    known = sorted(path.stem for folder in folders for path in folder.glob("[!_]*.yaml"))
+    folders = [
+        conf_dir() / "data",
+        *([] if config_dir is None else [config_dir.expanduser() / "data"]),
+    ]
+    known = sorted(
+        path.stem for folder in folders for path in folder.glob("[!_]*.yaml")
+    )
     require_choice("data", name, known)
-    search = [] if config_dir is None else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
+    search = (
+        []
+        if config_dir is None
+        else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
+    )
     config = composed(*search, f"data={name}")
     if root is not None:
         config.data.root = str(root.expanduser())
@@ -562,8 +712,14 @@ def sources_in_yaml(name: str, root: Path | None, config_dir: Path | None) -> It
 
 def _files(source: DataSource) -> list[Path]:
     """Returns the files of all splits."""
-    splits = [getattr(source, split, None) or [] for split in ("train", "valid", "test")]
-    paths = [path for split in splits for path in ([split] if isinstance(split, str) else split)]
+    splits = [
+        getattr(source, split, None) or [] for split in ("train", "valid", "test")
+    ]
+    paths = [
+        path
+        for split in splits
+        for path in ([split] if isinstance(split, str) else split)
+    ]
     return [Path(path).expanduser() for path in paths]
 
 
@@ -606,7 +762,11 @@ def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]
     from ltrbench.data.store import REQUIRED_ARRAYS, shards_of
 
     features = manifest.feature_arrays
-    optional = [name for name in manifest.shards[0].arrays if name not in {*features, *REQUIRED_ARRAYS}]
+    optional = [
+        name
+        for name in manifest.shards[0].arrays
+        if name not in {*features, *REQUIRED_ARRAYS}
+    ]
     files = [shard[name] for shard in shards_of(store, manifest) for name in features]
     yield "documents", str(manifest.documents)
     yield "queries", str(manifest.queries)

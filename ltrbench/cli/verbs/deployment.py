@@ -51,23 +51,45 @@ if TYPE_CHECKING:
 
 # ---- The verb `final`: trains the model that is deployed.
 
-_OF_A_PART = ("cv", "cv_repeats", "replicates", "search", "executor", "distributed", "register")
+_OF_A_PART = (
+    "cv",
+    "cv_repeats",
+    "replicates",
+    "search",
+    "executor",
+    "distributed",
+    "register",
+)
 """Settings of a command that do not apply to a final model."""
 
 
 @click.command("final")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
-@click.option("--model", "name", metavar="NAME", help="Model or row. Default: the best by validation.")
 @click.option(
-    "--data", metavar="DATA", help="Data set, as in the title of its table. Needed if DIR has several."
+    "--model",
+    "name",
+    metavar="NAME",
+    help="Model or row. Default: the best by validation.",
 )
-@click.option("--metric", help="Metric of the choice and of the estimate. Default: as in compare.")
+@click.option(
+    "--data",
+    metavar="DATA",
+    help="Data set, as in the title of its table. Needed if DIR has several.",
+)
+@click.option(
+    "--metric", help="Metric of the choice and of the estimate. Default: as in compare."
+)
 @click.option(
     "--scale-trees",
     is_flag=True,
     help="Multiply the number of trees by the ratio of all queries to the training queries of the runs.",
 )
-@click.option("--output", type=PATH, metavar="OUT", help="Folder of the final run. Default: DIR/final.")
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="OUT",
+    help="Folder of the final run. Default: DIR/final.",
+)
 @RANKER_OPTION
 @PLUGIN_OPTION
 def final_verb(
@@ -99,18 +121,37 @@ def final_verb(
 
     folder = folders[0] / "final" if output is None else output
     if holds_runs(folder):
-        raise ConfigError(f"{folder} already has a run; name another folder with --output, or delete it.")
+        raise ConfigError(
+            f"{folder} already has a run; name another folder with --output, or delete it."
+        )
     runs = find_runs(folders)
-    count = (lambda run: load_splits(run, all_queries=True).train.num_queries) if scale_trees else None
+    count = (
+        (lambda run: load_splits(run, all_queries=True).train.num_queries)
+        if scale_trees
+        else None
+    )
     comparisons = compare(runs, Settings(metric=metric))
     require_choice("data", data, [item.data for item in comparisons])
-    fit = final_fit([item for item in comparisons if data in (None, item.data)], name, count)
+    fit = final_fit(
+        [item for item in comparisons if data in (None, item.data)], name, count
+    )
     result = fit.run.result
     fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
         fitted = fitted.with_iterations(fit.num_trees)
-    given = {"--model": name, "--data": data, "--metric": metric, "--output": output, "--ranker": ranker}
-    words = [word for option, value in given.items() if value is not None for word in (option, str(value))]
+    given = {
+        "--model": name,
+        "--data": data,
+        "--metric": metric,
+        "--output": output,
+        "--ranker": ranker,
+    }
+    words = [
+        word
+        for option, value in given.items()
+        if value is not None
+        for word in (option, str(value))
+    ]
     experiment = Experiment(
         model=result.model,
         ranker=fitted,
@@ -118,8 +159,15 @@ def final_verb(
         metrics=(fit.record["metric"],),
         params=result.params,
         importance=ImportanceSettings(),
-        overrides=("final", *map(str, folders), *words, *(["--scale-trees"] * scale_trees)),
-        config={key: value for key, value in result.config.items() if key not in _OF_A_PART},
+        overrides=(
+            "final",
+            *map(str, folders),
+            *words,
+            *(["--scale-trees"] * scale_trees),
+        ),
+        config={
+            key: value for key, value in result.config.items() if key not in _OF_A_PART
+        },
         final=fit.record,
         notes=fit.notes,
     )
@@ -128,7 +176,9 @@ def final_verb(
         final = run_experiment(experiment, absolute, on_progress=on_progress)
     for note in fit.notes:
         echo(wrapped(f"- {note}", "  "))
-    echo(f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped")
+    echo(
+        f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped"
+    )
     mirror_beside(runs, [final])
 
 
@@ -146,10 +196,19 @@ _SHOWN_ROWS = 5
     help="Engine or library: elasticsearch, opensearch, solr, vespa, lightgbm, xgboost, ranklib, onnx, "
     "treelite or c.",
 )
-@click.option("--output", type=PATH, metavar="DIR", help="New folder of the converted model.")
-@click.option("--best", is_flag=True, help="RUN is a folder of runs: ship the best one by validation.")
 @click.option(
-    "--data", type=PATH, metavar="FILE", help="Compare on this file with labels and queries instead."
+    "--output", type=PATH, metavar="DIR", help="New folder of the converted model."
+)
+@click.option(
+    "--best",
+    is_flag=True,
+    help="RUN is a folder of runs: ship the best one by validation.",
+)
+@click.option(
+    "--data",
+    type=PATH,
+    metavar="FILE",
+    help="Compare on this file with labels and queries instead.",
 )
 @click.option(
     "--tolerance",
@@ -161,7 +220,11 @@ _SHOWN_ROWS = 5
     "refused.",
 )
 @click.option(
-    "--set", "settings", multiple=True, metavar="KEY=VALUE", help="Option of the target; may be repeated."
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option of the target; may be repeated.",
 )
 @click.option(
     "--check",
@@ -202,7 +265,9 @@ def ship_verb(
         return _check(folder, answers, tolerance)
     if to is None or output is None:
         missing = "--to TARGET" if to is None else "--output DIR"
-        raise ConfigError(f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped.")
+        raise ConfigError(
+            f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped."
+        )
     from ltrbench.compare.final import refuse_part
     from ltrbench.shipping.shipment import RefusedModelError, check_free, ship
 
@@ -215,14 +280,18 @@ def ship_verb(
     model = load_model(run, ranker)
     compared = _data(run, model, data, reading)
     try:
-        certificate = ship(run, model, target, compared, output, tolerance=tolerance, reason=reason)
+        certificate = ship(
+            run, model, target, compared, output, tolerance=tolerance, reason=reason
+        )
     except RefusedModelError as error:
         echo(f"refused: {error}", err=True)
         return RUN_FAILED
     verified = f"Verified against: {target.verified_against}."
     summary = _summary(certificate, output)
     if run.result.final and data is None:
-        summary.append("These are the training queries: their NDCG@10 is no estimate for new queries.")
+        summary.append(
+            "These are the training queries: their NDCG@10 is no estimate for new queries."
+        )
     echo("\n".join((*summary, wrapped(verified, "  "))))
     return OK
 
@@ -234,7 +303,10 @@ def _target(name: str, settings: Sequence[str]) -> Target:
     texts = split_settings("--set", settings)
     return build_target(
         name,
-        {key: text if takes_text(target_class, key) else parse_value(text) for key, text in texts.items()},
+        {
+            key: text if takes_text(target_class, key) else parse_value(text)
+            for key, text in texts.items()
+        },
     )
 
 
@@ -256,30 +328,48 @@ def _best_run(folder: Path) -> tuple[Run, str]:
     return best.run, best.reason
 
 
-def _data(run: Run, model: Ranker, file: Path | None, reading: Sequence[str]) -> ShippedData:
+def _data(
+    run: Run, model: Ranker, file: Path | None, reading: Sequence[str]
+) -> ShippedData:
     from ltrbench.data.sources import read_data
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
         split = "train" if run.result.final else "test"
-        return ShippedData(str(run.result.data["name"]), split, data_of(run, "test", "--data"))
-    return ShippedData(str(file), None, read_data(file, **options_as_trained(run, model, file, reading)))
+        return ShippedData(
+            str(run.result.data["name"]), split, data_of(run, "test", "--data")
+        )
+    return ShippedData(
+        str(file),
+        None,
+        read_data(file, **options_as_trained(run, model, file, reading)),
+    )
 
 
 def _summary(certificate: Certificate, output: Path) -> list[str]:
     """Returns the lines that are printed about a shipped model."""
     comparison, engine = certificate.comparison, certificate.engine
     if comparison is None or engine is None:
-        return [wrapped(f"{output}: not verified, because there is no evaluator of this engine in Python.")]
+        return [
+            wrapped(
+                f"{output}: not verified, because there is no evaluator of this engine in Python."
+            )
+        ]
     how = "the simulator of " if engine.is_simulated else ""
     lines = [
-        " ".join(f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()) + ".",
+        " ".join(
+            f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()
+        )
+        + ".",
         f"Rankings changed: {len(comparison.changed_queries)} of {comparison.queries} queries. Largest "
         f"difference of scores: {comparison.largest_difference:.3g}{comparison.describe_reordered()}.",
     ]
     if (metric := comparison.metric) is not None:
         lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}.")
-    lines += [f"Limit ({kind}): {limit.sentence}" for kind, limit in certificate.limits.items()]
+    lines += [
+        f"Limit ({kind}): {limit.sentence}"
+        for kind, limit in certificate.limits.items()
+    ]
     lines += [
         f"Difference: {rows.sentence(kind, engine.name)}."
         for kind, rows in certificate.probes.items()
@@ -289,7 +379,12 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
 
 
 def _check(folder: Path, answers: Path, tolerance: int) -> int:
-    from ltrbench.shipping.shipment import CERTIFICATE_FILE, CHECK_FILE, check_answers, read_shipped
+    from ltrbench.shipping.shipment import (
+        CERTIFICATE_FILE,
+        CHECK_FILE,
+        check_answers,
+        read_shipped,
+    )
     from ltrbench.shipping.target import build_target
 
     rows = read_shipped(folder, CHECK_FILE)["rows"]
@@ -298,7 +393,9 @@ def _check(folder: Path, answers: Path, tolerance: int) -> int:
     try:
         scores = target.answered_scores(target.read_answers(answers))
     except (ValueError, KeyError, TypeError, IndexError) as error:
-        raise ResultError(f"{answers} is no answer of {target.name}: {error}.") from error
+        raise ResultError(
+            f"{answers} is no answer of {target.name}: {error}."
+        ) from error
     check = check_answers(rows, scores)
     echo("\n".join(wrapped(line, "  ") for line in _outcome(check, tolerance)))
     return OK if check.is_passed(tolerance) else RUN_FAILED
@@ -315,7 +412,9 @@ def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
     if check.missing:
         lines.append(f"No answer: {', '.join(check.missing[:_SHOWN_ROWS])}.")
     if check.unknown:
-        lines.append(f"Not in check_rows.json: {', '.join(check.unknown[:_SHOWN_ROWS])}.")
+        lines.append(
+            f"Not in check_rows.json: {', '.join(check.unknown[:_SHOWN_ROWS])}."
+        )
     lines += [
         f"{name}: expected {expected!r}, answered {answered!r}."
         for name, (expected, answered) in list(check.wrong.items())[:_SHOWN_ROWS]
@@ -332,7 +431,9 @@ def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
 
 @click.command("serve")
 @click.argument("run", type=PATH)
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--host", default="127.0.0.1", show_default=True, help="Address to listen on."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -357,7 +458,13 @@ def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
 @ANYWAY_OPTION
 @RANKER_OPTION
 def serve_verb(
-    run: Path, host: str, port: int, max_documents: int, max_bytes: int, anyway: bool, ranker: str | None
+    run: Path,
+    host: str,
+    port: int,
+    max_documents: int,
+    max_bytes: int,
+    anyway: bool,
+    ranker: str | None,
 ) -> None:
     """Ranks documents over HTTP with the model of the finished RUN, until Ctrl-C.
 
@@ -371,7 +478,14 @@ def serve_verb(
     """
     from ltrbench.compare.final import refuse_part
     from ltrbench.runs.record import loaded_model
-    from ltrbench.serve import is_loopback, listen, ranking_app, run_service, url_of, warm_up
+    from ltrbench.serve import (
+        is_loopback,
+        listen,
+        ranking_app,
+        run_service,
+        url_of,
+        warm_up,
+    )
 
     finished = read_run(run)
     refuse_part(finished, "served", anyway)
@@ -385,7 +499,10 @@ def serve_verb(
                 err=True,
             )
         features = f"{len(model.feature_names):,} features"
-        click.echo(f"{model.name} ({features}) on {url_of(listener)} (Ctrl-C to stop)", err=True)
+        click.echo(
+            f"{model.name} ({features}) on {url_of(listener)} (Ctrl-C to stop)",
+            err=True,
+        )
         run_service(ranking_app(model, max_documents, max_bytes), listener)
 
 
@@ -395,12 +512,28 @@ def serve_verb(
 @click.command("monitor")
 @click.argument("run", type=PATH)
 @click.argument("new", type=PATH)
-@click.option("--against", type=PATH, metavar="RUN2", help="Second model, for the overlap.")
 @click.option(
-    "--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Metric, if NEW has labels."
+    "--against", type=PATH, metavar="RUN2", help="Second model, for the overlap."
 )
-@click.option("--reference", type=PATH, metavar="FILE", help="Training data, if RUN cannot load them again.")
-@click.option("--output", type=PATH, metavar="DIR", help="Folder of monitor.html and monitor.json.")
+@click.option(
+    "--metric",
+    default="ndcg@10",
+    show_default=True,
+    metavar="NAME",
+    help="Metric, if NEW has labels.",
+)
+@click.option(
+    "--reference",
+    type=PATH,
+    metavar="FILE",
+    help="Training data, if RUN cannot load them again.",
+)
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Folder of monitor.html and monitor.json.",
+)
 @RANKER_OPTION
 @READ_OPTION
 def monitor_verb(
@@ -432,20 +565,38 @@ def monitor_verb(
     runs = [read_run(folder) for folder in (run, against) if folder is not None]
     rankers = [load_model(each, ranker) for each in runs]
     read = partial(_read, reading=reading)
-    train = read(runs[0], rankers[0], reference) if reference else data_of(runs[0], "train", "--reference")
-    models = [(each, read(of_run, each, new)) for of_run, each in zip(runs, rankers, strict=True)]
+    train = (
+        read(runs[0], rankers[0], reference)
+        if reference
+        else data_of(runs[0], "train", "--reference")
+    )
+    models = [
+        (each, read(of_run, each, new))
+        for of_run, each in zip(runs, rankers, strict=True)
+    ]
     given = {name: limit for name, limit in limits.items() if limit is not None}
     test = None if runs[0].result.final else runs[0].scored("test")
     measures = monitor(train, models, given, metric, test)
     chapter, width = as_chapter(str(new), models[0][1], measures), terminal_width()
     texts = [as_text(Prose(text), width) for text in chapter.answer]
-    echo(joined([*texts, *(section_text(section, width) for section in chapter.sections)]))
+    echo(
+        joined(
+            [*texts, *(section_text(section, width) for section in chapter.sections)]
+        )
+    )
     if output is not None:
-        record: dict[str, object] = {"run": str(run), "new": str(new), "queries": models[0][1].num_queries}
+        record: dict[str, object] = {
+            "run": str(run),
+            "new": str(new),
+            "queries": models[0][1].num_queries,
+        }
         record |= {"answer": [*chapter.answer], "measures": [*map(asdict, measures)]}
         output.mkdir(parents=True, exist_ok=True)
         write_output(as_page([], [chapter], f"{run}: {new}"), output / "monitor.html")
-        write_output(f"{json.dumps(record, indent=2, allow_nan=False)}\n", output / "monitor.json")
+        write_output(
+            f"{json.dumps(record, indent=2, allow_nan=False)}\n",
+            output / "monitor.json",
+        )
     return PAST_THRESHOLD if any(item.is_past for item in measures) else OK
 
 
@@ -459,12 +610,17 @@ for _option, _text in {
     "--max-fall": "the fall of the metric below its value on test",
 }.items():
     _limit = click.Option(
-        [_option, _option[6:]], type=click.FloatRange(0), metavar="X", help=f"Threshold of {_text}."
+        [_option, _option[6:]],
+        type=click.FloatRange(0),
+        metavar="X",
+        help=f"Threshold of {_text}.",
     )
     monitor_verb.params.append(_limit)
 
 
-def _read(run: Run, model: Ranker, file: Path, *, reading: tuple[str, ...]) -> RankingDataset:
+def _read(
+    run: Run, model: Ranker, file: Path, *, reading: tuple[str, ...]
+) -> RankingDataset:
     """Reads a file like the training data, but without labels if it has none, and with the categories that
     training does not have after those that it has."""
     from ltrbench.data.blocks import without_compression_ending
@@ -473,12 +629,21 @@ def _read(run: Run, model: Ranker, file: Path, *, reading: tuple[str, ...]) -> R
     options = options_as_trained(run, model, file, reading)
     if without_compression_ending(file).suffix.lower() not in (".csv", ".parquet"):
         return read_data(file, **options)
-    of_file = {"categories": None, "categorical": [*model.categories], "labelled": False}
+    of_file = {
+        "categories": None,
+        "categorical": [*model.categories],
+        "labelled": False,
+    }
     data = read_data(file, **{**options, **of_file})
     features, categories = np.array(data.features), {}
     for name, found in data.categories.items():
         column = features[:, data.feature_names.index(name)]
-        categories[name] = (*model.categories[name], *sorted({*found} - {*model.categories[name]}))
+        categories[name] = (
+            *model.categories[name],
+            *sorted({*found} - {*model.categories[name]}),
+        )
         codes = [categories[name].index(text) for text in found]
-        column[:] = np.array([*codes, np.nan])[np.where(np.isnan(column), -1, column).astype(np.int64)]
+        column[:] = np.array([*codes, np.nan])[
+            np.where(np.isnan(column), -1, column).astype(np.int64)
+        ]
     return data.with_fields(features=features, categories=categories)

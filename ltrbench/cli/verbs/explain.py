@@ -44,7 +44,13 @@ MOST_SHOWN = 11
 
 @click.command("explain")
 @click.argument("data", type=PATH)
-@click.option("--query", "query_id", required=True, metavar="QID", help="The id of the query in DATA.")
+@click.option(
+    "--query",
+    "query_id",
+    required=True,
+    metavar="QID",
+    help="The id of the query in DATA.",
+)
 @click.option(
     "--scores",
     "score_file",
@@ -103,7 +109,9 @@ def explain_verb(
     with announcing_compilation(partial(echo, err=True)):
         # The gradients and hessians of the first iteration, with the same seed as in `pair_lambdas`.
         objective = prepare(dataset.take_queries([query]), chosen)
-        sums = objective(scores[rows].astype(np.float64), None, np.random.default_rng(0))
+        sums = objective(
+            scores[rows].astype(np.float64), None, np.random.default_rng(0)
+        )
     explained = _explained(dataset, query, scores[rows], pairs, sums)
     if as_object:
         echo_json({"preset": preset_name, **explained})
@@ -134,9 +142,13 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
             continue
         text = None if settings[key] == "none" else settings[key]
         try:
-            values[key] = TypeAdapter(types[key], config={"allow_inf_nan": False}).validate_python(text)
+            values[key] = TypeAdapter(
+                types[key], config={"allow_inf_nan": False}
+            ).validate_python(text)
         except ValidationError as error:
-            raise ConfigError(f"--set {key}={settings[key]}: {error.errors()[0]['msg']}.") from None
+            raise ConfigError(
+                f"--set {key}={settings[key]}: {error.errors()[0]['msg']}."
+            ) from None
     of_convention = {key: text for key, text in settings.items() if key not in types}
     convention = with_settings(preset.convention, of_convention)
     if preset_name in PRESETS:
@@ -149,7 +161,11 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
 
 
 def _explained(
-    dataset: RankingDataset, query: int, scores: Scores, pairs: PairLambdas, sums: tuple[Sums, Sums]
+    dataset: RankingDataset,
+    query: int,
+    scores: Scores,
+    pairs: PairLambdas,
+    sums: tuple[Sums, Sums],
 ) -> dict[str, Any]:
     """Returns the JSON record: rows in the order of the file, with the weights of training applied."""
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
@@ -157,7 +173,9 @@ def _explained(
     gradients, hessians = sums
     columns: dict[str, list[Any]] = {
         "row": list(range(1, len(weights) + 1)),
-        "document": [None] * len(weights) if documents is None else list(map(str, documents[rows])),
+        "document": [None] * len(weights)
+        if documents is None
+        else list(map(str, documents[rows])),
         "label": dataset.labels[rows].astype(float).tolist(),
         "score": scores.astype(float).tolist(),
         "rank": pairs.ranks.tolist(),
@@ -174,7 +192,10 @@ def _explained(
         "dcg": dcg,
         "ideal_dcg": ideal,
         "ndcg": dcg / ideal if ideal > 0 else None,
-        "rows": [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)],
+        "rows": [
+            dict(zip(columns, values, strict=True))
+            for values in zip(*columns.values(), strict=True)
+        ],
         "gradients": gradients.tolist(),
         "hessians": hessians.tolist(),
         "delta_matrix": pairs.delta.tolist(),
@@ -182,16 +203,32 @@ def _explained(
     }
 
 
-def _tutorial(preset_name: str, settings: PairSettings, explained: Mapping[str, Any]) -> str:
+def _tutorial(
+    preset_name: str, settings: PairSettings, explained: Mapping[str, Any]
+) -> str:
     records = explained["rows"]
     shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
     rows = [record["row"] - 1 for record in shown]
     cut = len(shown) < len(records)
-    of_all = f", the first {len(shown)} of {len(records)} by rank; --json has all" if cut else ""
+    of_all = (
+        f", the first {len(shown)} of {len(records)} by rank; --json has all"
+        if cut
+        else ""
+    )
     convention = settings.convention.describe()
-    gain, discount = (str(convention[name]).replace("_", " ") for name in ("gain", "discount"))
-    ndcg = "- (no relevant document)" if explained["ndcg"] is None else f"{explained['ndcg']:.3f}"
-    delta = "1" if settings.metric is None else f"the change of {settings.metric} by a swap of two ranks"
+    gain, discount = (
+        str(convention[name]).replace("_", " ") for name in ("gain", "discount")
+    )
+    ndcg = (
+        "- (no relevant document)"
+        if explained["ndcg"] is None
+        else f"{explained['ndcg']:.3f}"
+    )
+    delta = (
+        "1"
+        if settings.metric is None
+        else f"the change of {settings.metric} by a swap of two ranks"
+    )
     return f"""\
 Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_name}{of_all}
 
@@ -221,7 +258,9 @@ Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_nam
 def _settings(settings: PairSettings) -> str:
     """Returns the settings that scale lambdas and choose pairs; docs/concepts/objectives.md explains them."""
     values = {
-        item.name: getattr(settings, item.name) for item in fields(settings) if item.name != "convention"
+        item.name: getattr(settings, item.name)
+        for item in fields(settings)
+        if item.name != "convention"
     }
     return wrapped(f"   Settings: {assignments(values)}", "   ")
 
@@ -240,7 +279,10 @@ def _documents(shown: Sequence[Mapping[str, Any]]) -> str:
 def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> str:
     lines = [" " * 7 + "".join(f"{row + 1:>8}" for row in rows)]
     for row in rows:
-        cells = ("." if values[row][column] == 0 else f"{values[row][column]:.3f}" for column in rows)
+        cells = (
+            "." if values[row][column] == 0 else f"{values[row][column]:.3f}"
+            for column in rows
+        )
         lines.append(f"{row + 1:>7}" + "".join(f"{cell:>8}" for cell in cells))
     return "\n".join(lines)
 
@@ -268,7 +310,13 @@ def walkthrough_verb() -> None:
     \b
         python -m ltrbench walkthrough
     """
-    echo(Path(__file__).parents[1].joinpath("walkthrough.md").read_text(encoding="utf-8").rstrip())
+    echo(
+        Path(__file__)
+        .parents[1]
+        .joinpath("walkthrough.md")
+        .read_text(encoding="utf-8")
+        .rstrip()
+    )
 
 
 # ---- The verb `glossary`: the meaning of a column or note of a comparison.

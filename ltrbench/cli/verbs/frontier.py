@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 @click.command("frontier")
 @click.argument("folder", metavar="DIR", type=PATH)
-@click.option("--metric", help="Metric of the quality. Default: the ndcg with the largest cutoff.")
+@click.option(
+    "--metric", help="Metric of the quality. Default: the ndcg with the largest cutoff."
+)
 @click.option(
     "--guard",
     "guards",
@@ -56,7 +58,12 @@ if TYPE_CHECKING:
     help="Also fit MODEL to the scores of the best on train, by default with a quarter of its trees: linear, "
     "or with settings 'lightgbm params.num_trees=50 params.num_leaves=15'.",
 )
-@click.option("--output", type=PATH, metavar="OUT", help="Folder of the variants. Default: DIR-frontier.")
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="OUT",
+    help="Folder of the variants. Default: DIR-frontier.",
+)
 @PLUGIN_OPTION
 @JSON_OPTION
 def frontier_verb(
@@ -91,23 +98,40 @@ def frontier_verb(
     beside = folder.resolve().with_name(f"{folder.resolve().name}-frontier")
     variants = Path(os.path.relpath(beside)) if output is None else output
     if holds_runs(variants):
-        raise ConfigError(f"{variants} already has runs; name another folder with --output, or delete it.")
+        raise ConfigError(
+            f"{variants} already has runs; name another folder with --output, or delete it."
+        )
     runs = find_runs([folder])
     settings = Settings(metric=metric, guards=tuple(map(Guard.parse, guards)))
     students = {words: partial(_student, words) for words in distil}
     for student in students.values():
         student(None)  # refuses a wrong setting before anything is trained
     words = ["frontier", *sys.argv[2:]]
-    done, made = frontier(runs, settings, variants, load_splits, words, unfitted if refit else None, students)
+    done, made = frontier(
+        runs,
+        settings,
+        variants,
+        load_splits,
+        words,
+        unfitted if refit else None,
+        students,
+    )
     chapter, width = as_chapter(done, str(folder)), terminal_width()
     if as_object:
         echo_json(asdict(done))
     else:
         texts = [section_text(section, width) for section in chapter.sections]
         echo(joined([as_text(Prose(done.sentence), width), *texts]))
-    write_figures(variants, {each.file: each.draw(PAPER) for each in chapter.sections[0].figures})
-    write_output(as_page([], [chapter], f"{folder}: frontier"), variants / "frontier.html")
-    write_output(f"{json.dumps(asdict(done), indent=2, allow_nan=False)}\n", variants / "frontier.json")
+    write_figures(
+        variants, {each.file: each.draw(PAPER) for each in chapter.sections[0].figures}
+    )
+    write_output(
+        as_page([], [chapter], f"{folder}: frontier"), variants / "frontier.html"
+    )
+    write_output(
+        f"{json.dumps(asdict(done), indent=2, allow_nan=False)}\n",
+        variants / "frontier.json",
+    )
     mirror_beside(runs, made)
 
 
@@ -128,7 +152,14 @@ def _student(words: str, num_trees: int | None) -> Ranker:
     model = composed(f"model={name}").model
     takes_loss = "objective" in model and model.get("method") != "coordinate_ascent"
     objective = "query_rmse" if takes_loss else "none"
-    trees = [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
+    trees = (
+        [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
+    )
     given = [f"model={name}", f"model/objective={objective}", *trees, *settings]
-    choices = {"model": name, "data": "synthetic", "params": "matched", "model/objective": objective}
+    choices = {
+        "model": name,
+        "data": "synthetic",
+        "params": "matched",
+        "model/objective": objective,
+    }
     return build_experiment(composed(*given), choices, tuple(given), None).ranker

@@ -50,7 +50,14 @@ from ltrbench.runs.record import (
     naming,
     read_run,
 )
-from ltrbench.tables import DASH, Table, assignments, columns_of, format_interval, format_number
+from ltrbench.tables import (
+    DASH,
+    Table,
+    assignments,
+    columns_of,
+    format_interval,
+    format_number,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,7 +79,13 @@ if TYPE_CHECKING:
     type=click.Choice(["trec-run", "qrels", "ranklib-idv", "scores", "csv"]),
     help="Format of the lines, see above.",
 )
-@click.option("--metric", default="ndcg@10", show_default=True, metavar="NAME", help="Metric of ranklib-idv.")
+@click.option(
+    "--metric",
+    default="ndcg@10",
+    show_default=True,
+    metavar="NAME",
+    help="Metric of ranklib-idv.",
+)
 @click.option(
     "--output",
     type=PATH,
@@ -100,7 +113,11 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
         if kind == "csv" and output is not None:
             write_frame(_frame(finished.scored("test")), output)
             return
-        lines = _lines_of_metric(finished, metric) if kind == "ranklib-idv" else _lines(finished, kind)
+        lines = (
+            _lines_of_metric(finished, metric)
+            if kind == "ranklib-idv"
+            else _lines(finished, kind)
+        )
         write_output("".join(lines), output)
 
 
@@ -123,8 +140,12 @@ def _lines(run: Run, kind: str) -> Iterable[str]:
 
 
 def _frame(scored: ScoredSplit) -> pd.DataFrame:
-    frame = as_frame({**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores)
-    return frame if scored.file_rows is None else frame.iloc[np.argsort(scored.file_rows)]
+    frame = as_frame(
+        {**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores
+    )
+    return (
+        frame if scored.file_rows is None else frame.iloc[np.argsort(scored.file_rows)]
+    )
 
 
 def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
@@ -135,7 +156,11 @@ def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
     values = evaluation.per_query[metric]
     counted = ~np.isnan(values)
     queries = scored.judgments.query_ids[counted].tolist()
-    return idv_lines(metric, zip(queries, values[counted].tolist(), strict=True), evaluation.means[metric])
+    return idv_lines(
+        metric,
+        zip(queries, values[counted].tolist(), strict=True),
+        evaluation.means[metric],
+    )
 
 
 def as_frame(columns: Mapping[str, NDArray[Any]], scores: NDArray[Any]) -> pd.DataFrame:
@@ -148,11 +173,14 @@ def as_frame(columns: Mapping[str, NDArray[Any]], scores: NDArray[Any]) -> pd.Da
 # ---- Loads the model and the data of a finished run, for the verbs that use them.
 
 RANKER_OPTION = click.option(
-    "--ranker", help="Class of the model if it is not part of ltrbench: my_module.MyRanker."
+    "--ranker",
+    help="Class of the model if it is not part of ltrbench: my_module.MyRanker.",
 )
 
 ANYWAY_OPTION = click.option(
-    "--anyway", is_flag=True, help="Also take a model that was trained on a resample or a fold."
+    "--anyway",
+    is_flag=True,
+    help="Also take a model that was trained on a resample or a fold.",
 )
 
 _FOR_TABLES_ONLY = ("published", "fetch")
@@ -216,7 +244,11 @@ def load_splits(run: Run, all_queries: bool = False) -> Splits:
     source = source_of(run).with_all_queries() if all_queries else source_of(run)
     with in_its_folder(run):
         splits = load_once(source)[0]
-    return splits.whole().in_memory(keep_sparse=True) if run.result.final or all_queries else splits
+    return (
+        splits.whole().in_memory(keep_sparse=True)
+        if run.result.final or all_queries
+        else splits
+    )
 
 
 def in_its_folder(run: Run) -> AbstractContextManager[None]:
@@ -240,7 +272,9 @@ def source_of(run: Run) -> DataSource:
     target = str(settings.get("_target_"))
     try:
         if not target.startswith("ltrbench.data."):
-            raise ConfigError(f"their class is '{target}', and code named in a run folder is not executed.")
+            raise ConfigError(
+                f"their class is '{target}', and code named in a run folder is not executed."
+            )
         types = get_type_hints(find_class(target, DataSource, "data"))
         # A result records NaN as null.
         kept = {
@@ -249,7 +283,10 @@ def source_of(run: Run) -> DataSource:
             if name not in _FOR_TABLES_ONLY
         }
         return build({"data": kept}, "data", DataSource)
-    except (ConfigError, TypeError) as error:  # TypeError: a setting without default is missing
+    except (
+        ConfigError,
+        TypeError,
+    ) as error:  # TypeError: a setting without default is missing
         raise DataError(
             f"the data of {run.path} cannot be loaded again from its settings: {error}"
         ) from error
@@ -286,8 +323,12 @@ def data_of(run: Run, split: str, option: str) -> RankingDataset:
 @click.command("import")
 @click.argument("name")
 @click.argument("file")
-@click.option("--like", type=PATH, required=True, metavar="RUN", help="Run on the same data.")
-@click.option("--output", type=PATH, required=True, metavar="DIR", help="Folder of the new run.")
+@click.option(
+    "--like", type=PATH, required=True, metavar="RUN", help="Run on the same data."
+)
+@click.option(
+    "--output", type=PATH, required=True, metavar="DIR", help="Folder of the new run."
+)
 @click.option(
     "--features",
     "way",
@@ -296,7 +337,9 @@ def data_of(run: Run, split: str, option: str) -> RankingDataset:
     "have them, else RankLib's numbers, else positions.",
 )
 @PLUGIN_OPTION
-def import_verb(name: str, file: str, like: Path, output: Path, way: str | None) -> None:
+def import_verb(
+    name: str, file: str, like: Path, output: Path, way: str | None
+) -> None:
     """Writes the scores or the model in FILE as a run of the system NAME.
 
     The run can be compared and tracked like any other run. Scores: FILE has one score per line in the order
@@ -338,7 +381,11 @@ def import_verb(name: str, file: str, like: Path, output: Path, way: str | None)
 @RANKER_OPTION
 @READ_OPTION
 def predict_verb(
-    run: Path, data: Path, output: Path | None, ranker: str | None, reading: tuple[str, ...]
+    run: Path,
+    data: Path,
+    output: Path | None,
+    ranker: str | None,
+    reading: tuple[str, ...],
 ) -> None:
     """Scores the documents of DATA with the model of the finished RUN, one score per line.
 
@@ -363,13 +410,18 @@ def predict_verb(
         if model.is_listwise
         else model.predict(features)
     )
-    if output is not None and without_compression_ending(output).suffix.lower() in (".csv", ".parquet"):
+    if output is not None and without_compression_ending(output).suffix.lower() in (
+        ".csv",
+        ".parquet",
+    ):
         write_frame(as_frame(read_ids(data, **options), scores), output)
         return
     write_output("".join(f"{score!s}\n" for score in scores), output)
 
 
-def _scores_of_lists(model: Ranker, features: Any, ids: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+def _scores_of_lists(
+    model: Ranker, features: Any, ids: Mapping[str, NDArray[Any]]
+) -> NDArray[Any]:
     """Returns the scores of a list-wise model in file order; the rows of a query may be scattered."""
     if "query_id" not in ids:
         raise DataError(
@@ -379,12 +431,16 @@ def _scores_of_lists(model: Ranker, features: Any, ids: Mapping[str, NDArray[Any
     _, queries = np.unique(ids["query_id"], return_inverse=True)
     order = np.argsort(queries, kind="stable")
     scores = np.empty(len(order), dtype=model.score_dtype)
-    query_start = np.searchsorted(queries[order], np.arange(queries.max(initial=-1) + 2))
+    query_start = np.searchsorted(
+        queries[order], np.arange(queries.max(initial=-1) + 2)
+    )
     scores[order] = model.predict_lists(np.asarray(features)[order], query_start)
     return scores
 
 
-def options_as_trained(run: Run, model: Ranker, file: Path, reading: Iterable[str]) -> dict[str, Any]:
+def options_as_trained(
+    run: Run, model: Ranker, file: Path, reading: Iterable[str]
+) -> dict[str, Any]:
     """Returns the options that read a file like the training data of a run; `--read` overrides them.
 
     The columns of a table may be in another order, and its categories get the codes of training; a LETOR file
@@ -410,7 +466,10 @@ NUM_FEATURES = 10
 @click.command("show")
 @click.argument("run", type=PATH)
 @click.option(
-    "--json", "as_object", is_flag=True, help="Print one JSON object: result.json, path, and all importances."
+    "--json",
+    "as_object",
+    is_flag=True,
+    help="Print one JSON object: result.json, path, and all importances.",
 )
 def show_verb(run: Path, as_object: bool) -> None:
     """Prints the run in the folder RUN: settings, command, and metrics or error.
@@ -429,7 +488,13 @@ def show_verb(run: Path, as_object: bool) -> None:
         columns = [values.tolist() for values in importances.values.values()]
         header = ["feature", *importances.values]
         table = Table.of(header, zip(importances.feature_names, *columns, strict=True))
-        echo_json({**asdict(shown.result), "path": str(shown.path), "importances": table.records()})
+        echo_json(
+            {
+                **asdict(shown.result),
+                "path": str(shown.path),
+                "importances": table.records(),
+            }
+        )
     else:
         echo("\n\n".join(_parts(shown, terminal_width())))
 
@@ -443,17 +508,28 @@ def _parts(run: Run, width: int | None) -> Iterator[str]:
     yield f"{result.model} on {result.data['name']}{fold}: {result.status}{of_search}\n{run.path}"
     if result.error is not None:
         yield f"error: {result.error.strip()}"
-    again = "from Python" if result.command is None else f"with\n  {shlex.join(result.command)}"
+    again = (
+        "from Python"
+        if result.command is None
+        else f"with\n  {shlex.join(result.command)}"
+    )
     yield f"run in {result.started_in or DASH} {again}"
     yield facts_as_lines(_settings(result))
     if result.metrics:
         splits = [
-            split for split in ("valid", "test") if any(key.startswith(split) for key in result.metrics)
+            split
+            for split in ("valid", "test")
+            if any(key.startswith(split) for key in result.metrics)
         ]
         names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
-        rows = [[name, *(result.metrics.get(f"{split}/{name}") for split in splits)] for name in names]
+        rows = [
+            [name, *(result.metrics.get(f"{split}/{name}") for split in splits)]
+            for name in names
+        ]
         yield Table.of(["metric", *splits], rows, ".4f").markdown(width)
-        yield wrapped(f"Convention {result.convention['name']}: {rules(result.convention)}.")
+        yield wrapped(
+            f"Convention {result.convention['name']}: {rules(result.convention)}."
+        )
     importances = run.importances()
     if importances.kinds:
         yield f"The most important features by {importances.kinds[0].replace('_', ' ')}:"
@@ -480,23 +556,37 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     shown = [
         f"{name.removesuffix('._target_')}={value}"
         for name, value in flatten(model).items()
-        if name == "objective._target_" or (value is not None and name.rpartition(".")[2] not in hidden)
+        if name == "objective._target_"
+        or (value is not None and name.rpartition(".")[2] not in hidden)
     ]
     yield "params", f"{result.params}: {', '.join(shown)}"
     if search := result.search:
         cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
         chosen = assignments(search["settings"]) or "no setting varied"
-        yield "search", f"{search['name']}, seed {search['seed']}, {cost}: trial {search['chosen']}, {chosen}"
+        yield (
+            "search",
+            f"{search['name']}, seed {search['seed']}, {cost}: trial {search['chosen']}, {chosen}",
+        )
     yield "seed", str(result.seed)
     if result.seconds:
         known = [
-            f"{name} {result.seconds[kind]:.3f}" for kind, name in TIMES.items() if kind in result.seconds
+            f"{name} {result.seconds[kind]:.3f}"
+            for kind, name in TIMES.items()
+            if kind in result.seconds
         ]
-        yield "seconds", f"{', '.join(known)}{' (several jobs ran at a time)' * result.shared_machine}"
+        yield (
+            "seconds",
+            f"{', '.join(known)}{' (several jobs ran at a time)' * result.shared_machine}",
+        )
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
     if members := result.ensemble.get("weights"):
-        yield "members", ", ".join(f"{label} {weight:.2f}" for label, weight in members.items() if weight)
+        yield (
+            "members",
+            ", ".join(
+                f"{label} {weight:.2f}" for label, weight in members.items() if weight
+            ),
+        )
     if result.best_iteration is not None:
         unit, kept = result.unit_of_iterations, result.best_iteration
         yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"
@@ -512,14 +602,27 @@ def _importances_table(run: Run, importances: Importances) -> Table:
     order = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
     formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
     forms = {kind.replace("_", " "): formats.get(kind, ".1%") for kind in kinds}
-    rows = [[importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)] for row in order]
+    rows = [
+        [importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)]
+        for row in order
+    ]
     is_one_of_several = run.result.sweep is not None and run.result.status == FINISHED
     if is_one_of_several and any(kind in OF_LINEAR for kind in kinds):
-        runs = [each for each in find_runs([run.path.resolve().parent]) if each.result.status == FINISHED]
-        of_rows = (of_row for table in group_runs(runs) for of_row in table.rows.values())
-        same = next(row for row in of_rows if run.path.resolve() in [each.path for each in row])
+        runs = [
+            each
+            for each in find_runs([run.path.resolve().parent])
+            if each.result.status == FINISHED
+        ]
+        of_rows = (
+            of_row for table in group_runs(runs) for of_row in table.rows.values()
+        )
+        same = next(
+            row for row in of_rows if run.path.resolve() in [each.path for each in row]
+        )
         means = mean_importances(same)
-        for kind in means.kinds if means.feature_names == importances.feature_names else ():
+        for kind in (
+            means.kinds if means.feature_names == importances.feature_names else ()
+        ):
             if kind in OF_LINEAR and kind + LOW in means.values:
                 forms[f"{kind}: 95 % interval over {len(same)} trainings"] = ""
                 low, high = means.values[kind + LOW], means.values[kind + HIGH]
@@ -529,22 +632,42 @@ def _importances_table(run: Run, importances: Importances) -> Table:
 
 
 def _data_table(result: RunResult) -> Table:
-    keys = ("queries", "documents", "features", "queries_without_relevant_document", "fingerprint")
-    forms = {"split": None, **dict.fromkeys(keys[:3], ""), "no relevant": ".1%", "fingerprint": ""}
+    keys = (
+        "queries",
+        "documents",
+        "features",
+        "queries_without_relevant_document",
+        "fingerprint",
+    )
+    forms = {
+        "split": None,
+        **dict.fromkeys(keys[:3], ""),
+        "no relevant": ".1%",
+        "fingerprint": "",
+    }
     splits = [split for split in ("train", "valid", "test") if split in result.data]
     return Table(
-        columns_of(forms), [[split, *(result.data[split].get(key) for key in keys)] for split in splits]
+        columns_of(forms),
+        [[split, *(result.data[split].get(key) for key in keys)] for split in splits],
     )
 
 
 def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     machine = result.machine
-    yield "machine", f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}"
+    yield (
+        "machine",
+        f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}",
+    )
     yield "threads", str(result.threads)
-    yield "versions", ", ".join(f"{name} {version}" for name, version in result.versions.items())
+    yield (
+        "versions",
+        ", ".join(f"{name} {version}" for name, version in result.versions.items()),
+    )
     yield "commit", result.commit or DASH
     chosen = result.search.get("space", {})
-    fixed = {name: value for name, value in result.own_settings.items() if name not in chosen}
+    fixed = {
+        name: value for name, value in result.own_settings.items() if name not in chosen
+    }
     if fixed:
         yield "own", f"set instead of the shared parameters: {assignments(fixed)}"
 
@@ -554,8 +677,15 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
 
 @click.command("trees")
 @click.argument("run", type=PATH)
-@click.option("--first", type=click.IntRange(min=1), metavar="N", help="Only the first N trees.")
-@click.option("--json", "as_list", is_flag=True, help="Print a JSON list of nested nodes instead of text.")
+@click.option(
+    "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N trees."
+)
+@click.option(
+    "--json",
+    "as_list",
+    is_flag=True,
+    help="Print a JSON list of nested nodes instead of text.",
+)
 @RANKER_OPTION
 def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) -> None:
     """Prints the trees of the model of the finished RUN, for every backend with trees.
@@ -576,7 +706,9 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
     result, model = finished.result, load_model(finished, ranker)
     ensemble = trees_of(model)
     shown = replace(ensemble, trees=ensemble.trees[:first])
-    names = result.feature_names or [str(number + 1) for number in range(result.data["train"]["features"])]
+    names = result.feature_names or [
+        str(number + 1) for number in range(result.data["train"]["features"])
+    ]
     lines = as_lines(shown, names, model.categories)
     echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(lines))
 
@@ -586,9 +718,15 @@ def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) 
 
 @click.command("ui")
 @click.argument("folder", type=PATH, default=Path())
-@click.option("--uri", help="Tracking store; default: the store of the newest run below FOLDER.")
-@click.option("--experiment", default="ltrbench", help="MLflow experiment; only with --uri.")
-@click.option("--port", type=int, default=5000, show_default=True, help="Port to listen on.")
+@click.option(
+    "--uri", help="Tracking store; default: the store of the newest run below FOLDER."
+)
+@click.option(
+    "--experiment", default="ltrbench", help="MLflow experiment; only with --uri."
+)
+@click.option(
+    "--port", type=int, default=5000, show_default=True, help="Port to listen on."
+)
 def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
     """Opens the MLflow UI on the tracking store of the runs in FOLDER.
 
@@ -604,14 +742,18 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
     store = uri
     if store is None:
         recorded = recorded_store(find_runs_and_trials([folder]))
-        if recorded is None or (recorded.database is not None and not recorded.database.exists()):
+        if recorded is None or (
+            recorded.database is not None and not recorded.database.exists()
+        ):
             raise ResultError(
                 f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, "
                 "or give a store with --uri."
             )
         store, experiment = recorded
     if store.startswith(("http://", "https://")):
-        click.echo(f"The runs are on a server: open {store.rstrip('/')}{run_list_of(store, experiment)}")
+        click.echo(
+            f"The runs are on a server: open {store.rstrip('/')}{run_list_of(store, experiment)}"
+        )
         return 0
     command = [sys.executable, "-m", "mlflow", "ui", "--backend-store-uri", store]
     command += ["--port", str(port), "--workers", "1"]

@@ -26,7 +26,12 @@ from ltrbench.cli.session import (
 from ltrbench.cli.verbs.runs import ANYWAY_OPTION
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
-from ltrbench.runs.record import Run, class_and_folder_of_model, find_runs_and_trials, read_run
+from ltrbench.runs.record import (
+    Run,
+    class_and_folder_of_model,
+    find_runs_and_trials,
+    read_run,
+)
 from ltrbench.runs.writing import holder
 from ltrbench.sweep.plan import (
     CHOSEN_WITH,
@@ -61,9 +66,13 @@ from ltrbench.tables import duration
     help="Instead, take the times of finished jobs that shared the machine again, one after another.",
 )
 @click.option(
-    "--start-cluster", is_flag=True, help="Start the cluster of Dask that the plan names; read it first."
+    "--start-cluster",
+    is_flag=True,
+    help="Start the cluster of Dask that the plan names; read it first.",
 )
-def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cluster: bool) -> int:
+def resume_verb(
+    sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cluster: bool
+) -> int:
     """Runs the jobs of the sweep in DIR that have not finished, with the executor and the tracking of the
     last job of its plan.
 
@@ -80,7 +89,9 @@ def resume_verb(sweep: Path, failed: bool, dry_run: bool, timing: bool, start_cl
     sweep_id(plan.sweep)  # refuses a damaged id
     _refuse_unstored(plan)
     if timing and failed:
-        raise ConfigError("--timing is about finished jobs, and --failed about the others; leave one out.")
+        raise ConfigError(
+            "--timing is about finished jobs, and --failed about the others; leave one out."
+        )
     last = plan.jobs[max(plan.jobs)]
     cluster = last.settings["executor"].get("cluster") or {}
     if cluster.get("_target_") and not (start_cluster or timing or dry_run):
@@ -139,18 +150,30 @@ def _refuse_unstored(plan: Plan) -> None:
 
 def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
-    again = draft(experiment_of(job), job.settings, job.choices, job.flags, job.started_in)
+    again = draft(
+        experiment_of(job), job.settings, job.choices, job.flags, job.started_in
+    )
     # The folds that share a choice are those of the command that planned the job.
-    together = {name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH}
-    return replace(again, key=replace(again.key, settings={**again.key.settings, **together}))
+    together = {
+        name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH
+    }
+    return replace(
+        again, key=replace(again.key, settings={**again.key.settings, **together})
+    )
 
 
 def _show(plan: Plan, failed: bool, timing: bool) -> int:
     states = states_of(plan.sweep, plan.jobs.values())
     again = {job.number for job in untimed(states)}
-    states = [state for state in states if state.job.number in again] if timing else wanted(states, failed)
+    states = (
+        [state for state in states if state.job.number in again]
+        if timing
+        else wanted(states, failed)
+    )
     for state in states:
-        echo(f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}")
+        echo(
+            f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}"
+        )
     num_jobs = sum(not job.is_trial for job in plan.jobs.values())
     echo(f"{len(states)} of {num_jobs} jobs would run.")
     return OK
@@ -173,7 +196,12 @@ _SHOWN = 20
     help="Show each change of the status, until every job has ended, or until no process has worked on the "
     "sweep for a minute.",
 )
-@click.option("--json", "as_object", is_flag=True, help="Print one JSON object, with --watch one per line.")
+@click.option(
+    "--json",
+    "as_object",
+    is_flag=True,
+    help="Print one JSON object, with --watch one per line.",
+)
 def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
     """Shows the jobs of the sweep in DIR, and the trials of its searches: finished, running, failed and
     waiting ones, and the time left.
@@ -198,7 +226,10 @@ def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
             last_work = time.monotonic()
         elif time.monotonic() - last_work >= _SECONDS_WITHOUT_WORKER:
             folder = shlex.quote(str(sweep))
-            echo(f"No process works on the sweep. To run its jobs: {PROGRAM} resume {folder}", err=True)
+            echo(
+                f"No process works on the sweep. To run its jobs: {PROGRAM} resume {folder}",
+                err=True,
+            )
             return OK
         # A look at thousands of jobs takes seconds, which the jobs need more.
         time.sleep(max(_SECONDS_BETWEEN_LOOKS, 4 * (time.monotonic() - began)))
@@ -222,7 +253,9 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
         if len(listed) > _SHOWN:
             lines.append(f"  {name}: {len(listed) - _SHOWN} more")
     if left := seconds_left(states):
-        lines.append(f"About {duration(left)} left, if jobs take as long as the finished ones.")
+        lines.append(
+            f"About {duration(left)} left, if jobs take as long as the finished ones."
+        )
     return "\n".join(lines)
 
 
@@ -234,9 +267,13 @@ _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
 @click.command("sync")
 @click.argument("folder", metavar="DIR", type=PATH)
 @click.option(
-    "--uri", help="Tracking store; default: the store that the runs recorded, or sqlite:///mlflow.db."
+    "--uri",
+    help="Tracking store; default: the store that the runs recorded, or sqlite:///mlflow.db.",
 )
-@click.option("--experiment", help="MLflow experiment; default: the one that the runs recorded, or ltrbench.")
+@click.option(
+    "--experiment",
+    help="MLflow experiment; default: the one that the runs recorded, or ltrbench.",
+)
 @click.option(
     "--register",
     metavar="NAME",
@@ -244,7 +281,11 @@ _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
 )
 @ANYWAY_OPTION
 def sync_verb(
-    folder: Path, uri: str | None, experiment: str | None, register: str | None, anyway: bool
+    folder: Path,
+    uri: str | None,
+    experiment: str | None,
+    register: str | None,
+    anyway: bool,
 ) -> None:
     """Stores the runs and the trials of searches in DIR in MLflow, each exactly once.
 
@@ -269,7 +310,9 @@ def sync_verb(
         class_and_folder_of_model(chosen)  # refuses a run without a model
     runs = find_runs_and_trials([folder])
     store = store_of(runs)
-    tracker = MLflowTracker(uri=uri or store.uri, experiment=experiment or store.experiment)
+    tracker = MLflowTracker(
+        uri=uri or store.uri, experiment=experiment or store.experiment
+    )
     groups: dict[Path | None, list[Run]] = {}
     for run in runs:
         groups.setdefault(_sweep_of(run, folder), []).append(run)
@@ -290,7 +333,9 @@ def store_of(runs: Sequence[Run]) -> Store:
     store = recorded_store(runs)
     if store is None:
         return _DEFAULT
-    if ":***@" not in store.uri and (store.database is None or store.database.parent.is_dir()):
+    if ":***@" not in store.uri and (
+        store.database is None or store.database.parent.is_dir()
+    ):
         return store
     click.echo(
         f"the password or the folder of the recorded store {store.uri} is not known here; the default is "
@@ -304,5 +349,7 @@ def _sweep_of(run: Run, folder: Path) -> Path | None:
     """Returns the folder of the sweep of a run; None for a run that is not in a sweep, or is DIR itself."""
     if run.result.sweep is None or run.path == folder:
         return None
-    inside = [path for path in run.path.parents if path == folder or folder in path.parents]
+    inside = [
+        path for path in run.path.parents if path == folder or folder in path.parents
+    ]
     return next((path for path in inside if (path / SWEEP_FILE).exists()), folder)

@@ -30,7 +30,11 @@ from ltrbench.errors import ConfigError
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdaloss import FAR, discount, exponentials
 from ltrbench.native.objectives.pairs import logistic
-from ltrbench.native.objectives.query_kernels import check_gains, for_each_query, gains_and_discounts
+from ltrbench.native.objectives.query_kernels import (
+    check_gains,
+    for_each_query,
+    gains_and_discounts,
+)
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
@@ -44,7 +48,9 @@ class ApproxNDCG(Objective):
     steps of trees are proportional to it: it changes scores, and rankings only relative to l2 and
     min_sum_hessian."""
 
-    source = "Qin, Liu and Li, 2010; Bruch et al., 2019 (SIGIR); TF-Ranking, RAX, allRank"
+    source = (
+        "Qin, Liu and Li, 2010; Bruch et al., 2019 (SIGIR); TF-Ranking, RAX, allRank"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,22 +64,39 @@ class ApproxNDCG(Objective):
     def check(self, labels: Labels, query_start: QueryStart) -> None:
         check_gains(labels, query_start)
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return _approx_ndcg(scores, data, seed, self.temperature)
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         # q_ii is 1 / 2, but does not count.
-        r = 0.5 + logistic(scores[:, None] - scores, 1.0 / (self.temperature or 0.0)).sum(axis=1)
+        r = 0.5 + logistic(
+            scores[:, None] - scores, 1.0 / (self.temperature or 0.0)
+        ).sum(axis=1)
         gains, _ = gains_and_discounts(labels, True, True, len(labels))
         return float(-(weights * gains) @ discount(r))
 
 
 @for_each_query
 def _approx_ndcg(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     n, t = len(s), settings
-    x, gain, r = s / t, weights * gains_and_discounts(labels, True, True, n)[0], np.full(n, 0.5)
+    x, gain, r = (
+        s / t,
+        weights * gains_and_discounts(labels, True, True, n)[0],
+        np.full(n, 0.5),
+    )
     e, is_far = exponentials(x, x.max()), x.max() - x.min() > FAR
     for j in range(n):
         if is_far:
@@ -94,7 +117,9 @@ def _add_counts(e_j: float, e: Values, r: Values) -> None:
 
 
 @kernel
-def _add_slopes(c_j: float, e_j: float, c: Values, e: Values, t: float, g: Values, h: Values) -> None:
+def _add_slopes(
+    c_j: float, e_j: float, c: Values, e: Values, t: float, g: Values, h: Values
+) -> None:
     """Adds the terms of document j to the gradients and hessians of all documents i."""
     for i in range(len(g)):
         inverse = 1.0 / (e[i] + e_j)

@@ -34,9 +34,13 @@ from ltrbench.settings import Check, changed, check, check_effects
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 from ltrbench.untrusted import type_error, types_of
 
-Queries = NDArray[np.int64] | None  # indices of the queries to compute, ascending; None: all
+Queries = (
+    NDArray[np.int64] | None
+)  # indices of the queries to compute, ascending; None: all
 
-PreparedObjective = Callable[[Values, Queries, DocumentDraws], tuple[Gradients, Hessians]]
+PreparedObjective = Callable[
+    [Values, Queries, DocumentDraws], tuple[Gradients, Hessians]
+]
 """((D,) scores, queries to compute, random numbers) -> (D,) gradients and (D,) hessians, 0 outside these
 queries. Each call is one iteration."""
 
@@ -60,19 +64,29 @@ class ObjectiveData(NamedTuple):
     queries: NDArray[np.int64]
 
     @classmethod
-    def of(cls, data: RankingDataset, placement: Placement | None = None) -> ObjectiveData:
+    def of(
+        cls, data: RankingDataset, placement: Placement | None = None
+    ) -> ObjectiveData:
         """Returns the data of all queries of a data set, which may be a part of the whole training set."""
-        numbers = np.arange(data.num_queries) if placement is None else placement.queries
+        numbers = (
+            np.arange(data.num_queries) if placement is None else placement.queries
+        )
         # Copies, because kernels are compiled again for read-only arrays.
         labels, weights = data.labels.copy(), data.weight_of_document.copy()
         return cls(labels, weights, data.query_start.copy(), numbers)
 
-    def take(self, queries: NDArray[np.int64]) -> tuple[NDArray[np.int64], ObjectiveData]:
+    def take(
+        self, queries: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], ObjectiveData]:
         """Returns the rows and the data of the queries with these indices."""
         starts, ends = self.query_start[queries], self.query_start[queries + 1]
         query_start = np.concatenate([[0], np.cumsum(ends - starts)])
-        rows = np.arange(query_start[-1]) + np.repeat(starts - query_start[:-1], ends - starts)
-        data = ObjectiveData(self.labels[rows], self.weights[rows], query_start, self.queries[queries])
+        rows = np.arange(query_start[-1]) + np.repeat(
+            starts - query_start[:-1], ends - starts
+        )
+        data = ObjectiveData(
+            self.labels[rows], self.weights[rows], query_start, self.queries[queries]
+        )
         return rows, data
 
 
@@ -95,7 +109,10 @@ class Objective(ABC):
         """Whether the gradients are the derivative of `loss`, as those of a class are that defines `loss` or
         `loss_of_query`; otherwise they are lambdas."""
         kind = type(self)
-        return (kind.loss, kind.loss_of_query) != (Objective.loss, Objective.loss_of_query)
+        return (kind.loss, kind.loss_of_query) != (
+            Objective.loss,
+            Objective.loss_of_query,
+        )
 
     @property
     def draws(self) -> bool:
@@ -105,22 +122,35 @@ class Objective(ABC):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name in ("__post_init__", "check", "gradients", "loss", "loss_of_query"):
-            if isinstance(method := vars(cls).get(name), FunctionType) and not is_ours(cls):
+            if isinstance(method := vars(cls).get(name), FunctionType) and not is_ours(
+                cls
+            ):
                 setattr(cls, name, _with_place_of_errors(method, cls))
 
     def __post_init__(self) -> None:
         check(self)
-        check_effects(self, {name: value for name, value in vars(self).items() if isinstance(value, str)})
+        check_effects(
+            self,
+            {
+                name: value
+                for name, value in vars(self).items()
+                if isinstance(value, str)
+            },
+        )
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:  # noqa: B027 - most accept all labels
         """Raises DataError for labels that the objective does not accept, with value, place and remedy."""
 
-    def data_of_iteration(self, data: ObjectiveData, rng: DocumentDraws) -> ObjectiveData:
+    def data_of_iteration(
+        self, data: ObjectiveData, rng: DocumentDraws
+    ) -> ObjectiveData:
         """Returns the data of the next iteration: xendcg randomises labels, by draws older than `seed`."""
         return data
 
     @abstractmethod
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         """Returns the (D,) gradients and (D,) hessians, with weights.
 
         Args:
@@ -131,17 +161,25 @@ class Objective(ABC):
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         """Returns the loss of all queries, which model=linear minimises; other rankers do not need it."""
         total = 0.0
-        for first, end, query in zip(data.query_start[:-1], data.query_start[1:], data.queries, strict=True):
+        for first, end, query in zip(
+            data.query_start[:-1], data.query_start[1:], data.queries, strict=True
+        ):
             rows = slice(first, end)
-            total += self.loss_of_query(scores[rows], data.labels[rows], data.weights[rows], seed, query)
+            total += self.loss_of_query(
+                scores[rows], data.labels[rows], data.weights[rows], seed, query
+            )
         return total
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         """Returns the loss of one query of n documents, whose number is `query`; arrays are (n,)."""
         raise NotImplementedError(f"{type(self).__name__} has no loss.")
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)}" for name in changed(self, type(self)))
+        values = ", ".join(
+            f"{name}={getattr(self, name)}" for name in changed(self, type(self))
+        )
         return type(self).__name__ + (f"({values})" if values else "")
 
 
@@ -150,7 +188,9 @@ def is_ours(kind: type[Objective]) -> bool:
     return kind.__module__.startswith("ltrbench.")
 
 
-def _with_place_of_errors(method: FunctionType, kind: type[Objective]) -> Callable[..., Any]:
+def _with_place_of_errors(
+    method: FunctionType, kind: type[Objective]
+) -> Callable[..., Any]:
     """Returns a method of a class outside ltrbench whose errors are ConfigErrors with file and line."""
 
     @functools.wraps(method)
@@ -164,9 +204,13 @@ def _with_place_of_errors(method: FunctionType, kind: type[Objective]) -> Callab
             frames = traceback.extract_tb(error.__traceback__)
             place = f"{file}:{[number, *(frame.lineno for frame in frames if frame.filename == file)][-1]}"
             # Errors of numba are several paragraphs, with colours, and name the line of the compiled code.
-            text = re.sub(r"\x1b\[[\d;]*m|Failed in nopython mode .*\n", "", str(error)).strip()
+            text = re.sub(
+                r"\x1b\[[\d;]*m|Failed in nopython mode .*\n", "", str(error)
+            ).strip()
             # For an unknown name numba knows only the line in query_kernels.py.
-            if compiled := re.search(r'File "((?!.*query_kernels).+)", line (\d+):', text):
+            if compiled := re.search(
+                r'File "((?!.*query_kernels).+)", line (\d+):', text
+            ):
                 place = f"{compiled[1]}:{compiled[2]}"
             raise ConfigError(
                 f"{kind.__name__}.{method.__name__} failed at {place}: {type(error).__name__}: "
@@ -190,12 +234,23 @@ def prepare_objective(
     objective.check(train.labels, train.query_start)
     everything = ObjectiveData.of(train, placement)
 
-    def compute(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
+    def compute(
+        scores: Values, queries: Queries, rng: DocumentDraws
+    ) -> tuple[Gradients, Hessians]:
         seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
         # Copies, so that a class that changes them does not change later iterations.
-        rows, data = np.arange(len(scores)), objective.data_of_iteration(deepcopy(everything), rng)
+        rows, data = (
+            np.arange(len(scores)),
+            objective.data_of_iteration(deepcopy(everything), rng),
+        )
         if queries is None:
-            g, h = _checked(objective, objective.gradients(scores.copy(), data, seed), train, rows, scores)
+            g, h = _checked(
+                objective,
+                objective.gradients(scores.copy(), data, seed),
+                train,
+                rows,
+                scores,
+            )
             return g, h
         rows, data = data.take(queries)
         both = np.zeros((2, len(scores)))
@@ -207,13 +262,23 @@ def prepare_objective(
 
 
 def _checked(
-    objective: Objective, computed: object, train: RankingDataset, rows: NDArray[np.int64], scores: Values
+    objective: Objective,
+    computed: object,
+    train: RankingDataset,
+    rows: NDArray[np.int64],
+    scores: Values,
 ) -> NDArray[np.float64]:
     """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
     kind = type(objective)
-    arrays = [np.asarray(part) for part in computed] if isinstance(computed, tuple) else []
-    if [(array.shape, array.dtype.kind in "biuf") for array in arrays] != [((len(rows),), True)] * 2:
-        returned = " and ".join(f"{array.dtype} {array.shape}" for array in arrays) or type(computed)
+    arrays = (
+        [np.asarray(part) for part in computed] if isinstance(computed, tuple) else []
+    )
+    if [(array.shape, array.dtype.kind in "biuf") for array in arrays] != [
+        ((len(rows),), True)
+    ] * 2:
+        returned = " and ".join(
+            f"{array.dtype} {array.shape}" for array in arrays
+        ) or type(computed)
         raise ConfigError(
             f"{kind.__name__}.gradients returned {returned}, but must return two arrays of numbers, "
             f"gradients and hessians, of the shape ({len(rows)},), one value per document. Correct "
@@ -222,8 +287,14 @@ def _checked(
     both = np.array(arrays, dtype=np.float64)
     is_wrong = ~(np.isfinite(both) & (both >= [[-np.inf], [0.0]]))
     for part, place in np.argwhere(is_wrong)[:1]:
-        row, value = int(rows[place]), f"{('gradient', 'hessian')[part]} {both[part, place]}"
-        query, score = train.query_ids[train.query_of_document[row]], np.abs(scores).max()
+        row, value = (
+            int(rows[place]),
+            f"{('gradient', 'hessian')[part]} {both[part, place]}",
+        )
+        query, score = (
+            train.query_ids[train.query_of_document[row]],
+            np.abs(scores).max(),
+        )
         remedy = f"Correct {kind.__module__}"
         if is_ours(kind) or not score < LARGE:
             remedy = (
@@ -246,7 +317,9 @@ class UnknownObjective(Objective):
 
     source = "a saved model"
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         target = self.recorded["_target_"]
         raise ConfigError(
             f"the objective of this model is {target}, which only you may import. Import its module before "
@@ -256,7 +329,11 @@ class UnknownObjective(Objective):
 
 def record_of(objective: Objective) -> Any:
     """Returns the class and the settings of an objective as JSON values, for `objective_of_record`."""
-    return objective.recorded if isinstance(objective, UnknownObjective) else plain(objective)
+    return (
+        objective.recorded
+        if isinstance(objective, UnknownObjective)
+        else plain(objective)
+    )
 
 
 def objective_of_record(recorded: Mapping[str, Any]) -> Objective:
@@ -294,8 +371,13 @@ def name_or_objective(*names: str) -> Check:
         if isinstance(value, Mapping):
             return objective_of_record(value)
         if isinstance(value, type):
-            raise ConfigError(f"{setting} is a class; pass an instance, {setting}={value.__name__}().")
-        every = [*names, *(name for name in yamls() if name not in ("none", "custom", *names))]
+            raise ConfigError(
+                f"{setting} is a class; pass an instance, {setting}={value.__name__}()."
+            )
+        every = [
+            *names,
+            *(name for name in yamls() if name not in ("none", "custom", *names)),
+        ]
         if value not in every:
             raise ConfigError(
                 f"{setting} is '{value}'{did_you_mean(str(value), every)} It must be "

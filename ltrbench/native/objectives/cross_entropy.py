@@ -42,18 +42,31 @@ class CrossEntropy(Objective):
     source = "Bruch, 2021; LightGBM's rank_xendcg"
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
-        check_gains(labels, query_start)  # its phi are NDCG's gains, apart from the random draw
+        check_gains(
+            labels, query_start
+        )  # its phi are NDCG's gains, apart from the random draw
 
-    def data_of_iteration(self, data: ObjectiveData, rng: DocumentDraws) -> ObjectiveData:
+    def data_of_iteration(
+        self, data: ObjectiveData, rng: DocumentDraws
+    ) -> ObjectiveData:
         return data._replace(labels=np.exp2(data.labels) - rng.random(len(data.labels)))
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return _xendcg(scores, data, seed, ())
 
 
 @for_each_query
 def _xendcg(
-    s: Values, phi: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    phi: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     """Sums add one value after another, so that they have the same bits on every machine."""
     if len(s) > 1:

@@ -26,17 +26,30 @@ class Hinge(Objective):
 
     source = "Joachims, 2002 (KDD); squared as in Chapelle and Keerthi, 2010 (Information Retrieval 13)"
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return _hinge(scores, data, seed, ())
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
-        slack = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * (labels[:, None] > labels)
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
+        slack = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * (
+            labels[:, None] > labels
+        )
         return float(weights @ np.square(slack).sum(axis=1) / 2)
 
 
 @for_each_query
 def _hinge(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     for i in range(len(s)):
         for j in range(len(s)):

@@ -41,7 +41,11 @@ from ltrbench.errors import require_choice
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
-from ltrbench.native.objectives.query_kernels import check_gains, for_each_query, gains_and_discounts
+from ltrbench.native.objectives.query_kernels import (
+    check_gains,
+    for_each_query,
+    gains_and_discounts,
+)
 from ltrbench.settings import check_effects, setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Scores, Values
 
@@ -64,7 +68,9 @@ class LambdaLoss(Objective):
     """Library whose formula it is: tf_ranking, rax or allrank."""
     weighting: str = setting("ndcg2")
     """Weight of a pair: ndcg2; rax also: dcg2; allrank also: ndcg2++, ndcg1, lambdarank or ranknet."""
-    smooth_fraction: float = setting(0.0, at_least=0, at_most=1, only_with={"variant": ("tf_ranking",)})
+    smooth_fraction: float = setting(
+        0.0, at_least=0, at_most=1, only_with={"variant": ("tf_ranking",)}
+    )
     """tf_ranking: share of LambdaRank's weight in the weight of a pair; the rest is that of NDCG-Loss2."""
     mu: float = setting(10.0, at_least=0, only_with={"weighting": ("ndcg2++",)})
     """ndcg2++: factor of NDCG-Loss2's weight, to which LambdaRank's is added."""
@@ -77,36 +83,55 @@ class LambdaLoss(Objective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_choice(f"weighting with variant={self.variant}", self.weighting, WEIGHTINGS[self.variant])
+        require_choice(
+            f"weighting with variant={self.variant}",
+            self.weighting,
+            WEIGHTINGS[self.variant],
+        )
         check_effects(self, {"variant": self.variant, "weighting": self.weighting})
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
         check_gains(labels, query_start)
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        return _lambdaloss(scores, data, seed, self._by_ranks(int(np.diff(data.query_start).max())))
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
+        return _lambdaloss(
+            scores, data, seed, self._by_ranks(int(np.diff(data.query_start).max()))
+        )
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         w = weights[:, None] * self.pair_weights(labels, scores)
-        return float((w * np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))).sum())
+        return float(
+            (w * np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))).sum()
+        )
 
     def pair_weights(self, labels: Labels, scores: Scores) -> Pairs:
         """Returns the (n, n) c w_ij of one query: the specification of the kernel."""
         n, cutoff, f = len(labels), self.truncation or len(labels), self.smooth_fraction
         r = np.empty(n)
         r[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
-        distance, upper, lower = (pair(r[:, None], r) for pair in (np.subtract, np.minimum, np.maximum))
+        distance, upper, lower = (
+            pair(r[:, None], r) for pair in (np.subtract, np.minimum, np.maximum)
+        )
         # Pairs i = j have no weight, because their labels are equal; any distance serves for them.
         distance = np.maximum(np.abs(distance), 1.0)
         at_rank = discount(r) * ((r <= cutoff) | (self.variant != "tf_ranking"))
-        u, v = discount(distance) - discount(distance + 1.0), np.abs(at_rank[:, None] - at_rank)
+        u, v = (
+            discount(distance) - discount(distance + 1.0),
+            np.abs(at_rank[:, None] - at_rank),
+        )
         gains, _ = gains_and_discounts(labels, True, self.weighting != "dcg2", cutoff)
         is_pair = labels[:, None] > labels
         change = is_pair * (gains[:, None] - gains)
         if self.variant == "tf_ranking":
             return np.asarray(n * change * ((1.0 - f) * u + f * v) * (upper <= cutoff))
         if self.variant == "rax":
-            return np.asarray(n * change * u / (1.0 - np.where(lower > cutoff, discount(lower), 0.0)))
+            return np.asarray(
+                n * change * u / (1.0 - np.where(lower > cutoff, discount(lower), 0.0))
+            )
         w = {
             "ndcg2": change * u,
             "ndcg2++": change * (self.mu * u + v),
@@ -119,17 +144,27 @@ class LambdaLoss(Objective):
     def _by_ranks(self, longest: int) -> tuple[Any, ...]:
         """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
         cutoff, d = self.truncation or longest, discount(np.arange(longest + 1) + 1.0)
-        u, at_rank, of_lower = np.append(0.0, d[:-1] - d[1:]), d[:-1].copy(), np.ones(longest)
+        u, at_rank, of_lower = (
+            np.append(0.0, d[:-1] - d[1:]),
+            d[:-1].copy(),
+            np.ones(longest),
+        )
         u = np.append(u[:0:-1], u)  # distances from -longest to longest
         of_u, of_v, c, num_upper = 1.0, 0.0, 0.0, longest
         if self.variant == "tf_ranking":
-            of_u, of_v, num_upper = 1.0 - self.smooth_fraction, self.smooth_fraction, cutoff
+            of_u, of_v, num_upper = (
+                1.0 - self.smooth_fraction,
+                self.smooth_fraction,
+                cutoff,
+            )
             at_rank[cutoff:] = 0.0
         elif self.variant == "rax":
             of_lower[cutoff:] /= 1.0 - at_rank[cutoff:]
         else:
             c, of_lower = 1.0 / np.log(2.0), of_lower[:cutoff]
-            of_u, of_v = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}.get(self.weighting, (0.0, 1.0))
+            of_u, of_v = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}.get(
+                self.weighting, (0.0, 1.0)
+            )
         kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)  # 0: changes of DCG
         numbers = (self.sigma, c, kind, num_upper, self.weighting != "dcg2", cutoff)
         return (*numbers, of_u * u, of_v * at_rank, of_lower)
@@ -157,9 +192,18 @@ def exponentials(s: Values, base: float) -> Values:
 
 @for_each_query
 def _lambdaloss(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
-    sigma, c, kind, num_upper, is_normalized, cutoff, by_distance, at_rank, of_lower = settings
+    sigma, c, kind, num_upper, is_normalized, cutoff, by_distance, at_rank, of_lower = (
+        settings
+    )
     order, n, num_lower = order_of(s), len(s), min(len(s), len(of_lower))
     gains, _ = gains_and_discounts(labels, True, is_normalized, cutoff)
     gain, a = gather(gains, order), gather(weights, order)
@@ -174,7 +218,9 @@ def _lambdaloss(
         if kind == 1:
             above, below = min(j, end), slice(j + 1, end)
             _add_ordered_pairs(value[j], e[j], value[:above], e, sums[0], sums[1])
-            _add_ordered_pairs(value[j], e[j], value[below], e[below], sums[0, below], sums[1, below])
+            _add_ordered_pairs(
+                value[j], e[j], value[below], e[below], sums[0, below], sums[1, below]
+            )
             continue
         if kind == 0:
             lower[:j] = of_lower[j]
@@ -190,7 +236,13 @@ def _lambdaloss(
 
 @kernel
 def _changes(
-    gain_j: float, at_j: float, gain: Values, at: Values, u: Values, lower: Values, delta: Values
+    gain_j: float,
+    at_j: float,
+    gain: Values,
+    at: Values,
+    u: Values,
+    lower: Values,
+    delta: Values,
 ) -> None:
     """Writes w of the pairs of rank j with each rank i; negative if j should be above i."""
     for i in range(len(gain)):
@@ -198,7 +250,9 @@ def _changes(
 
 
 @kernel
-def _add_pairs(a_j: float, e_j: float, a: Values, e: Values, delta: Values, sums: Values) -> None:
+def _add_pairs(
+    a_j: float, e_j: float, a: Values, e: Values, delta: Values, sums: Values
+) -> None:
     """Adds the pairs of rank j with each rank i to the gradients and hessians of i, without c and sigma.
 
     Each pair is computed for both documents: there are no sums over ranks, which cannot be vectorised.
@@ -213,7 +267,12 @@ def _add_pairs(a_j: float, e_j: float, a: Values, e: Values, delta: Values, sums
 
 @kernel
 def _add_ordered_pairs(
-    value_j: float, e_j: float, value: Values, e: Values, gradients: Values, hessians: Values
+    value_j: float,
+    e_j: float,
+    value: Values,
+    e: Values,
+    gradients: Values,
+    hessians: Values,
 ) -> None:
     """Adds the pairs (i, j) and (j, i) of NDCG-Loss1, as `_add_pairs` does."""
     for i in range(len(value)):

@@ -12,7 +12,13 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import prepare
-from ltrbench.native.objectives.pairs import MetricOptions, PairOptions, PairSettings, lay_out, parse_layout
+from ltrbench.native.objectives.pairs import (
+    MetricOptions,
+    PairOptions,
+    PairSettings,
+    lay_out,
+    parse_layout,
+)
 from ltrbench.settings import check, check_effects, part
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
@@ -33,7 +39,9 @@ class RankNet(PairOptions, Objective):
     @property
     def is_loss(self) -> bool:
         is_rounded = self.sigmoid != "exact" or self.float32_scores or self.float32_sums
-        return not (self.normalize_distance or self.normalize_query or self.draws or is_rounded)
+        return not (
+            self.normalize_distance or self.normalize_query or self.draws or is_rounded
+        )
 
     @property
     def draws(self) -> bool:
@@ -44,12 +52,16 @@ class RankNet(PairOptions, Objective):
         share; None: its default, or no truncation if pairs are drawn at random."""
         if truncation is None and self.pairs_per_document is None:
             truncation = PairSettings.truncation
-        return part(self, PairSettings, metric=None, convention=DEFAULT, truncation=truncation)
+        return part(
+            self, PairSettings, metric=None, convention=DEFAULT, truncation=truncation
+        )
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
         lay_out(Judgments(labels=labels, query_start=query_start), self.pairs(None))
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         # For other rankers: native prepares the pairs once, not in each iteration.
         train = RankingDataset(
             features=np.zeros((len(scores), 1), dtype=np.float32),
@@ -57,13 +69,20 @@ class RankNet(PairOptions, Objective):
             query_start=data.query_start,
             document_weights=data.weights,
         )
-        return prepare(train, self.pairs(None))(scores, None, np.random.default_rng(seed))
+        return prepare(train, self.pairs(None))(
+            scores, None, np.random.default_rng(seed)
+        )
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         if not self.is_loss:
             return super().loss_of_query(scores, labels, weights, seed, query)
         higher, lower = np.nonzero(labels[:, None] > labels)
-        return float(weights[higher] @ np.logaddexp(0.0, self.sigma * (scores[lower] - scores[higher])))
+        return float(
+            weights[higher]
+            @ np.logaddexp(0.0, self.sigma * (scores[lower] - scores[higher]))
+        )
 
 
 @dataclass(kw_only=True)
@@ -76,7 +95,9 @@ class LambdaRank(RankNet, MetricOptions):
     def __post_init__(self) -> None:
         check(self)
         check_effects(self, {"metric": parse_layout(self.metric)[0]})
-        if self.label_gain is not None and (self.gain != "exponential" or len(self.label_gain) < 2):
+        if self.label_gain is not None and (
+            self.gain != "exponential" or len(self.label_gain) < 2
+        ):
             raise ConfigError(
                 f"label_gain is {self.label_gain} with gain={self.gain}; give the gains of at least two "
                 "labels, and set gain=exponential."
@@ -90,4 +111,6 @@ class LambdaRank(RankNet, MetricOptions):
             relevance_threshold=float(self.relevance_threshold),
             highest_grade=float(self.highest_grade),
         )
-        return replace(super().pairs(truncation), metric=self.metric, convention=convention)
+        return replace(
+            super().pairs(truncation), metric=self.metric, convention=convention
+        )

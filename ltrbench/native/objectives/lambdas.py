@@ -37,7 +37,12 @@ from numpy.typing import NDArray
 
 from ltrbench.compilation import kernel, parallel_kernel
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.native.objectives.base import Objective, PreparedObjective, Queries, prepare_objective
+from ltrbench.native.objectives.base import (
+    Objective,
+    PreparedObjective,
+    Queries,
+    prepare_objective,
+)
 from ltrbench.native.objectives.pairs import (
     ADDITIVE,
     FLOAT32_OFFSET,
@@ -56,18 +61,26 @@ from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, Values
 
-RankOrder = NDArray[np.uint32]  # (n,), or (D,) query by query: document indices within the query, best first
+RankOrder = NDArray[
+    np.uint32
+]  # (n,), or (D,) query by query: document indices within the query, best first
 
 
 def any_order(data: PairData) -> RankOrder:
     """Returns the (D,) document indices within each query, starting at 0, in the order of rows."""
     sizes = np.diff(data.query_start)
-    return (np.arange(sizes.sum()) - np.repeat(data.query_start[:-1], sizes)).astype(np.uint32)
+    return (np.arange(sizes.sum()) - np.repeat(data.query_start[:-1], sizes)).astype(
+        np.uint32
+    )
 
 
 @parallel_kernel
 def lambdas(
-    data: PairData, scores: Values, settings: Compiled, queries: NDArray[np.int64], order: RankOrder
+    data: PairData,
+    scores: Values,
+    settings: Compiled,
+    queries: NDArray[np.int64],
+    order: RankOrder,
 ) -> tuple[Gradients, Hessians]:
     """Returns the (D,) gradients and (D,) hessians; 0 outside `queries`.
 
@@ -101,10 +114,19 @@ def _one_query(
     first, after = data.query_start[q], data.query_start[q + 1]
     n, sigma, order = after - first, settings.sigma, orders[first:after]
     sort_by_score(scores[first:after], order)
-    s, gain = gather(scores[first:after], order), gather(data.document_values[first:after], order)
+    s, gain = (
+        gather(scores[first:after], order),
+        gather(data.document_values[first:after], order),
+    )
     discounts, is_weighted = data.rank_weights, settings.change != Change.NONE
     memory = np.zeros((5, n))  # at once, which takes less time for short queries
-    g, h, lambda_sums, push, curvature = memory[0], memory[1], memory[2], memory[3], memory[4]
+    g, h, lambda_sums, push, curvature = (
+        memory[0],
+        memory[1],
+        memory[2],
+        memory[3],
+        memory[4],
+    )
     # The divisor of delta is offset + slope * distance: both cases without a branch.
     distances_count = settings.distances_count and s[0] != s[n - 1]
     offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
@@ -123,7 +145,12 @@ def _one_query(
             end = min(n, i + 1 + (num_paired - i + 2) // 4 * 4)
         _pairs(
             (s[i], gain[i], discounts[i], 1.0 / exp_s[i]),
-            (s[i + 1 : end], gain[i + 1 : end], discounts[i + 1 : end], exp_s[i + 1 : end]),
+            (
+                s[i + 1 : end],
+                gain[i + 1 : end],
+                discounts[i + 1 : end],
+                exp_s[i + 1 : end],
+            ),
             (sigma, sigma * data.scales[q], offset, slope),
             is_weighted,
             push[i + 1 : end],
@@ -172,7 +199,9 @@ def _merge_sort(scores: Values, order: RankOrder) -> None:
             middle, end = min(first + width, n), min(first + 2 * width, n)
             a, b = first, middle
             for i in range(first, end):
-                if b == end or (a < middle and _comes_first(scores, order[a], order[b])):
+                if b == end or (
+                    a < middle and _comes_first(scores, order[a], order[b])
+                ):
                     merged[i] = order[a]
                     a += 1
                 else:
@@ -296,7 +325,9 @@ ObjectiveSettings = PairSettings | Objective
 
 
 def prepare(
-    train: RankingDataset, settings: ObjectiveSettings, placement: Placement | None = None
+    train: RankingDataset,
+    settings: ObjectiveSettings,
+    placement: Placement | None = None,
 ) -> PreparedObjective:
     """Returns the objective of these settings for a data set.
 
@@ -309,7 +340,11 @@ def prepare(
     """
     if isinstance(settings, Objective):
         return prepare_objective(settings, train, placement)
-    return _fast_pairs(train, settings) if _fast_kernel_computes(settings) else _all_pairs(train, settings)
+    return (
+        _fast_pairs(train, settings)
+        if _fast_kernel_computes(settings)
+        else _all_pairs(train, settings)
+    )
 
 
 def check_settings(settings: ObjectiveSettings) -> None:
@@ -332,8 +367,17 @@ def _fast_kernel_computes(settings: PairSettings) -> bool:
     The kernel supports RankNet, metrics that add up over ranks, and any value of some settings. All others
     must have their defaults.
     """
-    free = {"metric", "convention", "sigma", "truncation", "normalize_distance", "normalize_query"}
-    is_additive = settings.metric is None or parse_layout(settings.metric)[0] in ADDITIVE
+    free = {
+        "metric",
+        "convention",
+        "sigma",
+        "truncation",
+        "normalize_distance",
+        "normalize_query",
+    }
+    is_additive = (
+        settings.metric is None or parse_layout(settings.metric)[0] in ADDITIVE
+    )
     return is_additive and free.issuperset(changed(settings, PairSettings))
 
 
@@ -341,7 +385,9 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObject
     data, compiled = pair_data(train, settings)
     order = any_order(data)
 
-    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
+    def objective(
+        scores: Values, queries: Queries, rng: DocumentDraws
+    ) -> tuple[Gradients, Hessians]:
         numbers = np.arange(train.num_queries) if queries is None else queries
         return lambdas(data, scores, compiled, numbers, order)
 
@@ -351,14 +397,17 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObject
 def _all_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObjective:
     pairs, num_draws = prepare_pairs(train, settings), settings.pairs_per_document or 0
 
-    def objective(scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
+    def objective(
+        scores: Values, queries: Queries, rng: DocumentDraws
+    ) -> tuple[Gradients, Hessians]:
         return pairs(scores, queries, rng.random((len(scores), num_draws)), None)
 
     return objective
 
 
 PairKernel = Callable[
-    [Values, Queries, NDArray[np.float64], PairCorrection | None], tuple[Gradients, Hessians]
+    [Values, Queries, NDArray[np.float64], PairCorrection | None],
+    tuple[Gradients, Hessians],
 ]
 """((D,) scores, queries to compute, (D, P) draws of partners, correction of position bias) -> (D,) gradients
 and (D,) hessians."""
@@ -370,7 +419,10 @@ def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
     dtype = np.float32 if settings.float32_scores else np.float64
 
     def pairs(
-        scores: Values, queries: Queries, draws: NDArray[np.float64], correction: PairCorrection | None
+        scores: Values,
+        queries: Queries,
+        draws: NDArray[np.float64],
+        correction: PairCorrection | None,
     ) -> tuple[Gradients, Hessians]:
         rounded = scores.astype(dtype).astype(np.float64)
         numbers = np.arange(train.num_queries) if queries is None else queries
@@ -379,7 +431,9 @@ def prepare_pairs(train: RankingDataset, settings: PairSettings) -> PairKernel:
     return pairs
 
 
-def pair_data(train: RankingDataset, settings: PairSettings) -> tuple[PairData, Compiled]:
+def pair_data(
+    train: RankingDataset, settings: PairSettings
+) -> tuple[PairData, Compiled]:
     """Returns the data and the settings for both kernels; raises the same errors as `prepare`."""
     swaps = lay_out(train, settings)
     data = PairData(
@@ -396,7 +450,10 @@ def pair_data(train: RankingDataset, settings: PairSettings) -> tuple[PairData, 
         Compiled,
         change=int(swaps.change),
         # Swaps of two documents below the last rank with a weight do not change the metric.
-        truncation=min(settings.truncation or train.num_documents, int(np.count_nonzero(swaps.rank_weights))),
+        truncation=min(
+            settings.truncation or train.num_documents,
+            int(np.count_nonzero(swaps.rank_weights)),
+        ),
         probability=int(Probability[settings.sigmoid.upper()]),
         distances_count=settings.normalize_distance,
         log2_norm=settings.normalize_query and not by_pairs,

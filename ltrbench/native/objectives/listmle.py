@@ -34,10 +34,14 @@ class ListMLE(Objective):
     source = "Xia et al., 2008 (ICML); allRank, TF-Ranking"
     draws = True
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return _listmle(scores, data, seed, ())
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         order = random_order(labels, seed, query)
         log_sums = np.logaddexp.accumulate(scores[order[::-1]])[::-1]
         return float(weights[order] @ (log_sums - scores[order]))
@@ -57,7 +61,14 @@ def random_order(labels: Labels, seed: int, query: int) -> RankOrder:
 
 @for_each_query
 def _listmle(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     # Sums of exponentials are relative to their largest term, so that distant scores do not underflow.
     n, order = len(s), random_order(labels, seed, query)
@@ -73,7 +84,10 @@ def _listmle(
     first, second = 0.0, 0.0
     for k in range(n):
         row, decay = order[k], np.exp(log_sums[k] - log_sums[max(k - 1, 0)])
-        first, second = first * decay + weights[row], second * decay * decay + weights[row]
+        first, second = (
+            first * decay + weights[row],
+            second * decay * decay + weights[row],
+        )
         p = np.exp(min(s[row] - log_sums[k], 0.0))
         g[row] = p * first - weights[row]
         h[row] = max(p * (first - p * second), 0.0)

@@ -41,10 +41,14 @@ class ListNet(Objective):
 
     source = "listnet: Cao et al., 2007 (ICML), allRank; softmax_loss: RAX, TF-Ranking"
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return _listnet(scores, data, seed, (self.targets == "softmax",))
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         targets = softmax(labels) if self.targets == "softmax" else labels
         return float((weights * targets) @ (np.logaddexp.reduce(scores) - scores))
 
@@ -59,7 +63,14 @@ def softmax(values: Values) -> Values:
 
 @for_each_query
 def _listnet(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     y = weights * (softmax(labels) if settings[0] else labels)
     m, rho = y.sum(), softmax(s)

@@ -66,12 +66,16 @@ class MetricOptions:
     at every rank (LightGBM, XGBoost, RankLib), so that documents are pushed up from any rank; with a cutoff,
     the change is exact, so that a pair below the cutoff has no weight (pyltr, QuickRank). map is XGBoost's
     rank:map; err is in pyltr and RankLib."""
-    gain: str = setting("exponential", choices=("exponential", "linear"), only_with=OF_GAINS)
+    gain: str = setting(
+        "exponential", choices=("exponential", "linear"), only_with=OF_GAINS
+    )
     """Gain of a label in ndcg and dcg: exponential: 2^label - 1; linear: the label itself. A linear gain
     gives less weight to the highest grades (XGBoost's ndcg_exp_gain=false)."""
     label_gain: list[float] | None = setting(None, only_with=OF_GAINS)
     """Gains of labels 0, 1, 2, ..., which replace `gain` (LightGBM's label_gain); None: use `gain`."""
-    relevance_threshold: float = setting(1.0, above=0, only_with={"metric": ("map", "mrr", "precision")})
+    relevance_threshold: float = setting(
+        1.0, above=0, only_with={"metric": ("map", "mrr", "precision")}
+    )
     """map, mrr and precision: lowest label of a relevant document."""
     highest_grade: float = setting(4.0, above=0, only_with={"metric": ("err",)})
     """err: highest possible label (RankLib's -gmax). A higher value lowers the probability that a document
@@ -171,10 +175,14 @@ NATIVE = PairSettings()
 # ---- Specification of the lambdas of one query.
 
 Pairs = NDArray[np.float64]  # (n, n), one value per pair of documents
-Draws = NDArray[np.float64]  # (n, pairs_per_document), random numbers in [0, 1) that select the partners
+Draws = NDArray[
+    np.float64
+]  # (n, pairs_per_document), random numbers in [0, 1) that select the partners
 
 
-@np.errstate(over="ignore")  # for distant scores in the right order, exp is infinite and p is 0
+@np.errstate(
+    over="ignore"
+)  # for distant scores in the right order, exp is infinite and p is 0
 def logistic(differences: Pairs, sigma: float) -> Pairs:
     """Returns p = 1 / (1 + exp(sigma d))."""
     p: Pairs = 1.0 / (1.0 + np.exp(sigma * differences))
@@ -235,7 +243,10 @@ class PairLambdas:
 
 
 def pair_lambdas(
-    labels: Labels, scores: Scores, settings: PairSettings = NATIVE, draws: Draws | None = None
+    labels: Labels,
+    scores: Scores,
+    settings: PairSettings = NATIVE,
+    draws: Draws | None = None,
 ) -> PairLambdas:
     """Computes the lambdas of one query of weight 1 by the formulas of the module docstring.
 
@@ -287,12 +298,18 @@ def pair_lambdas(
     )
 
 
-def _sums(matrix: Pairs, order: NDArray[np.int64], scale: float, in_float32: bool) -> Values:
+def _sums(
+    matrix: Pairs, order: NDArray[np.int64], scale: float, in_float32: bool
+) -> Values:
     """Returns the (n,) scaled row sums; in float32, terms are added in the order of ranks."""
     if not in_float32:
         return np.asarray(matrix.sum(axis=1) * scale)
     running = np.add.accumulate(matrix[:, order].astype(np.float32), axis=1)
-    return (running[:, -1].astype(np.float64) * scale).astype(np.float32).astype(np.float64)
+    return (
+        (running[:, -1].astype(np.float64) * scale)
+        .astype(np.float32)
+        .astype(np.float64)
+    )
 
 
 def _query_scale(push: Pairs, settings: PairSettings) -> float:
@@ -303,16 +320,27 @@ def _query_scale(push: Pairs, settings: PairSettings) -> float:
         scale = 1.0 / (settings.pairs_per_document or 1)
     else:
         # The matrix contains each pair twice, so that its sum is the sum of 2 lambda over the pairs.
-        total = float((push.astype(np.float32) if settings.float32_norm else push).sum(dtype=np.float64))
+        total = float(
+            (push.astype(np.float32) if settings.float32_norm else push).sum(
+                dtype=np.float64
+            )
+        )
         scale = float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0
     return float(np.float32(scale)) if settings.float32_norm else scale
 
 
-def _counts(labels: Labels, ranks: NDArray[np.int64], settings: PairSettings, draws: Draws | None) -> Pairs:
+def _counts(
+    labels: Labels,
+    ranks: NDArray[np.int64],
+    settings: PairSettings,
+    draws: Draws | None,
+) -> Pairs:
     """Returns the (n, n) number of times that a pair counts; 0 for equal labels."""
     if settings.pairs_per_document is not None:
         if draws is None:
-            draws = np.random.default_rng(0).random((len(labels), settings.pairs_per_document))
+            draws = np.random.default_rng(0).random(
+                (len(labels), settings.pairs_per_document)
+            )
         return _times_drawn(labels, draws)
     counts: Pairs = (labels[:, None] != labels[None, :]).astype(np.float64)
     if settings.truncation is not None:
@@ -337,21 +365,31 @@ def _times_drawn(labels: Labels, draws: Draws) -> Pairs:
     return counts
 
 
-def _change(query: Judgments, ranks: NDArray[np.int64], settings: PairSettings) -> Pairs:
+def _change(
+    query: Judgments, ranks: NDArray[np.int64], settings: PairSettings
+) -> Pairs:
     """Returns the (n, n) absolute change of the metric when two documents are swapped."""
     if settings.metric is None:
         return np.ones((len(ranks), len(ranks)))
     metric, k = parse_metric(settings.metric)
     check_defined(metric, k, settings.convention.of(metric), query)
     if settings.metric != "ndcg":
-        return change_by_swapping(query.labels, ranks, settings.metric, settings.convention)
+        return change_by_swapping(
+            query.labels, ranks, settings.metric, settings.convention
+        )
     gains = settings.convention.gain(query.labels)
     discounts = settings.convention.discount(ranks)
-    best_first = settings.convention.gain(query.labels_best_first)[: settings.truncation]
-    max_dcg = float(best_first @ settings.convention.discount(np.arange(len(best_first))))
+    best_first = settings.convention.gain(query.labels_best_first)[
+        : settings.truncation
+    ]
+    max_dcg = float(
+        best_first @ settings.convention.discount(np.arange(len(best_first)))
+    )
     if max_dcg == 0.0:
         return np.zeros((len(gains), len(gains)))
-    moved: Pairs = np.abs(gains[:, None] - gains[None, :]) * np.abs(discounts[:, None] - discounts[None, :])
+    moved: Pairs = np.abs(gains[:, None] - gains[None, :]) * np.abs(
+        discounts[:, None] - discounts[None, :]
+    )
     return moved / max_dcg
 
 
@@ -370,8 +408,12 @@ def change_by_swapping(
         swapped = np.tile(labels, (len(partners), 1))
         swapped[:, i] = labels[partners]
         swapped[np.arange(len(partners)), partners] = labels[i]
-        variants = Judgments(labels=swapped.ravel(), query_start=np.arange(0, swapped.size + 1, n))
-        evaluation = evaluate(variants, np.tile(scores, len(partners)), [metric], convention)
+        variants = Judgments(
+            labels=swapped.ravel(), query_start=np.arange(0, swapped.size + 1, n)
+        )
+        evaluation = evaluate(
+            variants, np.tile(scores, len(partners)), [metric], convention
+        )
         values = np.nan_to_num(evaluation.per_query[metric])
         change[i, i:] = change[i:, i] = np.abs(values - values[0])
     return change
@@ -421,7 +463,9 @@ Layout = Callable[[Judgments, int | None, Convention, int | None], Swaps]
 """(judgments, cutoff, convention, truncation) -> Swaps of the metric."""
 
 
-def ndcg_swaps(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+def ndcg_swaps(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
     """NDCG@k = sum over r < k of G(l_r) D(r) / max_dcg, where max_dcg is the best DCG@k of the query.
 
     Without a cutoff, all ranks count in the sum, and max_dcg is the best DCG of the first `truncation` ranks.
@@ -429,15 +473,21 @@ def ndcg_swaps(judgments: Judgments, k: int | None, convention: Convention, trun
     discounts = convention.discount(_ranks(judgments))
     best_gains = convention.gain(judgments.labels_best_first)
     depth = truncation if k is None else k
-    max_dcg = _sums_of_swaps(best_gains * _first(depth, discounts)[judgments.ranks_of_rows], judgments)
+    max_dcg = _sums_of_swaps(
+        best_gains * _first(depth, discounts)[judgments.ranks_of_rows], judgments
+    )
     _refuse_infinite(max_dcg, judgments)
     scales = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
     if convention.zero_if_shorter_than_k and k is not None:
         scales[judgments.query_sizes < k] = 0.0
-    return Swaps(Change.ADDITIVE, convention.gain(judgments.labels), _first(k, discounts), scales)
+    return Swaps(
+        Change.ADDITIVE, convention.gain(judgments.labels), _first(k, discounts), scales
+    )
 
 
-def dcg_swaps(judgments: Judgments, k: int | None, convention: Convention, truncation: int | None) -> Swaps:
+def dcg_swaps(
+    judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
+) -> Swaps:
     """DCG@k = sum over r < k of G(l_r) D(r): queries with high labels have more weight than in NDCG."""
     normalised = ndcg_swaps(judgments, k, convention, truncation)
     return normalised._replace(scales=(normalised.scales > 0.0).astype(np.float64))
@@ -452,14 +502,18 @@ def precision_swaps(
     if convention.precision_denominator is Denominator.K_UP_TO_SIZE:
         num_ranks = np.minimum(num_ranks, sizes)
     weights = _first(k, np.ones(sizes.max()))
-    return Swaps(Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / num_ranks)
+    return Swaps(
+        Change.ADDITIVE, _relevance(judgments, convention), weights, 1.0 / num_ranks
+    )
 
 
 def winner_takes_all_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """WTA = 1 if the document at rank 0 has the highest label of its query, otherwise 0."""
-    highest = np.repeat(judgments.labels_best_first[judgments.query_start[:-1]], judgments.query_sizes)
+    highest = np.repeat(
+        judgments.labels_best_first[judgments.query_start[:-1]], judgments.query_sizes
+    )
     wins = (judgments.labels == highest).astype(np.float64)
     weights = _first(1, np.ones(judgments.query_sizes.max()))
     return Swaps(Change.ADDITIVE, wins, weights, np.ones(judgments.num_queries))
@@ -472,7 +526,10 @@ def average_precision_swaps(
     k = k if convention.average_precision_cutoff else None
     relevance = _relevance(judgments, convention)
     possible = _sums_of_swaps(relevance, judgments)
-    if k is not None and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K:
+    if (
+        k is not None
+        and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K
+    ):
         possible = np.minimum(possible, k)
     scales = np.divide(1.0, possible, out=np.zeros_like(possible), where=possible > 0)
     return Swaps(Change.AVERAGE_PRECISION, relevance, _reciprocal(judgments, k), scales)
@@ -483,7 +540,12 @@ def reciprocal_rank_swaps(
 ) -> Swaps:
     """RR@k = 1 / (r + 1) for the first relevant rank r < k: a cascade that stops at a relevant document."""
     relevance = _relevance(judgments, convention)
-    return Swaps(Change.CASCADE, relevance, _reciprocal(judgments, k), np.ones(judgments.num_queries))
+    return Swaps(
+        Change.CASCADE,
+        relevance,
+        _reciprocal(judgments, k),
+        np.ones(judgments.num_queries),
+    )
 
 
 def expected_reciprocal_rank_swaps(
@@ -497,7 +559,9 @@ def expected_reciprocal_rank_swaps(
             f"labels[{row}] is {judgments.labels[row]:g}, above ERR's highest grade, "
             f"{convention.highest_grade:g}; set highest_grade to the highest grade of the judgments."
         )
-    return Swaps(Change.CASCADE, stop, _reciprocal(judgments, k), np.ones(judgments.num_queries))
+    return Swaps(
+        Change.CASCADE, stop, _reciprocal(judgments, k), np.ones(judgments.num_queries)
+    )
 
 
 ADDITIVE: dict[str, Layout] = {
@@ -526,7 +590,9 @@ def lay_out(judgments: Judgments, settings: PairSettings) -> Swaps:
     """
     if settings.metric is None:
         scales = np.ones(judgments.num_queries)
-        return Swaps(Change.NONE, judgments.labels, _reciprocal(judgments, None), scales)
+        return Swaps(
+            Change.NONE, judgments.labels, _reciprocal(judgments, None), scales
+        )
     metric, k = parse_layout(settings.metric)
     convention = settings.convention.of(metric)
     check_defined(metric, k, convention, judgments)
@@ -723,7 +789,16 @@ def pairwise_lambdas(
     gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
     for k in numba.prange(len(queries)):
         if data.scales[queries[k]] > 0.0:
-            _one_query(data, queries[k], scores, draws, settings, correction, gradients, hessians)
+            _one_query(
+                data,
+                queries[k],
+                scores,
+                draws,
+                settings,
+                correction,
+                gradients,
+                hessians,
+            )
     return gradients, hessians
 
 
@@ -744,14 +819,18 @@ def _one_query(
     rows, w = first + order, data.rank_weights[:n]
     s, label, v = scores[rows], data.labels[rows], data.document_values[rows]
     above, running = _running_sums(settings.change, v, w)
-    start, end, partners = _partners(order, labels, draws[first:after], settings.truncation)
+    start, end, partners = _partners(
+        order, labels, draws[first:after], settings.truncation
+    )
     g, h, total, delta = np.zeros(n), np.zeros(n), 0.0, np.empty(len(partners))
     for i in range(len(start)):
         below = partners[start[i] : end[i]]
         _changes(settings.change, i, below, v, w, above, running, delta)
         # The order of additions affects the last bits: rank by rank, or pair by pair with a correction.
         so_far, scale = 0.0 if correction is None else total, data.scales[q]
-        added = _add_pairs(i, below, delta, scale, s, label, rows, settings, correction, so_far, g, h)
+        added = _add_pairs(
+            i, below, delta, scale, s, label, rows, settings, correction, so_far, g, h
+        )
         total = total + added if correction is None else added
     factor = settings.factor
     if settings.log2_norm and total > 0.0:
@@ -760,13 +839,21 @@ def _one_query(
         factor = np.float64(np.float32(factor))
     for i in range(n):
         row = rows[i]
-        gradients[row] = _scaled(g[i], factor, data.document_weights[row], settings, correction)
-        hessians[row] = _scaled(h[i], factor, data.document_weights[row], settings, correction)
+        gradients[row] = _scaled(
+            g[i], factor, data.document_weights[row], settings, correction
+        )
+        hessians[row] = _scaled(
+            h[i], factor, data.document_weights[row], settings, correction
+        )
 
 
 @kernel
 def _scaled(
-    value: float, factor: float, weight: float, settings: Compiled, correction: PairCorrection | None
+    value: float,
+    factor: float,
+    weight: float,
+    settings: Compiled,
+    correction: PairCorrection | None,
 ) -> float:
     """Returns the product; with float32_sums, it is rounded after each factor, as in the libraries."""
     if correction is not None:  # which always has float64 sums
@@ -810,13 +897,18 @@ def _partners(
 
 
 @kernel
-def _drawn(order: Ranks, labels: Labels, draws: NDArray[np.float64]) -> tuple[Ranks, Ranks]:
+def _drawn(
+    order: Ranks, labels: Labels, draws: NDArray[np.float64]
+) -> tuple[Ranks, Ranks]:
     """Returns the upper and the lower rank of each drawn pair."""
     n, num_draws = draws.shape
     ranks = np.empty(n, dtype=np.int64)
     ranks[order] = np.arange(n)
     best_first = np.argsort(-labels, kind="mergesort")
-    uppers, lowers = np.empty(n * num_draws, dtype=np.int64), np.empty(n * num_draws, dtype=np.int64)
+    uppers, lowers = (
+        np.empty(n * num_draws, dtype=np.int64),
+        np.empty(n * num_draws, dtype=np.int64),
+    )
     count, first = 0, 0
     while first < n:
         end = first
@@ -857,7 +949,14 @@ def _running_sums(change: int, v: Values, w: Values) -> tuple[Values, Values]:
 
 @kernel
 def _changes(
-    change: int, i: int, below: Ranks, v: Values, w: Values, above: Values, running: Values, delta: Values
+    change: int,
+    i: int,
+    below: Ranks,
+    v: Values,
+    w: Values,
+    above: Values,
+    running: Values,
+    delta: Values,
 ) -> None:
     """Writes to `delta` the change of the metric for rank i and each rank of `below`."""
     if change == Change.ADDITIVE:
@@ -879,7 +978,13 @@ def _additive(i: int, below: Ranks, v: Values, w: Values, delta: Values) -> None
 
 @kernel
 def _average_precision(
-    i: int, below: Ranks, v: Values, w: Values, above: Values, running: Values, delta: Values
+    i: int,
+    below: Ranks,
+    v: Values,
+    w: Values,
+    above: Values,
+    running: Values,
+    delta: Values,
 ) -> None:
     for m in range(len(below)):
         j = below[m]
@@ -889,7 +994,9 @@ def _average_precision(
 
 
 @kernel
-def _cascade(i: int, below: Ranks, v: Values, w: Values, reach: float, delta: Values) -> None:
+def _cascade(
+    i: int, below: Ranks, v: Values, w: Values, reach: float, delta: Values
+) -> None:
     stopped, passed, r = 0.0, 1.0, i + 1
     for m in range(len(below)):
         j = below[m]
@@ -930,10 +1037,17 @@ def _add_pairs(
                 weight /= settings.distance_offset + abs(difference)
             p = _probability(difference, sigma, settings.probability)
             push = sigma * p * weight
-            curvature = settings.hessian_factor * sigma * sigma * max(p * (1.0 - p), settings.least_hessian)
+            curvature = (
+                settings.hessian_factor
+                * sigma
+                * sigma
+                * max(p * (1.0 - p), settings.least_hessian)
+            )
             bend = curvature * weight
             if correction is not None:
-                divisor = _divisor(correction, rows[hi], rows[lo], sigma * difference, weight)
+                divisor = _divisor(
+                    correction, rows[hi], rows[lo], sigma * difference, weight
+                )
                 push /= divisor
                 bend /= divisor
             total += np.float64(np.float32(push)) if settings.float32_norm else push
@@ -947,7 +1061,9 @@ def _add_pairs(
 
 
 @kernel
-def _divisor(correction: PairCorrection, hi: int, lo: int, x: float, weight: float) -> float:
+def _divisor(
+    correction: PairCorrection, hi: int, lo: int, x: float, weight: float
+) -> float:
     """Returns the divisor of a pair's lambda, and adds the pair's cost to its two documents.
 
     Args:

@@ -45,12 +45,20 @@ from ltrbench.metrics.conventions import logarithmic_discount
 from ltrbench.native.histogram import grouped, sums_by_leaf
 from ltrbench.native.objectives.base import PreparedObjective, Queries
 from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare_pairs
-from ltrbench.native.objectives.pairs import LEAST_RATIO, PairCorrection, PairSettings, logistic, pair_lambdas
+from ltrbench.native.objectives.pairs import (
+    LEAST_RATIO,
+    PairCorrection,
+    PairSettings,
+    logistic,
+    pair_lambdas,
+)
 from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
-Factors = dict[str, NDArray[np.float64]]  # "position" (P,), and by name the estimates per position, (P,)
+Factors = dict[
+    str, NDArray[np.float64]
+]  # "position" (P,), and by name the estimates per position, (P,)
 
 
 @dataclass(kw_only=True)
@@ -62,13 +70,19 @@ class PositionBiasSettings:
     Corrects clicks for position bias; requires positions in the training data. `additive` works with any
     objective; `propensity` (Unbiased LambdaMART, XGBoost's lambdarank_unbiased) only for lambdarank on
     ndcg."""
-    position_bias_l2: float = setting(0.0, at_least=0, only_with={"position_bias": ("additive",)})
+    position_bias_l2: float = setting(
+        0.0, at_least=0, only_with={"position_bias": ("additive",)}
+    )
     """additive: L2 penalty on biases (LightGBM's lambdarank_position_bias_regularization)."""
-    position_bias_norm: float = setting(1.0, at_least=0, only_with={"position_bias": ("propensity",)})
+    position_bias_norm: float = setting(
+        1.0, at_least=0, only_with={"position_bias": ("propensity",)}
+    )
     """propensity: propensities are raised to 1 / (1 + norm); XGBoost's lambdarank_bias_norm. A higher norm is
     a weaker correction."""
     position_bias_cost: str = setting(
-        "logistic", choices=("logistic", "mirrored"), only_with={"position_bias": ("propensity",)}
+        "logistic",
+        choices=("logistic", "mirrored"),
+        only_with={"position_bias": ("propensity",)},
     )
     """propensity: cost for estimating propensities: logistic (the paper) or mirrored (XGBoost). `mirrored` is
     the cost of the opposite order."""
@@ -113,29 +127,42 @@ class AdditiveBias:
         self._by_position = grouped(self._index, len(self.positions))
         self.biases = [np.zeros(len(self.positions))]
 
-    def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
-        gradients, hessians = self._objective(scores + self.biases[-1][self._index], queries, rng)
+    def __call__(
+        self, scores: Values, queries: Queries, rng: DocumentDraws
+    ) -> tuple[Gradients, Hessians]:
+        gradients, hessians = self._objective(
+            scores + self.biases[-1][self._index], queries, rng
+        )
         shown = self._index
         if queries is not None:
             shown = shown[np.isin(self._query_of_document, queries)]
         self._step(gradients, hessians, shown)
         return gradients, hessians
 
-    def _step(self, gradients: Gradients, hessians: Hessians, indices: NDArray[np.int64]) -> None:
+    def _step(
+        self, gradients: Gradients, hessians: Hessians, indices: NDArray[np.int64]
+    ) -> None:
         team, count = self._placement.team, self._placement.num_documents
         g, h = sums_by_leaf(*self._by_position, [gradients, hessians], team, count)
-        penalty = self._l2 * team.total(np.bincount(indices, minlength=len(self.positions)))
+        penalty = self._l2 * team.total(
+            np.bincount(indices, minlength=len(self.positions))
+        )
         step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
         self.biases.append(self.biases[-1] + self._learning_rate * step)
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
-        return {"position": self.positions.astype(np.float64), "bias": self.biases[num_iterations]}
+        return {
+            "position": self.positions.astype(np.float64),
+            "bias": self.biases[num_iterations],
+        }
 
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
         """Starts from the estimates of another fit."""
         known = dict(zip(factors["position"], factors["bias"], strict=True))
-        self.biases = [np.array([known.get(float(position), 0.0) for position in self.positions])]
+        self.biases = [
+            np.array([known.get(float(position), 0.0) for position in self.positions])
+        ]
 
 
 class Propensities(NamedTuple):
@@ -180,7 +207,11 @@ class UnbiasedPairs:
         self._placement = placement or Placement.alone(train.query_sizes)
         depth = settings.truncation or int(self._placement.query_sizes.max())
         exact = replace(
-            settings, sigmoid="exact", float32_scores=False, float32_sums=False, float32_norm=False
+            settings,
+            sigmoid="exact",
+            float32_scores=False,
+            float32_sums=False,
+            float32_norm=False,
         )
         self._pairs = prepare_pairs(train, exact)
         self._score_dtype = np.float32 if settings.float32_scores else np.float64
@@ -190,16 +221,23 @@ class UnbiasedPairs:
         self._exponent = 1.0 / (1.0 + norm)
         self.propensities = [Propensities(np.ones(depth), np.ones(depth))]
 
-    def __call__(self, scores: Values, queries: Queries, rng: DocumentDraws) -> tuple[Gradients, Hessians]:
+    def __call__(
+        self, scores: Values, queries: Queries, rng: DocumentDraws
+    ) -> tuple[Gradients, Hessians]:
         del rng
         scores = scores.astype(self._score_dtype).astype(np.float64)
         before = self.propensities[-1]
         t_plus, t_minus = (np.append(t, np.nan)[self._index] for t in before)
         cost_plus, cost_minus = np.zeros((2, len(scores)))
-        correction = PairCorrection(t_plus, t_minus, cost_plus, cost_minus, self._cost_sign)
+        correction = PairCorrection(
+            t_plus, t_minus, cost_plus, cost_minus, self._cost_sign
+        )
         lambdas = self._pairs(scores, queries, np.empty((len(scores), 0)), correction)
         self.propensities.append(
-            Propensities(self._learned(before.t_plus, cost_plus), self._learned(before.t_minus, cost_minus))
+            Propensities(
+                self._learned(before.t_plus, cost_plus),
+                self._learned(before.t_minus, cost_minus),
+            )
         )
         return lambdas
 
@@ -214,7 +252,10 @@ class UnbiasedPairs:
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, as AdditiveBias does."""
         known = self.propensities[num_iterations]
-        return {"position": np.arange(len(known.t_plus), dtype=np.float64), **known._asdict()}
+        return {
+            "position": np.arange(len(known.t_plus), dtype=np.float64),
+            **known._asdict(),
+        }
 
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
         """Starts from the estimates of another fit."""
@@ -235,8 +276,15 @@ def correctable(settings: ObjectiveSettings) -> PairSettings:
     remedy = f"set objective=lambdarank instead of {chosen}"
     if isinstance(settings, PairSettings) and settings.metric is not None:
         remedy = "set metric=ndcg, ties=row_order and pairs_per_document=null"
-        ranks_alike = settings.ties == "row_order" and settings.convention.discount is logarithmic_discount
-        if settings.metric == "ndcg" and settings.pairs_per_document is None and ranks_alike:
+        ranks_alike = (
+            settings.ties == "row_order"
+            and settings.convention.discount is logarithmic_discount
+        )
+        if (
+            settings.metric == "ndcg"
+            and settings.pairs_per_document is None
+            and ranks_alike
+        ):
             return settings
     raise ConfigError(
         "position_bias=propensity corrects lambdarank on ndcg alone, without sampling of pairs and with tied "
@@ -263,20 +311,40 @@ def reference_unbiased(
     t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
     has_both = ~np.isnan(t_hi * t_lo)
     is_hi = labels[:, None] > labels[None, :]
-    ratio = np.where(has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0)
+    ratio = np.where(
+        has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0
+    )
     ratio = np.where(is_hi, ratio, ratio.T)
 
     difference = scores[:, None] - scores[None, :]
     p = logistic(difference, settings.sigma)
     push = np.where(is_hi, -pairs.lambda_matrix, 0.0)
     sign = 1.0 if mirrored else -1.0
-    cost = np.logaddexp(0.0, sign * settings.sigma * difference) * push / (settings.sigma * p)
-    cost_plus = np.divide(cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO))
-    cost_minus = np.divide(cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO))
+    cost = (
+        np.logaddexp(0.0, sign * settings.sigma * difference)
+        * push
+        / (settings.sigma * p)
+    )
+    cost_plus = np.divide(
+        cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO)
+    )
+    cost_minus = np.divide(
+        cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO)
+    )
 
     total = 2.0 * (push / ratio).sum()
-    scale = np.log2(1.0 + total) / total if settings.normalize_query and total > 0.0 else 1.0
-    gradients, hessians = (
-        (matrix / ratio).sum(axis=1) for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
+    scale = (
+        np.log2(1.0 + total) / total
+        if settings.normalize_query and total > 0.0
+        else 1.0
     )
-    return scale * gradients, scale * hessians, cost_plus.sum(axis=1), cost_minus.sum(axis=0)
+    gradients, hessians = (
+        (matrix / ratio).sum(axis=1)
+        for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
+    )
+    return (
+        scale * gradients,
+        scale * hessians,
+        cost_plus.sum(axis=1),
+        cost_minus.sum(axis=0),
+    )

@@ -34,7 +34,9 @@ from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 
-def for_each_query(one_query: Callable[..., None]) -> Callable[..., tuple[Gradients, Hessians]]:
+def for_each_query(
+    one_query: Callable[..., None],
+) -> Callable[..., tuple[Gradients, Hessians]]:
     """Compiles the function of one query, and returns the function of all queries.
 
     Raises:
@@ -46,13 +48,20 @@ def for_each_query(one_query: Callable[..., None]) -> Callable[..., tuple[Gradie
             "lose. Raise a DataError in the method `check` of the objective instead"
         )
     # A copy of the loop with the function as a global: numba does not cache loops with it as an argument.
-    scope = {"numba": numba, "np": np, "one_query": kernel(one_query), "__name__": __name__}
+    scope = {
+        "numba": numba,
+        "np": np,
+        "one_query": kernel(one_query),
+        "__name__": __name__,
+    }
     loop = FunctionType(_loop.__code__, scope)
     loop.__qualname__ = f"{one_query.__module__}.{one_query.__qualname__}"
     return parallel_kernel(loop)
 
 
-def _loop(scores: Values, data: ObjectiveData, seed: int, settings: Any) -> tuple[Gradients, Hessians]:
+def _loop(
+    scores: Values, data: ObjectiveData, seed: int, settings: Any
+) -> tuple[Gradients, Hessians]:
     g, h = np.zeros(len(scores)), np.zeros(len(scores))
     for q in numba.prange(len(data.queries)):
         a, b = data.query_start[q], data.query_start[q + 1]
@@ -84,7 +93,9 @@ def draw_normal(seed: int, query: int, index: int) -> float:
 
 def check_gains(labels: Labels, query_start: QueryStart) -> None:
     """Raises DataError if a label has no gain 2^label - 1 or an infinite one."""
-    check_defined("ndcg", None, DEFAULT, Judgments(labels=labels, query_start=query_start))
+    check_defined(
+        "ndcg", None, DEFAULT, Judgments(labels=labels, query_start=query_start)
+    )
 
 
 @kernel

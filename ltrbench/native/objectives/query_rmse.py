@@ -21,7 +21,9 @@ class QueryRMSE(Objective):
 
     source = "CatBoost, TQueryRmseError in error_functions.h"
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return _query_rmse(scores, data, seed, ())
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
@@ -31,7 +33,14 @@ class QueryRMSE(Objective):
 
 @for_each_query
 def _query_rmse(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     residuals = labels - s
     mean = (weights * residuals).sum() / weights.sum()

@@ -32,19 +32,36 @@ class QuerySoftMax(Objective):
     small where p is near 0 or 1. With softmax_lambda=0 and beta=1, query_softmax is softmax_loss, unless
     weights vary within a query."""
 
-    source = "CatBoost, TQuerySoftMaxError::CalcDersForSingleQuery in error_functions.cpp"
+    source = (
+        "CatBoost, TQuerySoftMaxError::CalcDersForSingleQuery in error_functions.cpp"
+    )
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        return _query_softmax(scores, data, seed, (float(self.beta), float(self.softmax_lambda)))
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
+        return _query_softmax(
+            scores, data, seed, (float(self.beta), float(self.softmax_lambda))
+        )
 
-    def loss_of_query(self, scores: Values, labels: Labels, weights: Values, seed: int, query: int) -> float:
+    def loss_of_query(
+        self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
+    ) -> float:
         s = self.beta * (scores - scores.max())
-        return float((weights * labels * (np.log((weights * np.exp(s)).sum()) - s)).sum())
+        return float(
+            (weights * labels * (np.log((weights * np.exp(s)).sum()) - s)).sum()
+        )
 
 
 @for_each_query
 def _query_softmax(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
     beta, softmax_lambda = settings
     p, relevance = weights * np.exp(beta * (s - s.max())), weights * labels

@@ -21,7 +21,9 @@ class SquaredError(Objective):
 
     source = "Friedman, 2001; RankLib's MART"
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         return (scores - data.labels) * data.weights, data.weights
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
@@ -36,7 +38,9 @@ def for_warm_up(objective: Objective) -> Objective:
     """
     if is_ours(type(objective)):
         return objective
-    pair = ObjectiveData(np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0]))
+    pair = ObjectiveData(
+        np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0])
+    )
     with suppress(Exception), warnings.catch_warnings(action="ignore"):
         objective.gradients(np.zeros(2), pair, 0)
     return SquaredError()

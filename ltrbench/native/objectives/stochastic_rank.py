@@ -65,24 +65,54 @@ class StochasticRank(Objective):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_effects(self, {"lambda_reg": "a value above 0" if self.lambda_reg else "0"})
+        check_effects(
+            self, {"lambda_reg": "a value above 0" if self.lambda_reg else "0"}
+        )
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
         if self.dcg_type == "Exp":
             check_gains(labels, query_start)
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
-        of_metric = (self.dcg_type == "Exp", self.metric == "NDCG", self.top or len(scores))
-        of_noise = (self.dialect == "catboost", float(self.sigma), self.num_estimations, float(self.mu))
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
+        of_metric = (
+            self.dcg_type == "Exp",
+            self.metric == "NDCG",
+            self.top or len(scores),
+        )
+        of_noise = (
+            self.dialect == "catboost",
+            float(self.sigma),
+            self.num_estimations,
+            float(self.mu),
+        )
         of_scale = (float(self.nu), float(self.lambda_reg))
         return _one_query(scores, data, seed, (*of_metric, *of_noise, *of_scale))
 
 
 @for_each_query
 def _one_query(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
-    is_exponential, is_ndcg, top, is_catboost, sigma, num_estimations, mu, nu, lambda_reg = settings
+    (
+        is_exponential,
+        is_ndcg,
+        top,
+        is_catboost,
+        sigma,
+        num_estimations,
+        mu,
+        nu,
+        lambda_reg,
+    ) = settings
     n = len(s)
     h[:] = weights
     if n < 2:
@@ -90,7 +120,9 @@ def _one_query(
     gains, discounts = gains_and_discounts(labels, is_exponential, is_ndcg, top)
     # phi(x) = inverse / sqrt(pi) exp(-(inverse (x - m))^2), whose factor is in `steps`.
     inverse = np.sqrt((n - 1.0) / (2.0 * n)) / sigma
-    steps = (discounts[:-1] - discounts[1:]) * (inverse / np.sqrt(np.pi) / num_estimations)
+    steps = (discounts[:-1] - discounts[1:]) * (
+        inverse / np.sqrt(np.pi) / num_estimations
+    )
     z, noise = s - sigma * mu * labels, np.empty(n)
     # Whole vectors of the CPU, whose zeros at the end are not used; rows of one array are not vectorised.
     padded = n + -n % 16

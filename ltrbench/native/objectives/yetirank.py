@@ -62,9 +62,13 @@ class YetiRank(Objective):
     """Number of documents below that a document is paired with; None: all (CatBoost's -1)."""
     top: int | None = setting(None, at_least=1, only_with=_WITH_NEIGHBORS)
     """Lowest rank of the upper document of a pair, and cutoff of DCG; None: no limit."""
-    decay: float = setting(0.85, at_least=0, at_most=1, only_with={"mode": ("Classic",)})
+    decay: float = setting(
+        0.85, at_least=0, at_most=1, only_with={"mode": ("Classic",)}
+    )
     """Factor of the weight of a pair per rank (0.85 in CatBoost's code, 0.99 in older versions)."""
-    dcg_type: str = setting("Base", choices=("Base", "Exp"), only_with={"mode": MODES[1:3]})
+    dcg_type: str = setting(
+        "Base", choices=("Base", "Exp"), only_with={"mode": MODES[1:3]}
+    )
     """Gain of a label in DCG: Base, the label itself, or Exp, 2^label - 1."""
 
     source = "CatBoost, GenerateYetiRankPairsForQuery in yetirank_helpers.cpp"
@@ -83,19 +87,39 @@ class YetiRank(Objective):
         if self.dcg_type == "Exp":
             check_gains(labels, query_start)
 
-    def gradients(self, scores: Values, data: ObjectiveData, seed: int) -> tuple[Gradients, Hessians]:
+    def gradients(
+        self, scores: Values, data: ObjectiveData, seed: int
+    ) -> tuple[Gradients, Hessians]:
         # Without noise, all orders are equal.
         n, permutations = len(scores), self.permutations if self.draws else 1
-        noise = (permutations, self.noise == "Gumbel", float(self.noise_power) if self.draws else 0.0)
-        pairs = (Mode[self.mode].value, self.num_neighbors or n, self.top or n, float(self.decay))
+        noise = (
+            permutations,
+            self.noise == "Gumbel",
+            float(self.noise_power) if self.draws else 0.0,
+        )
+        pairs = (
+            Mode[self.mode].value,
+            self.num_neighbors or n,
+            self.top or n,
+            float(self.decay),
+        )
         return _one_query(scores, data, seed, (*noise, self.dcg_type == "Exp", *pairs))
 
 
 @for_each_query
 def _one_query(
-    s: Values, labels: Values, weights: Values, seed: int, query: int, settings: Any, g: Values, h: Values
+    s: Values,
+    labels: Values,
+    weights: Values,
+    seed: int,
+    query: int,
+    settings: Any,
+    g: Values,
+    h: Values,
 ) -> None:
-    permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = settings
+    permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = (
+        settings
+    )
     n, pairs = len(s), (mode, neighbors, top, decay)
     noisy = np.empty(n)
     dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
@@ -115,7 +139,9 @@ def _one_query(
 
 
 @kernel
-def _add_pairs(order: RankOrder, s: Values, labels: Values, dcg: Any, pairs: Any, sums: Any) -> None:
+def _add_pairs(
+    order: RankOrder, s: Values, labels: Values, dcg: Any, pairs: Any, sums: Any
+) -> None:
     """Adds the pairs of one order to the gradients and hessians; ranks a and b start at 0."""
     n, (mode, neighbors, top, decay) = len(order), pairs
     (gains, discounts), (g, h) = dcg, sums
@@ -134,7 +160,11 @@ def _add_pairs(order: RankOrder, s: Values, labels: Values, dcg: Any, pairs: Any
                 elif mode != Mode.Classic and y > 0.0 and labels[j] > 0.0:
                     weight = 0.0
                 elif mode != Mode.Classic:
-                    weight = between if mode == Mode.MAP else 1.0 / (a + 1.0) - 1.0 / (b + 1.0)
+                    weight = (
+                        between
+                        if mode == Mode.MAP
+                        else 1.0 / (a + 1.0) - 1.0 / (b + 1.0)
+                    )
                 hi, lo = (i, j) if y > labels[j] else (j, i)
                 p = 1.0 / (1.0 + np.exp(s[hi] - s[lo]))
                 g[hi] -= weight * p

@@ -68,10 +68,15 @@ def write_c(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> byte
         feature_names: F names, listed in the first comment.
         name: name of the model; the function is `c_identifier(name)` with `_score`.
     """
-    return "\n".join(_lines(ensemble, feature_names, c_identifier(name))).encode("ascii") + b"\n"
+    return (
+        "\n".join(_lines(ensemble, feature_names, c_identifier(name))).encode("ascii")
+        + b"\n"
+    )
 
 
-def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Iterator[str]:
+def _lines(
+    ensemble: Ensemble, feature_names: Sequence[str], name: str
+) -> Iterator[str]:
     number = _TYPES[ensemble.score_dtype]
     nodes: list[str] = []
     leaves: list[str] = []
@@ -89,15 +94,31 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
         )
         roots.append(str(numbers[0]))
         inner = ~tree.is_leaf
-        columns = [tree.missing_left, tree.zero_missing, numbers[tree.left], numbers[tree.right]]
+        columns = [
+            tree.missing_left,
+            tree.zero_missing,
+            numbers[tree.left],
+            numbers[tree.right],
+        ]
         if has_categories:
-            of_nodes = [words_of(of_words(row)).tolist() if row.any() else [] for row in tree.categories]
+            of_nodes = [
+                words_of(of_words(row)).tolist() if row.any() else []
+                for row in tree.categories
+            ]
             counts = np.array(list(map(len, of_nodes)))
             columns += [num_words + np.cumsum(counts) - counts, counts]
             num_words += int(counts.sum())
             words += [", ".join(map(hex, of_node)) for of_node in of_nodes if of_node]
-        thresholds = _literals(float32_thresholds(tree.threshold[inner], ensemble.comparison))
-        rows = zip(*(column[inner].astype(int).tolist() for column in (tree.feature, *columns)), strict=True)
+        thresholds = _literals(
+            float32_thresholds(tree.threshold[inner], ensemble.comparison)
+        )
+        rows = zip(
+            *(
+                column[inner].astype(int).tolist()
+                for column in (tree.feature, *columns)
+            ),
+            strict=True,
+        )
         nodes += [
             f"{{{feature}, {threshold}, {', '.join(map(str, rest))}}}"
             for threshold, (feature, *rest) in zip(thresholds, rows, strict=True)
@@ -106,7 +127,9 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
         leaves += _literals(values[tree.is_leaf])
         has_zeros |= bool(tree.zero_missing.any())
     yield from _header(feature_names, name, has_categories)
-    yield from _array("static const struct node nodes[]", nodes, "{0, 0.0f, 0, 0, 0, 0}")
+    yield from _array(
+        "static const struct node nodes[]", nodes, "{0, 0.0f, 0, 0, 0, 0}"
+    )
     yield ""
     if has_categories:
         yield "/* Bits of the categories that splits send left, in words of 32 codes, a line a split. */"
@@ -118,7 +141,9 @@ def _lines(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> Itera
     yield "/* The root of each tree; a negative number n is leaves[-1 - n], as in struct node. */"
     yield from _array("static const int32_t roots[]", roots, "0")
     (base,) = _literals(np.array([ensemble.base_score], dtype=ensemble.score_dtype))
-    yield from _function(name, number, base, len(ensemble.trees), has_zeros, has_categories)
+    yield from _function(
+        name, number, base, len(ensemble.trees), has_zeros, has_categories
+    )
 
 
 def _literals(numbers: NDArray[np.floating[Any]]) -> Iterator[str]:
@@ -145,7 +170,9 @@ def _array(declaration: str, items: Sequence[str], placeholder: str) -> Iterator
     yield "};"
 
 
-def _header(feature_names: Sequence[str], name: str, has_categories: bool) -> Iterator[str]:
+def _header(
+    feature_names: Sequence[str], name: str, has_categories: bool
+) -> Iterator[str]:
     yield f"/* Scores of the ranking model {name}: higher is ranked earlier. By ltrbench {__version__}."
     yield " *"
     yield f" *     double {name}_score(const float *features);"
@@ -155,7 +182,11 @@ def _header(feature_names: Sequence[str], name: str, has_categories: bool) -> It
     for number, feature in enumerate(feature_names):
         yield f" * {number:5}  {_in_comment(feature)}"
     yield " */"
-    yield _PREAMBLE.replace("};\n", f"{_CATEGORIES}}};\n") if has_categories else _PREAMBLE
+    yield (
+        _PREAMBLE.replace("};\n", f"{_CATEGORIES}}};\n")
+        if has_categories
+        else _PREAMBLE
+    )
 
 
 def _in_comment(text: str) -> str:
@@ -165,7 +196,9 @@ def _in_comment(text: str) -> str:
     "clicks\u002a/views"
     """
     no_ends = re.sub(r"\*(?=/)|(?<=/)\*", r"\\u002a", json.dumps(text))
-    return re.sub(r"\?(?=\?)", r"\\u003f", no_ends)  # two question marks begin a trigraph
+    return re.sub(
+        r"\?(?=\?)", r"\\u003f", no_ends
+    )  # two question marks begin a trigraph
 
 
 _PREAMBLE = """\
@@ -204,10 +237,19 @@ _CATEGORY_TEST = """
 
 
 def _function(
-    name: str, number: str, base: str, num_trees: int, has_zeros: bool, has_categories: bool
+    name: str,
+    number: str,
+    base: str,
+    num_trees: int,
+    has_zeros: bool,
+    has_categories: bool,
 ) -> Iterator[str]:
     zero = next(_literals(np.array([LARGEST_ZERO], dtype=np.float32)))
-    zeros = f" || (at->zero_missing && -{zero} <= value && value <= {zero})" if has_zeros else ""
+    zeros = (
+        f" || (at->zero_missing && -{zero} <= value && value <= {zero})"
+        if has_zeros
+        else ""
+    )
     yield f"""
 double {name}_score(const float *features);
 
@@ -268,8 +310,12 @@ class CTarget(Target):
             return None
         content = export.files[_FILE]
         with tempfile.TemporaryDirectory(prefix="ltrbench-c-") as folder:
-            function = _compiled(compiler, Path(folder), content, c_identifier(model.name))
-        version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout
+            function = _compiled(
+                compiler, Path(folder), content, c_identifier(model.name)
+            )
+        version = subprocess.run(
+            [compiler, "--version"], capture_output=True, text=True, check=False
+        ).stdout
         dtype = model.trees(self.name).score_dtype
         num_features = model.num_features
 
@@ -277,23 +323,44 @@ class CTarget(Target):
             values = np.ascontiguousarray(features, dtype=np.float32)
             column = np.empty(len(values))
             function(values.ctypes.data, len(values), num_features, column.ctypes.data)
-            return column.astype(dtype)  # the function returns a float32 sum as a double
+            return column.astype(
+                dtype
+            )  # the function returns a float32 sum as a double
 
         return Engine(
-            scores, name="C compiler", version=version.partition("\n")[0] or "cc", score_dtype=dtype
+            scores,
+            name="C compiler",
+            version=version.partition("\n")[0] or "cc",
+            score_dtype=dtype,
         )
 
 
-def _compiled(compiler: str, folder: Path, content: bytes, name: str) -> Callable[..., None]:
+def _compiled(
+    compiler: str, folder: Path, content: bytes, name: str
+) -> Callable[..., None]:
     """Returns the function of a model for many documents: features, D, F, scores.
 
     The shared object stays loaded after its file is removed.
     """
     (folder / _FILE).write_bytes(content)
     (folder / "batch.c").write_text(_BATCH.format(name=name), encoding="ascii")
-    command = [compiler, *_FLAGS, "-shared", "-fPIC", _FILE, "batch.c", "-o", "model.so"]
+    command = [
+        compiler,
+        *_FLAGS,
+        "-shared",
+        "-fPIC",
+        _FILE,
+        "batch.c",
+        "-o",
+        "model.so",
+    ]
     result = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, errors="replace", check=False
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
     )
     if result.returncode:
         reason = "\n".join(result.stderr.splitlines()[:5])
@@ -301,7 +368,9 @@ def _compiled(compiler: str, folder: Path, content: bytes, name: str) -> Callabl
             f"{compiler} cannot compile {_FILE}, which the certificate needs: {reason}\n"
             "Repair the compiler, or remove it from PATH to ship the model without a verification."
         )
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
+    prototype = ctypes.CFUNCTYPE(
+        None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p
+    )
     return prototype(("ltrbench_score_all", ctypes.CDLL(str(folder / "model.so"))))
 
 

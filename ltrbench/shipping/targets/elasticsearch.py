@@ -59,7 +59,11 @@ from ltrbench.models.trees import (
     sends_zero_left,
     with_splits,
 )
-from ltrbench.models.xgboost_files import read_xgboost_dump, write_xgboost_dump, xgboost_trees
+from ltrbench.models.xgboost_files import (
+    read_xgboost_dump,
+    write_xgboost_dump,
+    xgboost_trees,
+)
 from ltrbench.shipping.target import (
     MISSING_VALUES,
     RANKLIB_ARITHMETIC,
@@ -81,7 +85,11 @@ from ltrbench.shipping.target import (
     parsed_version,
 )
 
-_TYPES = {"xgboost": "model/xgboost+json", "ranklib": "model/ranklib", "linear": "model/linear"}
+_TYPES = {
+    "xgboost": "model/xgboost+json",
+    "ranklib": "model/ranklib",
+    "linear": "model/linear",
+}
 _FLOAT32_ROUNDING = 2.0**-24
 """Largest relative rounding error of a float32 operation."""
 
@@ -118,7 +126,10 @@ class ElasticsearchTarget(Target):
     """Name of the engine in sentences."""
     address: ClassVar[str] = "ELASTICSEARCH"
     """Variable with the address of the cluster in the curl line."""
-    absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]] = {(0, 0): "zero", (8, 11): "missing"}
+    absent_since: ClassVar[Mapping[tuple[int, int], AbsentFeatures]] = {
+        (0, 0): "zero",
+        (8, 11): "missing",
+    }
     """First version -> what trees do with absent features from it on, in ascending order."""
 
     def __post_init__(self) -> None:
@@ -132,10 +143,14 @@ class ElasticsearchTarget(Target):
     @property
     def absent_features(self) -> AbsentFeatures:
         """What trees do with an absent feature in this version and form."""
-        numbers = parsed_version(self.version, self.engine_name, self._first_with_missing)
+        numbers = parsed_version(
+            self.version, self.engine_name, self._first_with_missing
+        )
         if self.form == "ranklib":
             return "zero"
-        return [meaning for first, meaning in self.absent_since.items() if first <= numbers][-1]
+        return [
+            meaning for first, meaning in self.absent_since.items() if first <= numbers
+        ][-1]
 
     @property
     def _first_with_missing(self) -> str:
@@ -152,10 +167,18 @@ class ElasticsearchTarget(Target):
             ConfigError: The training data have missing values, or may have some, and `absent` is not set.
         """
         form = self._form(model)
-        if form == "xgboost" and self.absent is None and self.absent_features == "missing":
+        if (
+            form == "xgboost"
+            and self.absent is None
+            and self.absent_features == "missing"
+        ):
             if model.has_missing_values is False:
                 return replace(self, absent="zero").export(model)
-            data = "have missing values" if model.has_missing_values else "may have missing values"
+            data = (
+                "have missing values"
+                if model.has_missing_values
+                else "may have missing values"
+            )
             raise ConfigError(
                 f"the training data of {model.name} {data}, so an absent feature in {self.engine_name} may "
                 "stand for 0 or for a missing value. Choose --set absent=zero if a feature is 0 in the "
@@ -164,13 +187,28 @@ class ElasticsearchTarget(Target):
             )
         # The engine refuses this query, so that a template that was forgotten cannot go unnoticed.
         template = {"write_here_the_query_of_this_feature": {"query": "{{keywords}}"}}
-        example = {"params": ["keywords"], "template_language": "mustache", "template": template}
+        example = {
+            "params": ["keywords"],
+            "template_language": "mustache",
+            "template": template,
+        }
         features = [{"name": name, **example} for name in model.feature_names]
-        feature_set = {"featureset": {"name": f"{model.name}_features", "features": features}}
+        feature_set = {
+            "featureset": {"name": f"{model.name}_features", "features": features}
+        }
         url = f"${self.address}/_ltr/_featureset/{model.name}_features"
-        convert = {"xgboost": self._forest, "ranklib": self._ranklib, "linear": self._linear}[form]
+        convert = {
+            "xgboost": self._forest,
+            "ranklib": self._ranklib,
+            "linear": self._linear,
+        }[form]
         definition, converted = convert(model)
-        upload = {"model": {"name": model.name, "model": {"type": _TYPES[form], "definition": definition}}}
+        upload = {
+            "model": {
+                "name": model.name,
+                "model": {"type": _TYPES[form], "definition": definition},
+            }
+        }
         files = {
             "model.xml" if form == "ranklib" else "model.json": definition.encode(),
             "upload.json": json_file(upload),
@@ -183,11 +221,15 @@ class ElasticsearchTarget(Target):
             f"{curl('PUT', url, '@featureset.json')}\n"
             f"{curl('POST', f'{url}/_createmodel', '@upload.json')}",
             notes=(*converted.notes, *self._notes_on_features(model)),
-            zeros_may_be_absent=form == "linear" or self._absent_is_zero or model.has_missing_values is False,
+            zeros_may_be_absent=form == "linear"
+            or self._absent_is_zero
+            or model.has_missing_values is False,
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
-        definition = json.loads(export.files["upload.json"])["model"]["model"]["definition"]
+        definition = json.loads(export.files["upload.json"])["model"]["model"][
+            "definition"
+        ]
         arithmetic, scorer = self.read(self._form(model), definition, model.indices)
         return arithmetic.engine(scorer, f"{self.engine_name} Learning to Rank")
 
@@ -201,13 +243,17 @@ class ElasticsearchTarget(Target):
         """
         if form == "linear":
             named = json.loads(definition)
-            return Arithmetic("<", missing="zero"), {indices[name]: named[name] for name in named}
+            return Arithmetic("<", missing="zero"), {
+                indices[name]: named[name] for name in named
+            }
         if form == "ranklib":
             return RANKLIB_ARITHMETIC, read_ranklib_xml(definition.encode()).trees
         missing = "side" if self.absent_features == "missing" else self.absent_features
         return Arithmetic("<", missing=missing), read_xgboost_dump(definition, indices)
 
-    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+    def check_requests(
+        self, model: ShippedModel, export: Export, rows: CheckRows
+    ) -> CheckRequests:
         """Returns the requests that create an index, a feature set and a model, and score the rows."""
         uploaded = json.loads(export.files["upload.json"])["model"]["model"]
         rows, infinite = rows.finite()
@@ -226,10 +272,20 @@ class ElasticsearchTarget(Target):
         if uploaded["type"] == "model/ranklib":
             # It knows features by their numbers, which the additional ones change.
             definition = _RANKLIB_FEATURE.sub(
-                lambda match: f"<feature> {int(match.group(1)) + 2 * len(signed)} </feature>", definition
+                lambda match: (
+                    f"<feature> {int(match.group(1)) + 2 * len(signed)} </feature>"
+                ),
+                definition,
             )
-        feature_set = {"featureset": {"name": f"{name}_set", "features": _features(model, signed)}}
-        upload = {"model": {"name": name, "model": {"type": uploaded["type"], "definition": definition}}}
+        feature_set = {
+            "featureset": {"name": f"{name}_set", "features": _features(model, signed)}
+        }
+        upload = {
+            "model": {
+                "name": name,
+                "model": {"type": uploaded["type"], "definition": definition},
+            }
+        }
         scored = {
             "filter": [{"ids": {"values": list(rows.ids)}}],
             "must": [{"sltr": {"model": name, "params": {}}}],
@@ -245,13 +301,19 @@ class ElasticsearchTarget(Target):
             },
             commands=(
                 curl("PUT", f"{server}/{index}", "@check_index.json"),
-                curl("POST", f"{server}/{index}/_bulk?refresh=true", "@check_documents.ndjson", "x-ndjson"),
+                curl(
+                    "POST",
+                    f"{server}/{index}/_bulk?refresh=true",
+                    "@check_documents.ndjson",
+                    "x-ndjson",
+                ),
                 curl("PUT", f"{server}/{features}", "@check_featureset.json"),
                 curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
                 f"{curl('POST', f'{server}/{index}/_search', '@check_search.json')} > answers.json",
             ),
             cleanup=[
-                f'curl -X DELETE "{server}/{path}"' for path in (f"_ltr/_model/{name}", features, index)
+                f'curl -X DELETE "{server}/{path}"'
+                for path in (f"_ltr/_model/{name}", features, index)
             ],
             notes=_notes(model, self.engine_name, uploaded, signed),
             left_out=infinite | negative,
@@ -263,7 +325,9 @@ class ElasticsearchTarget(Target):
     def _forest(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of trees, and the offset, notes and limits of the export."""
         original = model.trees(self.name)
-        written, offset = above_zero(with_absent_as_zero(original) if self.absent == "zero" else original)
+        written, offset = above_zero(
+            with_absent_as_zero(original) if self.absent == "zero" else original
+        )
         definition = write_xgboost_dump(written, model.feature_names).decode()
         notes = (*self._note_on_offset(offset), self._note_on_absent_features())
         return definition, Export({}, "", offset, notes, self._limits(original))
@@ -294,10 +358,16 @@ class ElasticsearchTarget(Target):
 
     def _linear(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of a linear model, and the notes and limits of the export."""
-        weights = model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
+        weights = (
+            model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
+        )
         rounded = rounded_to_float32(weights, "a weight").astype(np.float32)
         named = zip(model.feature_names, float32_texts(rounded), strict=True)
-        definition = "{" + ",\n".join(f"{json.dumps(name)}:{weight}" for name, weight in named) + "}"
+        definition = (
+            "{"
+            + ",\n".join(f"{json.dumps(name)}:{weight}" for name, weight in named)
+            + "}"
+        )
         notes: tuple[str, ...] = ()
         if (rounded < 0).any():
             notes = (
@@ -310,7 +380,10 @@ class ElasticsearchTarget(Target):
         limits = limits_of_infinity(original)
         newer = f"{self.engine_name} {self._first_with_missing} or newer"
         if self.absent_features == "right":
-            if any(tree.missing_left[~tree.is_leaf].any() for tree in xgboost_trees(original)):
+            if any(
+                tree.missing_left[~tree.is_leaf].any()
+                for tree in xgboost_trees(original)
+            ):
                 limits[MISSING_VALUES] = (
                     f"{self.engine_name} {self.version} sends absent features right, but the model sends "
                     f"missing values left in a split. Use {newer}, or train with 0 for missing values."
@@ -363,14 +436,20 @@ def above_zero(ensemble: Ensemble) -> tuple[Ensemble, float]:
     needed = (len(ensemble.trees) + 1) * _FLOAT32_ROUNDING * magnitude - smallest
     unit = 2.0 ** (math.frexp(needed)[1] - 5)
     offset = math.ceil(needed / unit) * unit
-    return replace(ensemble, trees=(*ensemble.trees, WeightedTree(1.0, Leaf(offset)))), offset
+    return replace(
+        ensemble, trees=(*ensemble.trees, WeightedTree(1.0, Leaf(offset)))
+    ), offset
 
 
 def with_absent_as_zero(trees: Ensemble) -> Ensemble:
     """Returns trees in which a missing value goes where 0 goes."""
 
     def as_zero(node: InnerNode) -> InnerNode:
-        is_left = node.missing_left if node.zero_missing else sends_zero_left(node, trees.comparison)
+        is_left = (
+            node.missing_left
+            if node.zero_missing
+            else sends_zero_left(node, trees.comparison)
+        )
         return replace(node, missing_left=is_left)
 
     return with_splits(trees, as_zero)
@@ -402,7 +481,9 @@ def _field(feature: int, part: str = "") -> str:
 
 
 def _index(num_features: int, signed: Collection[int]) -> dict[str, Any]:
-    fields = [_field(feature) for feature in range(num_features) if feature not in signed]
+    fields = [
+        _field(feature) for feature in range(num_features) if feature not in signed
+    ]
     fields += [_field(feature, part) for feature in signed for part in _PARTS]
     return {
         "settings": {
@@ -411,7 +492,10 @@ def _index(num_features: int, signed: Collection[int]) -> dict[str, Any]:
             "refresh_interval": "-1",  # with one shard and one bulk request, so that there is one segment
             "index.mapping.total_fields.limit": len(fields) + 100,
         },
-        "mappings": {"dynamic": "strict", "properties": {name: {"type": "float"} for name in fields}},
+        "mappings": {
+            "dynamic": "strict",
+            "properties": {name: {"type": "float"} for name in fields},
+        },
     }
 
 
@@ -435,7 +519,10 @@ def _features(model: ShippedModel, signed: Collection[int]) -> list[dict[str, An
     while any(name.startswith(prefix) for name in model.feature_names):
         prefix += "_"
     # Names of variables in an expression, which names of the model's features need not be.
-    parts = {feature: [f"{prefix}_{feature + 1}{part}" for part in _PARTS] for feature in signed}
+    parts = {
+        feature: [f"{prefix}_{feature + 1}{part}" for part in _PARTS]
+        for feature in signed
+    }
     features = [
         _reading(name, _field(feature, part))
         for feature, names in parts.items()
@@ -444,20 +531,34 @@ def _features(model: ShippedModel, signed: Collection[int]) -> list[dict[str, An
     for feature, name in enumerate(model.feature_names):
         of_feature = _reading(name, _field(feature))
         if feature in parts:
-            of_feature |= {"template_language": "derived_expression", "template": " - ".join(parts[feature])}
+            of_feature |= {
+                "template_language": "derived_expression",
+                "template": " - ".join(parts[feature]),
+            }
         features.append(of_feature)
     return features
 
 
 def _reading(name: str, field: str) -> dict[str, Any]:
     """Returns a feature that has the value of a field, and matches only documents that have the field."""
-    query = {"query": {"exists": {"field": field}}, "field_value_factor": {"field": field}}
+    query = {
+        "query": {"exists": {"field": field}},
+        "field_value_factor": {"field": field},
+    }
     template = {"function_score": {**query, "boost_mode": "replace"}}
-    return {"name": name, "params": [], "template_language": "mustache", "template": template}
+    return {
+        "name": name,
+        "params": [],
+        "template_language": "mustache",
+        "template": template,
+    }
 
 
 def _notes(
-    model: ShippedModel, engine_name: str, uploaded: Mapping[str, str], signed: Collection[int]
+    model: ShippedModel,
+    engine_name: str,
+    uploaded: Mapping[str, str],
+    signed: Collection[int],
 ) -> tuple[str, ...]:
     notes = [
         f"The commands create the index of the rows, the feature set {model.name}_check_set and the model "

@@ -39,7 +39,9 @@ class LightGBMTarget(Target):
         booster = lgb.Booster(model_str=export.files[_FILE].decode())
 
         return Engine(
-            lambda features: np.asarray(booster.predict(features, raw_score=True, num_threads=1)),
+            lambda features: np.asarray(
+                booster.predict(features, raw_score=True, num_threads=1)
+            ),
             "LightGBM",
             lgb.__version__,
         )
@@ -48,13 +50,17 @@ class LightGBMTarget(Target):
 def _notes(model: ShippedModel, content: bytes) -> list[str]:
     notes = []
     written, given = lightgbm_names(model.feature_names), list(model.feature_names)
-    if written != given and written == [f"Column_{feature}" for feature in range(len(given))]:
+    if written != given and written == [
+        f"Column_{feature}" for feature in range(len(given))
+    ]:
         notes.append(
             "LightGBM does not accept all names of the features, so that the file names them Column_0, "
             "Column_1, ..., in the order of the training data."
         )
     elif written != given:
-        notes.append("Blanks in names of features are underscores in the file, as in LightGBM's files.")
+        notes.append(
+            "Blanks in names of features are underscores in the file, as in LightGBM's files."
+        )
     if not re.search(rb"^leaf_count=.*[1-9]", content, re.MULTILINE):
         notes.append(
             "The file has no gains, weights and counts, so importances and SHAP values are not available."

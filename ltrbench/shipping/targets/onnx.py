@@ -36,7 +36,9 @@ try:
     import onnxruntime
     from onnx import TensorProto, helper
 except ImportError as error:
-    raise ImportError("--to onnx needs onnx and onnxruntime: pip install 'ltrbench[onnx]'") from error
+    raise ImportError(
+        "--to onnx needs onnx and onnxruntime: pip install 'ltrbench[onnx]'"
+    ) from error
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,11 +67,17 @@ FloatForm = Literal["float32", "float64"]
 
 _LEQ, _LT = 0, 1  # BRANCH_LEQ and BRANCH_LT of nodes_modes
 _SUM = 1  # aggregate_function
-_TREE_OPSET, _OPSET, _IR_VERSION = 5, 18, 10  # the versions of ONNX 1.16, the first release with TreeEnsemble
+_TREE_OPSET, _OPSET, _IR_VERSION = (
+    5,
+    18,
+    10,
+)  # the versions of ONNX 1.16, the first release with TreeEnsemble
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 
 
-def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form: FloatForm) -> bytes:
+def write_onnx(
+    ensemble: Ensemble, feature_names: Sequence[str], name: str, form: FloatForm
+) -> bytes:
     """Returns the content of an .onnx file.
 
     Args:
@@ -87,7 +95,9 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
     if replaced:
         ensemble = with_splits(
             ensemble,
-            lambda split: replace(split, zero_missing=split.zero_missing and split.feature not in replaced),
+            lambda split: replace(
+                split, zero_missing=split.zero_missing and split.feature not in replaced
+            ),
         )
     ensemble = without_zero_missing(ensemble)
     constants: dict[str, NDArray[Any]] = {"axes": np.array([1])}
@@ -95,7 +105,9 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
     if replaced:
         constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
         constants["nan"] = np.array(np.nan, dtype=np.float32)
-        constants["zeros_missing"] = np.isin(np.arange(len(feature_names)), list(replaced))
+        constants["zeros_missing"] = np.isin(
+            np.arange(len(feature_names)), list(replaced)
+        )
         before = [
             helper.make_node("Abs", [INPUT], ["size"]),
             helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
@@ -104,7 +116,12 @@ def write_onnx(ensemble: Ensemble, feature_names: Sequence[str], name: str, form
         ]
     nodes = [
         *before,
-        helper.make_node("Cast", [before[-1].output[0] if before else INPUT], ["values"], to=_TYPES[form]),
+        helper.make_node(
+            "Cast",
+            [before[-1].output[0] if before else INPUT],
+            ["values"],
+            to=_TYPES[form],
+        ),
         _trees_node(ensemble, form),
         helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
     ]
@@ -121,12 +138,25 @@ def _content(
     """Returns the content of a file with these nodes."""
     graph = helper.make_graph(
         nodes,
-        "".join(letter if letter.isascii() and letter.isprintable() else "_" for letter in name),
-        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, ["documents", len(feature_names)])],
+        "".join(
+            letter if letter.isascii() and letter.isprintable() else "_"
+            for letter in name
+        ),
+        [
+            helper.make_tensor_value_info(
+                INPUT, TensorProto.FLOAT, ["documents", len(feature_names)]
+            )
+        ],
         [helper.make_tensor_value_info(OUTPUT, _TYPES[form], ["documents"])],
-        [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()],
+        [
+            onnx.numpy_helper.from_array(value, name)
+            for name, value in constants.items()
+        ],
     )
-    opsets = [helper.make_opsetid("ai.onnx.ml", _TREE_OPSET), helper.make_opsetid("", _OPSET)]
+    opsets = [
+        helper.make_opsetid("ai.onnx.ml", _TREE_OPSET),
+        helper.make_opsetid("", _OPSET),
+    ]
     model = helper.make_model(
         graph,
         opset_imports=opsets,
@@ -171,7 +201,10 @@ class _Nodes:
     """The functions of NumPy that a network uses, each of which adds a node."""
 
     _operators: ClassVar[dict[str, str]] = {
-        **{name: name.capitalize() for name in ("sign", "abs", "log", "exp", "sqrt", "where", "clip")},
+        **{
+            name: name.capitalize()
+            for name in ("sign", "abs", "log", "exp", "sqrt", "where", "clip")
+        },
         **{"isnan": "IsNaN", "maximum": "Max"},
     }
     _reductions: ClassVar[dict[str, str]] = {
@@ -182,12 +215,16 @@ class _Nodes:
         self.nodes: list[onnx.NodeProto] = []
         self.constants: dict[str, NDArray[Any]] = {}
 
-    def add(self, operator: str, *inputs: Any, width: int | None = None, **attributes: Any) -> _Value:
+    def add(
+        self, operator: str, *inputs: Any, width: int | None = None, **attributes: Any
+    ) -> _Value:
         names = []
         for value in inputs:
             if not isinstance(value, _Value):
                 name = f"constant{len(self.constants)}"
-                self.constants[name] = np.asarray(value, dtype=getattr(value, "dtype", np.float32))
+                self.constants[name] = np.asarray(
+                    value, dtype=getattr(value, "dtype", np.float32)
+                )
             names.append(value.name if isinstance(value, _Value) else name)
         output = f"value{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [output], **attributes))
@@ -199,7 +236,9 @@ class _Nodes:
             return partial(self.add, self._operators[name])
         return partial(self._reduce, self._reductions[name])
 
-    def _reduce(self, operator: str, value: _Value, axis: int, keepdims: bool = False) -> _Value:
+    def _reduce(
+        self, operator: str, value: _Value, axis: int, keepdims: bool = False
+    ) -> _Value:
         return self.add(operator, value, np.array([axis]), keepdims=int(keepdims))
 
     def reshape(self, value: _Value, shape: tuple[int, ...]) -> _Value:
@@ -227,9 +266,16 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
     num_inner = num_leaves = 0
     for weighted in base_score_as_tree(ensemble).trees:
         root = weighted.root
-        tree = flat(InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root)
+        tree = flat(
+            InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root
+        )
         is_leaf, inner = tree.is_leaf, ~tree.is_leaf
-        numbers = np.where(is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)) - 1
+        numbers = (
+            np.where(
+                is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)
+            )
+            - 1
+        )
         of_nodes = {
             "featureids": tree.feature,
             "splits": tree.threshold,
@@ -241,9 +287,14 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         }
         for name, column in of_nodes.items():
             columns[name].append(column[inner])
-        columns["weights"].append(weighted_values(tree, weighted.weight, ensemble.score_dtype)[is_leaf])
+        columns["weights"].append(
+            weighted_values(tree, weighted.weight, ensemble.score_dtype)[is_leaf]
+        )
         roots.append(num_inner)
-        num_inner, num_leaves = num_inner + int(inner.sum()), num_leaves + int(is_leaf.sum())
+        num_inner, num_leaves = (
+            num_inner + int(inner.sum()),
+            num_leaves + int(is_leaf.sum()),
+        )
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
     threshold, weights = joined.pop("splits"), joined.pop("weights")
     is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
@@ -260,10 +311,15 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         aggregate_function=_SUM,
         tree_roots=roots,
         nodes_modes=onnx.numpy_helper.from_array(modes, "nodes_modes"),
-        nodes_splits=onnx.numpy_helper.from_array(threshold.astype(form), "nodes_splits"),
+        nodes_splits=onnx.numpy_helper.from_array(
+            threshold.astype(form), "nodes_splits"
+        ),
         leaf_targetids=[0] * num_leaves,
         leaf_weights=onnx.numpy_helper.from_array(weights.astype(form), "leaf_weights"),
-        **{f"nodes_{name}": column.astype(np.int64).tolist() for name, column in joined.items()},
+        **{
+            f"nodes_{name}": column.astype(np.int64).tolist()
+            for name, column in joined.items()
+        },
     )
 
 
@@ -290,9 +346,15 @@ class OnnxTarget(Target):
     def export(self, model: ShippedModel) -> Export:
         if isinstance(model.scorer, Network):
             content = write_network(model.scorer, model.feature_names, model.name)
-            notes = [f'The input "{INPUT}" and the output "{OUTPUT}" are float32; a missing value is NaN.']
+            notes = [
+                f'The input "{INPUT}" and the output "{OUTPUT}" are float32; a missing value is NaN.'
+            ]
             listwise = "Score all documents of a query in one call, and no others: scores depend on them."
-            return Export({_FILE: content}, _REQUEST, notes=(*notes, *[listwise] * model.is_listwise))
+            return Export(
+                {_FILE: content},
+                _REQUEST,
+                notes=(*notes, *[listwise] * model.is_listwise),
+            )
         ensemble = model.trees(self.name)
         form = ensemble.score_dtype if self.form == "auto" else self.form
         rounding = f"The model sums in {ensemble.score_dtype}, so the scores differ by rounding."
@@ -313,8 +375,12 @@ class OnnxTarget(Target):
             export.files[_FILE], options, providers=["CPUExecutionProvider"]
         )
         return Engine(
-            lambda features: session.run([OUTPUT], {INPUT: np.ascontiguousarray(features)})[0],
+            lambda features: session.run(
+                [OUTPUT], {INPUT: np.ascontiguousarray(features)}
+            )[0],
             name="onnxruntime",
             version=str(onnxruntime.__version__),
-            score_dtype="float64" if session.get_outputs()[0].type == "tensor(double)" else "float32",
+            score_dtype="float64"
+            if session.get_outputs()[0].type == "tensor(double)"
+            else "float32",
         )

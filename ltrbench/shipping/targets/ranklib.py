@@ -49,7 +49,9 @@ def ranklib_answers(text: str) -> dict[str, float]:
             qid, _, score = line.split("\t")
             scores[qid] = float(score)
         except ValueError:
-            raise ValueError(f"line {number} is {line[:60]!a}, not qid, number and score") from None
+            raise ValueError(
+                f"line {number} is {line[:60]!a}, not qid, number and score"
+            ) from None
     return scores
 
 
@@ -89,7 +91,9 @@ class RankLibTarget(Target):
             ),
         )
 
-    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+    def check_requests(
+        self, model: ShippedModel, export: Export, rows: CheckRows
+    ) -> CheckRequests:
         """Returns the rows as LETOR text, and the command that scores them."""
         lines, left_out = [], {}
         for identity, values in rows.values():
@@ -97,7 +101,10 @@ class RankLibTarget(Target):
                 left_out[identity] = "no value, and a line of RankLib needs one"
                 continue
             numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
-            pairs = " ".join(f"{index + 1}:{number}" for index, number in zip(values, numbers, strict=True))
+            pairs = " ".join(
+                f"{index + 1}:{number}"
+                for index, number in zip(values, numbers, strict=True)
+            )
             lines.append(f"0 qid:{identity} {pairs}\n")
         return CheckRequests(
             files={"check_rows.txt": "".join(lines).encode()},

@@ -96,10 +96,18 @@ def write_solr_trees(
         ConfigError: A leaf value or the base score is beyond float32.
     """
     trees = list(float32_trees(base_score_as_tree(ensemble), "<="))
-    doublings = {feature: _doublings_of(thresholds) for feature, thresholds in _thresholds_of(trees).items()}
-    features = [_feature(feature_names[feature], doublings[feature]) for feature in sorted(doublings)]
+    doublings = {
+        feature: _doublings_of(thresholds)
+        for feature, thresholds in _thresholds_of(trees).items()
+    }
+    features = [
+        _feature(feature_names[feature], doublings[feature])
+        for feature in sorted(doublings)
+    ]
     names = [json.dumps(each) for each in feature_names]
-    scales = np.array([2.0 ** doublings.get(feature, 0) for feature in range(len(names))] or [1.0])
+    scales = np.array(
+        [2.0 ** doublings.get(feature, 0) for feature in range(len(names))] or [1.0]
+    )
     roots = (_nested(tree, names, scales, with_missing) for tree in trees)
     nodes = ",\n".join(f'{{"weight":"1.0","root":{root}}}' for root in roots)
     head = _head(TREES_CLASS, name, features or [{"name": feature_names[0]}], store)
@@ -108,7 +116,10 @@ def write_solr_trees(
 
 
 def write_solr_linear(
-    weights: NDArray[np.floating], name: str, feature_names: Sequence[str], store: str = ""
+    weights: NDArray[np.floating],
+    name: str,
+    feature_names: Sequence[str],
+    store: str = "",
 ) -> bytes:
     """Returns a LinearModel of the features with a weight other than 0.
 
@@ -121,12 +132,21 @@ def write_solr_linear(
     """
     texts = float32_texts(rounded_to_float32(weights, "a weight"))
     used = np.flatnonzero(weights).tolist() or [0]
-    head = _head(LINEAR_CLASS, name, [{"name": feature_names[feature]} for feature in used], store)
-    named = ",".join(f"{json.dumps(feature_names[feature])}:{texts[feature]}" for feature in used)
+    head = _head(
+        LINEAR_CLASS,
+        name,
+        [{"name": feature_names[feature]} for feature in used],
+        store,
+    )
+    named = ",".join(
+        f"{json.dumps(feature_names[feature])}:{texts[feature]}" for feature in used
+    )
     return f'{head}"params":{{"weights":{{{named}}}}}}}\n'.encode()
 
 
-def slack_corrected(thresholds: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+def slack_corrected(
+    thresholds: NDArray[np.float32],
+) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
     """Returns the w with w + 1e-6 closest to each threshold, in float32 arithmetic, and whether it is equal.
 
     Args:
@@ -184,16 +204,30 @@ def _feature(name: str, doublings: int) -> dict[str, object]:
     if not doublings:
         return {"name": name}
     (std,) = float32_texts(np.array([2.0**-doublings]))
-    return {"name": name, "norm": {"class": NORMALIZER_CLASS, "params": {"avg": "0.0", "std": std}}}
+    return {
+        "name": name,
+        "norm": {"class": NORMALIZER_CLASS, "params": {"avg": "0.0", "std": std}},
+    }
 
 
-def _head(kind: str, name: str, features: Sequence[dict[str, object]], store: str) -> str:
+def _head(
+    kind: str, name: str, features: Sequence[dict[str, object]], store: str
+) -> str:
     """Returns the JSON up to the parameters."""
-    record = {"class": kind, "name": name} | ({"store": store} if store else {}) | {"features": [*features]}
+    record = (
+        {"class": kind, "name": name}
+        | ({"store": store} if store else {})
+        | {"features": [*features]}
+    )
     return json.dumps(record, separators=(",", ":")).removesuffix("}") + ",\n"
 
 
-def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], with_missing: bool) -> str:
+def _nested(
+    tree: FlatTree,
+    names: Sequence[str],
+    scales: NDArray[np.float64],
+    with_missing: bool,
+) -> str:
     """Returns the JSON of a tree.
 
     Args:
@@ -201,10 +235,17 @@ def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], w
         scales: (F,) factors of the thresholds.
         with_missing: whether splits say where missing values go.
     """
-    sides = ['"missing":"left",' if left else '"missing":"right",' for left in tree.missing_left]
+    sides = [
+        '"missing":"left",' if left else '"missing":"right",'
+        for left in tree.missing_left
+    ]
     scaled = tree.threshold * scales[tree.feature]
     corrected = float32_texts(slack_corrected(scaled.astype(np.float32))[0])
-    values, is_leaf, features = float32_texts(tree.value), tree.is_leaf.tolist(), tree.feature.tolist()
+    values, is_leaf, features = (
+        float32_texts(tree.value),
+        tree.is_leaf.tolist(),
+        tree.feature.tolist(),
+    )
 
     def text_of(node: int, _: int) -> str:
         if is_leaf[node]:
@@ -215,7 +256,9 @@ def _nested(tree: FlatTree, names: Sequence[str], scales: NDArray[np.float64], w
     return nested_text(is_leaf, text_of, between=',"right":')
 
 
-def read_solr(record: Mapping[str, Any], indices: Mapping[str, int]) -> tuple[Arithmetic, Ensemble | Weights]:
+def read_solr(
+    record: Mapping[str, Any], indices: Mapping[str, int]
+) -> tuple[Arithmetic, Ensemble | Weights]:
     """Returns how Solr scores a written model, and its trees or weights.
 
     Args:
@@ -223,14 +266,21 @@ def read_solr(record: Mapping[str, Any], indices: Mapping[str, int]) -> tuple[Ar
     """
     parameters = record["params"]
     if record["class"] == LINEAR_CLASS:
-        weights = {indices[name]: weight for name, weight in parameters["weights"].items()}
+        weights = {
+            indices[name]: weight for name, weight in parameters["weights"].items()
+        }
         return Arithmetic("<=", missing="zero"), weights
 
     def read(node: Mapping[str, Any]) -> Node:
         if "value" in node:
             return Leaf(parse_float32(node["value"]))
-        threshold, is_left = parse_float32(node["threshold"]), node.get("missing") == "left"
-        return InnerNode(indices[node["feature"]], threshold, is_left, node["left"], node["right"])
+        threshold, is_left = (
+            parse_float32(node["threshold"]),
+            node.get("missing") == "left",
+        )
+        return InnerNode(
+            indices[node["feature"]], threshold, is_left, node["left"], node["right"]
+        )
 
     trees = [
         WeightedTree(parse_float32(tree["weight"]), tree_of(tree["root"], read))
@@ -241,7 +291,9 @@ def read_solr(record: Mapping[str, Any], indices: Mapping[str, int]) -> tuple[Ar
         for feature in record["features"]
         if "norm" in feature
     }
-    missing: Literal["zero", "side"] = "zero" if parameters.get("isNullSameAsZero", True) else "side"
+    missing: Literal["zero", "side"] = (
+        "zero" if parameters.get("isNullSameAsZero", True) else "side"
+    )
     arithmetic = Arithmetic("<=", missing=missing, shift=float(SOLR_SLACK), units=units)
     return arithmetic, Ensemble(tuple(trees))
 
@@ -331,10 +383,18 @@ class SolrTarget(Target):
     hits = ("response", "docs", "id", "score")
 
     def __post_init__(self) -> None:
-        for field, value in (("collection", self.collection), ("store", self.store or "x")):
+        for field, value in (
+            ("collection", self.collection),
+            ("store", self.store or "x"),
+        ):
             if not _NAME.fullmatch(value):
-                raise ConfigError(f"{field} is '{value}'; use letters, digits, '_', '.' and '-' only.")
-        if parsed_version(self.version, "Solr", "9.2") < MISSING_SINCE and self.absent == "missing":
+                raise ConfigError(
+                    f"{field} is '{value}'; use letters, digits, '_', '.' and '-' only."
+                )
+        if (
+            parsed_version(self.version, "Solr", "9.2") < MISSING_SINCE
+            and self.absent == "missing"
+        ):
             raise ConfigError(
                 f"absent is 'missing', but trees have no branch for missing values in Solr {self.version}. "
                 "Use Solr 9.2 or newer, or train with 0 for missing values."
@@ -348,13 +408,21 @@ class SolrTarget(Target):
                     f"absent is 'missing', but {model.name} is a linear model. Remove the option absent."
                 )
             weights = model.scorer.weights
-            content = write_solr_linear(weights, model.name, model.feature_names, self.store)
+            content = write_solr_linear(
+                weights, model.name, model.feature_names, self.store
+            )
             limits = limits_of_weights(weights)
         else:
             original = model.trees(self.name)
             trees = without_zero_missing(original)
-            content = write_solr_trees(trees, model.name, model.feature_names, self.store, with_missing)
-            limits = {} if with_missing else limits_with_missing_as_zero(original, _MISSING_IS_ZERO)
+            content = write_solr_trees(
+                trees, model.name, model.feature_names, self.store, with_missing
+            )
+            limits = (
+                {}
+                if with_missing
+                else limits_with_missing_as_zero(original, _MISSING_IS_ZERO)
+            )
         features = json.loads(content)["features"]
         store = [self._example(feature["name"]) for feature in features]
         schema = f"$SOLR/solr/{self.collection}/schema"
@@ -375,16 +443,33 @@ class SolrTarget(Target):
         arithmetic, scorer = read_solr(record, model.indices)
         return arithmetic.engine(scorer, "Apache Solr")
 
-    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+    def check_requests(
+        self, model: ShippedModel, export: Export, rows: CheckRows
+    ) -> CheckRequests:
         """Returns the requests that add fields, documents, features and a model, and score the rows."""
         rows, left_out = rows.finite()
         name, server = f"{model.name}_check", f"$SOLR/solr/{self.collection}"
         record, indices = json.loads(export.files["model.json"]), model.indices
-        used = {feature["name"]: indices[feature["name"]] for feature in record["features"]}
-        default = {} if record["params"].get("isNullSameAsZero", True) else {"defaultValue": "NaN"}
+        used = {
+            feature["name"]: indices[feature["name"]] for feature in record["features"]
+        }
+        default = (
+            {}
+            if record["params"].get("isNullSameAsZero", True)
+            else {"defaultValue": "NaN"}
+        )
         schema = {
-            "add-field-type": {"name": _TYPE, "class": "solr.FloatPointField", "docValues": True},
-            "add-dynamic-field": {"name": f"{_FIELDS}*", "type": _TYPE, "indexed": False, "stored": True},
+            "add-field-type": {
+                "name": _TYPE,
+                "class": "solr.FloatPointField",
+                "docValues": True,
+            },
+            "add-dynamic-field": {
+                "name": f"{_FIELDS}*",
+                "type": _TYPE,
+                "indexed": False,
+                "stored": True,
+            },
         }
         features = [
             {
@@ -396,7 +481,10 @@ class SolrTarget(Target):
             for feature, index in used.items()
         ]
         delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
-        added = {"delete-dynamic-field": {"name": f"{_FIELDS}*"}, "delete-field-type": {"name": _TYPE}}
+        added = {
+            "delete-dynamic-field": {"name": f"{_FIELDS}*"},
+            "delete-field-type": {"name": _TYPE},
+        }
         return CheckRequests(
             files={
                 "check_schema.json": json_file(schema),
@@ -438,15 +526,28 @@ class SolrTarget(Target):
 
     def _example(self, name: str) -> dict[str, Any]:
         # Solr refuses an empty query, so that a feature that was forgotten cannot go unnoticed.
-        params = {"q": ""} | ({"defaultValue": "NaN"} if self.absent == "missing" else {})
-        feature = {"name": name, "class": "org.apache.solr.ltr.feature.SolrFeature", "params": params}
+        params = {"q": ""} | (
+            {"defaultValue": "NaN"} if self.absent == "missing" else {}
+        )
+        feature = {
+            "name": name,
+            "class": "org.apache.solr.ltr.feature.SolrFeature",
+            "params": params,
+        }
         return feature | ({"store": self.store} if self.store else {})
 
 
 def _notes(
-    content: bytes, features: list[dict[str, Any]], model: ShippedModel, with_missing: bool
+    content: bytes,
+    features: list[dict[str, Any]],
+    model: ShippedModel,
+    with_missing: bool,
 ) -> list[str]:
-    absent = "missing: keep its defaultValue NaN, or write 0 if it was 0 in training" if with_missing else "0"
+    absent = (
+        "missing: keep its defaultValue NaN, or write 0 if it was 0 in training"
+        if with_missing
+        else "0"
+    )
     notes = [
         "features.json is an example: write the query of each feature, or another class of feature, before "
         f"the upload. A feature without a value is {absent}.",

@@ -23,9 +23,16 @@ from typing import Any, ClassVar
 
 try:
     import treelite
-    from treelite.model_builder import Metadata, ModelBuilder, PostProcessorFunc, TreeAnnotation
+    from treelite.model_builder import (
+        Metadata,
+        ModelBuilder,
+        PostProcessorFunc,
+        TreeAnnotation,
+    )
 except ImportError as error:
-    raise ImportError("--to treelite needs treelite: pip install 'ltrbench[treelite]'") from error
+    raise ImportError(
+        "--to treelite needs treelite: pip install 'ltrbench[treelite]'"
+    ) from error
 
 import numpy as np
 
@@ -56,7 +63,9 @@ def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
     ensemble = without_zero_missing(ensemble)
     trees = base_score_as_tree(ensemble).trees
     # treelite's JSON parser refuses lone surrogates.
-    names = [name.encode("utf-8", "backslashreplace").decode() for name in feature_names]
+    names = [
+        name.encode("utf-8", "backslashreplace").decode() for name in feature_names
+    ]
     builder = ModelBuilder(
         threshold_type=ensemble.score_dtype,
         leaf_output_type=ensemble.score_dtype,
@@ -96,9 +105,13 @@ def _add_tree(builder: Any, weighted: WeightedTree, ensemble: Ensemble) -> None:
             builder.leaf(values[node])
         elif np.isnan(tree.threshold[node]):
             codes = codes_of(of_words(tree.categories[node]))
-            builder.categorical_test(feature, category_list=codes, category_list_right_child=False, **sides)
+            builder.categorical_test(
+                feature, category_list=codes, category_list_right_child=False, **sides
+            )
         else:
-            builder.numerical_test(feature, thresholds[node], opname=comparison, **sides)
+            builder.numerical_test(
+                feature, thresholds[node], opname=comparison, **sides
+            )
         builder.end_node()
     builder.end_tree()
 
@@ -106,7 +119,9 @@ def _add_tree(builder: Any, weighted: WeightedTree, ensemble: Ensemble) -> None:
 def _thresholds(tree: FlatTree, ensemble: Ensemble) -> tuple[list[float], str]:
     """Returns the thresholds in the dtype of the scores, and how values are compared with them."""
     if (ensemble.threshold_dtype, ensemble.score_dtype) == ("float64", "float32"):
-        return float32_thresholds(tree.threshold, ensemble.comparison).astype(np.float64).tolist(), "<="
+        return float32_thresholds(tree.threshold, ensemble.comparison).astype(
+            np.float64
+        ).tolist(), "<="
     return tree.threshold.tolist(), ensemble.comparison
 
 

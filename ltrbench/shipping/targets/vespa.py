@@ -173,7 +173,9 @@ def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
     for weighted in trees.trees:
         tree = flat(weighted.root)
         depth = np.zeros(len(tree.feature))
-        for node in np.flatnonzero(~tree.is_leaf).tolist():  # a parent comes before its children
+        for node in np.flatnonzero(
+            ~tree.is_leaf
+        ).tolist():  # a parent comes before its children
             depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
         leaves.append(int(tree.is_leaf.sum()))
         mean_depths.append(float(depth[tree.is_leaf].mean()))
@@ -182,7 +184,9 @@ def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
     if use_fast_forest and max(leaves) <= _MOST_FAST_LEAVES:
         return FAST_FOREST
     has_long_paths = max(leaves) > _SMALL_TREE and sum(mean_depths) > _SHORT_PATH
-    return VM_FOREST if has_long_paths or sum(leaves) > _MOST_COMPILED_LEAVES else COMPILED
+    return (
+        VM_FOREST if has_long_paths or sum(leaves) > _MOST_COMPILED_LEAVES else COMPILED
+    )
 
 
 # ---- The target.
@@ -242,11 +246,23 @@ class VespaTarget(Target):
 
     def export(self, model: ShippedModel) -> Export:
         names = names_in_vespa(model.feature_names)
-        base, form, files = identifier(model.name), self._form(model), dict[str, bytes]()
+        base, form, files = (
+            identifier(model.name),
+            self._form(model),
+            dict[str, bytes](),
+        )
         if isinstance(model.scorer, Linear):
-            named = zip(model.scorer.weights.astype(np.float64).tolist(), model.feature_names, strict=True)
-            expression = " + ".join(f"{weight!r} * {names[name]}" for weight, name in named if weight)
-            limits = {MISSING_VALUES: "A missing value has no score in a linear expression."}
+            named = zip(
+                model.scorer.weights.astype(np.float64).tolist(),
+                model.feature_names,
+                strict=True,
+            )
+            expression = " + ".join(
+                f"{weight!r} * {names[name]}" for weight, name in named if weight
+            )
+            limits = {
+                MISSING_VALUES: "A missing value has no score in a linear expression."
+            }
         else:
             trees, used = model.trees(self.name), list(names.values())
             prepared, expression = constants_as_splits(trees), f'{form}("{base}.json")'
@@ -256,9 +272,16 @@ class VespaTarget(Target):
                 else write_lightgbm_json(prepared, used)
             )
             limits = _limits(trees, form)
-        files[f"{base}.profile"] = self._profile(model, names, expression or "0.0").encode()
+        files[f"{base}.profile"] = self._profile(
+            model, names, expression or "0.0"
+        ).encode()
         files["features.json"] = json_file(names)
-        return Export(files, self._request(list(files)), notes=self._notes(model, names), limits=limits)
+        return Export(
+            files,
+            self._request(list(files)),
+            notes=self._notes(model, names),
+            limits=limits,
+        )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
@@ -272,9 +295,13 @@ class VespaTarget(Target):
         way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
         dtype = "float32" if form == "xgboost" else WAYS[way].dtype
-        return WAYS[way].engine(trees, f"Vespa ({way})", leaf_dtype=dtype, is_in_order=False)
+        return WAYS[way].engine(
+            trees, f"Vespa ({way})", leaf_dtype=dtype, is_in_order=False
+        )
 
-    def check_requests(self, model: ShippedModel, export: Export, rows: CheckRows) -> CheckRequests:
+    def check_requests(
+        self, model: ShippedModel, export: Export, rows: CheckRows
+    ) -> CheckRequests:
         """Returns the application, its documents, and the commands that deploy it and score the rows."""
         attributes = tuple(attribute_of(index) for index in range(model.num_features))
         copied = ShippedModel(f"{model.name}_check", attributes, model.scorer)
@@ -282,7 +309,9 @@ class VespaTarget(Target):
         files = replace(self, phase="first").export(copied).files
         name = identifier(copied.name)
         rows, left_out = rows.finite()
-        models = {file: content for file, content in files.items() if file == f"{name}.json"}
+        models = {
+            file: content for file, content in files.items() if file == f"{name}.json"
+        }
         documents = [
             {
                 "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
@@ -293,9 +322,13 @@ class VespaTarget(Target):
         return CheckRequests(
             files={
                 "check_services.xml": _SERVICES.encode(),
-                "check_schema.sd": _schema(rows, files[f"{name}.profile"].decode()).encode(),
+                "check_schema.sd": _schema(
+                    rows, files[f"{name}.profile"].decode()
+                ).encode(),
                 **models,
-                "check_documents.jsonl": "".join(f"{json.dumps(each)}\n" for each in documents).encode(),
+                "check_documents.jsonl": "".join(
+                    f"{json.dumps(each)}\n" for each in documents
+                ).encode(),
             },
             commands=(
                 f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
@@ -325,7 +358,9 @@ class VespaTarget(Target):
     def _form(self, model: ShippedModel) -> str:
         return form_for(model, self.form, of_linear="expression", of_trees="lightgbm")
 
-    def _profile(self, model: ShippedModel, names: Mapping[str, str], expression: str) -> str:
+    def _profile(
+        self, model: ShippedModel, names: Mapping[str, str], expression: str
+    ) -> str:
         """Returns the rank profile, with a function for each used feature that is not a rank feature."""
         used = [model.feature_names[index] for index in features_read(model.scorer)]
         lines = [f"rank-profile {identifier(model.name)} inherits default {{"]
@@ -334,11 +369,26 @@ class VespaTarget(Target):
             if _is_rank_feature(name):
                 continue
             shown = re.sub(r"[^ -~]", "?", original)
-            lines.append(f"    # {shown}: replace the expression if it is not this attribute")
-            lines += [f"    function {name}() {{", f"        expression: attribute({name})", "    }"]
+            lines.append(
+                f"    # {shown}: replace the expression if it is not this attribute"
+            )
+            lines += [
+                f"    function {name}() {{",
+                f"        expression: attribute({name})",
+                "    }",
+            ]
         if self.fast_forest:
-            lines += ["    rank-properties {", f"        {FAST_FOREST_PROPERTY}: true", "    }"]
-        lines += [f"    {self.phase}-phase {{", f"        expression: {expression}", "    }", "}"]
+            lines += [
+                "    rank-properties {",
+                f"        {FAST_FOREST_PROPERTY}: true",
+                "    }",
+            ]
+        lines += [
+            f"    {self.phase}-phase {{",
+            f"        expression: {expression}",
+            "    }",
+            "}",
+        ]
         return "\n".join(lines) + "\n"
 
     def _request(self, files: Sequence[str]) -> str:
@@ -346,7 +396,10 @@ class VespaTarget(Target):
         lines = [f'mkdir -p "$APPLICATION/models" "$APPLICATION/schemas/{self.schema}"']
         if files[0] != profile:
             lines.append(f'cp {files[0]} "$APPLICATION/models/"')
-        lines += [f'cp {profile} "$APPLICATION/schemas/{self.schema}/"', 'vespa deploy "$APPLICATION"']
+        lines += [
+            f'cp {profile} "$APPLICATION/schemas/{self.schema}/"',
+            'vespa deploy "$APPLICATION"',
+        ]
         return "\n".join(lines)
 
     def _notes(self, model: ShippedModel, names: Mapping[str, str]) -> tuple[str, ...]:
@@ -398,13 +451,19 @@ def constants_as_splits(ensemble: Ensemble) -> Ensemble:
     leaves: a constant in the sum would end Vespa's forest. In a model without splits, the base score becomes
     a tree."""
     ensemble = base_score_as_tree(without_zero_missing(ensemble))
-    split = next((tree.root for tree in ensemble.trees if isinstance(tree.root, InnerNode)), None)
+    split = next(
+        (tree.root for tree in ensemble.trees if isinstance(tree.root, InnerNode)), None
+    )
     if split is None:
         return ensemble
 
     def with_split(tree: WeightedTree) -> WeightedTree:
         is_leaf = isinstance(tree.root, Leaf)
-        return replace(tree, root=replace(split, left=tree.root, right=tree.root)) if is_leaf else tree
+        return (
+            replace(tree, root=replace(split, left=tree.root, right=tree.root))
+            if is_leaf
+            else tree
+        )
 
     return replace(ensemble, trees=tuple(map(with_split, ensemble.trees)))
 
@@ -413,7 +472,9 @@ def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
     if form == "xgboost":
         return limits_of_infinity(ensemble)
     if any(split.threshold == np.inf for split in splits_of(ensemble)):
-        return {INFINITE_VALUES: "Infinity goes to another side in Vespa than in a split of the model."}
+        return {
+            INFINITE_VALUES: "Infinity goes to another side in Vespa than in a split of the model."
+        }
     return {}
 
 
@@ -425,7 +486,9 @@ def _weights(profile: str, indices: Mapping[str, int]) -> dict[int, float]:
 
 
 def _is_usable(name: str) -> bool:
-    return bool(_IDENTIFIER.fullmatch(name) and name not in _WORDS) or _is_rank_feature(name)
+    return bool(_IDENTIFIER.fullmatch(name) and name not in _WORDS) or _is_rank_feature(
+        name
+    )
 
 
 def _is_rank_feature(name: str) -> bool:

@@ -8,7 +8,13 @@ import numpy as np
 import xgboost as xgb
 
 from ltrbench.models.xgboost_files import write_xgboost_json
-from ltrbench.shipping.target import Engine, Export, ShippedModel, Target, limits_of_infinity
+from ltrbench.shipping.target import (
+    Engine,
+    Export,
+    ShippedModel,
+    Target,
+    limits_of_infinity,
+)
 
 _FILE = "model.json"
 
@@ -38,7 +44,9 @@ class XGBoostTarget(Target):
         booster = xgb.Booster(model_file=bytearray(export.files[_FILE]))
 
         return Engine(
-            lambda features: booster.inplace_predict(np.ascontiguousarray(features), predict_type="margin"),
+            lambda features: booster.inplace_predict(
+                np.ascontiguousarray(features), predict_type="margin"
+            ),
             "XGBoost",
             xgb.__version__,
             score_dtype="float32",

@@ -58,9 +58,18 @@ def letor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_error(sweep: Path) -> None:
-    stdout, stderr = (sweep / "stdout.txt").read_text(), (sweep / "stderr.txt").read_text()
-    rows = [line.split("|")[1].strip() for line in stdout.splitlines() if line.startswith("| ")]
+def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_error(
+    sweep: Path,
+) -> None:
+    stdout, stderr = (
+        (sweep / "stdout.txt").read_text(),
+        (sweep / "stderr.txt").read_text(),
+    )
+    rows = [
+        line.split("|")[1].strip()
+        for line in stdout.splitlines()
+        if line.startswith("| ")
+    ]
     assert rows == ["model", "native", "lightgbm"]
     assert "fitting on" not in stdout
     assert "fitting on" in stderr
@@ -68,23 +77,42 @@ def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_er
     assert "python -m ltrbench ui" in stderr
 
 
-def test_compare_reads_the_folders_and_json_stands_alone_on_standard_output(sweep: Path) -> None:
+def test_compare_reads_the_folders_and_json_stands_alone_on_standard_output(
+    sweep: Path,
+) -> None:
     table = run("compare", "multirun", folder=sweep).stdout
     assert table.strip() == (sweep / "stdout.txt").read_text().strip()
-    done = run("compare", "multirun", "--json", "--metric", "map", "--baseline", "lightgbm", folder=sweep)
+    done = run(
+        "compare",
+        "multirun",
+        "--json",
+        "--metric",
+        "map",
+        "--baseline",
+        "lightgbm",
+        folder=sweep,
+    )
     content = json.loads(done.stdout)
     assert content["metric"] == "map"
     assert [item["model"] for item in content["runs"]] == ["native", "lightgbm"]
     assert {row["baseline"] for row in content["rows"]} == {"lightgbm"}
     run("compare", "multirun", "--output", "toy", folder=sweep)
     published = {path.name for path in (sweep / "toy").iterdir()}
-    assert {"comparison.json", "per_query.csv", "report.html", "table.csv", "table.md"} <= published
+    assert {
+        "comparison.json",
+        "per_query.csv",
+        "report.html",
+        "table.csv",
+        "table.md",
+    } <= published
     with (sweep / "toy/per_query.csv").open(newline="") as file:
         header = next(csv.reader(file))
     assert header[3:] == ["native ndcg@10", "lightgbm ndcg@10"]
 
 
-def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_path: Path) -> None:
+def test_predict_gives_the_scores_of_the_run_a_line_a_document(
+    letor: Path, tmp_path: Path
+) -> None:
     run(
         *("model=native,lightgbm", "-m", "data=letor", f"data.train={letor}"),
         *("params.num_trees=5", "tracking=none"),
@@ -93,7 +121,10 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_
     for folder in tmp_path.glob("multirun/*/*/[0-9]"):
         scored = read_run(folder).scored("test")
         predicted = [
-            float(line) for line in run("predict", str(folder), str(letor), folder=tmp_path).stdout.split()
+            float(line)
+            for line in run(
+                "predict", str(folder), str(letor), folder=tmp_path
+            ).stdout.split()
         ]
         everything = read_letor(letor)
         assert len(predicted) == everything.num_documents
@@ -102,9 +133,13 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_
         scores = dict(zip(ids.tolist(), predicted, strict=True))
         assert scored.judgments.document_ids is not None
         expected = [scores[name] for name in scored.judgments.document_ids.tolist()]
-        np.testing.assert_array_equal(scored.scores, np.array(expected, dtype=scored.scores.dtype))
+        np.testing.assert_array_equal(
+            scored.scores, np.array(expected, dtype=scored.scores.dtype)
+        )
     run("predict", str(folder), str(letor), "--output", "scores.txt", folder=tmp_path)
-    assert [float(line) for line in (tmp_path / "scores.txt").read_text().split()] == predicted
+    assert [
+        float(line) for line in (tmp_path / "scores.txt").read_text().split()
+    ] == predicted
     (tmp_path / "wide.txt").write_text("1 qid:1 1:0.5 4:0.5\n")
     done = run("predict", str(folder), "wide.txt", folder=tmp_path, check=2)
     assert re.search(naming("wide.txt:1: ", "4"), done.stderr)
@@ -112,7 +147,9 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(letor: Path, tmp_
     assert re.search(naming("nowhere", "result.json", "outputs/DATE/TIME"), done.stderr)
 
 
-def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Path) -> None:
+def test_a_users_own_backend_is_one_file_and_one_yaml(
+    letor: Path, tmp_path: Path
+) -> None:
     for path in ("mean_feature.py", "conf/model/mean_feature.yaml"):
         target = tmp_path / path
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -122,11 +159,22 @@ def test_a_users_own_backend_is_one_file_and_one_yaml(letor: Path, tmp_path: Pat
     done = run(*words, "tracking=none", folder=tmp_path)
     assert "| mean_feature |" in done.stdout
     # It takes none of the shared parameters, and must not be said to.
-    assert re.search(r"matched\b[^.]*mean_feature \(power=1\.0\)", " ".join(done.stdout.split()))
+    assert re.search(
+        r"matched\b[^.]*mean_feature \(power=1\.0\)", " ".join(done.stdout.split())
+    )
     folder = str(only(tmp_path, "multirun/*/*/0").relative_to(tmp_path))
     done = run("predict", folder, str(letor), folder=tmp_path, check=2)
-    assert re.search(naming(folder, "trust", "--ranker mean_feature.MeanFeatureRanker"), done.stderr)
-    done = run("predict", folder, str(letor), "--ranker", "mean_feature.MeanFeatureRanker", folder=tmp_path)
+    assert re.search(
+        naming(folder, "trust", "--ranker mean_feature.MeanFeatureRanker"), done.stderr
+    )
+    done = run(
+        "predict",
+        folder,
+        str(letor),
+        "--ranker",
+        "mean_feature.MeanFeatureRanker",
+        folder=tmp_path,
+    )
     assert len(done.stdout.split()) == 240
 
 
@@ -140,11 +188,17 @@ def test_help_answers_without_importing_a_backend_or_a_tracker(tmp_path: Path) -
     )
     assert "predict" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert imported.isdisjoint({"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"})
+    assert imported.isdisjoint(
+        {"lightgbm", "xgboost", "mlflow", "numba", "pandas", "scipy.stats"}
+    )
 
 
-def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_path: Path) -> None:
-    page = run("--help", "settings", "model=lightgbm", "params.num_trees=7", folder=tmp_path).stdout
+def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
+    tmp_path: Path,
+) -> None:
+    page = run(
+        "--help", "settings", "model=lightgbm", "params.num_trees=7", folder=tmp_path
+    ).stdout
     assert "feature_fraction_bynode" in page
     assert "num_trees: 7" in page
     for group in ("data", "model", "tracking"):
@@ -159,14 +213,23 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_pa
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
-        (["predct"], ("'predct'", "'predict'", "aa, compare, conventions,", "key=value")),
+        (
+            ["predct"],
+            ("'predct'", "'predict'", "aa, compare, conventions,", "key=value"),
+        ),
         (["compare", "nowhere"], ("nowhere", "multirun/DATE/TIME")),
         (["ui"], ("result.json",)),
         (["model=natve"], ("'natve'", "'native'", "native_best")),
         (["model/objective=lisnet"], ("'lisnet'", "'listnet'", "of approx_ndcg")),
         (["--model", "native"], ("--model", "params.num_trees=100")),
-        (["model=lightgbm", "model.queries_per_tree=0.5"], ("model.queries_per_tree", "LightGBMRanker")),
-        (["model/objective=lambdaloss", "model.mu=2"], ("model.mu", "model.objective.mu")),
+        (
+            ["model=lightgbm", "model.queries_per_tree=0.5"],
+            ("model.queries_per_tree", "LightGBMRanker"),
+        ),
+        (
+            ["model/objective=lambdaloss", "model.mu=2"],
+            ("model.mu", "model.objective.mu"),
+        ),
         (["params.num_leaves=1"], ("num_leaves is 1", "at least 2")),
         (["metrics=[ndgc@10]"], ("'ndgc@10'", "'ndcg'")),
         (["data=letor"], ("data.train", "data.train=VALUE")),
@@ -175,15 +238,27 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(tmp_pa
         (["model=random", "executor=inline,processes", "-m"], ("executor differs",)),
         (["model=random", "tracking=none,mlflow", "-m"], ("tracking differs",)),
         (
-            ["model=random", "tracking=none", "executor=processes", "executor.workers=0", "-m"],
+            [
+                "model=random",
+                "tracking=none",
+                "executor=processes",
+                "executor.workers=0",
+                "-m",
+            ],
             ("executor.workers is 0", "at least 1"),
         ),
         (
             ["model=random", "tracking=none", "executor=dask", "-m"],
             ("executor.scheduler", "executor.cluster._target_="),
         ),
-        (["model=random", "hydra.job.chdir=true", "-m"], ("hydra.job.chdir", "single runs")),
-        (["tracking.uri=http://127.0.0.1:9"], ("http://127.0.0.1:9", "tracking.uri=", "tracking=none")),
+        (
+            ["model=random", "hydra.job.chdir=true", "-m"],
+            ("hydra.job.chdir", "single runs"),
+        ),
+        (
+            ["tracking.uri=http://127.0.0.1:9"],
+            ("http://127.0.0.1:9", "tracking.uri=", "tracking=none"),
+        ),
     ],
 )
 def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
@@ -194,11 +269,22 @@ def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
     assert re.search(naming(*parts), done.stderr)
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
-    assert len([line for line in done.stderr.splitlines() if line.startswith(("error:", "failed:"))]) == 1
+    assert (
+        len(
+            [
+                line
+                for line in done.stderr.splitlines()
+                if line.startswith(("error:", "failed:"))
+            ]
+        )
+        == 1
+    )
 
 
 @pytest.mark.usefixtures("migrated_store")
-def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_path: Path) -> None:
+def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(
+    tmp_path: Path,
+) -> None:
     broken = tmp_path / "conf/model/broken.yaml"
     broken.parent.mkdir(parents=True)
     broken.write_text("defaults: [_yardstick, _self_]\n_target_: broken.Broken\n")
@@ -210,9 +296,17 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_
         "    def fit(self, train, valid=None, on_iteration=None):\n"
         "        raise ZeroDivisionError('by design')\n"
     )
-    words = ("--config-dir", "conf", "model=random,broken,single_feature", "-m", *SMALL[:2])
+    words = (
+        "--config-dir",
+        "conf",
+        "model=random,broken,single_feature",
+        "-m",
+        *SMALL[:2],
+    )
     done = run(*words, folder=tmp_path, check=1)
-    results = [read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
+    results = [
+        read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))
+    ]
     assert [result.status for result in results] == ["finished", "failed", "finished"]
     assert results[1].error is not None
     assert "ZeroDivisionError: by design" in results[1].error
@@ -236,14 +330,29 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(tmp_
 def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its_reason(
     tmp_path: Path,
 ) -> None:
-    words = ("model=lightgbm", "seed=1,2", "-m", "data.num_queries=40", "params.num_trees=5", "register=shop")
+    words = (
+        "model=lightgbm",
+        "seed=1,2",
+        "-m",
+        "data.num_queries=40",
+        "params.num_trees=5",
+        "register=shop",
+    )
     done = run(*words, folder=tmp_path)
-    results = [read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))]
+    results = [
+        read_run(path).result for path in sorted(tmp_path.glob("multirun/*/*/[0-9]"))
+    ]
     assert [result.swept for result in results] == [{"seed": ["1", "2"]}] * 2
     names = [name for name, _ in statuses(tmp_path)]
-    assert names == ["lightgbm on synthetic: seed", "lightgbm seed=1", "lightgbm seed=2"]
+    assert names == [
+        "lightgbm on synthetic: seed",
+        "lightgbm seed=1",
+        "lightgbm seed=2",
+    ]
     mean = np.mean([result.metrics["valid/ndcg@10"] for result in results])
-    (line,) = (line for line in done.stderr.splitlines() if line.startswith("Registered:"))
+    (line,) = (
+        line for line in done.stderr.splitlines() if line.startswith("Registered:")
+    )
     assert re.search(naming("models:/shop@champion", "version 1", "lightgbm"), line)
     assert re.search(naming("validation ndcg@10", f"{mean:.4f}"), line)
 
@@ -260,8 +369,13 @@ workers: 1
 """
 
 
-def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(tmp_path: Path) -> None:
-    for group, name, text in (("experiment", "mine", EXPERIMENT), ("executor", "one_process", EXECUTOR)):
+def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(
+    tmp_path: Path,
+) -> None:
+    for group, name, text in (
+        ("experiment", "mine", EXPERIMENT),
+        ("executor", "one_process", EXECUTOR),
+    ):
         (tmp_path / "conf" / group).mkdir(parents=True)
         (tmp_path / "conf" / group / f"{name}.yaml").write_text(text)
     words = ("--config-dir", "conf", "experiment=mine", "model=random", *TINY)

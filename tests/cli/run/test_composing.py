@@ -48,7 +48,9 @@ def without_hydra(config: DictConfig) -> DictConfig:
     return config
 
 
-def composed_by_hydra(loader: ConfigLoader, master: DictConfig, job: list[str]) -> Composition:
+def composed_by_hydra(
+    loader: ConfigLoader, master: DictConfig, job: list[str]
+) -> Composition:
     config = loader.load_sweep_config(master, job)
     choices = dict(config.hydra.runtime.choices)
     return without_hydra(config), choices
@@ -65,7 +67,12 @@ def outcome(compose: Callable[[], Composition]) -> Any:
 def described(config: DictConfig, choices: dict[str, Any]) -> Any:
     raw = OmegaConf.to_container(config, resolve=False)
     try:
-        return raw, OmegaConf.to_container(config, resolve=True), OmegaConf.is_struct(config), choices
+        return (
+            raw,
+            OmegaConf.to_container(config, resolve=True),
+            OmegaConf.is_struct(config),
+            choices,
+        )
     except OmegaConfBaseException as error:
         return raw, str(error), OmegaConf.is_struct(config), choices
 
@@ -91,19 +98,30 @@ JOBS: list[list[str]] = [
 
 
 @pytest.mark.slow
-def test_a_job_is_composed_as_hydra_composes_it(loader: ConfigLoader, own_yamls: str) -> None:
-    master = loader.load_configuration("config", [own_yamls, "hydra.sweep.dir=x"], RunMode.MULTIRUN)
+def test_a_job_is_composed_as_hydra_composes_it(
+    loader: ConfigLoader, own_yamls: str
+) -> None:
+    master = loader.load_configuration(
+        "config", [own_yamls, "hydra.sweep.dir=x"], RunMode.MULTIRUN
+    )
     composer = Composer(loader, master)
-    by_hydra = [outcome(partial(composed_by_hydra, loader, master, job)) for job in JOBS]
+    by_hydra = [
+        outcome(partial(composed_by_hydra, loader, master, job)) for job in JOBS
+    ]
     # Backwards again, so that a job would show what another one left behind.
     for number in [*range(len(JOBS)), *reversed(range(len(JOBS)))]:
-        assert outcome(partial(composer.composed, JOBS[number])) == by_hydra[number], JOBS[number]
+        assert outcome(partial(composer.composed, JOBS[number])) == by_hydra[number], (
+            JOBS[number]
+        )
 
 
 @pytest.mark.parametrize(
     ("override", "parts"),
     [
-        ("+params.num_leafs=15", ("params.num_leafs", "'num_leaves'", "+model.extra.NAME=VALUE")),
+        (
+            "+params.num_leafs=15",
+            ("params.num_leafs", "'num_leaves'", "+model.extra.NAME=VALUE"),
+        ),
         ("+foo=1", ("foo is set", "Leave it out")),
         ("+early_stopping.patienc=3", ("early_stopping.patienc", "'patience'")),
         ("~seed", ("seed was deleted", "leave out ~seed")),
@@ -127,7 +145,9 @@ def test_a_key_that_nothing_reads_is_refused_with_the_one_that_was_meant(
         ["early_stopping=null", "importance=none"],
     ],
 )
-def test_a_key_that_is_read_may_be_added(loader: ConfigLoader, overrides: list[str]) -> None:
+def test_a_key_that_is_read_may_be_added(
+    loader: ConfigLoader, overrides: list[str]
+) -> None:
     config = loader.load_configuration("config", overrides, RunMode.RUN)
     hydra = config.hydra
     check_keys(without_hydra(config), hydra)
@@ -138,7 +158,10 @@ class Undecorated(RandomRanker):
 
 
 def test_a_class_outside_the_environment_is_named() -> None:
-    with pytest.raises(ConfigError, match=naming("'no_such_module.Ranker'", "module named 'no_such_module'")):
+    with pytest.raises(
+        ConfigError,
+        match=naming("'no_such_module.Ranker'", "module named 'no_such_module'"),
+    ):
         find_class("no_such_module.Ranker", Ranker, "model")
     with pytest.raises(ConfigError, match=naming("ltrbench.rankers.random", "'Randm'")):
         find_class("ltrbench.rankers.random.Randm", Ranker, "model")
@@ -147,13 +170,17 @@ def test_a_class_outside_the_environment_is_named() -> None:
         ("ltrbench.data.RankingDataset", "derived"),
         (f"{__name__}.Undecorated", "@dataclass(kw_only=True)"),
     ):
-        with pytest.raises(ConfigError, match=naming("model._target_", f"'{target}'", lacks, "Ranker")):
+        with pytest.raises(
+            ConfigError, match=naming("model._target_", f"'{target}'", lacks, "Ranker")
+        ):
             find_class(target, Ranker, "model")
 
 
 def test_a_name_that_no_registry_takes_is_refused_before_any_work() -> None:
     tracking = {"_target_": "ltrbench.tracking.mlflow.MLflowTracker"}
     for name in ("a/b", " "):
-        with pytest.raises(ConfigError, match=naming("register", f"'{name}'", "without / and :")):
+        with pytest.raises(
+            ConfigError, match=naming("register", f"'{name}'", "without / and :")
+        ):
             build_tracker({"tracking": tracking, "register": name})
     assert build_tracker({"tracking": tracking, "register": "web shop"})

@@ -17,14 +17,31 @@ from ltrbench.experiment.loading import Lines, Progress
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import read_run
 
-SOME = Progress(3, 300, "ndcg@10", 0.5, 0.4, 0.45, 2, out_of_bag=None, seconds=6.0, seconds_of_first=1.0)
+SOME = Progress(
+    3,
+    300,
+    "ndcg@10",
+    0.5,
+    0.4,
+    0.45,
+    2,
+    out_of_bag=None,
+    seconds=6.0,
+    seconds_of_first=1.0,
+)
 
 
-def test_progress_carries_the_values_of_the_learning_curve_and_ends_once(tmp_path: Path) -> None:
+def test_progress_carries_the_values_of_the_learning_curve_and_ends_once(
+    tmp_path: Path,
+) -> None:
     seen: list[Progress] = []
-    source = Synthetic(name="synthetic", num_queries=30, valid_share=0.3, test_share=0.3)
+    source = Synthetic(
+        name="synthetic", num_queries=30, valid_share=0.3, test_share=0.3
+    )
     metrics = ("ndcg@3", "ndcg@10")
-    experiment = Experiment(model="native", ranker=NativeRanker(num_trees=8), source=source, metrics=metrics)
+    experiment = Experiment(
+        model="native", ranker=NativeRanker(num_trees=8), source=source, metrics=metrics
+    )
     run(experiment, tmp_path, on_progress=seen.append)
     curve = read_run(tmp_path).learning_curve()
     *each, last = seen

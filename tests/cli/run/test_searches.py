@@ -14,7 +14,13 @@ from command_line import run
 from ltrbench.runs import read_run
 
 TINY = (
-    *("data.num_queries=40", "params.num_trees=8", "tracking=none", "metrics=[ndcg@10]", "progress=none"),
+    *(
+        "data.num_queries=40",
+        "params.num_trees=8",
+        "tracking=none",
+        "metrics=[ndcg@10]",
+        "progress=none",
+    ),
     *("importance=null", "hydra.sweep.dir=s", "num_threads=1"),
 )
 SEARCH = ("-m", "search=random", "search.trials=4", *TINY)
@@ -35,7 +41,9 @@ def searched(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.slow
-def test_the_final_run_has_the_settings_of_the_best_trial_on_validation(searched: Path) -> None:
+def test_the_final_run_has_the_settings_of_the_best_trial_on_validation(
+    searched: Path,
+) -> None:
     for name in ("0", "1"):
         final = read_run(searched / "s" / name)
         trials, search = final.trials(), final.result.search
@@ -62,7 +70,9 @@ def test_a_trial_never_sees_test_and_stores_no_model(searched: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_interrupted_search_resumes_to_the_same_result(searched: Path, tmp_path: Path) -> None:
+def test_an_interrupted_search_resumes_to_the_same_result(
+    searched: Path, tmp_path: Path
+) -> None:
     shutil.copytree(searched / "s", tmp_path / "s")
     for name in ("1", "trials/4", "trials/8"):
         shutil.rmtree(tmp_path / "s" / name)
@@ -78,10 +88,19 @@ def test_an_interrupted_search_resumes_to_the_same_result(searched: Path, tmp_pa
     ("words", "parts"),
     [
         (["search=random"], ["search is set", "-m"]),
-        (["search=random", "search.trials=0", "-m"], ["search.trials is 0", "at least 1"]),
-        (["search=random", "+search.space.shared.depth={low: 1, high: 2}", "-m"], ["depth", "shared"]),
+        (
+            ["search=random", "search.trials=0", "-m"],
+            ["search.trials is 0", "at least 1"],
+        ),
+        (
+            ["search=random", "+search.space.shared.depth={low: 1, high: 2}", "-m"],
+            ["depth", "shared"],
+        ),
         # Validation queries of a fold are test queries of another one.
-        (["search=random", "cv=3", "search.choose=overall", "-m"], ["search.choose=per_fold"]),
+        (
+            ["search=random", "cv=3", "search.choose=overall", "-m"],
+            ["search.choose=per_fold"],
+        ),
     ],
 )
 def test_what_a_search_cannot_do_is_refused_before_training(

@@ -31,10 +31,23 @@ def test_the_worked_example_is_printed_as_the_tutorial_has_it(
     tutorial: Path, printed: Callable[..., str]
 ) -> None:
     text = printed("explain", tutorial, "--query", 1830, "--preset", "ranklib")
-    assert re.search(naming("DCG = sum of G D = 1.466", "ideal DCG 2.562", "NDCG 0.572"), text)
+    assert re.search(
+        naming("DCG = sum of G D = 1.466", "ideal DCG 2.562", "NDCG 0.572"), text
+    )
     sums = [line.split() for line in text.partition("4. ")[2].splitlines()[3:]]
     lambdas_of_rows = {int(row): float(value) for _, row, _, value, _, _ in sums}
-    expected = [-0.495, -0.206, -0.104, 0.231, 0.231, -0.033, 0.240, 0.247, -0.051, -0.061]
+    expected = [
+        -0.495,
+        -0.206,
+        -0.104,
+        0.231,
+        0.231,
+        -0.033,
+        0.240,
+        0.247,
+        -0.051,
+        -0.061,
+    ]
     assert [lambdas_of_rows[row] for row in range(1, 11)] == expected
 
 
@@ -43,7 +56,9 @@ def test_json_holds_rows_in_the_order_of_the_file_and_gradients_of_the_cost(
 ) -> None:
     scores = tmp_path / "scores.txt"
     scores.write_text("\n".join(map(str, [0.5, 1.5, *np.linspace(0, 1, 10)])) + "\n")
-    record = json.loads(printed("explain", tutorial, "--query", 7, "--scores", scores, "--json"))
+    record = json.loads(
+        printed("explain", tutorial, "--query", 7, "--scores", scores, "--json")
+    )
     assert [row["document"] for row in record["rows"]] == ["A", "B"]
     assert [row["rank"] for row in record["rows"]] == [1, 0]
     assert record["gradients"][0] < 0 < record["gradients"][1]
@@ -63,8 +78,15 @@ def test_the_engines_sums_are_those_of_the_matrix(
 ) -> None:
     words = [word for setting in settings for word in ("--set", setting)]
     record = json.loads(printed("explain", tutorial, "--query", 1830, *words, "--json"))
-    assert record["gradients"] == pytest.approx(np.sum(record["lambda_matrix"], axis=1), rel=1e-9, abs=1e-12)
-    assert max(map(len, printed("explain", tutorial, "--query", 1830, *words).splitlines())) <= 100
+    assert record["gradients"] == pytest.approx(
+        np.sum(record["lambda_matrix"], axis=1), rel=1e-9, abs=1e-12
+    )
+    assert (
+        max(
+            map(len, printed("explain", tutorial, "--query", 1830, *words).splitlines())
+        )
+        <= 100
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,16 +95,29 @@ def test_the_engines_sums_are_those_of_the_matrix(
         (["--query", "183"], ("query '183'", "'1830'")),
         (["--query", "7", "--set", "sigm=2"], ("--set", "'sigm'", "'sigma'")),
         (["--query", "7", "--set", "sigma=-1"], ("sigma is -1.0", "than 0")),
-        (["--query", "7", "--set", "truncation=1.5"], ("--set truncation=1.5", "integer")),
-        (["--query", "7", "--set", "normalize_query=never"], ("--set normalize_query=never", "boolean")),
+        (
+            ["--query", "7", "--set", "truncation=1.5"],
+            ("--set truncation=1.5", "integer"),
+        ),
+        (
+            ["--query", "7", "--set", "normalize_query=never"],
+            ("--set normalize_query=never", "boolean"),
+        ),
     ],
 )
 def test_what_cannot_be_explained_is_refused(
-    tutorial: Path, words: list[str], parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    tutorial: Path,
+    words: list[str],
+    parts: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["explain", str(tutorial), *words]) == 2
     assert re.search(naming(*parts), " ".join(capsys.readouterr().err.split()))
 
 
-def test_the_walkthrough_prints_what_the_engine_computes(printed: Callable[..., str]) -> None:
-    assert printed("walkthrough") == f"{tell()}\n", "python docs/walkthrough.py writes it anew"
+def test_the_walkthrough_prints_what_the_engine_computes(
+    printed: Callable[..., str],
+) -> None:
+    assert printed("walkthrough") == f"{tell()}\n", (
+        "python docs/walkthrough.py writes it anew"
+    )

@@ -42,7 +42,9 @@ def sweep(swept: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: Path) -> None:
+def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(
+    sweep: Path,
+) -> None:
     shutil.rmtree(sweep / "s/1")
     before = (sweep / "s/0/result.json").read_bytes()
     assert json.loads(run("status", "s", "--json", folder=sweep).stdout) == {
@@ -52,13 +54,19 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: 
         "waiting": {"count": 1, "folders": ["1"]},
     }
     assert mentions(
-        run("resume", "s", "--dry-run", folder=sweep).stdout, "job 1", "waiting", "seed=2", "1 of 2"
+        run("resume", "s", "--dry-run", folder=sweep).stdout,
+        "job 1",
+        "waiting",
+        "seed=2",
+        "1 of 2",
     )
     assert not (sweep / "s/1").exists()
     run("resume", "s", folder=sweep)
     assert json.loads((sweep / "s/1/result.json").read_text())["reused"] == "0"
     assert (sweep / "s/0/result.json").read_bytes() == before
-    assert mentions(run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting")
+    assert mentions(
+        run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting"
+    )
     wider = run(*SWEEP, "model=native", "seed=1,2,3", folder=sweep)
     assert mentions(wider.stderr, "3 jobs", "2 finished, 1 waiting", "runs 1")
     again = run(*SWEEP, "model=native", "seed=1,2,3", folder=sweep)
@@ -69,7 +77,11 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(sweep: 
 
 def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> None:
     shutil.rmtree(sweep / "s/1")
-    cluster = {"_target_": "dask.distributed.LocalCluster", "n_workers": 1, "preload": "anything.py"}
+    cluster = {
+        "_target_": "dask.distributed.LocalCluster",
+        "n_workers": 1,
+        "preload": "anything.py",
+    }
     for path in sweep.glob("s/plan/[0-9]*.json"):
         record = json.loads(path.read_text())
         record["settings"]["executor"] = {
@@ -78,7 +90,9 @@ def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> Non
         }
         path.write_text(json.dumps(record))
     done = run("resume", "s", folder=sweep, check=2)
-    assert mentions(done.stderr, "plan/1.json", "LocalCluster", "preload", "--start-cluster")
+    assert mentions(
+        done.stderr, "plan/1.json", "LocalCluster", "preload", "--start-cluster"
+    )
     assert not (sweep / "s/1").exists()
 
 
@@ -117,12 +131,22 @@ class Sleepy(RandomRanker):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("migrated_store")
-def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tmp_path: Path) -> None:
+def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(
+    tmp_path: Path,
+) -> None:
     yaml = tmp_path / "conf/model/sleepy.yaml"
     yaml.parent.mkdir(parents=True)
     yaml.write_text("defaults: [_yardstick, _self_]\n_target_: sleepy.Sleepy\n")
     (tmp_path / "sleepy.py").write_text(SLEEPY)
-    words = ("--config-dir", "conf", "model=sleepy,random", "seed=0,1,2", "-m", *CHEAP, "hydra.sweep.dir=out")
+    words = (
+        "--config-dir",
+        "conf",
+        "model=sleepy,random",
+        "seed=0,1,2",
+        "-m",
+        *CHEAP,
+        "hydra.sweep.dir=out",
+    )
     done = interrupted(words, tmp_path)
     # The job that was interrupted lost its work, and waits like the others.
     table = (tmp_path / "stdout.txt").read_text()
@@ -133,15 +157,24 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(tm
     assert not [*tmp_path.rglob(".partial-*")]
     assert "KILLED" in dict(statuses(tmp_path)).values()
     assert sorted(path.name for path in (tmp_path / "out").glob("[0-9]*")) == ["0", "1"]
-    (command,) = [line.strip() for line in done.splitlines() if line.startswith("  python -m ltrbench ")]
+    (command,) = [
+        line.strip()
+        for line in done.splitlines()
+        if line.startswith("  python -m ltrbench ")
+    ]
     assert command == "python -m ltrbench resume out"
     before = (tmp_path / "out/0" / RESULT_FILE).read_bytes()
     (tmp_path / "awake").touch()
     run(*shlex.split(command)[3:], folder=tmp_path)
     assert (tmp_path / "out/0" / RESULT_FILE).read_bytes() == before
-    results = [read_run(path.parent).result for path in sorted((tmp_path / "out").glob("*/result.json"))]
+    results = [
+        read_run(path.parent).result
+        for path in sorted((tmp_path / "out").glob("*/result.json"))
+    ]
     assert [(result.status, result.model, result.seed) for result in results] == [
-        ("finished", model, seed) for model in ("sleepy", "random") for seed in (0, 1, 2)
+        ("finished", model, seed)
+        for model in ("sleepy", "random")
+        for seed in (0, 1, 2)
     ]
     assert {status for _, status in statuses(tmp_path)} == {"FINISHED"}
 
@@ -178,7 +211,13 @@ def interrupted(words: tuple[str, ...], folder: Path) -> str:
 # ---- Times of finished jobs that shared the machine are taken again.
 
 
-TWO_MODELS = ("model=single_feature,random", "seed=1,2", "-m", "hydra.sweep.dir=s", *TINY)
+TWO_MODELS = (
+    "model=single_feature,random",
+    "seed=1,2",
+    "-m",
+    "hydra.sweep.dir=s",
+    *TINY,
+)
 
 
 def pretend_to_have_shared_the_machine(folder: Path) -> None:
@@ -206,7 +245,14 @@ def test_times_are_taken_again_and_nothing_else_changes(tmp_path: Path) -> None:
     assert all(record["seconds"]["fit"] < 900 for record in after)
     assert after[1]["seconds"] == after[0]["seconds"]
     assert after[3] == before[3]
-    of_times = ("seconds", "shared_machine", "load", "peak_memory_mb", "threads", "machine")
+    of_times = (
+        "seconds",
+        "shared_machine",
+        "load",
+        "peak_memory_mb",
+        "threads",
+        "machine",
+    )
     for one, other in zip(before, after, strict=True):
         assert {key: value for key, value in one.items() if key not in of_times} == {
             key: value for key, value in other.items() if key not in of_times

@@ -15,7 +15,14 @@ from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers import EarlyStopping
-from ltrbench.rankers.importance import ACROSS, GAIN, SHAP, SPLIT, WITHIN, ImportanceSettings
+from ltrbench.rankers.importance import (
+    ACROSS,
+    GAIN,
+    SHAP,
+    SPLIT,
+    WITHIN,
+    ImportanceSettings,
+)
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.runs.record import RESULT_FILE, Run
 
@@ -24,7 +31,9 @@ METRICS = ("ndcg@5", "ndcg@10", "map")
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    ranker = LightGBMRanker(num_trees=10, early_stopping=EarlyStopping("ndcg@10", 5), seed=3)
+    ranker = LightGBMRanker(
+        num_trees=10, early_stopping=EarlyStopping("ndcg@10", 5), seed=3
+    )
     experiment = Experiment(
         model="lightgbm",
         ranker=ranker,
@@ -45,13 +54,21 @@ def cells(text: str, first: str) -> list[str]:
     return [cell.strip() for cell in row.strip("|").split("|")][1:]
 
 
-def test_a_run_says_what_it_was_and_how_to_make_it_again(finished: Run, printed: Callable[..., str]) -> None:
+def test_a_run_says_what_it_was_and_how_to_make_it_again(
+    finished: Run, printed: Callable[..., str]
+) -> None:
     text = printed("show", finished.path)
     assert text.startswith(f"lightgbm on synthetic: finished\n{finished.path}\n")
     # As a shell takes it, to which brackets mean something.
-    assert "python -m ltrbench --config-dir 'my conf' model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'" in text
+    assert (
+        "python -m ltrbench --config-dir 'my conf' model=lightgbm 'metrics=[ndcg@5,ndcg@10,map]'"
+        in text
+    )
     assert f" in {Path.cwd()} " in text
-    assert "matched: num_trees=10, early_stopping.metric=ndcg@10, early_stopping.patience=5" in text
+    assert (
+        "matched: num_trees=10, early_stopping.metric=ndcg@10, early_stopping.patience=5"
+        in text
+    )
     assert "l2=" not in text
     assert "class    ltrbench.rankers.lightgbm.LightGBMRanker\n" in text
     assert f"trees    {finished.result.best_iteration} of at most 10\n" in text
@@ -83,5 +100,9 @@ def test_json_is_the_record_of_the_run_and_its_importances(
     assert stored.items() <= record.items()
     assert record["path"] == str(finished.path)
     worth = finished.importances()
-    assert [row["feature"] for row in record["importances"]] == list(worth.feature_names)
-    assert [row["gain"] for row in record["importances"]] == worth.values["gain"].tolist()
+    assert [row["feature"] for row in record["importances"]] == list(
+        worth.feature_names
+    )
+    assert [row["gain"] for row in record["importances"]] == worth.values[
+        "gain"
+    ].tolist()

@@ -30,8 +30,15 @@ def test_eight_seeds_are_split_into_halves_of_four(tmp_path: Path) -> None:
     runs = runs_of(tmp_path, "native", EIGHT)
     row = only_row(runs, rope=0.02)
     values = values_of(runs)
-    assert row.halved == against_itself(values, PairedSample.of(np.zeros((1, QUERIES))), rope=0.02)
-    assert (row.kind, row.num_replicates, row.num_folds, row.reason) == ("seeds", 8, 1, "")
+    assert row.halved == against_itself(
+        values, PairedSample.of(np.zeros((1, QUERIES))), rope=0.02
+    )
+    assert (row.kind, row.num_replicates, row.num_folds, row.reason) == (
+        "seeds",
+        8,
+        1,
+        "",
+    )
 
 
 def test_seeds_that_change_nothing_are_one_replicate(tmp_path: Path) -> None:
@@ -49,6 +56,8 @@ def test_the_verb_prints_shares_and_what_is_missing(
     shown = capsys.readouterr().out
     assert "ndcg@5" in shown
     assert "independent" in shown
-    (native,) = [line for line in shown.splitlines() if line.startswith("| toy  | native")]
+    (native,) = [
+        line for line in shown.splitlines() if line.startswith("| toy  | native")
+    ]
     assert "8 seeds |       35 " in native
     assert mentions(shown, "2 replicates", "replicates=8")

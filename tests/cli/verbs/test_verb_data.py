@@ -28,14 +28,36 @@ def text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("text")
 def test_build_writes_a_store_that_info_describes(printed: Callable[..., str]) -> None:
-    build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
+    build = [
+        "data",
+        "build",
+        "train.txt",
+        "--output",
+        "train.store",
+        "--shard-mb",
+        "0.0003",
+    ]
     built = printed(*build, "--read", "num_features=3", "--read", "absent=nan")
     fingerprint = read_data("train.txt", 3, absent=float("nan")).fingerprint
     assert read_data("train.store").fingerprint == fingerprint
-    counts = ("100 documents", "20 queries", "3 features", "shards: 4", fingerprint[-8:])
+    counts = (
+        "100 documents",
+        "20 queries",
+        "3 features",
+        "shards: 4",
+        fingerprint[-8:],
+    )
     assert all(part in built for part in ("train.store", *counts))
     info = printed("data", "info", "train.store")
-    parts = ("100", "20", "document_ids", "train.txt", "SHA-256", "num_features=3", f"format {STORE_FORMAT}")
+    parts = (
+        "100",
+        "20",
+        "document_ids",
+        "train.txt",
+        "SHA-256",
+        "num_features=3",
+        f"format {STORE_FORMAT}",
+    )
     assert all(part in info for part in parts)
     record = json.loads(printed("data", "info", "train.store", "--json"))
     expected = ("train.store", 100, fingerprint)
@@ -43,12 +65,17 @@ def test_build_writes_a_store_that_info_describes(printed: Callable[..., str]) -
 
 
 @pytest.mark.usefixtures("text")
-def test_what_cannot_be_built_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_built_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "file").write_text("")
     for words, parts in (
         (["--output", "full"], ["full", "delete", "--output"]),
-        (["--output", "a.store", "--shard-mb", "0"], ["--shard-mb", "0", "more than 0"]),
+        (
+            ["--output", "a.store", "--shard-mb", "0"],
+            ["--shard-mb", "0", "more than 0"],
+        ),
         (["--output", "a.store", "--read", "first_index=2"], ["first_index", "2"]),
         (["full", "--output", "a.store"], ["full", "folder"]),
     ):
@@ -72,7 +99,15 @@ def test_a_verb_prints_the_same_for_text_and_store(
     tmp_path: Path, printed: Callable[..., str], verb: str, words: list[str]
 ) -> None:
     (tmp_path / "s.txt").write_text("".join(f"{row % 7}\n" for row in range(100)))
-    build = ["data", "build", "train.txt", "--output", "train.store", "--shard-mb", "0.0003"]
+    build = [
+        "data",
+        "build",
+        "train.txt",
+        "--output",
+        "train.store",
+        "--shard-mb",
+        "0.0003",
+    ]
     printed(*build, "--read", "sparse=true")
     of_text = printed(verb, "train.txt", *words, "--read", "sparse=true")
     of_store = printed(verb, "train.store", *words)

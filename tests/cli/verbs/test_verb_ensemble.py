@@ -19,12 +19,16 @@ from ltrbench.runs.record import ScoredSplit
 from ltrbench.shapes import Scores
 
 METRIC, SIZE = "ndcg@5", 7
-NEED_A_MODEL = [f"{words} sweep/pair/0" for words in ("ship --to c --output new", "serve", "trees")]
+NEED_A_MODEL = [
+    f"{words} sweep/pair/0" for words in ("ship --to c --output new", "serve", "trees")
+]
 
 
 def standardised(scored: ScoredSplit) -> Scores:
     queries = np.split(scored.scores.astype(float), scored.judgments.query_start[1:-1])
-    return np.concatenate([(each - each.mean()) / (each.std() or 1.0) for each in queries])
+    return np.concatenate(
+        [(each - each.mean()) / (each.std() or 1.0) for each in queries]
+    )
 
 
 def selected(members: Sequence[Run]) -> list[int]:
@@ -33,7 +37,10 @@ def selected(members: Sequence[Run]) -> list[int]:
     parts = [standardised(member.scored("valid")) for member in members]
     draws, values = list[int](), list[float]()
     for _ in range(SIZE):
-        means = [np.mean([parts[each] for each in (*draws, one)], axis=0) for one in range(len(parts))]
+        means = [
+            np.mean([parts[each] for each in (*draws, one)], axis=0)
+            for one in range(len(parts))
+        ]
         reached = [evaluate(judgments, mean, [METRIC]).means[METRIC] for mean in means]
         values.append(max(reached))
         draws.append(reached.index(max(reached)))
@@ -43,15 +50,27 @@ def selected(members: Sequence[Run]) -> list[int]:
 @pytest.mark.slow
 def test_each_cell_has_the_ensemble_of_a_plain_greedy_selection(tmp_path: Path) -> None:
     jobs = "model=native,lightgbm,xgboost,random seed=1,2 cv=2 data.num_queries=60 params.num_trees=6"
-    run(*jobs.split(), "importance=null", "-m", "hydra.sweep.dir=sweep", folder=tmp_path)
+    run(
+        *jobs.split(), "importance=null", "-m", "hydra.sweep.dir=sweep", folder=tmp_path
+    )
     run("ensemble", "sweep", "--metric", METRIC, "--size", str(SIZE), folder=tmp_path)
     made = find_runs([tmp_path / "sweep/ensemble"])
     assert len(made) == 4
     for each in made:
         test, weights = each.scored("test"), each.result.ensemble["weights"]
-        members = [read_run(tmp_path / folder) for folder in each.result.ensemble["runs"].values()]
-        assert [member.result.model for member in members] == ["native", "lightgbm", "xgboost"]
-        assert len({(one.result.seed, str(one.result.data)) for one in (each, *members)}) == 1
+        members = [
+            read_run(tmp_path / folder)
+            for folder in each.result.ensemble["runs"].values()
+        ]
+        assert [member.result.model for member in members] == [
+            "native",
+            "lightgbm",
+            "xgboost",
+        ]
+        assert (
+            len({(one.result.seed, str(one.result.data)) for one in (each, *members)})
+            == 1
+        )
         draws = selected(members)
         shares = [draws.count(number) / len(draws) for number in range(3)]
         assert [*weights.values()] == pytest.approx(shares)
@@ -72,11 +91,20 @@ def test_each_cell_has_the_ensemble_of_a_plain_greedy_selection(tmp_path: Path) 
         ("ensemble sweep --name ../x", ["'../x'", "sweep, such as ensemble"]),
         ("ensemble sweep --models natve,lightgbm", ["'natve'", "'native'?"]),
         ("ensemble sweep --models native,lightgbm --name native", ["native", "--name"]),
-        ("ensemble sweep --models native,lightgbm --name pair", ["sweep/pair", "--name"]),
+        (
+            "ensemble sweep --models native,lightgbm --name pair",
+            ["sweep/pair", "--name"],
+        ),
         ("ensemble sweep --models native,pair", ["pair", "valid", "--models"]),
-        ("ensemble sweep --models native,lightgbm --name x --metric ndgc@5", ["'ndgc@5'", "ndcg"]),
+        (
+            "ensemble sweep --models native,lightgbm --name x --metric ndgc@5",
+            ["'ndgc@5'", "ndcg"],
+        ),
         ("ensemble seen", ["seen/blind", "is its test set", "data.valid"]),
-        *((words, ["sweep/pair/0", "no model", "sweep/native"]) for words in NEED_A_MODEL),
+        *(
+            (words, ["sweep/pair/0", "no model", "sweep/native"])
+            for words in NEED_A_MODEL
+        ),
         ("final sweep --model pair", ["pair", "not trained", "--model"]),
     ],
 )
@@ -84,10 +112,32 @@ def test_what_an_ensemble_cannot_be_or_do_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, parts: list[str]
 ) -> None:
     for model in ("native", "lightgbm", "blind"):
-        finished_run(tmp_path / "sweep" / model, model, valid=model != "blind", skill=1 / len(model))
-        write(tmp_path / "seen" / model, model, valid="test of fold 1", validated=judged(1, "valid"))
+        finished_run(
+            tmp_path / "sweep" / model,
+            model,
+            valid=model != "blind",
+            skill=1 / len(model),
+        )
+        write(
+            tmp_path / "seen" / model,
+            model,
+            valid="test of fold 1",
+            validated=judged(1, "valid"),
+        )
     with contextlib.chdir(tmp_path):
-        assert main(["ensemble", "sweep", "--models", "native,lightgbm", "--name=pair", "--size=1"]) == 0
+        assert (
+            main(
+                [
+                    "ensemble",
+                    "sweep",
+                    "--models",
+                    "native,lightgbm",
+                    "--name=pair",
+                    "--size=1",
+                ]
+            )
+            == 0
+        )
         assert main(words.split()) == 2
     printed = capsys.readouterr().err
     assert all(part in printed for part in parts), printed

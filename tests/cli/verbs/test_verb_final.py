@@ -28,17 +28,32 @@ from ltrbench.runs.record import Run
 from ltrbench.runs.writing import rewrite_result
 
 
-def runs_of(folder: Path, trees: list[int], model: str = "native", **fields: Any) -> list[Run]:
+def runs_of(
+    folder: Path, trees: list[int], model: str = "native", **fields: Any
+) -> list[Run]:
     """Writes a run with each number of trees, in the folds 1, 2, ... of a sweep."""
     ranker = {"class": "x", "fields": {"num_leaves": 7}}
-    more: dict[str, Any] = {"ranker": ranker, "sweep": "study", "validated": None, **fields}
+    more: dict[str, Any] = {
+        "ranker": ranker,
+        "sweep": "study",
+        "validated": None,
+        **fields,
+    }
     return [
-        write(folder / "study" / f"{model}{fold}", model, fold=fold, best_iteration=number, **more)
+        write(
+            folder / "study" / f"{model}{fold}",
+            model,
+            fold=fold,
+            best_iteration=number,
+            **more,
+        )
         for fold, number in enumerate(trees, 1)
     ]
 
 
-def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_up(tmp_path: Path) -> None:
+def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_up(
+    tmp_path: Path,
+) -> None:
     runs = runs_of(tmp_path, [10, 21, 30, 40])
     comparisons = compare([*runs, *runs_of(tmp_path, [7] * 4, "xgboost")])
     fit = final_fit(comparisons, "native")
@@ -47,10 +62,14 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
     estimate = (row.metrics["ndcg@10"], row.interval.low, row.interval.high)
     assert tuple(fit.record[name] for name in ("estimate", "low", "high")) == estimate
     # The runs train on 90 queries each.
-    assert final_fit(comparisons, "native", lambda _: 162).num_trees == ceil(25.5 * 162 / 90)
+    assert final_fit(comparisons, "native", lambda _: 162).num_trees == ceil(
+        25.5 * 162 / 90
+    )
     # A search may choose other settings in each fold, to which the numbers of trees belong.
     tuned = [
-        replace(item, result=replace(item.result, search=search_record(), ranker=ranker))
+        replace(
+            item, result=replace(item.result, search=search_record(), ranker=ranker)
+        )
         for item, leaves in zip(runs, (7, 9, 9, 7), strict=True)
         for ranker in [{"class": "x", "fields": {"l2": leaves}}]
     ]
@@ -66,7 +85,10 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
     ],
 )
 def test_a_model_of_a_part_is_not_deployed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], resample: bool
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    words: tuple[str, ...],
+    resample: bool,
 ) -> None:
     (made,) = runs_of(tmp_path, [5], data_settings={"cv": 3}, ranker={})
     data = {**made.result.data, "fold": 2}
@@ -101,39 +123,71 @@ def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(tmp_path: Path) -> None:
+def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(
+    tmp_path: Path,
+) -> None:
     beside, features = ["query_id", "document_id", "device"], ["text_match", "stock"]
     shop = shop_log(40, 8)[[*beside, "label", *features]]
     shop.to_csv(tmp_path / "shop.csv", index=False)
     data = "data=table data.train=shop.csv cv=3 data.keep=[device] params.num_trees=12"
-    models = ("model=native,single_feature", "early_stopping.patience=2", "importance=null")
-    compared = run(*data.split(), *models, "-m", "hydra.sweep.dir=study", folder=tmp_path).stdout
+    models = (
+        "model=native,single_feature",
+        "early_stopping.patience=2",
+        "importance=null",
+    )
+    compared = run(
+        *data.split(), *models, "-m", "hydra.sweep.dir=study", folder=tmp_path
+    ).stdout
     (command,) = [line.strip() for line in compared.splitlines() if " final " in line]
     words = shlex.split(command)[3:]
     assert words[:2] == ["final", "study"]
     run("final", "study", "--model", "native", folder=tmp_path)
 
     final = read_run(tmp_path / "study/final").result
-    folds = [item for item in find_runs([tmp_path / "study"]) if item.result.model == "native"]
+    folds = [
+        item
+        for item in find_runs([tmp_path / "study"])
+        if item.result.model == "native"
+    ]
     trees = [item.result.best_iteration for item in folds if not item.result.final]
-    assert (final.best_iteration, final.data["train"]["queries"]) == (ceil(median(trees)), 40)
+    assert (final.best_iteration, final.data["train"]["queries"]) == (
+        ceil(median(trees)),
+        40,
+    )
     assert (final.metrics, [*final.data]) == ({}, ["name", "fold", "train"])
     assert final.final["low"] < final.final["estimate"] < final.final["high"]
-    run("predict", "study/final", "shop.csv", "--output", "scores.parquet", folder=tmp_path)
+    run(
+        "predict",
+        "study/final",
+        "shop.csv",
+        "--output",
+        "scores.parquet",
+        folder=tmp_path,
+    )
     scored = pd.read_parquet(tmp_path / "scores.parquet")
-    np.testing.assert_array_equal(scored["score"], load(tmp_path / "study/final").predict(shop[features]))
+    np.testing.assert_array_equal(
+        scored["score"], load(tmp_path / "study/final").predict(shop[features])
+    )
     assert scored[beside].equals(shop[beside].astype("str"))
     run("export", "study/0", "--format", "csv", "--output", "fold.csv", folder=tmp_path)
     exported = pd.read_csv(tmp_path / "fold.csv")
     assert [*exported] == [*beside, "label", "score"]
-    np.testing.assert_array_equal(exported["score"], read_run(tmp_path / "study/0").scored("test").scores)
-    joined = run("compare", "study", "production=scores.parquet", folder=tmp_path).stdout
+    np.testing.assert_array_equal(
+        exported["score"], read_run(tmp_path / "study/0").scored("test").scores
+    )
+    joined = run(
+        "compare", "study", "production=scores.parquet", folder=tmp_path
+    ).stdout
     rows = [line.split()[1] for line in joined.splitlines() if line.startswith("| ")]
     assert rows[:4] == ["model", "native", "single_feature", "production"]
     assert "study/final" in joined  # a line below the table
 
-    run("ship", "study/final", "--to", "xgboost", "--output", "shipped", folder=tmp_path)
-    registered = run("sync", "study/final", "--register", "shop", folder=tmp_path).stdout
+    run(
+        "ship", "study/final", "--to", "xgboost", "--output", "shipped", folder=tmp_path
+    )
+    registered = run(
+        "sync", "study/final", "--register", "shop", folder=tmp_path
+    ).stdout
     assert "models:/shop@champion is version 1" in registered
     assert ("native on table", "FINISHED") in statuses(tmp_path)
     with pytest.raises(LtrbenchError, match=naming("study/final", "test", "study/")):

@@ -34,45 +34,75 @@ def mean(folder: str, split: str) -> float:
 
 
 @pytest.mark.slow
-def test_every_number_is_that_of_the_run_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_number_is_that_of_the_run_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     jobs = "model=native,lightgbm,random cv=3 data.num_queries=90 params.num_trees=12 importance=null"
     run(*jobs.split(), "tracking=none", "-m", "hydra.sweep.dir=sweep", folder=tmp_path)
-    options = ["--metric", METRIC, "--guard", f"{METRIC}=-0.9", "--guard", "latency=9s", "--json"]
+    options = [
+        "--metric",
+        METRIC,
+        "--guard",
+        f"{METRIC}=-0.9",
+        "--guard",
+        "latency=9s",
+        "--json",
+    ]
     done = json.loads(run("frontier", "sweep", *options, folder=tmp_path).stdout)
     written = Path("sweep-frontier")
     assert json.loads((written / "frontier.json").read_text()) == done
-    assert all((written / name).is_file() for name in ("frontier.html", "latency.png", "size.png"))
+    assert all(
+        (written / name).is_file()
+        for name in ("frontier.html", "latency.png", "size.png")
+    )
     rows = {row["row"]: row for row in done["prices"]}
     trained = ["native", "lightgbm", "random"]
     assert done["best"] == max(trained, key=lambda label: rows[label]["quality"])
     assert len(rows) == 3 + 9
     for row in rows.values():
-        assert row["quality"] == pytest.approx(np.mean([mean(each, "valid") for each in row["runs"]]))
+        assert row["quality"] == pytest.approx(
+            np.mean([mean(each, "valid") for each in row["runs"]])
+        )
         files = [[*Path(each, "model").rglob("*.*")] for each in row["runs"]]
-        size = np.mean([sum(file.stat().st_size for file in of_run) for of_run in files]) / 1e6
+        size = (
+            np.mean([sum(file.stat().st_size for file in of_run) for of_run in files])
+            / 1e6
+        )
         assert row["costs"]["size"] == pytest.approx(size)
         assert row["costs"]["latency"] == row["times"]["service"]["100"][0]
     for cost, front in done["fronts"].items():
-        points = {label: (row["costs"][cost], -row["quality"]) for label, row in rows.items()}
+        points = {
+            label: (row["costs"][cost], -row["quality"]) for label, row in rows.items()
+        }
         for label, (price, loss) in points.items():
-            is_behind = any(a <= price and b <= loss and (a, b) != (price, loss) for a, b in points.values())
+            is_behind = any(
+                a <= price and b <= loss and (a, b) != (price, loss)
+                for a, b in points.values()
+            )
             assert (label in front) == (not is_behind)
     holding = [
         label
         for label, row in rows.items()
-        if label != "random" and all(each["values"][1] >= -0.9 for each in row["conditions"])
+        if label != "random"
+        and all(each["values"][1] >= -0.9 for each in row["conditions"])
     ]
-    assert done["chosen"] == min(holding, key=lambda label: rows[label]["costs"]["latency"])
+    assert done["chosen"] == min(
+        holding, key=lambda label: rows[label]["costs"]["latency"]
+    )
     assert len(done["test"]) == (done["chosen"] != done["best"])
     of_test = {
-        key: np.mean([mean(each, "test") for each in rows[done[key]]["runs"]]) for key in ("best", "chosen")
+        key: np.mean([mean(each, "test") for each in rows[done[key]]["runs"]])
+        for key in ("best", "chosen")
     }
     for claim in done["test"]:
         assert claim["values"][0] == pytest.approx(of_test["chosen"] - of_test["best"])
         assert "choice by validation" in done["scope"]
     assert {"service", "library"} < rows[done["chosen"]]["times"].keys()
-    assert done["chosen"] in run("compare", "sweep", "sweep-frontier", folder=tmp_path).stdout
+    assert (
+        done["chosen"]
+        in run("compare", "sweep", "sweep-frontier", folder=tmp_path).stdout
+    )
 
 
 @pytest.mark.slow
@@ -81,7 +111,9 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    settings = "data.num_queries=30 params.num_trees=9 tracking=none hydra.run.dir=sweep"
+    settings = (
+        "data.num_queries=30 params.num_trees=9 tracking=none hydra.run.dir=sweep"
+    )
     run(f"model={model}", *settings.split(), folder=tmp_path)
     run("frontier", "sweep", folder=tmp_path)
     features = load_splits(read_run(Path("sweep"))).test.features
@@ -89,21 +121,39 @@ def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
     first = replace(whole, trees=whole.trees[: math.ceil(len(whole.trees) * 0.4)])
     (variant,) = Path("sweep-frontier").glob("*trees=40*/0")
     scores = read_run(variant).scored("test").scores
-    np.testing.assert_allclose(scores, ensemble_scores(first, features), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(
+        scores, ensemble_scores(first, features), rtol=1e-5, atol=1e-6
+    )
     assert np.array_equal(load(variant).predict(features), scores)
     run("ship", str(variant), "--to", "c", "--output", "shipped", folder=tmp_path)
-    words = ["sweep", "sweep-frontier", "--model", read_run(variant).result.model, "--output", "final"]
+    words = [
+        "sweep",
+        "sweep-frontier",
+        "--model",
+        read_run(variant).result.model,
+        "--output",
+        "final",
+    ]
     run("final", *words, folder=tmp_path)
     final = load("final").ranker
-    assert (len(final.trees().trees), type(final)) == (len(first.trees), type(load("sweep").ranker))
+    assert (len(final.trees().trees), type(final)) == (
+        len(first.trees),
+        type(load("sweep").ranker),
+    )
 
 
 @pytest.mark.slow
-def test_trained_variants_are_fits_to_train_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trained_variants_are_fits_to_train_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     settings = "data.num_queries=40 params.num_trees=8 replicates.number=3 replicates.index=2 tracking=none"
     run(*settings.split(), "hydra.run.dir=sweep", folder=tmp_path)
-    students = {"linear": "linear", "lightgbm": "lightgbm params.num_leaves=4", "catboost": "catboost"}
+    students = {
+        "linear": "linear",
+        "lightgbm": "lightgbm params.num_leaves=4",
+        "catboost": "catboost",
+    }
     words = [word for each in students.values() for word in ("--distil", each)]
     run("frontier", "sweep", "--refit", *words, folder=tmp_path)
     best = read_run(Path("sweep"))
@@ -116,35 +166,69 @@ def test_trained_variants_are_fits_to_train_alone(tmp_path: Path, monkeypatch: p
         ranker = load(folder).ranker
         scores = {part: ranker.predict(data.features) for part, data in splits}
         assert all(
-            np.array_equal(read_run(folder).scored(part).scores, scores[part]) for part in ("valid", "test")
+            np.array_equal(read_run(folder).scored(part).scores, scores[part])
+            for part in ("valid", "test")
         )
         assert read_run(folder).result.variant["run"] == "sweep"
         return ranker
 
     settings_of_best: Any = unfitted(best)
     fewer = replace(settings_of_best, num_leaves=7).fit(train, splits.valid)
-    assert np.array_equal(variant("leaves=7").predict(train.features), fewer.predict(train.features))
-    kept = np.argsort(-model.importance()["gain"], kind="stable")[: math.ceil(0.25 * train.num_features)]
+    assert np.array_equal(
+        variant("leaves=7").predict(train.features), fewer.predict(train.features)
+    )
+    kept = np.argsort(-model.importance()["gain"], kind="stable")[
+        : math.ceil(0.25 * train.num_features)
+    ]
     assert set(used_features(variant("features=25").trees())) <= set(kept)
     scores = model.predict(train.features)
     labels = (scores - scores.min()) / scores.std()
-    linear = LinearRanker(objective=QueryRMSE()).fit(train.with_fields(labels=labels), splits.valid)
-    np.testing.assert_allclose(variant("linear").predict(train.features), linear.predict(train.features))
-    assert variant("lightgbm").summary.num_trees == math.ceil(model.summary.num_trees / 4)
+    linear = LinearRanker(objective=QueryRMSE()).fit(
+        train.with_fields(labels=labels), splits.valid
+    )
+    np.testing.assert_allclose(
+        variant("linear").predict(train.features), linear.predict(train.features)
+    )
+    assert variant("lightgbm").summary.num_trees == math.ceil(
+        model.summary.num_trees / 4
+    )
     variant("catboost")
-    words = ["ship", "sweep-frontier/native_features=25_/0", "--to", "c", "--output", "shipped"]
+    words = [
+        "ship",
+        "sweep-frontier/native_features=25_/0",
+        "--to",
+        "c",
+        "--output",
+        "shipped",
+    ]
     refused = run(*words, folder=tmp_path, check=2)
-    assert all(part in refused.stderr for part in ("final does not", "params.num_leaves", "--anyway"))
+    assert all(
+        part in refused.stderr
+        for part in ("final does not", "params.num_leaves", "--anyway")
+    )
     run(*words, "--anyway", folder=tmp_path)
-    refused = run("final", "sweep-frontier", "--model", "native leaves=7", folder=tmp_path, check=2)
-    assert all(part in refused.stderr for part in ("native leaves=7", "params.num_leaves", "--model"))
+    refused = run(
+        "final",
+        "sweep-frontier",
+        "--model",
+        "native leaves=7",
+        folder=tmp_path,
+        check=2,
+    )
+    assert all(
+        part in refused.stderr
+        for part in ("native leaves=7", "params.num_leaves", "--model")
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
         ("frontier sweep --distil lightgbn", ["lightgbn", "'lightgbm'?"]),
-        ("frontier sweep --distil 'native params.num_leafs=4'", ["params.num_leafs", "num_leaves"]),
+        (
+            "frontier sweep --distil 'native params.num_leafs=4'",
+            ["params.num_leafs", "num_leaves"],
+        ),
         ("frontier scores", ["2 finished runs", "model", "trained runs"]),
         ("frontier sweep --guard ndgc@10=-1", ["ndgc", "ndcg"]),
         ("frontier sweep --output sweep/native", ["sweep/native", "--output"]),

@@ -33,7 +33,9 @@ def files(tmp_path: Path) -> list[str]:
 def test_the_json_of_evaluate_holds_what_evaluate_computes(
     files: list[str], printed: Callable[..., str]
 ) -> None:
-    record = json.loads(printed("evaluate", *files, "--metrics", "ndcg@2,map", "--json"))
+    record = json.loads(
+        printed("evaluate", *files, "--metrics", "ndcg@2,map", "--json")
+    )
     expected = evaluate(read_letor(files[0]), np.array(SCORES), ["ndcg@2", "map"])
     assert record == {
         "convention": "default",
@@ -48,7 +50,9 @@ def test_a_convention_is_chosen_by_name_and_varied_by_setting(
     files: list[str], printed: Callable[..., str]
 ) -> None:
     def mean(*words: str) -> Any:
-        return json.loads(printed("evaluate", *files, "--metrics", "ndcg@2", "--json", *words))
+        return json.loads(
+            printed("evaluate", *files, "--metrics", "ndcg@2", "--json", *words)
+        )
 
     dataset, scores = read_letor(files[0]), np.array(SCORES)
     for name in ("lightgbm", "catboost"):
@@ -56,7 +60,9 @@ def test_a_convention_is_chosen_by_name_and_varied_by_setting(
         assert mean("--convention", name)["metrics"]["ndcg@2"] == expected
     varied = mean("--set", "no_relevant=0")
     assert varied["convention"] == "default with no_relevant=0"
-    assert varied["metrics"]["ndcg@2"] == pytest.approx(mean()["metrics"]["ndcg@2"] * 2 / 3, rel=1e-15)
+    assert varied["metrics"]["ndcg@2"] == pytest.approx(
+        mean()["metrics"]["ndcg@2"] * 2 / 3, rel=1e-15
+    )
 
 
 def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
@@ -69,7 +75,9 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
     assert header == ["query", "documents", "ndcg@2", "mrr"]
     assert [row[:2] for row in rows] == [["a", "4"], ["b", "2"], ["c", "1"]]
     assert rows[1][2:] == ["", ""]
-    values = evaluate(read_letor(files[0]), np.array(SCORES), ["ndcg@2"]).per_query["ndcg@2"]
+    values = evaluate(read_letor(files[0]), np.array(SCORES), ["ndcg@2"]).per_query[
+        "ndcg@2"
+    ]
     assert [float(rows[0][2]), float(rows[2][2])] == [values[0], values[2]]
 
 
@@ -79,16 +87,25 @@ def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
         (["--convention", "lightgmb"], ("'lightgmb'", "'lightgbm'")),
         (["--set", "tie=worst"], ("'tie'", "'ties'")),
         (["--set", "worst"], ("--set worst", "--set key=value")),
-        (["--set", "ties=worst", "--set", "ties=best"], ("--set ties", "'worst'", "'best'")),
+        (
+            ["--set", "ties=worst", "--set", "ties=best"],
+            ("--set ties", "'worst'", "'best'"),
+        ),
         (["--metrics", "ndgc@3"], ("'ndgc@3'", "'ndcg'")),
         (["--convention", "lightgbm", "--metrics", "mrr"], ("lightgbm", "mrr")),
         (["--read", "sort=true"], ("data.txt", "'sort'")),
-        (["--per-query", "/nowhere/queries.csv"], ("/nowhere/queries.csv", "cannot be written")),
+        (
+            ["--per-query", "/nowhere/queries.csv"],
+            ("/nowhere/queries.csv", "cannot be written"),
+        ),
         (["--mtrics", "map"], ("No such option", "--mtrics")),
     ],
 )
 def test_a_users_mistake_is_one_line(
-    files: list[str], words: list[str], parts: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+    files: list[str],
+    words: list[str],
+    parts: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["evaluate", *files, *words]) == 2
     out, err = capsys.readouterr()
@@ -99,7 +116,9 @@ def test_a_users_mistake_is_one_line(
 def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_define(
     files: list[str], printed: Callable[..., str]
 ) -> None:
-    record = json.loads(printed("conventions", *files, "--metrics", "ndcg@2,map,mrr", "--json"))
+    record = json.loads(
+        printed("conventions", *files, "--metrics", "ndcg@2,map,mrr", "--json")
+    )
     assert record["share_without_relevant"] == 1 / 3
     assert [row["convention"] for row in record["rows"]] == list(PRESETS)
     rows = {row["convention"]: row for row in record["rows"]}
@@ -108,7 +127,13 @@ def test_conventions_is_a_row_a_preset_and_leaves_undefined_what_one_does_not_de
         nulls = {name for name, value in row["metrics"].items() if value is None}
         assert nulls == set(row["undefined"])
     assert re.search(naming("lightgbm", "mrr"), rows["lightgbm"]["undefined"]["mrr"])
-    assert re.search(naming("xgboost", "labels 0 and 1"), rows["xgboost"]["undefined"]["map"])
-    skipped, zero, one = (rows[name]["metrics"]["ndcg@2"] for name in ("default", "xgboost-", "lightgbm"))
-    assert zero == pytest.approx((1 - 1 / 3) * skipped, rel=1e-6)  # xgboost's scores are float32
+    assert re.search(
+        naming("xgboost", "labels 0 and 1"), rows["xgboost"]["undefined"]["map"]
+    )
+    skipped, zero, one = (
+        rows[name]["metrics"]["ndcg@2"] for name in ("default", "xgboost-", "lightgbm")
+    )
+    assert zero == pytest.approx(
+        (1 - 1 / 3) * skipped, rel=1e-6
+    )  # xgboost's scores are float32
     assert one == pytest.approx((1 - 1 / 3) * skipped + 1 / 3, rel=1e-15)

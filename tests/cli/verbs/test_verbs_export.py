@@ -28,10 +28,16 @@ JUDGMENTS = Judgments(
 SCORES = np.array([0.5, 1 / 3, 0.5, -1e-30, 7], dtype=np.float32)
 
 
-def write(folder: Path, judgments: Judgments = JUDGMENTS, file_rows: list[int] | None = None) -> Run:
+def write(
+    folder: Path, judgments: Judgments = JUDGMENTS, file_rows: list[int] | None = None
+) -> Run:
     rows = None if file_rows is None else np.array(file_rows)
     scored = ScoredSplit(judgments, SCORES, keys_of(judgments), rows)
-    data = {"name": "toy", "train": {"fingerprint": "a", "features": 1}, "test": {"fingerprint": "b"}}
+    data = {
+        "name": "toy",
+        "train": {"fingerprint": "a", "features": 1},
+        "test": {"fingerprint": "b"},
+    }
     result = replace(finished_run(folder, "native").result, data=data)
     return write_run(folder, result, scored={"test": scored, "valid": scored})
 
@@ -42,7 +48,15 @@ def exported(tmp_path: Path) -> Callable[..., Path]:
 
     def run(kind: str, *options: str) -> Path:
         output = tmp_path / kind
-        words = ["export", str(tmp_path), "--format", kind, "--output", str(output), *options]
+        words = [
+            "export",
+            str(tmp_path),
+            "--format",
+            kind,
+            "--output",
+            str(output),
+            *options,
+        ]
         assert main(words) == 0
         return output
 
@@ -54,28 +68,44 @@ def test_trec_eval_reads_the_run_and_the_qrels_and_its_values_are_ours(
 ) -> None:
     write(tmp_path)
     with exported("qrels").open() as qrels, exported("trec-run").open() as run:
-        evaluator = pytrec_eval.RelevanceEvaluator(pytrec_eval.parse_qrel(qrels), {"ndcg_cut.10"})
+        evaluator = pytrec_eval.RelevanceEvaluator(
+            pytrec_eval.parse_qrel(qrels), {"ndcg_cut.10"}
+        )
         values = evaluator.evaluate(pytrec_eval.parse_run(run))
-    ours = evaluate(JUDGMENTS, SCORES, ["ndcg@10"], preset("trec_eval")).per_query["ndcg@10"]
-    assert [values[query]["ndcg_cut_10"] for query in ("q1", "q2")] == pytest.approx(ours.tolist())
+    ours = evaluate(JUDGMENTS, SCORES, ["ndcg@10"], preset("trec_eval")).per_query[
+        "ndcg@10"
+    ]
+    assert [values[query]["ndcg_cut_10"] for query in ("q1", "q2")] == pytest.approx(
+        ours.tolist()
+    )
 
 
 @pytest.mark.parametrize("kind", ["trec-run", "scores"])
 @pytest.mark.parametrize("document_ids", [JUDGMENTS.document_ids, None])
 def test_scores_read_back_to_the_same_bits_also_where_queries_stand_apart_in_the_file(
-    tmp_path: Path, exported: Callable[..., Path], kind: str, document_ids: np.ndarray | None
+    tmp_path: Path,
+    exported: Callable[..., Path],
+    kind: str,
+    document_ids: np.ndarray | None,
 ) -> None:
-    judgments, file_rows = replace(JUDGMENTS, document_ids=document_ids), [0, 2, 4, 1, 3]
+    judgments, file_rows = (
+        replace(JUDGMENTS, document_ids=document_ids),
+        [0, 2, 4, 1, 3],
+    )
     write(tmp_path, judgments, file_rows)
     read = read_score_file(exported(kind))
-    np.testing.assert_array_equal(read.match(judgments, np.array(file_rows), "test").scores, SCORES)
+    np.testing.assert_array_equal(
+        read.match(judgments, np.array(file_rows), "test").scores, SCORES
+    )
 
 
 def test_values_of_queries_are_those_of_ranklib_and_end_with_their_mean(
     tmp_path: Path, exported: Callable[..., Path]
 ) -> None:
     write(tmp_path)
-    lines = [line.split("   ") for line in exported("ranklib-idv").read_text().splitlines()]
+    lines = [
+        line.split("   ") for line in exported("ranklib-idv").read_text().splitlines()
+    ]
     evaluation = evaluate(JUDGMENTS, SCORES, ["ndcg@10"], preset("ranklib"))
     first, second = evaluation.per_query["ndcg@10"].tolist()
     assert [(name, query, float(value)) for name, query, value in lines] == [

@@ -39,9 +39,19 @@ TRAININGS: dict[str, dict[str, Any]] = {
     "monotone": {"monotone_constraints": [1, 0, -1]},
     **{
         name: {"objective": name}
-        for name in ("rank_xendcg", "regression", "regression_l1", "huber", "quantile", "binary")
+        for name in (
+            "rank_xendcg",
+            "regression",
+            "regression_l1",
+            "huber",
+            "quantile",
+            "binary",
+        )
     },
-    **{name: {"objective": name} for name in ("cross_entropy", "poisson", "gamma", "tweedie")},
+    **{
+        name: {"objective": name}
+        for name in ("cross_entropy", "poisson", "gamma", "tweedie")
+    },
 }
 MISSING = np.float32(np.nan)
 
@@ -59,7 +69,10 @@ def raw(booster: lgb.Booster, features: Features) -> np.ndarray:
 
 
 def trained(
-    num_trees: int = 12, missing: float = 0.2, names: list[str] | None = None, **parameters: Any
+    num_trees: int = 12,
+    missing: float = 0.2,
+    names: list[str] | None = None,
+    **parameters: Any,
 ) -> tuple[lgb.Booster, Features]:
     rng = np.random.default_rng(4)
     features = rng.normal(size=(400, 3)).astype(np.float32)
@@ -67,7 +80,9 @@ def trained(
     features[rng.random(features.shape) < missing] = MISSING
     features[:, 2] = np.abs(np.nan_to_num(features[:, 2]))  # without missing values
     # Missing values matter most, so that a split separates them from all others.
-    labels = np.clip(2 * np.isnan(features[:, 0]) + (np.nan_to_num(features[:, 1]) > 0), 0, 3)
+    labels = np.clip(
+        2 * np.isnan(features[:, 0]) + (np.nan_to_num(features[:, 1]) > 0), 0, 3
+    )
     labels = labels + (rng.random(len(labels)) < 0.2)
     objective = parameters.get("objective", "lambdarank")
     if objective in ("binary", "cross_entropy"):
@@ -75,9 +90,22 @@ def trained(
     elif objective in ("gamma",):
         labels = labels + 1
     is_ranking = objective in ("lambdarank", "rank_xendcg")
-    data = lgb.Dataset(features, labels, group=[40] * 10 if is_ranking else None, feature_name=names or NAMES)
-    settings = {"num_leaves": 9, "min_data_in_leaf": 5, "verbose": -1, "num_threads": 1, "seed": 1}
-    return lgb.train({**settings, "objective": "lambdarank", **parameters}, data, num_trees), features
+    data = lgb.Dataset(
+        features,
+        labels,
+        group=[40] * 10 if is_ranking else None,
+        feature_name=names or NAMES,
+    )
+    settings = {
+        "num_leaves": 9,
+        "min_data_in_leaf": 5,
+        "verbose": -1,
+        "num_threads": 1,
+        "seed": 1,
+    }
+    return lgb.train(
+        {**settings, "objective": "lambdarank", **parameters}, data, num_trees
+    ), features
 
 
 def trees_part(text: str) -> str:
@@ -101,7 +129,9 @@ def check_rounds(content: bytes) -> None:
 
 @pytest.mark.parametrize("training", TRAININGS)
 @pytest.mark.parametrize("num_trees", [1, 12])
-def test_a_file_of_lightgbm_is_written_again_byte_for_byte(training: str, num_trees: int) -> None:
+def test_a_file_of_lightgbm_is_written_again_byte_for_byte(
+    training: str, num_trees: int
+) -> None:
     booster, features = trained(num_trees, **TRAININGS[training])
     text = booster.model_to_string()
     model = read(text)
@@ -119,14 +149,22 @@ def test_a_file_of_lightgbm_is_written_again_byte_for_byte(training: str, num_tr
 # Trees of all backends
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, max_value=1e300, min_value=-1e300)))
+@given(
+    st.lists(
+        st.floats(
+            allow_nan=False, allow_infinity=False, max_value=1e300, min_value=-1e300
+        )
+    )
+)
 def test_numbers_keep_their_bits_in_lightgbm(values: list[float]) -> None:
     given = [*values, 0.1, -0.0, 5e-324, 2.2250738585072014e-308]
     trees = tuple(WeightedTree(1.0, Leaf(value)) for value in given)
     content = write_lightgbm_text(Ensemble(trees), ["only"])
     booster = loaded(content)
     assert [booster.get_leaf_output(number, 0) for number in range(len(given))] == given
-    assert [tree.root for tree in read_lightgbm_text(content).trees.trees] == [*map(Leaf, given)]
+    assert [tree.root for tree in read_lightgbm_text(content).trees.trees] == [
+        *map(Leaf, given)
+    ]
 
 
 # Refusals
@@ -134,7 +172,11 @@ def test_numbers_keep_their_bits_in_lightgbm(values: list[float]) -> None:
 
 def test_a_truncated_file_is_refused() -> None:
     text = trained(2)[0].model_to_string()
-    for kept in (text[: text.index("Tree=1")], text[: text.index("end of trees")], "tree\n"):
+    for kept in (
+        text[: text.index("Tree=1")],
+        text[: text.index("end of trees")],
+        "tree\n",
+    ):
         with pytest.raises(ValueError, match="substring"):
             read(kept)
 
@@ -146,23 +188,35 @@ def test_classifiers_and_linear_trees_of_lightgbm_are_refused() -> None:
         read(trained(objective="regression", linear_tree=True)[0].model_to_string())
 
 
-def test_categories_of_lightgbm_are_written_again_byte_for_byte_but_not_imported(tmp_path: Path) -> None:
+def test_categories_of_lightgbm_are_written_again_byte_for_byte_but_not_imported(
+    tmp_path: Path,
+) -> None:
     rng = np.random.default_rng(0)
     features = rng.integers(0, 70, (4000, 2)).astype(np.float32)
     features[::9, 0] = MISSING
     labels = np.isin(features[:, 0], [0, 31, 32, 69]) + (features[:, 1] % 3)
-    data = lgb.Dataset(features, labels, categorical_feature=[0], feature_name=["shop", "price"])
-    booster = lgb.train({"objective": "regression", "verbose": -1, "num_threads": 1}, data, 4)
+    data = lgb.Dataset(
+        features, labels, categorical_feature=[0], feature_name=["shop", "price"]
+    )
+    booster = lgb.train(
+        {"objective": "regression", "verbose": -1, "num_threads": 1}, data, 4
+    )
     text = booster.model_to_string()
     model = read(text)
     content = write_lightgbm_text(model.trees, model.feature_names)
     assert "cat_threshold" in text
     assert trees_part(content.decode()) == trees_part(text)
     check_rounds(content)
-    every = np.stack([[*range(100), MISSING], rng.integers(0, 70, 101)], axis=1).astype(np.float32)
-    np.testing.assert_array_equal(ensemble_scores(model.trees, every), raw(booster, every))
+    every = np.stack([[*range(100), MISSING], rng.integers(0, 70, 101)], axis=1).astype(
+        np.float32
+    )
+    np.testing.assert_array_equal(
+        ensemble_scores(model.trees, every), raw(booster, every)
+    )
     (tmp_path / "model.txt").write_text(text)
-    with pytest.raises(ResultError, match=naming("model.txt", "shop", "data.categorical")):
+    with pytest.raises(
+        ResultError, match=naming("model.txt", "shop", "data.categorical")
+    ):
         read_model_file(tmp_path / "model.txt")
 
 
@@ -172,21 +226,30 @@ def test_tiny_values_get_the_scores_of_zero_as_in_lightgbm(value: float) -> None
     rng = np.random.default_rng(0)
     features = np.round(rng.normal(size=(400, 1)), 1) * (rng.random((400, 1)) < 0.5)
     labels = np.where(features[:, 0] < 0, 1.0, np.where(features[:, 0] == 0, 3.0, 2.0))
-    booster = lgb.train({"verbose": -1, "num_leaves": 4}, lgb.Dataset(features, labels), 3)
+    booster = lgb.train(
+        {"verbose": -1, "num_leaves": 4}, lgb.Dataset(features, labels), 3
+    )
     text = booster.model_to_string().encode()
     assert f"{-LARGEST_ZERO:.17g}" in text.decode()
     document = np.array([[value]], dtype=np.float32)
     trees = read_lightgbm_text(text).trees
-    np.testing.assert_array_equal(ensemble_scores(trees, document), booster.predict(document))
+    np.testing.assert_array_equal(
+        ensemble_scores(trees, document), booster.predict(document)
+    )
 
 
 @pytest.mark.parametrize("threshold", ["0.0", "0.5", "-.5"])
-def test_without_a_missing_type_a_missing_value_is_0_as_in_lightgbm(threshold: str) -> None:
-    content = write_lightgbm_text(of_one(InnerNode(0, 0.5, False, Leaf(-1.0), Leaf(1.0))), NAMES).decode()
+def test_without_a_missing_type_a_missing_value_is_0_as_in_lightgbm(
+    threshold: str,
+) -> None:
+    content = write_lightgbm_text(
+        of_one(InnerNode(0, 0.5, False, Leaf(-1.0), Leaf(1.0))), NAMES
+    ).decode()
     text = content.replace("threshold=0.5\n", f"threshold={threshold}\n")
     text = re.sub(r"decision_type=\d\b", "decision_type=0", text)
     features = np.zeros((4, len(NAMES)), dtype=np.float32)
     features[:, 0] = [np.nan, 0, 1, -1]
     np.testing.assert_array_equal(
-        raw(loaded(text.encode()), features), ensemble_scores(read(text).trees, features)
+        raw(loaded(text.encode()), features),
+        ensemble_scores(read(text).trees, features),
     )

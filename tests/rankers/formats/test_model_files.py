@@ -32,19 +32,30 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("kind", OTHERS)
-def test_other_kinds_of_model_files_are_refused_with_what_is_supported(kind: str, tmp_path: Path) -> None:
+def test_other_kinds_of_model_files_are_refused_with_what_is_supported(
+    kind: str, tmp_path: Path
+) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(OTHERS[kind])
     assert is_model_file(path)
-    with pytest.raises(ResultError, match=naming(path, kind.split()[0], "XGBoost", "RankLib")):
+    with pytest.raises(
+        ResultError, match=naming(path, kind.split()[0], "XGBoost", "RankLib")
+    ):
         read_model_file(path)
 
 
 @pytest.mark.parametrize(
     ("content", "message"),
-    [(b"", "empty"), (b"0.5\n0.25\n", "unknown"), (b"tree of life\n", "unknown"), (b"\xff\xfe", "unknown")],
+    [
+        (b"", "empty"),
+        (b"0.5\n0.25\n", "unknown"),
+        (b"tree of life\n", "unknown"),
+        (b"\xff\xfe", "unknown"),
+    ],
 )
-def test_files_that_are_no_models_are_refused(content: bytes, message: str, tmp_path: Path) -> None:
+def test_files_that_are_no_models_are_refused(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
     path = tmp_path / "model.txt"
     path.write_bytes(content)
     assert not is_model_file(path)
@@ -58,7 +69,9 @@ def test_every_supported_format_is_detected_from_its_content(tmp_path: Path) -> 
     booster = xgboost_booster(data)
     contents = {
         ("LightGBM", ".txt"): lightgbm_booster(data).model_to_string().encode(),
-        ("RankLib", ".txt"): ranklib_model([(number, 0.5) for number in range(1, 9)]).encode(),
+        ("RankLib", ".txt"): ranklib_model(
+            [(number, 0.5) for number in range(1, 9)]
+        ).encode(),
         ("XGBoost", ".json"): bytes(booster.save_raw("json")),
         ("XGBoost", ".ubj"): bytes(booster.save_raw("ubj")),
     }

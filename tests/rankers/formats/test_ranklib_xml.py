@@ -32,7 +32,9 @@ def model_of(split: str, weight: str = "0.1", header: str = HEADER) -> bytes:
 
 
 def simulated_ranklib_scores(content: bytes, features: Features) -> np.ndarray:
-    return np.asarray(RANKLIB_ARITHMETIC.scores(read_ranklib_xml(content).trees, features))
+    return np.asarray(
+        RANKLIB_ARITHMETIC.scores(read_ranklib_xml(content).trees, features)
+    )
 
 
 def golden_features() -> Features:
@@ -41,19 +43,31 @@ def golden_features() -> Features:
     if not path.is_file():
         pytest.skip("data/MQ2008 is not here")
     lines = [line.split("#")[0].split()[2:] for line in path.read_text().splitlines()]
-    return np.array([[float(pair.split(":")[1]) for pair in line] for line in lines], dtype=np.float32)
+    return np.array(
+        [[float(pair.split(":")[1]) for pair in line] for line in lines],
+        dtype=np.float32,
+    )
 
 
 def test_scores_are_those_of_ranklib_bit_for_bit() -> None:
     content = golden_file("ranklib_MQ2008_Fold1_model.xml").read_bytes()
     expected = np.loadtxt(golden_file("ranklib_MQ2008_Fold1_test_scores.txt"))
-    np.testing.assert_array_equal(simulated_ranklib_scores(content, golden_features()), expected)
+    np.testing.assert_array_equal(
+        simulated_ranklib_scores(content, golden_features()), expected
+    )
 
 
 def test_the_reference_differs_from_ranklib_by_the_rounding_of_products() -> None:
-    content, features = golden_file("ranklib_MQ2008_Fold1_model.xml").read_bytes(), golden_features()
+    content, features = (
+        golden_file("ranklib_MQ2008_Fold1_model.xml").read_bytes(),
+        golden_features(),
+    )
     model = read_ranklib_xml(content)
-    assert (len(model.trees.trees), model.num_features, model.feature_names) == (34, 46, ())
+    assert (len(model.trees.trees), model.num_features, model.feature_names) == (
+        34,
+        46,
+        (),
+    )
     reference = ensemble_scores(model.trees, features)
     scores = simulated_ranklib_scores(content, features)
     # Each product and each sum is rounded to float32; no partial sum is above 4.
@@ -73,7 +87,9 @@ def test_a_written_model_is_read_back() -> None:
     ensemble = ensemble_for_java()
     features = around_thresholds(ensemble, 3)
     model = read_ranklib_xml(write_ranklib_xml(ensemble))
-    np.testing.assert_array_equal(ensemble_scores(model.trees, features), ensemble_scores(ensemble, features))
+    np.testing.assert_array_equal(
+        ensemble_scores(model.trees, features), ensemble_scores(ensemble, features)
+    )
     assert model.num_features == 2
 
 
@@ -84,7 +100,9 @@ def test_models_of_mart_and_of_the_fork_with_statistics_are_read() -> None:
     content = model_of(split, header="## MART\r\n\r\n")
     features = np.array([[0, 0.5], [0, 1]], dtype=np.float32)
     expected = np.full(2, np.float32(0.1) * np.float32(1.5))
-    np.testing.assert_array_equal(ensemble_scores(read_ranklib_xml(content).trees, features), expected)
+    np.testing.assert_array_equal(
+        ensemble_scores(read_ranklib_xml(content).trees, features), expected
+    )
     np.testing.assert_array_equal(simulated_ranklib_scores(content, features), expected)
 
 

@@ -36,12 +36,25 @@ from ltrbench.shipping.targets.solr import (
 )
 from ltrbench.shipping.targets.treelite import write_treelite
 
-needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler cc")
+needs_compiler = pytest.mark.skipif(
+    shutil.which("cc") is None, reason="no C compiler cc"
+)
 
 
-def compiled(content: bytes, folder: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+def compiled(
+    content: bytes, folder: Path, *flags: str
+) -> subprocess.CompletedProcess[str]:
     (folder / "model.c").write_bytes(content)
-    command = ["cc", "-std=c99", "-Wall", "-Wextra", "-Wcomment", "-Wtrigraphs", "-pedantic", "-Werror"]
+    command = [
+        "cc",
+        "-std=c99",
+        "-Wall",
+        "-Wextra",
+        "-Wcomment",
+        "-Wtrigraphs",
+        "-pedantic",
+        "-Werror",
+    ]
     return subprocess.run(
         [*command, *flags, "-c", "model.c", "-o", "model.o"],
         cwd=folder,
@@ -68,7 +81,9 @@ def test_no_name_ends_or_begins_a_comment(names: list[str]) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("flag", ["-ffast-math", "-Ofast"])
-def test_flags_that_ignore_missing_values_are_refused(flag: str, tmp_path: Path) -> None:
+def test_flags_that_ignore_missing_values_are_refused(
+    flag: str, tmp_path: Path
+) -> None:
     result = compiled(write_c(forest(1), list("abcdef"), "a"), tmp_path, flag)
     assert result.returncode
     assert "missing values" in result.stderr
@@ -77,10 +92,17 @@ def test_flags_that_ignore_missing_values_are_refused(flag: str, tmp_path: Path)
 @needs_compiler
 def test_the_file_needs_no_library(tmp_path: Path) -> None:
     """Nothing but the function is visible, and no other function is called."""
-    assert compiled(write_c(forest(2), list("abcdef"), "a"), tmp_path, "-O2").returncode == 0
-    listing = subprocess.run(["nm", "model.o"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert (
+        compiled(write_c(forest(2), list("abcdef"), "a"), tmp_path, "-O2").returncode
+        == 0
+    )
+    listing = subprocess.run(
+        ["nm", "model.o"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
     symbols = [line.split()[-2:] for line in listing.stdout.splitlines()]
-    visible = {name for kind, name in symbols if kind.isupper()} - {"_GLOBAL_OFFSET_TABLE_"}
+    visible = {name for kind, name in symbols if kind.isupper()} - {
+        "_GLOBAL_OFFSET_TABLE_"
+    }
     assert visible == {"a_score"}
 
 
@@ -96,12 +118,19 @@ def read(content: bytes) -> onnx.ModelProto:
 def test_the_model_states_features_and_producer() -> None:
     names = ["a", "*/", "特徴", "\ud800", ""]
     model = read(write_onnx(forest(2), names, "a\x1b name\ud800", "float64"))
-    assert {entry.key: json.loads(entry.value) for entry in model.metadata_props} == {"feature_names": names}
-    assert (model.producer_name, model.producer_version) == ("ltrbench", ltrbench.__version__)
+    assert {entry.key: json.loads(entry.value) for entry in model.metadata_props} == {
+        "feature_names": names
+    }
+    assert (model.producer_name, model.producer_version) == (
+        "ltrbench",
+        ltrbench.__version__,
+    )
     assert model.graph.name.isprintable()
     (features,), (scores,) = model.graph.input, model.graph.output
     assert (features.name, scores.name) == ("features", "scores")
-    assert [dim.dim_param or dim.dim_value for dim in features.type.tensor_type.shape.dim] == [
+    assert [
+        dim.dim_param or dim.dim_value for dim in features.type.tensor_type.shape.dim
+    ] == [
         "documents",
         len(names),
     ]
@@ -112,17 +141,27 @@ def test_the_model_states_features_and_producer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ensemble", "dtype"), [(forest(3), "float64"), (forest(3, **XGBOOST), "float32")], ids=["<=", "<"]
+    ("ensemble", "dtype"),
+    [(forest(3), "float64"), (forest(3, **XGBOOST), "float32")],
+    ids=["<=", "<"],
 )
-def test_the_checkpoint_states_features_comparison_and_dtype(ensemble: Ensemble, dtype: str) -> None:
+def test_the_checkpoint_states_features_comparison_and_dtype(
+    ensemble: Ensemble, dtype: str
+) -> None:
     names = ["a", "*/", "特徴", "\ud800", "", "f"]
     model = treelite.Model.deserialize_bytes(write_treelite(ensemble, names))
     dumped = json.loads(model.dump_as_json())
     assert (model.num_feature, model.num_tree) == (len(names), len(ensemble.trees))
     assert (model.input_type, model.output_type) == (dtype, dtype)
-    assert json.loads(dumped["attributes"])["feature_names"] == [*names[:3], "\\ud800", *names[4:]]
+    assert json.loads(dumped["attributes"])["feature_names"] == [
+        *names[:3],
+        "\\ud800",
+        *names[4:],
+    ]
     nodes = [node for tree in dumped["trees"] for node in tree["nodes"]]
-    comparisons = {node["comparison_op"] for node in nodes if "split_feature_id" in node}
+    comparisons = {
+        node["comparison_op"] for node in nodes if "split_feature_id" in node
+    }
     assert comparisons == {ensemble.comparison}
 
 
@@ -134,7 +173,10 @@ SOLR_NAMES = ("a", "b", "c")
 
 def stumps(*thresholds: float) -> Ensemble:
     """Returns a tree for each threshold, all on the first feature."""
-    roots = (InnerNode(0, threshold, threshold >= 0, Leaf(-1.0), Leaf(1.0)) for threshold in thresholds)
+    roots = (
+        InnerNode(0, threshold, threshold >= 0, Leaf(-1.0), Leaf(1.0))
+        for threshold in thresholds
+    )
     return Ensemble(tuple(WeightedTree(1.0, root) for root in roots))
 
 
@@ -144,7 +186,9 @@ def record_of(ensemble: Ensemble) -> dict[str, Any]:
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False), min_size=1))
-def test_a_corrected_threshold_is_exact_or_as_close_as_possible(thresholds: list[float]) -> None:
+def test_a_corrected_threshold_is_exact_or_as_close_as_possible(
+    thresholds: list[float],
+) -> None:
     wanted = np.array(thresholds, dtype=np.float32)
     corrected, exists = slack_corrected(wanted)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -156,8 +200,16 @@ def test_a_corrected_threshold_is_exact_or_as_close_as_possible(thresholds: list
             assert (error <= np.abs(neighbour.astype(float) - wanted)[~exists]).all()
 
 
-@given(st.lists(st.floats(width=32, min_value=-(2.0**20), max_value=2.0**20), min_size=1, max_size=20))
-def test_every_threshold_is_exact_in_units_of_the_normalizer(thresholds: list[float]) -> None:
+@given(
+    st.lists(
+        st.floats(width=32, min_value=-(2.0**20), max_value=2.0**20),
+        min_size=1,
+        max_size=20,
+    )
+)
+def test_every_threshold_is_exact_in_units_of_the_normalizer(
+    thresholds: list[float],
+) -> None:
     wanted = np.array(thresholds, dtype=np.float32)
     wanted = wanted[(wanted == 0) | (np.abs(wanted) > 2.0**-100)]
     ensemble = stumps(*map(float, wanted))
@@ -166,7 +218,10 @@ def test_every_threshold_is_exact_in_units_of_the_normalizer(thresholds: list[fl
         return
     (feature,) = record["features"]
     std = np.float32(feature["norm"]["params"]["std"] if "norm" in feature else 1)
-    written = np.array([tree["root"]["threshold"] for tree in record["params"]["trees"]], dtype=np.float32)
+    written = np.array(
+        [tree["root"]["threshold"] for tree in record["params"]["trees"]],
+        dtype=np.float32,
+    )
     np.testing.assert_array_equal((written + SOLR_SLACK) * std, wanted)
 
 
@@ -191,9 +246,13 @@ def test_weights_of_a_linear_model_are_numbers() -> None:
 # LightGBM's dump as written for Vespa: every float32 goes left by `<` where the model sends it left
 
 
-@pytest.mark.parametrize("bound", [0.0, -0.0, 0.1, -0.1, 1e-45, -1e-45, 1e-46, -1e-46, 1e-35, 1.7e12, 3e38])
+@pytest.mark.parametrize(
+    "bound", [0.0, -0.0, 0.1, -0.1, 1e-45, -1e-45, 1e-46, -1e-46, 1e-35, 1.7e12, 3e38]
+)
 @pytest.mark.parametrize("comparison", ["<=", "<"])
-def test_a_threshold_is_the_smallest_float32_that_goes_right(bound: float, comparison: str) -> None:
+def test_a_threshold_is_the_smallest_float32_that_goes_right(
+    bound: float, comparison: str
+) -> None:
     threshold = float(smallest_right(np.array([bound]), comparison)[0])
     below = float(np.nextafter(np.float32(threshold), np.float32(-np.inf)))
     for value, goes_left in ((below, True), (threshold, False)):

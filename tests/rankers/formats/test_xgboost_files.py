@@ -17,7 +17,11 @@ from messages import naming
 
 from ltrbench.models import ReadModel
 from ltrbench.models.trees import ensemble_scores, float32_texts
-from ltrbench.models.xgboost_files import read_xgboost, write_xgboost_dump, write_xgboost_json
+from ltrbench.models.xgboost_files import (
+    read_xgboost,
+    write_xgboost_dump,
+    write_xgboost_json,
+)
 from ltrbench.shapes import Features
 
 BETWEEN = np.uint32(0x15AE43FD).view(np.float32)
@@ -33,20 +37,31 @@ def loaded(content: bytes) -> xgb.Booster:
 
 
 def margin(booster: xgb.Booster, features: Features, **options: Any) -> np.ndarray:
-    return np.asarray(booster.inplace_predict(features, predict_type="margin", **options))
+    return np.asarray(
+        booster.inplace_predict(features, predict_type="margin", **options)
+    )
 
 
 @given(st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1))
-def test_text_of_a_number_is_the_number_for_both_ways_of_reading(values: list[float]) -> None:
+def test_text_of_a_number_is_the_number_for_both_ways_of_reading(
+    values: list[float],
+) -> None:
     numbers = np.array([*values, BETWEEN], dtype=np.float32)
     texts = float32_texts(numbers)
     through_float64 = np.array([float(text) for text in texts]).astype(np.float32)
-    np.testing.assert_array_equal(through_float64.view(np.uint32), numbers.view(np.uint32))
-    assert all("." in text or "e" in text for text in texts)  # XGBoost reads other numbers as integers
+    np.testing.assert_array_equal(
+        through_float64.view(np.uint32), numbers.view(np.uint32)
+    )
+    assert all(
+        "." in text or "e" in text for text in texts
+    )  # XGBoost reads other numbers as integers
 
 
 def test_the_dump_is_that_of_xgboost_with_more_digits() -> None:
-    ensemble, features = random_ensemble(comparison="<", dtype="float32"), np.zeros((1, 3), dtype=np.float32)
+    ensemble, features = (
+        random_ensemble(comparison="<", dtype="float32"),
+        np.zeros((1, 3), dtype=np.float32),
+    )
     names = names_of(features)
     written = json.loads(write_xgboost_dump(ensemble, names))
     booster = loaded(write_xgboost_json(ensemble, names))
@@ -55,7 +70,9 @@ def test_the_dump_is_that_of_xgboost_with_more_digits() -> None:
     while waiting:
         ours, theirs = waiting.pop()
         assert list(ours) == list(theirs)
-        waiting += zip(ours.pop("children", []), theirs.pop("children", []), strict=True)
+        waiting += zip(
+            ours.pop("children", []), theirs.pop("children", []), strict=True
+        )
         for name, value in ours.items():
             assert (
                 value == theirs[name]
@@ -84,27 +101,57 @@ def trained(**parameters: Any) -> tuple[xgb.Booster, Features]:
         matrix.set_float_info("label_upper_bound", labels + 1.0)
     if parameters.get("objective") == "reg:gamma":
         matrix.set_label(labels + 1.0)
-    booster = xgb.train({"max_depth": 3, "nthread": 1, "seed": 1, **parameters}, matrix, 6)
+    booster = xgb.train(
+        {"max_depth": 3, "nthread": 1, "seed": 1, **parameters}, matrix, 6
+    )
     return booster, features
 
 
 OBJECTIVES = (
-    *("rank:ndcg", "rank:map", "rank:pairwise", "binary:logistic", "binary:logitraw", "binary:hinge"),
-    *("reg:logistic", "reg:squarederror", "reg:squaredlogerror", "reg:pseudohubererror"),
-    *("reg:absoluteerror", "count:poisson", "reg:gamma", "reg:tweedie", "survival:cox", "survival:aft"),
+    *(
+        "rank:ndcg",
+        "rank:map",
+        "rank:pairwise",
+        "binary:logistic",
+        "binary:logitraw",
+        "binary:hinge",
+    ),
+    *(
+        "reg:logistic",
+        "reg:squarederror",
+        "reg:squaredlogerror",
+        "reg:pseudohubererror",
+    ),
+    *(
+        "reg:absoluteerror",
+        "count:poisson",
+        "reg:gamma",
+        "reg:tweedie",
+        "survival:cox",
+        "survival:aft",
+    ),
 )
-BASE_SCORES = (0.3, 1e-7, 1 - 2e-7, *np.random.default_rng(0).uniform(0.01, 0.99, 3).tolist())
+BASE_SCORES = (
+    0.3,
+    1e-7,
+    1 - 2e-7,
+    *np.random.default_rng(0).uniform(0.01, 0.99, 3).tolist(),
+)
 
 
 @pytest.mark.parametrize("form", ["json", "ubj"])
 @pytest.mark.parametrize("objective", OBJECTIVES)
-def test_models_of_every_objective_are_read_bit_for_bit(objective: str, form: str) -> None:
+def test_models_of_every_objective_are_read_bit_for_bit(
+    objective: str, form: str
+) -> None:
     for base_score in BASE_SCORES:
         booster, features = trained(objective=objective, base_score=base_score)
         model = read(bytes(booster.save_raw(form)))
         assert model.feature_names == ("a", "b", "c")
         assert model.num_features == 3
-        np.testing.assert_array_equal(ensemble_scores(model.trees, features), margin(booster, features))
+        np.testing.assert_array_equal(
+            ensemble_scores(model.trees, features), margin(booster, features)
+        )
 
 
 def test_weights_of_dropped_trees_are_read() -> None:
@@ -131,7 +178,9 @@ def test_a_truncated_file_is_refused(form: str) -> None:
 def test_trees_after_early_stopping_are_refused_with_both_remedies() -> None:
     booster, _ = trained(objective="rank:ndcg")
     booster.set_attr(best_iteration="2")
-    with pytest.raises(ValueError, match=naming("3 of 6", "booster[:3]", "best_iteration=None")):
+    with pytest.raises(
+        ValueError, match=naming("3 of 6", "booster[:3]", "best_iteration=None")
+    ):
         read(bytes(booster.save_raw("json")))
     assert len(read(bytes(booster[:3].save_raw("json"))).trees.trees) == 3
     booster.set_attr(best_iteration=None)

@@ -37,7 +37,11 @@ def made_up(seed: int = 0) -> RankingDataset:
     rng = np.random.default_rng(seed)
     query_start = np.concatenate([[0], np.cumsum(rng.integers(5, 40, 50))])
     features = rng.normal(size=(query_start[-1], 6)).astype(np.float32)
-    utility = features[:, 0] + features[:, 1] * features[:, 2] + rng.normal(size=len(features))
+    utility = (
+        features[:, 0]
+        + features[:, 1] * features[:, 2]
+        + rng.normal(size=len(features))
+    )
     labels = np.digitize(utility, [0.0, 1.0, 2.0]).astype(np.float64)
     return RankingDataset(features=features, labels=labels, query_start=query_start)
 
@@ -50,7 +54,9 @@ def test_a_preset_from_python_equals_the_preset_of_the_command_line(name: str) -
 
 def test_the_defaults_are_a_preset_and_an_unknown_preset_is_refused() -> None:
     assert NativeRanker.from_preset("native") == NativeRanker()
-    with pytest.raises(ConfigError, match=naming("preset is 'lightgmb'", "did you mean", "'lightgbm'")):
+    with pytest.raises(
+        ConfigError, match=naming("preset is 'lightgmb'", "did you mean", "'lightgbm'")
+    ):
         NativeRanker.from_preset("lightgmb")
 
 
@@ -61,11 +67,17 @@ def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
     scores = np.zeros(data.num_documents)
     for _ in range(num_trees):
         gradients, hessians = objective(scores, None, np.random.default_rng(0))
-        tree = DecisionTreeRegressor(max_depth=3, random_state=0).fit(data.features, -gradients)
+        tree = DecisionTreeRegressor(max_depth=3, random_state=0).fit(
+            data.features, -gradients
+        )
         leaf: NDArray[np.int64] = tree.apply(data.features)
-        step = np.bincount(leaf, -gradients) / np.maximum(np.bincount(leaf, hessians), 1e-300)
+        step = np.bincount(leaf, -gradients) / np.maximum(
+            np.bincount(leaf, hessians), 1e-300
+        )
         scores = scores + 0.1 * step[leaf]
-    ours = make("pyltr", f"params.num_trees={num_trees}").fit(data).predict(data.features)
+    ours = (
+        make("pyltr", f"params.num_trees={num_trees}").fit(data).predict(data.features)
+    )
     np.testing.assert_allclose(ours, scores, rtol=0, atol=1e-9)
 
 
@@ -91,7 +103,11 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
     expected = np.zeros(train.num_documents)
     for num_trees, tree in enumerate(trees, start=1):
         expected += ranklib_scores(tree, train.features)
-        got = make("ranklib", f"params.num_trees={num_trees}").fit(train).predict(train.features)
+        got = (
+            make("ranklib", f"params.num_trees={num_trees}")
+            .fit(train)
+            .predict(train.features)
+        )
         # RankLib sums the lambdas of a leaf in float32, and its outputs are float32.
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 
@@ -100,16 +116,24 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
 def test_the_whole_model_equals_ranklibs(letor_data: Callable[[str], Path]) -> None:
     folder = letor_data("MQ2008") / "Fold1"
     model = ranklib_trees(golden_file("ranklib_MQ2008_Fold1_model.xml"))
-    printed = golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
-    train, valid, test = (read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test"))
+    printed = (
+        golden_file("ranklib_MQ2008_Fold1_test_scores.txt").read_text().splitlines()
+    )
+    train, valid, test = (
+        read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test")
+    )
     ranker = whole_fit().fit(train, valid)
     assert ranker.summary is not None
     assert ranker.summary.num_trees == len(model)
     expected = np.sum([ranklib_scores(tree, train.features) for tree in model], axis=0)
-    np.testing.assert_allclose(ranker.predict(train.features), expected, rtol=0, atol=1e-4)
+    np.testing.assert_allclose(
+        ranker.predict(train.features), expected, rtol=0, atol=1e-4
+    )
     # Splits on different features may separate the training documents equally. RankLib's rounding may then
     # choose another split, so that single test documents reach other leaves.
-    differences = ranker.predict(test.features) - [float(line.split()[-1]) for line in printed]
+    differences = ranker.predict(test.features) - [
+        float(line.split()[-1]) for line in printed
+    ]
     assert np.mean(np.abs(differences) > 1e-4) < 0.001
 
 
@@ -119,9 +143,13 @@ def test_with_early_stopping_it_has_ranklibs_test_ndcg(
     fold: int, printed: float, letor_data: Callable[[str], Path]
 ) -> None:
     folder = letor_data("MQ2008") / f"Fold{fold}"
-    train, valid, test = (read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test"))
+    train, valid, test = (
+        read_letor(folder / f"{name}.txt") for name in ("train", "vali", "test")
+    )
     scores = whole_fit().fit(train, valid).predict(test.features)
-    got = evaluate(test, scores, ["ndcg@10"], convention=preset("ranklib")).means["ndcg@10"]
+    got = evaluate(test, scores, ["ndcg@10"], convention=preset("ranklib")).means[
+        "ndcg@10"
+    ]
     # The required tolerance is 0.01 on the mean of the folds. The values agreed to the printed digits when
     # this was written; near ties that rounding decides may give other splits on another machine.
     assert got == pytest.approx(printed, abs=0.01)
