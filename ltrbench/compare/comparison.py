@@ -734,7 +734,7 @@ def only(comparisons: Sequence[Comparison]) -> Comparison:
         names = ", ".join(comparison.data for comparison in comparisons)
         raise ResultError(
             f"the runs are on several data sets ({names}); name the folder of one, or in final one of them "
-            "with --data."
+            "with --table."
         )
     return comparisons[0]
 

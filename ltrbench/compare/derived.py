@@ -806,14 +806,24 @@ def _of_model(
     return run, ranker
 
 
-def check_fingerprints(like: Run, splits: Splits) -> None:
-    """Raises DataError if the loaded validation or test set is not that of the run."""
+def check_fingerprints(
+    like: Run,
+    splits: Splits,
+    names: Sequence[str] = ("valid", "test"),
+    otherwise: str = "name a run on the new data",
+) -> None:
+    """Raises DataError if a loaded split is not that of the run.
+
+    Args:
+        names: the splits to check.
+        otherwise: what to do instead of restoring the files, for the message.
+    """
     for name, split in splits:
-        before = like.result.data.get(name, {}).get("fingerprint")
-        if name != "train" and split.fingerprint != before:
+        before = like.result.fingerprint(name)
+        if name in names and split.fingerprint != before:
             raise DataError(
                 f"the {name} set of {like.path} has changed since the run: its fingerprint was {before}, and "
-                f"is {split.fingerprint} now. Restore its files, or name a run on the new data."
+                f"is {split.fingerprint} now. Restore its files, or {otherwise}."
             )
 
 

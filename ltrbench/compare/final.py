@@ -167,7 +167,7 @@ def final_command(
     )
     named = [
         *(["--model", model] if model else []),
-        *(["--data", data] if data else []),
+        *(["--table", data] if data else []),
     ]
     named += [word for name in plugins for word in ("--plugin", name)]
     return shlex.join(["python", "-m", "ltrbench", "final", *folders, *named])

@@ -428,6 +428,15 @@ class RunResult:
         is_fold = data.get("cv") is not None and self.data.get("fold") is not None
         return f"fold {self.data['fold']} of {data['cv']}" if is_fold else ""
 
+    def fingerprint(self, split: str) -> str | None:
+        """Returns the fingerprint of a split as it was loaded, before a resample of train was drawn; None
+        without one."""
+        if split == "train" and "resample" in self.data:
+            whole: str = self.data["resample"]["train"]
+            return whole
+        recorded: str | None = self.data.get(split, {}).get("fingerprint")
+        return recorded
+
     @property
     def repeat(self) -> int | None:
         """Seed of the division into folds, of a fold of a cross-validation by random queries; otherwise

@@ -37,13 +37,16 @@ from ltrbench.cli.verbs.runs import (
     load_splits,
     options_as_trained,
     source_of,
+    source_with,
     unfitted,
 )
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
+from ltrbench.tables import listed
 
 if TYPE_CHECKING:
     from ltrbench.data import RankingDataset
+    from ltrbench.data.sources import DataSource
     from ltrbench.rankers import Ranker
     from ltrbench.shipping.certificate import Certificate
     from ltrbench.shipping.shipment import AnswerCheck, ShippedData
@@ -62,6 +65,8 @@ _OF_A_PART = (
 )
 """Settings of a command that do not apply to a final model."""
 
+_SPLITS = ("train", "valid", "test")
+
 
 @click.command("final")
 @click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
@@ -72,9 +77,17 @@ _OF_A_PART = (
     help="Model or row. Default: the best by validation.",
 )
 @click.option(
-    "--data",
+    "--table",
     metavar="DATA",
     help="Data set, as in the title of its table. Needed if DIR has several.",
+)
+@click.option(
+    "--data",
+    "files",
+    type=PATH,
+    multiple=True,
+    metavar="FILE",
+    help="Train on all queries of this file instead of the data of the runs; may be repeated.",
 )
 @click.option(
     "--metric", help="Metric of the choice and of the estimate. Default: as in compare."
@@ -95,7 +108,8 @@ _OF_A_PART = (
 def final_verb(
     folders: tuple[Path, ...],
     name: str | None,
-    data: str | None,
+    table: str | None,
+    files: tuple[Path, ...],
     metric: str | None,
     scale_trees: bool,
     output: Path | None,
@@ -108,9 +122,12 @@ def final_verb(
     (folds, resamples, seeds), rounded up. The final run has no test score; its record has the estimate of the
     comparison. It is a run for show, predict, ship, serve and sync, and no comparison contains it.
 
+    Data that have changed since the runs are refused. --data FILE trains on other data, such as newer ones.
+
     \b
         python -m ltrbench final multirun/2026-01-31/12-00-00
         python -m ltrbench final multirun/2026-01-31/12-00-00 --model lightgbm --output chosen
+        python -m ltrbench final multirun/2026-01-31/12-00-00 --data this_week.parquet --output this_week
     """
     from ltrbench.cli.session import mirror_beside
     from ltrbench.compare import Settings, compare
@@ -125,23 +142,23 @@ def final_verb(
             f"{folder} already has a run; name another folder with --output, or delete it."
         )
     runs = find_runs(folders)
-    count = (
-        (lambda run: load_splits(run, all_queries=True).train.num_queries)
-        if scale_trees
-        else None
-    )
     comparisons = compare(runs, Settings(metric=metric))
-    require_choice("data", data, [item.data for item in comparisons])
+    require_choice("table", table, [item.data for item in comparisons])
     fit = final_fit(
-        [item for item in comparisons if data in (None, item.data)], name, count
+        [item for item in comparisons if table in (None, item.data)],
+        name,
+        partial(_num_queries, files) if scale_trees else None,
     )
+    if not files:
+        _refuse_changed([read_run(Path(path)) for path in fit.record["runs"]])
     result = fit.run.result
+    notes = [*fit.notes, *_notes_on_data(files)]
     fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
         fitted = fitted.with_iterations(fit.num_trees)
     given = {
         "--model": name,
-        "--data": data,
+        "--table": table,
         "--metric": metric,
         "--output": output,
         "--ranker": ranker,
@@ -152,10 +169,11 @@ def final_verb(
         if value is not None
         for word in (option, str(value))
     ]
+    words += [word for file in files for word in ("--data", str(file))]
     experiment = Experiment(
         model=result.model,
         ranker=fitted,
-        source=source_of(fit.run).with_all_queries(),
+        source=_final_source(files, fit.run),
         metrics=(fit.record["metric"],),
         params=result.params,
         importance=ImportanceSettings(),
@@ -169,17 +187,57 @@ def final_verb(
             key: value for key, value in result.config.items() if key not in _OF_A_PART
         },
         final=fit.record,
-        notes=fit.notes,
+        notes=notes,
     )
     absolute = folder.absolute()
     with in_its_folder(fit.run), showing("auto", result.model) as on_progress:
         final = run_experiment(experiment, absolute, on_progress=on_progress)
-    for note in fit.notes:
+    for note in notes:
         echo(wrapped(f"- {note}", "  "))
     echo(
         f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped"
     )
     mirror_beside(runs, [final])
+
+
+def _final_source(files: Sequence[Path], run: Run) -> DataSource:
+    """Returns the source of the final model: the files, if there are any, or else the data of the run."""
+    return source_with(files, run) if files else source_of(run).with_all_queries()
+
+
+def _num_queries(files: Sequence[Path], run: Run) -> int:
+    """Returns the number of all labelled queries of the data of the final model."""
+    from ltrbench.experiment.loading import load_once
+
+    with in_its_folder(run):
+        splits = load_once(_final_source(files, run))[0]
+    return splits.whole().train.num_queries
+
+
+def _refuse_changed(runs: Sequence[Run]) -> None:
+    """Raises DataError if the data have changed since the runs with the chosen settings.
+
+    Only one run is checked, because every fold has all queries; of windows of time the last one has most.
+    """
+    from ltrbench.compare.derived import check_fingerprints
+
+    def num_documents(run: Run) -> int:
+        parts = (run.result.data.get(name, {}) for name in _SPLITS)
+        return sum(part.get("documents", 0) for part in parts)
+
+    widest = max(runs, key=num_documents)
+    otherwise = "train on other data with --data FILE"
+    check_fingerprints(widest, load_splits(widest), _SPLITS, otherwise)
+
+
+def _notes_on_data(files: Sequence[Path]) -> list[str]:
+    if not files:
+        return []
+    names = listed([str(file) for file in files])
+    return [
+        f"Trained on {names} (--data). The settings, the number of trees and the estimate are from the "
+        "comparison, on its data."
+    ]
 
 
 # ---- The verb `ship`: converts the model of a run for an engine.

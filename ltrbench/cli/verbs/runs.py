@@ -9,7 +9,7 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -292,6 +292,38 @@ def source_of(run: Run) -> DataSource:
         ) from error
 
 
+def source_with(files: Sequence[Path], run: Run) -> DataSource:
+    """Returns a source that reads all queries of files with the data settings and the features of a run.
+
+    Raises:
+        ConfigError: The data of the run have no files.
+        DataError: As `source_of`.
+    """
+    from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
+
+    source = source_of(run)
+    if not isinstance(source, FileSource):
+        raise ConfigError(
+            f"--data names files, but data={source.name} of {run.path} are not read from files; leave it out."
+        )
+    whole: dict[str, Any] = {
+        "train": [str(file.absolute()) for file in files],
+        "valid": None,
+        "test": None,
+        "cv": None,
+        "cv_split": "test",
+        "fold": None,
+        "num_folds": None,
+        "subset": 1.0,
+    }
+    if isinstance(source, TableFiles):
+        names = list(run.result.feature_names or ())
+        whole |= {"split_by": None, "gap": None, "group_by": None, "features": names}
+    elif isinstance(source, LetorFiles):
+        whole["num_features"] = int(run.result.data["train"]["features"])
+    return replace(source, **whole)
+
+
 def data_of(run: Run, split: str, option: str) -> RankingDataset:
     """Returns the "train" or "test" split of the data of a run; of a final model all queries.
 
@@ -305,10 +337,7 @@ def data_of(run: Run, split: str, option: str) -> RankingDataset:
         dataset: RankingDataset | None = getattr(load_splits(run), split)
     except DataError as error:
         raise DataError(f"{error} Or name a data file with {option} FILE.") from error
-    data = run.result.data
-    recorded = data["train" if run.result.final else split].get("fingerprint")
-    if split == "train" and "resample" in data:
-        recorded = data["resample"]["train"]
+    recorded = run.result.fingerprint("train" if run.result.final else split)
     if dataset is None or dataset.fingerprint != recorded:
         raise DataError(
             f"{run.path}: the {split} data have changed since the run, which recorded the fingerprint "

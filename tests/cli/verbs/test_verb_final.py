@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import replace
 from math import ceil
@@ -115,11 +116,39 @@ def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
         (natives, "nativ", ["'nativ'", "native"]),
         ([*natives, *others], None, ["validation", "--model", "native, xgboost"]),
         (imported, None, ["native", "--model"]),
-        ([*natives, *elsewhere], None, ["toy, other", "--data"]),
+        ([*natives, *elsewhere], None, ["toy, other", "--table"]),
     ]
     for runs, model, parts in cases:
         with pytest.raises(LtrbenchError, match=naming(*parts)):
             final_fit(compare(runs), model)
+
+
+def test_changed_data_are_refused_unless_the_command_names_other_data(
+    tmp_path: Path,
+) -> None:
+    def write_table(name: str, num_queries: int) -> None:
+        shop_log(num_queries, 8).to_csv(tmp_path / name, index=False)
+
+    write_table("shop.csv", 30)
+    features = "data.features=[text_match,stock]"
+    options = ["importance=none", "tracking=none", "hydra.run.dir=chosen"]
+    words = ["model=linear", "data=table", "data.train=shop.csv", features, *options]
+    run(*words, folder=tmp_path)
+    run("final", "chosen", "--output", "same", folder=tmp_path)
+    write_table("shop.csv", 29)
+    refused = run("final", "chosen", folder=tmp_path, check=2).stderr
+    fingerprint = read_run(tmp_path / "chosen").result.fingerprint("train")
+    assert re.search(naming("train", "chosen", str(fingerprint), "--data"), refused)
+    assert not (tmp_path / "chosen/final").exists()
+
+    write_table("newer.csv", 20)
+    other = run("final", "chosen", "--data", "newer.csv", folder=tmp_path).stdout
+    assert "newer.csv" in other
+    finals = [read_run(tmp_path / name).result for name in ("same", "chosen/final")]
+    assert [each.data["train"]["queries"] for each in finals] == [30, 20]
+    assert finals[1].feature_names == ["text_match", "stock"]
+    # The final run is checked on the data that it was trained on.
+    run("ship", "chosen/final", "--to", "solr", "--output", "new", folder=tmp_path)
 
 
 @pytest.mark.slow
