@@ -42,7 +42,11 @@ CODE, VERSIONS = {"ltrbench": "1"}, {"numpy": "1"}
 def job(*overrides: str, training: str = "", **parts: Any) -> Job:
     """Returns a draft. Its key depends on its overrides, and on `settings`, `data`, `code` and `versions`."""
     key = JobKey(
-        settings={"overrides": sorted(overrides), **parts.get("settings", {})},
+        settings={
+            "overrides": sorted(overrides),
+            "data": {"name": "toy"},
+            **parts.get("settings", {}),
+        },
         data=parts.get("data", {"train": "1"}),
         code=parts.get("code", CODE),
         versions=parts.get("versions", VERSIONS),

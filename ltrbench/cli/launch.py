@@ -7,9 +7,11 @@ modules of Hydra are in this file.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import functools
+import itertools
 import logging
 import os
 import re
@@ -100,6 +102,9 @@ def _launch(session: Session, arguments: list[str]) -> None:
         session, [flag for flag in flags if flag not in ("-m", "--multirun")]
     )
     register_schema()
+    OmegaConf.register_new_resolver(
+        "new_folder", functools.cache(new_folder), replace=True
+    )
     # The class is replaced under its old name, because Hydra loads new sweepers only from the package
     # hydra_plugins.
     CheckedSweeper.run = staticmethod(command.sweep)
@@ -120,6 +125,21 @@ def _launch(session: Session, arguments: list[str]) -> None:
         )(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(composition_message(error)) from error
+
+
+def new_folder(name: str) -> str:
+    """Creates a folder that no other command has, and returns its name: NAME, NAME-2, NAME-3 and so on.
+
+    Two commands that start in the same second thus have different folders.
+    """
+    numbered = (f"{name}-{number}" for number in itertools.count(2))
+    with writing_to(Path(name)):
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        for candidate in itertools.chain([name], numbered):
+            with contextlib.suppress(FileExistsError):
+                Path(candidate).mkdir()
+                return candidate
+    raise AssertionError("unreachable: the numbers do not end")
 
 
 @dataclass
@@ -482,12 +502,9 @@ class CheckedSweeper(BasicSweeper):
                 "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
         folder_of = functools.partial(_folder_of, loader, master)
-        self.run(
-            Path(master.hydra.sweep.dir),
-            _composed(loader, master, jobs),
-            master,
-            folder_of,
-        )
+        composed = _composed(loader, master, jobs)
+        # The folder is chosen, and perhaps created, when it is resolved.
+        self.run(Path(master.hydra.sweep.dir), composed, master, folder_of)
 
 
 def _composed(

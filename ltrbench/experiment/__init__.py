@@ -186,6 +186,8 @@ class Experiment:
             recorded independently of it.
         flags: flags of the command, such as --config-dir, for the record.
         key: digest of everything that the results depend on, of a job of a sweep; None for other runs.
+        fingerprints: split -> fingerprint with which the job was planned; the run fails before it trains if
+            the loaded data have another one. Empty: not checked.
         is_trial: whether this is a trial of a search, which is evaluated on the validation set only.
         search: the search that chose the settings, as in `RunResult.search`; empty without one.
         trials: the trials of that search.
@@ -213,6 +215,7 @@ class Experiment:
     config: Mapping[str, Any] = field(default_factory=dict)
     flags: Sequence[str] = ()
     key: str | None = None
+    fingerprints: Mapping[str, str] = field(default_factory=dict)
     is_trial: bool = False
     search: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[TrialRow] = ()
@@ -585,6 +588,7 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
         experiment.ranker.reads_sparse,
     )
     splits, loading = load_once(experiment.source, in_memory, keep_sparse)
+    _refuse_changed(experiment, splits)
     if experiment.final:
         splits = splits.whole().in_memory(keep_sparse) if in_memory else splits.whole()
     if experiment.resample is None:
@@ -600,6 +604,18 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
         resampled = resampled.in_memory(keep_sparse) if in_memory else resampled
     seconds["load"] += loading
     return resampled, {"resample": drawn}
+
+
+def _refuse_changed(experiment: Experiment, splits: Splits) -> None:
+    """Raises DataError if the data have changed since the job was planned."""
+    planned = experiment.fingerprints
+    for name, split in splits if planned else ():
+        if split.fingerprint != planned.get(name):
+            raise DataError(
+                f"the {name} set of {experiment.source.name} has changed since this job was planned: its "
+                f"fingerprint was {planned.get(name)}, and is {split.fingerprint} now. Restore the files and "
+                "resume the sweep, or start a sweep on the new data in another folder (hydra.sweep.dir=...)."
+            )
 
 
 def _scored(dataset: RankingDataset, scores: Scores) -> ScoredSplit:

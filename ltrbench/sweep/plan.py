@@ -106,6 +106,9 @@ _SEARCHING = ("search.py", "statistics/claims.py", "sweep/searching.py")
 _CODE_OF_SEARCH, _PACKAGE_OF_SEARCH = "ltrbench.search", "optuna"
 """The parts of `JobKey.code` and `JobKey.versions` that only jobs with a search have."""
 
+_DATA_ERROR = "error"
+"""The key in `JobKey.data` of data that could not be loaded."""
+
 _LONGEST = 100
 """Maximum number of characters of a value in a difference."""
 
@@ -296,7 +299,7 @@ def key_of(
         packages.append(_PACKAGE_OF_SEARCH)
     return JobKey(
         settings=effective_settings(settings, choices, experiment.is_trial),
-        data={"error": splits}
+        data={_DATA_ERROR: splits}
         if isinstance(splits, str)
         else {name: each.fingerprint for name, each in splits},
         code=code,
@@ -744,14 +747,15 @@ def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Jo
     """Adds jobs to a plan, and returns the planned job of each draft, with its number and folder.
 
     Raises:
-        LtrbenchError: A finished job has changed since it ran, or two jobs have the same folder. Nothing is
-            planned then.
+        LtrbenchError: A finished job has changed since it ran, the plan has a finished job on other data of
+            the same name, or two jobs have the same folder. Nothing is planned then.
     """
     jobs: list[Job] = []
     changed: list[Job] = []
     with hold(plan.sweep / PLAN_FOLDER, wait=_SECONDS_TO_WAIT):
         plan.read()
         refuse_changed(plan, drafts)
+        _refuse_other_data(plan, drafts)
         numbers = itertools.count(max(plan.jobs, default=-1) + 1)
         folders = {job.folder for job in plan.jobs.values()}
         for item in drafts:
@@ -789,6 +793,31 @@ def _leader(plan: Plan, job: Job) -> str | None:
         and other.number != job.number
     )
     return next(leaders, None)
+
+
+def _refuse_other_data(plan: Plan, drafts: Sequence[Job]) -> None:
+    """
+    Raises:
+        ResultError: A draft and a finished or running job have equal data settings, apart from names of
+            files, and data with different fingerprints: they could not be compared.
+    """
+    planned: dict[str, list[Job]] = {}
+    for job in plan.jobs.values():
+        planned.setdefault(digest_of(job.key.settings["data"]), []).append(job)
+    for item in drafts:
+        alike = planned.get(digest_of(item.key.settings["data"]), [])
+        if _DATA_ERROR in item.key.data or any(
+            job.key.data == item.key.data for job in alike
+        ):
+            continue
+        for job in alike:
+            if state_of(plan.sweep, job).name in (DONE, RUNNING):
+                differences = item.key.differences(replace(item.key, data=job.key.data))
+                raise ResultError(
+                    f"{plan.sweep} has runs on other data of the name {data_of(item)}, such as job "
+                    f"{job.number}: {'; '.join(differences[:_SHOWN])}. Restore the files, choose another "
+                    "folder with hydra.sweep.dir=..., or name the new data with data.name=NAME."
+                )
 
 
 def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:

@@ -181,7 +181,13 @@ def experiment_of(job: Job) -> Experiment:
     experiment = build_experiment(
         job.settings, job.choices, tuple(job.overrides), job.sweep, job.swept
     )
-    return replace(experiment, flags=job.flags, key=job.digest, is_trial=job.is_trial)
+    return replace(
+        experiment,
+        flags=job.flags,
+        key=job.digest,
+        fingerprints=job.key.data,
+        is_trial=job.is_trial,
+    )
 
 
 def with_choice(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from dataclasses import replace
@@ -21,6 +22,8 @@ from ltrbench.runs.record import INTERRUPTED
 from ltrbench.runs.writing import hold
 from ltrbench.sweep import plan as key
 from ltrbench.sweep.plan import (
+    DONE,
+    FAILED,
     Job,
     Plan,
     as_json,
@@ -32,6 +35,7 @@ from ltrbench.sweep.plan import (
     states_of,
     wanted,
 )
+from ltrbench.sweep.running import JobTask, run_task
 
 
 @pytest.mark.parametrize("is_trial", [False, True], ids=["job", "trial"])
@@ -171,6 +175,48 @@ def test_finished_jobs_of_other_commands_with_other_versions_are_refused(
     ]
     with pytest.raises(ResultError, match=naming("versions.lightgbm", "4.5", "4.6")):
         plan_jobs(plan, now, numbered)
+
+
+def test_other_data_of_the_same_name_are_refused_beside_finished_jobs(
+    tmp_path: Path,
+) -> None:
+    plan = planned(tmp_path, "model=a", data={"train": "abc"})
+    newer = jobs("model=b", data={"train": "xyz"})
+    assert plan_jobs(
+        read_plan(tmp_path), jobs("model=c", data={"error": "x"}), numbered
+    )
+    finish(plan, plan.jobs[0])
+    remedies = ["hydra.sweep.dir=", "data.name="]
+    with pytest.raises(ResultError, match=naming("job 0", "abc", "xyz", *remedies)):
+        plan_jobs(plan, newer, numbered)
+    renamed = {"data": {"name": "newer"}}
+    # Another name, and the other data of an earlier command.
+    for drafts in (
+        jobs("model=b", data={"train": "xyz"}, settings=renamed),
+        jobs("model=d", data={"train": "abc"}),
+    ):
+        assert plan_jobs(plan, drafts, numbered)
+
+
+def test_a_job_whose_data_were_replaced_after_the_plan_does_not_train(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "train.txt"
+    lines = [f"{line % 3} qid:{line // 4} 1:{line} 2:{line % 5}" for line in range(80)]
+    file.write_text("\n".join(lines) + "\n")
+    prepare_sweep(tmp_path / "s")
+    words = ["data=letor", f"data.train={file}", "importance=none", "tracking=none"]
+    drafts = [drafted(f"model={model}", *words) for model in ("random", "linear")]
+    first, second = plan_jobs(read_plan(tmp_path / "s"), drafts, numbered)
+    tasks = [JobTask(job=job, sweep=tmp_path / "s") for job in (first, second)]
+    assert run_task(tasks[0]).state == DONE
+    file.write_text("\n".join([*lines, "1 qid:20 1:1", "0 qid:20 1:2"]) + "\n")
+    outcome = run_task(tasks[1])
+    assert (outcome.state, outcome.is_user_error) == (FAILED, True)
+    planned_as = second.key.data["train"]
+    assert re.search(naming("train", planned_as, "hydra.sweep.dir="), outcome.error)
+    assert not (tasks[1].folder / "model").exists()
 
 
 @pytest.mark.parametrize("state", ["waiting", "failed"])

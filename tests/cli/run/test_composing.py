@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from hydra.types import RunMode
 from messages import naming
 from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
+from paths import CONF
 
-from ltrbench.cli.launch import Composer, Composition, check_keys
+from ltrbench.cli.launch import Composer, Composition, check_keys, new_folder
 from ltrbench.config import build_tracker, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir, find_class
@@ -184,3 +186,17 @@ def test_a_name_that_no_registry_takes_is_refused_before_any_work() -> None:
         ):
             build_tracker({"tracking": tracking, "register": name})
     assert build_tracker({"tracking": tracking, "register": "web shop"})
+
+
+def test_commands_that_start_in_the_same_second_have_different_folders(
+    tmp_path: Path,
+) -> None:
+    name = str(tmp_path / "multirun/12-00-00")
+    with ThreadPoolExecutor(8) as pool:
+        folders = list(pool.map(new_folder, [name] * 20))
+    assert len(set(folders)) == 20
+    assert all(Path(folder).is_dir() for folder in folders)
+    config = OmegaConf.load(CONF / "config.yaml")
+    defaults = OmegaConf.to_container(config.hydra, resolve=False)
+    assert isinstance(defaults, dict)
+    assert all("${new_folder:" in defaults[key]["dir"] for key in ("run", "sweep"))
