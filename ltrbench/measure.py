@@ -284,10 +284,15 @@ def _commit_of(folder: Path) -> str | None:
 def without_password(text: str) -> str:
     """Returns the text with the passwords of addresses masked, because results are published.
 
-    >>> without_password("http://me:secret@host:5000")
-    'http://me:***@host:5000'
+    A password may contain / and @, although an address should have them as %2F and %40.
+
+    >>> without_password("http://me:secret@host:5000, postgresql://me@work:s/cr@t@host/name")
+    'http://me:***@host:5000, postgresql://me@work:***@host/name'
+    >>> without_password("http://host:5000/files/a@b")
+    'http://host:5000/files/a@b'
     """
-    return re.sub(r"(://[^\s:/@]*):[^\s/@]+@", r"\1:***@", text)
+    # A number before a slash is a port.
+    return re.sub(r"(://[^\s:/\"']*):(?!\d+/)[^\s\"']+@", r"\1:***@", text)
 
 
 def described(instance: Any) -> dict[str, Any]:

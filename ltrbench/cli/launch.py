@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NoReturn
 
 import click
 import hydra
+import hydra.core.utils
 from hydra._internal.config_loader_impl import ConfigLoaderImpl
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_loader import ConfigLoader
@@ -49,6 +50,7 @@ from ltrbench.config import (
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.experiment import run
 from ltrbench.folders import conf_dir
+from ltrbench.measure import without_password
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
 from ltrbench.sweep.plan import Job, draft, with_shared_choices
@@ -110,6 +112,7 @@ def _launch(session: Session, arguments: list[str]) -> None:
     CheckedSweeper.run = staticmethod(command.sweep)
     basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
     Plugins.instance().class_name_to_class[basic] = CheckedSweeper
+    hydra.core.utils._save_config = _save_config
     # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
@@ -125,6 +128,13 @@ def _launch(session: Session, arguments: list[str]) -> None:
         )(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         raise ConfigError(composition_message(error)) from error
+
+
+def _save_config(cfg: DictConfig, filename: str, output_dir: Path) -> None:
+    """Writes a file of `.hydra` in place of Hydra's function, without passwords."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    text = without_password(OmegaConf.to_yaml(cfg))
+    (output_dir / filename).write_text(text, encoding="utf-8")
 
 
 def new_folder(name: str) -> str:
@@ -235,7 +245,8 @@ class _Command:
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / SWEEP_FILE).exists():
-                OmegaConf.save(master, folder / SWEEP_FILE)
+                text = without_password(OmegaConf.to_yaml(master))
+                (folder / SWEEP_FILE).write_text(text, encoding="utf-8")
         drafts = with_shared_choices(
             [self._draft(job, str(folder), swept) for job in jobs]
         )

@@ -742,13 +742,28 @@ class Store(NamedTuple):
             else None
         )
 
+    def check_password(self) -> None:
+        """Raises TrackingError if the address had a password, which no run records."""
+        if ":***@" in self.uri:
+            raise TrackingError(
+                f"the runs are tracked in {self.uri}, and its password is not stored. Give the whole "
+                f"address, as in {PROGRAM} sync DIR --uri ADDRESS."
+            )
+
 
 def mirror_beside(runs: Iterable[Run], made: Sequence[Run]) -> None:
-    """Logs runs that were made of other runs in the store of the latter; does nothing without one."""
-    if (store := recorded_store(runs)) is not None:
-        # Imported late, because MLflow takes seconds.
-        from ltrbench.tracking.mlflow import MLflowTracker
+    """Logs runs that were made of other runs in the store of the latter; does nothing without one.
 
+    If the store cannot be used, logs a warning: the runs are complete.
+    """
+    store = recorded_store(runs)
+    if store is None:
+        return
+    # Imported late, because MLflow takes seconds.
+    from ltrbench.tracking.mlflow import MLflowTracker
+
+    with _warning(f"{', '.join(str(run.path) for run in made)} was not tracked"):
+        store.check_password()
         mirror(MLflowTracker(uri=store.uri, experiment=store.experiment), None, made)
 
 

@@ -53,6 +53,7 @@ from mlflow.entities import (
     Param,
 )
 from mlflow.entities import Run as MlflowRun
+from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import Model
 from mlflow.utils.mlflow_tags import (
@@ -169,6 +170,7 @@ class MLflowTracker(Tracker):
         experiment: MLflow experiment of the runs; created if it does not exist.
         models: whether the model of a run is also logged as an MLflow model, to load, serve and register it.
         num_stored: number of runs that this tracker has stored, without those that the store had already.
+        remedy: what to do if the store cannot be opened, for the message.
     """
 
     uri: str = "sqlite:///mlflow.db"
@@ -177,6 +179,7 @@ class MLflowTracker(Tracker):
 
     def __post_init__(self) -> None:
         self.num_stored = 0
+        self.remedy = _OTHER_STORE
         self._experiment_id = ""
         self._sweep: Path | None = None
         self._parent = ""
@@ -186,7 +189,7 @@ class MLflowTracker(Tracker):
     def open(self, sweep: str | None, identity: str = "") -> None:
         self._parent, self._is_described = "", sweep is None
         self._sweep = None if sweep is None else Path(sweep).resolve()
-        with reaching(self.uri, _OTHER_STORE):
+        with reaching(self.uri, self.remedy):
             address, artifacts = self.uri, None
             if self.uri.startswith(_SQLITE):
                 database = Path(self.uri.removeprefix(_SQLITE)).resolve()
@@ -418,7 +421,8 @@ class MLflowTracker(Tracker):
                 "folder": str(run.path),
                 "reason": reason,
             }
-            made = client.create_model_version(
+            known = _version_of(client, name, logged.info.run_id)
+            made = known or client.create_model_version(
                 name,
                 client.get_logged_model(model_id).artifact_location,
                 logged.info.run_id,
@@ -427,7 +431,8 @@ class MLflowTracker(Tracker):
                 model_id=model_id,
             )
             client.set_registered_model_alias(name, CHAMPION, made.version)
-        return f"models:/{name}@{CHAMPION} is version {made.version}"
+        already = ", as which the run was registered before" if known else ""
+        return f"models:/{name}@{CHAMPION} is version {made.version}{already}"
 
     def _find_logged(self, run: Run) -> MlflowRun | None:
         """Returns the complete copy of a run, stored by this command or an earlier one, or None."""
@@ -450,6 +455,12 @@ class MLflowTracker(Tracker):
     def _reaching(self) -> Iterator[MlflowClient]:
         with reaching(self.uri, _SYNC):
             yield self._client
+
+
+def _version_of(client: MlflowClient, name: str, run_id: str) -> ModelVersion | None:
+    """Returns the version of a registered model that has the model of an MLflow run; None without one."""
+    versions = client.search_model_versions(f"name = '{name}' and run_id = '{run_id}'")
+    return next(iter(versions), None)
 
 
 def _is_complete(copy: MlflowRun) -> bool:

@@ -614,3 +614,8 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
         assert np.array_equal(
             np.ravel(champion.predict(test.features)), runs[name].scored("test").scores
         )
+    # A run is one version, however often it is registered; it becomes the champion again.
+    for number, name in enumerate(("native", "lightgbm"), start=1):
+        address = f"models:/ranker@champion is version {number}"
+        assert address in logged_to.register("ranker", runs[name], "again")
+    assert len(client.search_model_versions("name = 'ranker'")) == 2

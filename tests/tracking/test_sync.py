@@ -145,3 +145,19 @@ def test_a_damaged_run_is_named_and_the_others_are_stored(
     assert main(["sync", "sweep"]) == 2
     assert mentions(capsys.readouterr().err, "sweep/0/per_query.csv", "few")
     assert [run.data.tags["backend"] for run in stored()["run"]] == ["model1"]
+
+
+def test_a_store_that_needs_a_password_is_never_replaced_by_the_default(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded = {"uri": "http://me:***@127.0.0.1:9", "experiment": "mine"}
+    write(tmp_path / "sweep/0", "a", config={"tracking": recorded})
+    assert main(["sync", "sweep"]) == 2
+    assert mentions(capsys.readouterr().err, recorded["uri"], "password", "--uri")
+    assert stored() == {"sweep": [], "run": []}
+    # A wrong address or password: the option of this verb is named, not that of a run.
+    assert main(["sync", "sweep", "--uri", "http://me:wrong@127.0.0.1:9"]) == 2
+    refused = capsys.readouterr().err
+    assert mentions(refused, recorded["uri"], "--uri")
+    assert "tracking.uri" not in refused
+    assert "wrong" not in refused

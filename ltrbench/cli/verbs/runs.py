@@ -778,6 +778,8 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
                 f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, "
                 "or give a store with --uri."
             )
+        if recorded.database is None:
+            recorded.check_password()
         store, experiment = recorded
     if store.startswith(("http://", "https://")):
         click.echo(

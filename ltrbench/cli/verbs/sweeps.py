@@ -262,6 +262,10 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
 # ---- The verb `sync`: stores finished runs in MLflow that are not stored yet.
 
 _DEFAULT = Store("sqlite:///mlflow.db", "ltrbench")
+_OTHER_URI = (
+    "Check the address and its password in --uri, or name another store: --uri sqlite:///FILE or "
+    "--uri http://USER:PASSWORD@HOST:PORT."
+)
 
 
 @click.command("sync")
@@ -309,10 +313,9 @@ def sync_verb(
         refuse_part(chosen, "registered", anyway)
         class_and_folder_of_model(chosen)  # refuses a run without a model
     runs = find_runs_and_trials([folder])
-    store = store_of(runs)
-    tracker = MLflowTracker(
-        uri=uri or store.uri, experiment=experiment or store.experiment
-    )
+    store = store_of(runs, uri)
+    tracker = MLflowTracker(uri=store.uri, experiment=experiment or store.experiment)
+    tracker.remedy = _OTHER_URI
     groups: dict[Path | None, list[Run]] = {}
     for run in runs:
         groups.setdefault(_sweep_of(run, folder), []).append(run)
@@ -328,18 +331,23 @@ def sync_verb(
         echo(f"{tracker.register(register, chosen, reason)} ({tracker.where})")
 
 
-def store_of(runs: Sequence[Run]) -> Store:
-    """Returns the recorded store if it can be used here, else the default."""
+def store_of(runs: Sequence[Run], uri: str | None) -> Store:
+    """Returns the store to use: `uri`, or else the recorded store if its folder exists, or else the default.
+
+    Raises:
+        TrackingError: The recorded store needs a password.
+    """
     store = recorded_store(runs)
+    if uri is not None:
+        return Store(uri, _DEFAULT.experiment if store is None else store.experiment)
     if store is None:
         return _DEFAULT
-    if ":***@" not in store.uri and (
-        store.database is None or store.database.parent.is_dir()
-    ):
+    store.check_password()
+    if store.database is None or store.database.parent.is_dir():
         return store
     click.echo(
-        f"the password or the folder of the recorded store {store.uri} is not known here; the default is "
-        f"{_DEFAULT.uri}. Choose another store with --uri.",
+        f"the folder of the recorded store {store.uri} does not exist here; the default is {_DEFAULT.uri}. "
+        "Choose another store with --uri.",
         err=True,
     )
     return _DEFAULT

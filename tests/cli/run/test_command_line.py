@@ -389,3 +389,28 @@ def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(
         assert "fitting on" in log
         assert f"seed={number + 1}" in log
         assert f"seed={2 - number}" not in log
+
+
+def test_no_file_of_a_command_has_the_password_of_the_tracking_store(
+    tmp_path: Path,
+) -> None:
+    secret = "s3/cr@t"
+    (tmp_path / "own_store.py").write_text(
+        "from dataclasses import dataclass\n"
+        "from ltrbench.tracking import NoTracking\n"
+        "@dataclass(frozen=True)\n"
+        "class Store(NoTracking):\n"
+        "    uri: str = ''\n"
+    )
+    uri = f"+tracking.uri='http://me@work:{secret}@host:5000'"
+    store = ["tracking=none", "tracking._target_=own_store.Store", uri]
+    words = [word for word in TINY if word != "tracking=none"] + store
+    run("model=random", *words, "hydra.run.dir=alone", folder=tmp_path)
+    search = ["search=random", "search.trials=2", "hydra.sweep.dir=sweep", "-m"]
+    refused = ["model=native", "params.num_leaves=4,5", "+model.extra.unknown=1"]
+    run(*refused, *words, *search[2:], folder=tmp_path, check=None)
+    run("model=native", *words, *search, folder=tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    names = {path.name for path in files}
+    assert {"multirun.yaml", "config.yaml", "result.json", "ltrbench.log"} <= names
+    assert [path for path in files if b"cr@t" in path.read_bytes()] == []
