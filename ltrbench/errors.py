@@ -47,6 +47,10 @@ class ResultError(LtrbenchError):
     """Folder that is not a run, or a run that does not support the requested operation."""
 
 
+class DamagedRunError(ResultError):
+    """Run whose result or scores cannot be read: it counts as unfinished, and may be trained again."""
+
+
 def error_text(error: BaseException) -> str:
     """Returns the message of a user error, or the type, the message and the remedy of any other failure."""
     if isinstance(error, LtrbenchError):

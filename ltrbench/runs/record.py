@@ -12,10 +12,12 @@ tests/results/released has a run of each older format.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import re
 import reprlib
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
@@ -29,7 +31,7 @@ from typing_extensions import TypedDict
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.splits import KINDS
-from ltrbench.errors import DataError, ResultError
+from ltrbench.errors import DamagedRunError, DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
@@ -48,6 +50,8 @@ from ltrbench.untrusted import (
     types_of,
     validation_error,
 )
+
+log = logging.getLogger("ltrbench")
 
 # ---- Overrides in the syntax of the command line: combines the overrides of many jobs into few commands.
 
@@ -866,7 +870,8 @@ def read_run(folder: Path) -> Run:
     """Reads the run in a folder.
 
     Raises:
-        ResultError: The folder is not a run, or this version cannot read its result.json.
+        ResultError: The folder is not a run, or a newer version of ltrbench wrote it.
+        DamagedRunError: Its result.json cannot be read.
     """
     path = folder / RESULT_FILE
     if not (path.exists() or path.is_symlink()):
@@ -879,7 +884,10 @@ def read_run(folder: Path) -> Run:
         raise ResultError(
             f"{folder} is not a run: it has no {RESULT_FILE}. Name that of a run, {hint}."
         )
-    record = read_json(path, RUN_REMEDY)
+    try:
+        record = read_json(path, RUN_REMEDY)
+    except ResultError as unreadable:
+        raise DamagedRunError(str(unreadable)) from None
     version = record.pop("format", None) if isinstance(record, dict) else None
     if (
         not isinstance(version, int)
@@ -892,7 +900,8 @@ def read_run(folder: Path) -> Run:
             if is_newer
             else RUN_REMEDY
         )
-        raise ResultError(
+        kind = ResultError if is_newer else DamagedRunError
+        raise kind(
             f"{path} has format {reprlib.repr(version)}; this ltrbench reads formats 1 to {FORMAT}. {remedy}."
         )
     known = {item.name for item in fields(RunResult)}
@@ -906,8 +915,28 @@ def read_run(folder: Path) -> Run:
         elif item.default is item.default_factory is MISSING:
             error = f"{item.name} is missing"
         if error:
-            raise ResultError(f"{path}: {error}. {RUN_REMEDY}.")
+            raise DamagedRunError(f"{path}: {error}. {RUN_REMEDY}.")
     return Run(folder, RunResult(**values))
+
+
+def read_whole_run(folder: Path) -> Run:
+    """Reads the run in a folder, and checks that its scores were not truncated.
+
+    Raises:
+        ResultError: As `read_run`.
+        DamagedRunError: Its result.json or the scores of a finished run cannot be read.
+    """
+    run = read_run(folder)
+    path = folder / SCORES_FILE
+    if run.result.status == FINISHED and path.exists():
+        try:
+            # The directory of the archive is at its end.
+            zipfile.ZipFile(path).close()
+        except zipfile.BadZipFile as error:
+            raise DamagedRunError(
+                f"{path} cannot be read: {error}. {RUN_REMEDY}."
+            ) from None
+    return run
 
 
 def find_runs(folders: Iterable[Path]) -> list[Run]:
@@ -916,7 +945,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
     The trials of searches are left out: they have no metrics of test and cannot be compared.
 
     Raises:
-        ResultError: A folder does not exist or contains no run, all runs are trials, or a run cannot be read.
+        ResultError: As `find_runs_and_trials`, or all runs are trials.
     """
     folders = list(folders)
     every = find_runs_and_trials(folders)
@@ -932,10 +961,16 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
 def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
     """Returns the runs of `find_runs` and the trials of searches, for example to log them.
 
+    A damaged run counts as unfinished: it is left out, with a warning.
+
     Raises:
-        ResultError: A folder does not exist, contains neither, or contains one that cannot be read.
+        ResultError: A folder does not exist, contains neither, or contains one of a newer ltrbench.
+        DamagedRunError: One of the folders is itself a damaged run, or there are no other runs.
     """
+    folders = list(folders)
+    named = {folder.resolve() for folder in folders}
     runs: dict[Path, Run] = {}
+    damaged: list[DamagedRunError] = []
     for folder in folders:
         if not folder.is_dir():
             raise ResultError(
@@ -947,8 +982,16 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
                 f"{folder} contains no run: there is no {RESULT_FILE} in or below it."
             )
         for path in below:
-            # A table without an unreadable run would look like the whole comparison.
-            runs.setdefault(path.resolve(), read_run(path))
+            try:
+                runs.setdefault(path.resolve(), read_whole_run(path))
+            except DamagedRunError as error:
+                if path.resolve() in named:
+                    raise
+                damaged.append(error)
+    if damaged and not runs:
+        raise damaged[0]
+    for reason in damaged:
+        log.warning("a damaged run counts as unfinished and is left out: %s", reason)
     return list(runs.values())
 
 

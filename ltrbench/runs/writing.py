@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import logging
 import math
 import os
 import shutil
@@ -28,7 +29,7 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.errors import ResultError
+from ltrbench.errors import DamagedRunError, ResultError
 from ltrbench.folders import flush
 from ltrbench.measure import now
 from ltrbench.rankers import Ranker
@@ -53,11 +54,14 @@ from ltrbench.runs.record import (
     ScoredSplit,
     TrialRow,
     read_run,
+    read_whole_run,
     result_as_json,
     writing_to,
 )
 from ltrbench.shapes import PerQuery
 from ltrbench.untrusted import read_json
+
+log = logging.getLogger("ltrbench")
 
 _POLL_SECONDS = 0.05
 _LEAST_WAIT = 0.2
@@ -278,6 +282,22 @@ def _delete_files(folder: Path) -> None:
             shutil.rmtree(path)
         else:
             path.unlink(missing_ok=True)
+
+
+def delete_damaged(folder: Path) -> None:
+    """Deletes the files of a run that is damaged, so that it can be trained again.
+
+    Raises:
+        LeaseHeldError: Another process holds the lease on the folder.
+    """
+    if not (folder / RESULT_FILE).exists():
+        return
+    with hold(folder):
+        try:
+            read_whole_run(folder)
+        except DamagedRunError as error:
+            log.warning("the damaged run is trained again: %s", error)
+            _delete_files(folder)
 
 
 def _save(ranker: Ranker, folder: Path) -> None:

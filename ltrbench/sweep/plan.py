@@ -52,7 +52,7 @@ from ltrbench.runs.record import (
     SETTINGS_OF_COMMAND,
     Run,
     of_job,
-    read_run,
+    read_whole_run,
     writing_to,
 )
 from ltrbench.runs.writing import Holder, hold, holder
@@ -526,7 +526,7 @@ class JobState:
     """The state of a job.
 
     Attributes:
-        name: one of `STATES`. A job that was interrupted is waiting.
+        name: one of `STATES`. A job that was interrupted is waiting; one whose run is damaged has failed.
         run: its run, finished or failed; None without one.
         reason: why it failed; None for other states.
         holder: the process that runs it; None for other states.
@@ -544,7 +544,7 @@ def state_of(sweep: Path, job: Job) -> JobState:
     folder = sweep / job.folder
     run, reason = None, None
     try:
-        run = read_run(folder) if (folder / RESULT_FILE).exists() else None
+        run = read_whole_run(folder) if (folder / RESULT_FILE).exists() else None
     except (ResultError, OSError) as error:
         reason = str(error)
     if run is not None and run.result.status == FINISHED:

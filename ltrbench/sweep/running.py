@@ -30,7 +30,7 @@ from ltrbench.experiment.loading import OnProgress
 from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
-from ltrbench.runs.writing import LeaseHeldError, hold, rewrite_result
+from ltrbench.runs.writing import LeaseHeldError, delete_damaged, hold, rewrite_result
 from ltrbench.settings import replaced
 from ltrbench.sweep.executors import Executor, WorkerLostError
 from ltrbench.sweep.plan import (
@@ -128,6 +128,7 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
         # A worker on another host may have been started elsewhere.
         with contextlib.chdir(task.started_in), searching_only(task.modules):
             log.info("\n%s", task)
+            delete_damaged(task.folder)
             return Outcome(state=DONE, summary=_run(task, showing))
     except LeaseHeldError:
         return Outcome(state=RUNNING)

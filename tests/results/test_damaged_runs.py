@@ -1,4 +1,5 @@
-"""Damaged run folders: every verb refuses them by name, with the remedy, within a second."""
+"""Damaged run folders: every verb refuses them by name, with the remedy, within a second. Among other runs
+they count as unfinished."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from composed_jobs import drafted
 from messages import naming
+from plan_cases import numbered
 from toy_runs import search_record
 
 from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import ResultError
+from ltrbench.errors import DamagedRunError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
@@ -31,6 +34,17 @@ from ltrbench.runs.record import (
     find_runs,
     read_run,
 )
+from ltrbench.runs.writing import delete_damaged
+from ltrbench.sweep.plan import (
+    DONE,
+    FAILED,
+    plan_jobs,
+    prepare_sweep,
+    read_plan,
+    state_of,
+    wanted,
+)
+from ltrbench.sweep.running import JobTask, run_task
 from ltrbench.tracking.mlflow import read_all
 
 SECONDS = 1.0
@@ -76,7 +90,7 @@ def verbs(folder: Path) -> list[list[str]]:
     empty.touch()
     return [
         ["show", str(folder)],
-        ["compare", str(folder.parent)],
+        ["compare", str(folder)],
         ["trees", str(folder)],
         ["predict", str(folder), str(empty)],
         ["export", str(folder), "--format", "scores"],
@@ -89,7 +103,7 @@ def verbs(folder: Path) -> list[list[str]]:
             "--output",
             str(empty.with_name("imported")),
         ],
-        ["ui", str(folder.parent)],
+        ["ui", str(folder)],
     ]
 
 
@@ -264,9 +278,48 @@ def test_a_damaged_table_is_refused_with_its_line_or_column(
         read_all(read_run(damaged))
 
 
-def test_a_search_with_a_run_that_cannot_be_read_reads_none(damaged: Path) -> None:
-    set_to("{")(damaged / RESULT_FILE)
-    with pytest.raises(
-        ResultError, match=naming(damaged / RESULT_FILE, "Run it again")
-    ):
-        find_runs([damaged.parent])
+@pytest.mark.parametrize("file", [RESULT_FILE, SCORES_FILE])
+def test_a_truncated_run_is_left_out_with_a_warning(
+    damaged: Path, file: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    truncate(damaged / file)
+    (other,) = find_runs([damaged.parent])
+    assert other.path == damaged.with_name("random")
+    parts = (str(damaged / file), "unfinished", "Run it again")
+    assert re.search(naming(*parts), caplog.text)
+    # A run that is named, or is the only one, is refused.
+    shutil.rmtree(other.path)
+    for folder in (damaged, damaged.parent):
+        with pytest.raises(DamagedRunError, match=naming(*parts[::2])):
+            find_runs([folder])
+
+
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+@pytest.mark.parametrize("file", [RESULT_FILE, SCORES_FILE])
+def test_a_damaged_job_is_unfinished_and_trained_again(
+    tmp_path: Path, file: str
+) -> None:
+    prepare_sweep(tmp_path)
+    words = ["model=random", "data.num_queries=20", "importance=none", "tracking=none"]
+    (job,) = plan_jobs(read_plan(tmp_path), [drafted(*words)], numbered)
+    task = JobTask(job=job, sweep=tmp_path)
+    assert run_task(task).state == DONE
+    before = read_run(task.folder).scored("test").scores
+    truncate(task.folder / file)
+    state = state_of(tmp_path, job)
+    assert state.name == FAILED
+    assert str(task.folder / file) in str(state.reason)
+    assert wanted([state], only_failed=True) == wanted([state], only_failed=False)
+    assert run_task(task).state == DONE
+    assert np.array_equal(read_run(task.folder).scored("test").scores, before)
+
+
+def test_a_run_of_a_newer_version_is_not_deleted(damaged: Path) -> None:
+    edited("format", to=99)(damaged / RESULT_FILE)
+    for refused_by in (find_runs, lambda folders: delete_damaged(damaged)):
+        with pytest.raises(ResultError, match=naming("99", "newer")):
+            refused_by([damaged.parent])
+    assert (damaged / RESULT_FILE).exists()
