@@ -74,7 +74,7 @@ def resampled(
 
 
 def only(runs: list[Run], settings: Settings | None = None) -> NotebookComparison:
-    (comparison,) = compare(runs, settings)
+    (comparison,) = compare(runs, settings=settings)
     return comparison
 
 

@@ -53,7 +53,9 @@ def comparisons(folder: Path) -> Sequence[Comparison]:
         for number, (model, skill) in enumerate(models.items())
         for fold in (1, 2, 3)
     ]
-    return compare(runs, Settings(metric="ndcg@10", detect=0.01, num_draws=DRAWS))
+    return compare(
+        runs, settings=Settings(metric="ndcg@10", detect=0.01, num_draws=DRAWS)
+    )
 
 
 def report(compared: Sequence[Comparison], path: Path) -> Path:

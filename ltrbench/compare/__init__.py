@@ -27,10 +27,12 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from ltrbench.compare.advice import verdict
 from ltrbench.compare.cells import BEST, Settings
@@ -44,6 +46,7 @@ from ltrbench.compare.notebook import NotebookComparison
 from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import Report, render
 from ltrbench.compare.slicing import Interaction, interactions, slices
+from ltrbench.errors import ConfigError
 from ltrbench.runs import Run
 
 if TYPE_CHECKING:
@@ -81,41 +84,86 @@ __all__ = [
 
 @overload
 def compare(
-    runs: Sequence[Run], settings: Settings | None = None
+    runs: Sequence[Run], *, settings: Settings | None = None
 ) -> list[NotebookComparison]: ...
 
 
 @overload
 def compare(
-    runs: Mapping[str, Ranker], *data: RankingDataset | None, **options: Any
+    runs: Mapping[str, Ranker],
+    train: RankingDataset,
+    test: RankingDataset,
+    valid: RankingDataset | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    replicates: int = 0,
+    metrics: Sequence[str] | None = None,
+    settings: Settings | None = None,
+    name: str = "data",
+    folder: str | Path | None = None,
+    overwrite: bool = False,
 ) -> NotebookComparison: ...
 
 
-def compare(runs: Any, *others: Any, **options: Any) -> Any:
+def compare(
+    runs: Sequence[Run] | Mapping[str, Ranker],
+    train: RankingDataset | None = None,
+    test: RankingDataset | None = None,
+    valid: RankingDataset | None = None,
+    *,
+    seeds: Sequence[int] | None = None,
+    replicates: int = 0,
+    metrics: Sequence[str] | None = None,
+    settings: Settings | None = None,
+    name: str = "data",
+    folder: str | Path | None = None,
+    overwrite: bool = False,
+) -> list[NotebookComparison] | NotebookComparison:
     """Compares finished runs, or rankers that are trained first.
 
     Args:
-        runs: finished runs, followed by the settings of the comparison.
-            Or name -> ranker, followed by the data sets and options of
+        runs: finished runs, which need no other argument than settings; or name -> ranker.
+        train, test, valid, seeds, replicates, metrics, name, folder, overwrite: of rankers, see
             `ltrbench.compare.training.train_and_compare`.
+        settings: settings of the comparison.
 
     Returns:
         Of runs, one comparison per data set; of rankers, one comparison.
 
     Raises:
-        ConfigError: The metric or the baseline is unknown.
+        ConfigError: The metric or the baseline is unknown; rankers come without data, or runs with data.
         ResultError: No run is finished, a run is a trial of a search, or runs have different data or splits
             and `settings.allow_mismatch` is not set.
     """
     if not isinstance(runs, Mapping):
+        if train is not None or metrics is not None:
+            raise ConfigError(
+                "finished runs are compared as they are, without data and metrics: call compare(runs, "
+                'settings=Settings(metric="ndcg@10")).'
+            )
         return [
-            NotebookComparison.of(each)
-            for each in compare_runs(runs, *others, **options)
+            NotebookComparison.of(each) for each in compare_runs(list(runs), settings)
         ]
+    if train is None or test is None:
+        raise ConfigError(
+            "rankers are compared on data: call compare(rankers, train, test)."
+        )
     # Imported here, because a comparison of runs trains nothing.
     from ltrbench.compare.training import train_and_compare
 
-    return train_and_compare(runs, *others, **options)
+    return train_and_compare(
+        runs,
+        train,
+        test,
+        valid,
+        seeds=seeds,
+        replicates=replicates,
+        metrics=metrics,
+        settings=settings,
+        name=name,
+        folder=folder,
+        overwrite=overwrite,
+    )
 
 
 class _CallablePackage(ModuleType):
@@ -130,3 +178,4 @@ class _CallablePackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = _CallablePackage
+__signature__ = inspect.signature(compare)  # `inspect` and notebooks show it

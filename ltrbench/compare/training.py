@@ -48,7 +48,7 @@ def train_and_compare(
     *,
     seeds: Sequence[int] | None = None,
     replicates: int = 0,
-    metrics: Sequence[str] = Experiment.metrics,
+    metrics: Sequence[str] | None = None,
     settings: Settings | None = None,
     name: str = "data",
     folder: str | Path | None = None,
@@ -65,7 +65,8 @@ def train_and_compare(
         seeds: each ranker is trained with each seed; None: once, with its own seed.
         replicates: number of bootstrap samples of the training queries, at least 2, that every ranker is
             trained on, for claims about the methods; 0: training on all training queries.
-        metrics: metrics of the tables. `settings` name the primary metric and the baseline.
+        metrics: metrics of the tables; the first one is the primary metric, which carries the claims, unless
+            `settings` names another. None: those of a run by default.
         settings: settings of the comparison.
         name: name of the data set in tables.
         folder: folder of the runs, numbered from 0; None: a temporary folder, deleted with the comparison.
@@ -75,6 +76,9 @@ def train_and_compare(
         ResultError: The folder contains runs, and `overwrite` is false.
         ConfigError, DataError: A setting or the data are invalid.
     """
+    settings = settings or Settings()
+    if metrics and settings.metric is None and not settings.family:
+        settings = replace(settings, metric=metrics[0])
     resamples = [
         TrainingResample(number=replicates, index=index)
         for index in range(1, replicates + 1)
@@ -88,7 +92,7 @@ def train_and_compare(
             ),
             source=source,
             resample=resample,
-            metrics=tuple(metrics),
+            metrics=tuple(metrics or Experiment.metrics),
         )
         for model, ranker in rankers.items()
         for seed in map(int, [ranker.seed] if seeds is None else seeds)

@@ -241,6 +241,9 @@ NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
 Scalar = TypeVar("Scalar", bound=np.generic)
 
+_ROUNDING_OF_MEAN = 1e-12
+"""Rounding error of a mean of float64 values around 1."""
+
 _HASHED_BY_CELL = 10_000
 """Maximum number of features whose fingerprint is a hash of all cells.
 
@@ -633,11 +636,12 @@ class RankingDataset(Judgments):
         """Returns the data set with weights scaled to a mean of 1 over queries; self if it is 1 already."""
         if self.query_weights is None:
             return self
-        scale = 1.0 / self.query_weights.mean()
-        if scale == 1.0:
+        mean = self.query_weights.mean()
+        # Weights that are scaled already keep their bits.
+        if abs(mean - 1.0) < _ROUNDING_OF_MEAN:
             return self
         name = "query_weights" if self.document_weights is None else "document_weights"
-        return self.with_fields(**{name: getattr(self, name) * scale})
+        return self.with_fields(**{name: getattr(self, name) * (1.0 / mean)})
 
     def with_fields(self, **changes: Any) -> RankingDataset:
         """Returns the data set with other values of some fields; the same features are not checked again."""

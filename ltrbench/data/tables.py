@@ -69,12 +69,14 @@ class _Table:
     Attributes:
         read: returns the rows, given the columns to read as text and the columns to read as numbers.
         csv_text: content of a CSV file, for the line numbers in messages.
+        categorical: columns with pandas' dtype `category`.
     """
 
     name: str
     columns: Sequence[str]
     read: Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
     csv_text: bytes | None = None
+    categorical: Collection[str] = ()
 
     def rows(self, texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
         frame = self.read(texts, numbers)
@@ -262,7 +264,14 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
 
     if isinstance(source, pd.DataFrame):
         frame = source.set_axis(list(map(str, source.columns)), axis=1)
-        tables = [_Table("the DataFrame", list(frame.columns), lambda *_: frame)]
+        tables = [
+            _Table(
+                "the DataFrame",
+                list(frame.columns),
+                lambda *_: frame,
+                categorical=_categorical_columns(frame),
+            )
+        ]
     else:
         tables = [
             _open_parquet(path) if path.suffix.lower() == PARQUET else _open_csv(path)
@@ -275,6 +284,10 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
                 f"{table.name}: two columns have the name '{twice[0]}'; rename one of them."
             )
     return tables
+
+
+def _categorical_columns(frame: pd.DataFrame) -> list[str]:
+    return list(frame.columns[frame.dtypes == "category"])
 
 
 def _open_csv(path: Path) -> _Table:
@@ -319,7 +332,7 @@ def _open_parquet(path: Path) -> _Table:
     with _naming(path):
         dataset = parquet.ParquetDataset(path)
         # Without the index that pandas wrote, which is no feature.
-        columns = list(dataset.schema.empty_table().to_pandas().columns)
+        empty = dataset.schema.empty_table().to_pandas()
 
     def read(texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
         with _naming(path):
@@ -328,7 +341,12 @@ def _open_parquet(path: Path) -> _Table:
                 "pd.DataFrame", table.to_pandas(ignore_metadata=True, split_blocks=True)
             )
 
-    return _Table(str(path), columns, read)
+    return _Table(
+        str(path),
+        list(empty.columns),
+        read,
+        categorical=_categorical_columns(empty),
+    )
 
 
 @contextlib.contextmanager
@@ -444,15 +462,17 @@ def _rows_of(
     left = [
         column for column in table.columns if column not in {*by_role.values(), *aside}
     ]
-    of_categories = [
-        *_matching(table, "categorical", categorical, left, is_training),
-        *(column for column in left if column in known),
-    ]
     chosen = (
         left
         if features is None
         else _matching(table, "features", features, left, is_training)
     )
+    of_categories = [
+        *_matching(table, "categorical", categorical, left, is_training),
+        *(column for column in left if column in known),
+    ]
+    if categories is None:
+        of_categories += [name for name in chosen if name in table.categorical]
     chosen = [*dict.fromkeys([*chosen, *of_categories])]
     names = (
         chosen
@@ -551,8 +571,8 @@ def read_table(
         features: feature columns, in this order, as names or shell patterns such as bm25_*; None: all columns
             that are not named elsewhere. A column listed here has no role unless one is assigned above.
         feature_names: features of the training data; the table must have exactly these, in any order.
-        categorical: names or patterns of features with categories: texts, whole numbers, booleans or pandas
-            categoricals. Texts in `MISSING` are missing values.
+        categorical: names or patterns of features with categories: texts, whole numbers or booleans, besides
+            the features with pandas' dtype `category`. Texts in `MISSING` are missing values.
         keep: names or patterns of columns that are no features, for metrics and slices; see `Judgments.kept`.
         ignore: names or patterns of columns that are not read.
         categories: those of the training data; a category that it does not have becomes a missing value, and

@@ -117,7 +117,7 @@ class Monitor:
 
     Attributes:
         rule: early-stopping rule; None: never stop.
-        valid: validation set; without it the rule does not apply and every tree is kept.
+        valid: validation set, which the rule needs.
         on_iteration: called with the scores of each iteration, for example for the learning curve.
         team: the members of the fit.
         queries: (Q,), numbers of the queries of `valid` in the whole validation set; None: they are all.
@@ -142,6 +142,11 @@ class Monitor:
             raise ConfigError(
                 f'early_stopping is {self.rule!r}; pass None or an object, as in EarlyStopping("ndcg@10").'
             )
+        if self.rule is not None and self.valid is None:
+            raise ConfigError(
+                "early_stopping is set, but fit has no validation set, so that no tree would be left out. "
+                "Pass valid, or set early_stopping=None."
+            )
 
     @property
     def seconds(self) -> float:
@@ -150,9 +155,7 @@ class Monitor:
     @property
     def wants_scores(self) -> bool:
         """Whether the scores are used; if not, a backend need not compute them."""
-        return self.wants_train_scores or (
-            self.rule is not None and self.valid is not None
-        )
+        return self.wants_train_scores or self.rule is not None
 
     @property
     def wants_train_scores(self) -> bool:
@@ -600,7 +603,12 @@ class Ranker(ABC, Estimator):
     def clean_copy(self) -> Self:
         """Returns an unfitted copy that trains the kept model without an evaluator, for timing."""
         kept = self.summary.num_trees if self.summary else None
-        return self.with_iterations(kept) if kept else replace(self)
+        if kept:
+            return self.with_iterations(kept)
+        changes: dict[str, Any] = {}
+        if self.iterations_field is not None:
+            changes["early_stopping"] = None
+        return replace(self, **changes)
 
     def with_iterations(self, number: int) -> Self:
         """Returns an unfitted copy with this number of iterations, without early stopping; a ranker without

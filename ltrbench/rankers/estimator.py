@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.dataset import ROLES
+from ltrbench.data.dataset import ROLE_OF_NAME, ROLES
 from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
@@ -138,7 +138,8 @@ class Estimator:
         request = MetadataRequest(owner=self)
         for name in ("qid", "sample_weight", "categorical"):
             request.fit.add_request(param=name, alias=True)
-        request.score.add_request(param="qid", alias=True)
+        for name in ("qid", "sample_weight"):
+            request.score.add_request(param=name, alias=True)
         return request
 
 
@@ -201,6 +202,8 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             train, valid = (
                 data and data.in_memory(self.reads_sparse) for data in (train, valid)
             )
+        # Minimum hessians and penalties would otherwise depend on the unit of the weights.
+        train = train.with_mean_weight_one()
         fitted = fit(self, train, valid, on_iteration, **rows)
         self.feature_names, self.categories = train.feature_names, train.categories
         return fitted
@@ -315,13 +318,15 @@ def dataset_of(
 ) -> RankingDataset:
     """Returns the data set of a table, its labels and its queries. Scattered rows of a query are gathered.
 
+    The columns of a DataFrame with the name of a role (`ROLES`) are no features: they are the document ids,
+    weights and positions, and the queries if neither qid nor group is passed. `like` may have such features.
+
     Args:
         X: (D, F), a DataFrame, an array or a sparse matrix of SciPy.
         y: (D,), labels, 0 or more.
-        qid: (D,), id of the query of each row. None: `group`, or the column qid or query_id of a DataFrame,
-            which is never a feature.
+        qid: (D,), id of the query of each row. None: `group`, or the column qid or query_id of a DataFrame.
         group: (Q,), number of rows of each query.
-        sample_weight: (D,), weights of the documents.
+        sample_weight: (D,), weights of the documents. None: the column weight of a DataFrame, if it has one.
         categorical: categorical columns of a DataFrame, besides those with the dtype `category`.
         like: the training data, or the ranker fitted to them; None: X is training data.
 
@@ -379,25 +384,25 @@ def dataset_of(
             else table[in_order]
         )
         return data.with_fields(features=features, feature_names=())
-    all_names = like.feature_names if like is not None else map(str, X.columns)
-    names = [name for name in all_names if name not in ROLES["query"]]
-    frame = _by_name(X, names)
+    if like is not None:
+        names = list(like.feature_names)
+    else:
+        names = [name for name in map(str, X.columns) if name not in ROLE_OF_NAME]
+    of_roles = {*ROLES["document"], *ROLES["weight"], *ROLES["position"]}
+    frame = _by_name(X, names, of_roles)
     if like is None:
-        options["categorical"] = [
-            *categorical,
-            *frame.select_dtypes("category").columns,
-        ]
+        options["categorical"] = list(categorical)
     else:
         options["categories"] = like.categories
     return read_table(frame.assign(**columns), features=names, **options)
 
 
-def _by_name(frame: Any, names: Collection[str]) -> Any:
-    """Returns the columns of a DataFrame with these names; other columns are ignored."""
+def _by_name(frame: Any, names: Collection[str], others: Collection[str] = ()) -> Any:
+    """Returns the columns of a DataFrame with these names, and those of `others` that it has."""
     frame = frame.set_axis(frame.columns.map(str), axis=1)
     if not set(names) <= set(frame.columns):
         return frame  # whole, for the message about a missing column
-    return frame.loc[:, frame.columns.isin([*names])]
+    return frame.loc[:, frame.columns.isin([*names, *others])]
 
 
 def _query_column(X: Any) -> str | None:  # noqa: N803

@@ -145,6 +145,6 @@ def _ships(
     settings = Settings(
         "value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000
     )
-    (comparison,) = compare(runs, settings)
+    (comparison,) = compare(runs, settings=settings)
     recommended = recommend(comparison)
     return recommended is not None and recommended.verdict == SHIP

@@ -110,14 +110,14 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     )
     # In any order of the runs; the first complete row is then the baseline.
     for baseline in (None, "xgboost"):
-        (partial,) = compare(runs[::-1], Settings(baseline=baseline))
+        (partial,) = compare(runs[::-1], settings=Settings(baseline=baseline))
         assert {(pair.a, pair.b) for pair in partial.pairs} == {("lightgbm", "native")}
         assert partial.baseline == "lightgbm"
         assert mentions(
             verdict(partial), "xgboost", "folds 1, 3", "Train the missing", "--selected"
         )
     # With a reason, all rows are paired over the common fold.
-    (selected,) = compare(runs, Settings(selected="they crashed"))
+    (selected,) = compare(runs, settings=Settings(selected="they crashed"))
     assert len(selected.pairs) == 3
     assert all(
         pair.statistics.num_queries == NUM_QUERIES - 1 for pair in selected.pairs
@@ -252,7 +252,7 @@ def test_a_difference_is_that_of_the_means_under_every_convention_with_weights_a
             for model, of_model in scores.items()
         ]
     (comparison,) = compare(
-        runs, Settings(metric=metric, convention=convention, num_draws=20)
+        runs, settings=Settings(metric=metric, convention=convention, num_draws=20)
     )
     a, b = comparison.rows
     if a.metrics[metric] is None or comparison.queries is None:

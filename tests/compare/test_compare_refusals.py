@@ -52,7 +52,7 @@ def sliced(folder: Path, name: str, attributes: str = "query_id,kind\n1,a\n") ->
 
 def guarded(folder: Path, guard: str) -> object:
     return compare(
-        pair(folder), Settings(guards=(Guard.parse(guard),), baseline="native")
+        pair(folder), settings=Settings(guards=(Guard.parse(guard),), baseline="native")
     )
 
 
@@ -93,17 +93,18 @@ REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda _: Settings(rope=0), ("rope", "0;", "more than 0")),
     (lambda _: Settings(detect=0), ("detect", "0;", "more than 0")),
     (
-        lambda t: compare(pair(t), Settings(baseline="natve")),
+        lambda t: compare(pair(t), settings=Settings(baseline="natve")),
         ("baseline", "'natve'", "'native'?", "one of"),
     ),
-    (lambda t: compare(pair(t), Settings(metric="nope")), ("'nope'",)),
+    (lambda t: compare(pair(t), settings=Settings(metric="nope")), ("'nope'",)),
     (
-        lambda t: compare(two_settings(t), Settings(baseline="native")),
+        lambda t: compare(two_settings(t), settings=Settings(baseline="native")),
         ("'native'", "2 rows", "native l2=0, native l2=1"),
     ),
     (
         lambda t: compare(
-            pair(t), Settings(family=("ndcg@10", "map"), convention=preset("xgboost"))
+            pair(t),
+            settings=Settings(family=("ndcg@10", "map"), convention=preset("xgboost")),
         ),
         ("map",),
     ),

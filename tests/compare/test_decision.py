@@ -51,7 +51,7 @@ def decision(folder: Path, guards: list[str], **scores: Scores) -> Recommendatio
     settings = Settings(
         "value@5:revenue", guards=parsed, baseline="in_use", num_draws=200
     )
-    return recommend(compare(runs, settings)[0])
+    return recommend(compare(runs, settings=settings)[0])
 
 
 BETTER = IN_USE + (LOG.revenue.to_numpy() > 0)

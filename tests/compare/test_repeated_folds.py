@@ -84,7 +84,7 @@ def test_repeats_are_one_table_with_the_corrected_interval_and_each_query_once(
             if item.result.repeat == 1 and item.result.data["fold"] == lacking:
                 shutil.rmtree(item.path)
         runs = find_runs([tmp_path / "s"])
-        (comparison,) = compare(runs, Settings(baseline="random"))
+        (comparison,) = compare(runs, settings=Settings(baseline="random"))
         (pair,) = comparison.family
         numbers, queries = expected(runs)
         assert (
@@ -148,7 +148,7 @@ def test_repeats_of_other_queries_or_of_other_files_are_not_mixed(
         seen_by_choice(compare([both[0], both[3]])[0].rows[0].evaluated),
         "of fold 1 are test",
     )
-    (comparison,) = compare(both, Settings(detect=1e-3))
+    (comparison,) = compare(both, settings=Settings(detect=1e-3))
     needs = comparison.pairs[0].power.needs
     assert [(need.kind, need.present) for need in needs] == [
         ("queries", 87),

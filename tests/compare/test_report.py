@@ -81,8 +81,8 @@ def little(tmp_path_factory: pytest.TempPathFactory) -> Sequence[Comparison]:
             write_run(folder / f"{name}{number}", name, judged=judgments)
             for name in ("one", "two")
         ]
-        made += compare(runs, Settings(metric="ndcg@10", num_draws=20))
-    return [*made, *compare(runs[:1], Settings(num_draws=20))]
+        made += compare(runs, settings=Settings(metric="ndcg@10", num_draws=20))
+    return [*made, *compare(runs[:1], settings=Settings(num_draws=20))]
 
 
 def views_of(section: Section) -> Iterator[View]:
@@ -162,14 +162,14 @@ def test_means_under_a_convention_are_those_of_a_comparison_under_it(
         for name, skill in skills.items()
         for fold in (1, 2, 3)
     ]
-    (comparison,) = compare(runs, Settings(metric="ndcg@10", num_draws=DRAWS))
+    (comparison,) = compare(runs, settings=Settings(metric="ndcg@10", num_draws=DRAWS))
     _, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
     assert len(others) > 5
     for outcome in others:
         settings = Settings(
             metric="ndcg@10", convention=outcome.convention, num_draws=DRAWS
         )
-        (direct,) = compare(runs, settings)
+        (direct,) = compare(runs, settings=settings)
         assert outcome.means == {
             row.label: row.metrics["ndcg@10"] for row in direct.rows
         }

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gc
 import html
+import inspect
 import tempfile
 from doctest import DocTestParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from messages import naming
@@ -17,7 +19,7 @@ from docs.pages import ROOT
 from ltrbench.compare import Comparison, compare
 from ltrbench.compare.training import InMemory
 from ltrbench.data.synthetic import make_synthetic
-from ltrbench.errors import LtrbenchError, ResultError
+from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.statistics.claims import METHODS
 
@@ -73,6 +75,23 @@ def test_rankers_are_compared_like_their_runs_and_the_folder_goes_with_the_compa
         compare(RANKERS, TRAIN, TRAIN)
     gc.collect()
     assert not [*temporary.iterdir()]
+
+
+def test_its_signature_is_shown_and_the_first_metric_carries_the_claims() -> None:
+    names = set(inspect.signature(ltrbench.compare).parameters)
+    assert {"runs", "train", "test", "valid", "metrics", "settings"} <= names
+    metrics = ["map", "ndcg@10"]
+    models = {"native": RANKERS["native"], "random": RANKERS["random"]}
+    comparison = ltrbench.compare(models, TRAIN, TEST, metrics=metrics)
+    assert comparison.metric == "map"
+    settings = ltrbench.Settings(metric="ndcg@10")
+    stated = ltrbench.compare(models, TRAIN, TEST, metrics=metrics, settings=settings)
+    assert stated.metric == "ndcg@10"
+    runs = [run for row in stated.rows for run in row.runs]
+    compared: Any = ltrbench.compare
+    for arguments in [(models,), (models, TRAIN), (runs, TRAIN, TEST)]:
+        with pytest.raises(ConfigError, match=naming("compare(")):
+            compared(*arguments)
 
 
 @pytest.mark.slow

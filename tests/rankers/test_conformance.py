@@ -59,6 +59,7 @@ MODELS = [
 ]
 
 
+WITHOUT_STOPPING = "early_stopping=null"
 NETWORKS = {
     "mlp": ("model.num_epochs=15", "model.width=32", "model.schedule=cosine"),
     "dasalc_like": (
@@ -303,11 +304,9 @@ def test_it_survives(
         query_start=np.array(query_start),
     )
     # Early stopping refuses a validation set without a relevant document.
-    scores = (
-        make(model)
-        .fit(tiny, tiny if tiny.labels.any() else None)
-        .predict(tiny.features)
-    )
+    has_metric = bool(tiny.labels.any())
+    ranker = make(model) if has_metric else make(model, WITHOUT_STOPPING)
+    scores = ranker.fit(tiny, tiny if has_metric else None).predict(tiny.features)
     assert np.isfinite(scores).all()
 
 
@@ -485,7 +484,7 @@ def test_weights_that_vary_within_a_query_are_learned_from_or_refused(
             : plain.num_documents
         ],
     )
-    ranker = make(model)
+    ranker = make(model, WITHOUT_STOPPING)
     concerns = concerns_of(ranker, varied)
     if any(
         sentence.startswith("Refused: ") and "weight" in sentence
@@ -496,8 +495,15 @@ def test_weights_that_vary_within_a_query_are_learned_from_or_refused(
         return
     scores = ranker.fit(varied).predict(plain.features)
     if isinstance(ranker, BoostingRanker):
-        unweighted = make(model).fit(plain).predict(plain.features)
+        unweighted = make(model, WITHOUT_STOPPING).fit(plain).predict(plain.features)
         assert not np.array_equal(scores, unweighted)
+
+
+def test_the_unit_of_the_weights_changes_no_score(model: str) -> None:
+    weights = np.ones(TRAIN.num_queries)
+    unit, tiny = (replace(TRAIN, query_weights=weights * by) for by in (1, 2.0**-20))
+    scores = make(model).fit(tiny, VALID).predict(TEST.features)
+    assert_same_bits(scores, make(model).fit(unit, VALID).predict(TEST.features))
 
 
 def test_the_severity_of_a_finding_decides_its_effect() -> None:

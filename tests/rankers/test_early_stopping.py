@@ -16,6 +16,7 @@ from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Monitor
 from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.mlp import MlpRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
@@ -50,9 +51,15 @@ def test_the_earliest_of_equal_iterations_is_the_best() -> None:
     assert stops == [False, False, False, True]
 
 
-def test_without_a_rule_or_without_validation_it_never_stops() -> None:
+def test_without_a_rule_it_never_stops_and_a_rule_needs_a_validation_set() -> None:
     assert not Monitor(None, VALID).should_stop(1, None, BEST)
-    assert not Monitor(EarlyStopping("mrr", 1), None).should_stop(5, None, None)
+    for ranker in (
+        NativeRanker(early_stopping=EarlyStopping("mrr")),
+        LightGBMRanker(early_stopping=EarlyStopping("mrr")),
+        MlpRanker(early_stopping=EarlyStopping("mrr")),
+    ):
+        with pytest.raises(ConfigError, match=naming("early_stopping", "valid")):
+            ranker.fit(VALID)
 
 
 def test_a_wrong_rule_is_refused() -> None:

@@ -122,6 +122,38 @@ def test_searches_and_cross_validation_score_the_queries_of_each_fold(
     np.testing.assert_array_equal(scores, expected)
 
 
+def test_columns_of_roles_are_no_features_and_a_table_is_fitted_like_its_data_set() -> (
+    None
+):
+    table = X.assign(
+        query_id=QID,
+        document_id=np.arange(300),
+        weight=np.repeat(RNG.integers(1, 9, 30), 10),
+        position=np.tile(np.arange(10), 30),
+        label=Y,
+    )
+    data = RankingDataset.from_frame(table)
+    same = dataset_of(table, Y)
+    assert same.fingerprint == data.fingerprint
+    assert same.document_ids is not None
+    assert dataset_of(table, Y, like=data).fingerprint == data.fingerprint
+    other_weights = dataset_of(table, Y, sample_weight=np.ones(300))
+    assert other_weights.query_weights is not None
+    assert set(other_weights.query_weights) == {1.0}
+    listed = RankingDataset.from_frame(table, features=["a", "position"])
+    of_listed = dataset_of(table, Y, like=listed)
+    assert of_listed.feature_names == ("a", "position")
+    assert of_listed.positions is None
+    search: Any = GridSearchCV(
+        SMALL, {"learning_rate": [1e-9, 0.3]}, cv=GroupKFold(3)
+    ).fit(table, Y, groups=QID)
+    assert search.best_estimator_.feature_names == tuple("abcd")
+    expected = clone(SMALL).set_params(learning_rate=0.3).fit(data)
+    np.testing.assert_array_equal(
+        search.best_estimator_.predict(table), expected.predict(data.features)
+    )
+
+
 def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     tmp_path: Path,
 ) -> None:
@@ -134,7 +166,7 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
         table.assign(qid=pd.Categorical(QID)), Y, categorical=["brand"]
     )
     named = table.assign(label=Y, query_id=QID)
-    data = RankingDataset.from_frame(named, categorical=["brand", "size"])
+    data = RankingDataset.from_frame(named, categorical=["brand"])
     assert ranker.categories == data.categories
     ranker.save(str(tmp_path / "new" / "model"))
     loaded: Any = LightGBMRanker.load(str(tmp_path / "new" / "model"))  # type: ignore[arg-type]

@@ -100,7 +100,8 @@ def test_the_adapter_trains_the_model_of_lightgbm_itself() -> None:
 
 
 def test_by_default_the_adapter_trains_the_model_of_xgboost_itself() -> None:
-    data = graded(query_weights=np.linspace(0.5, 2.0, 60))
+    # A fit scales weights to a mean of 1.
+    data = graded(query_weights=np.linspace(0.5, 2.0, 60)).with_mean_weight_one()
     matrix = xgb.DMatrix(
         data.features, data.labels, group=data.query_sizes, weight=data.query_weights
     )
@@ -113,14 +114,14 @@ def test_by_default_the_adapter_trains_the_model_of_xgboost_itself() -> None:
 
 
 def test_by_default_the_adapter_trains_the_model_of_catboost_itself() -> None:
-    weights = np.linspace(0.5, 2.0, 60)
-    data = graded(query_weights=weights)
+    # A fit scales weights to a mean of 1.
+    data = graded(query_weights=np.linspace(0.5, 2.0, 60)).with_mean_weight_one()
     queries = data.query_of_document
     pool = cb.Pool(
         data.features,
         label=data.labels,
         group_id=queries,
-        group_weight=weights[queries],
+        group_weight=data.weight_of_document,
     )
     parameters = {
         "loss_function": "YetiRank",

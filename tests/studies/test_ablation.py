@@ -34,7 +34,7 @@ def test_each_setting_has_a_row_against_the_tuned_model(tmp_path: Path) -> None:
     table = study(tmp_path).run({"tuned": TUNED, "default": DEFAULT}, data)
     runs = find_runs([tmp_path / "runs"])
     assert len(runs) == 4 * 3 * 2
-    (comparison,) = compare(runs, Settings(baseline="best"))
+    (comparison,) = compare(runs, settings=Settings(baseline="best"))
     changes = ["l2=null", "queries_per_tree=1.0", "split_criterion=newton"]
     assert {row.label for row in comparison.rows} == {
         "best",

@@ -84,7 +84,8 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
         comparison = compared(sweep, **settings)
         assert comparison.settings.level == LEVEL / number
         direct = compare(
-            find_runs([sweep]), replace(comparison.settings, level=LEVEL / number)
+            find_runs([sweep]),
+            settings=replace(comparison.settings, level=LEVEL / number),
         )
         assert comparison.claims == direct[0].claims
         assert [row.to_baseline for row in comparison.rows] == [

@@ -142,7 +142,7 @@ def final_verb(
             f"{folder} already has a run; name another folder with --output, or delete it."
         )
     runs = find_runs(folders)
-    comparisons = compare(runs, Settings(metric=metric))
+    comparisons = compare(runs, settings=Settings(metric=metric))
     require_choice("table", table, [item.data for item in comparisons])
     fit = final_fit(
         [item for item in comparisons if table in (None, item.data)],

@@ -75,9 +75,8 @@ def test_native_pyltr_grows_the_trees_of_scikit_learn_on_its_lambdas() -> None:
             np.bincount(leaf, hessians), 1e-300
         )
         scores = scores + 0.1 * step[leaf]
-    ours = (
-        make("pyltr", f"params.num_trees={num_trees}").fit(data).predict(data.features)
-    )
+    ranker = NativeRanker.from_preset("pyltr", num_trees=num_trees)
+    ours = ranker.fit(data).predict(data.features)
     np.testing.assert_allclose(ours, scores, rtol=0, atol=1e-9)
 
 
