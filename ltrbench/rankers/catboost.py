@@ -318,8 +318,11 @@ class CatBoostRanker(LibraryRanker):
         pool = self._train_pool(train)
         if monitor.wants_scores:
             valid_pool = None if valid is None else self._pool(valid)
+            # With categories CatBoost fits on shuffled queries, by statistics of the documents before each
+            # one; the model scores with those of all documents, as it does in an evaluation set.
+            shuffles = bool(train.categories) and monitor.wants_train_scores
             model, num_iterations = self._boost_watched(
-                parameters, pool, valid_pool, monitor
+                parameters, pool, pool if shuffles else None, valid_pool, monitor
             )
         else:
             with self._refusing_extra():
@@ -338,16 +341,27 @@ class CatBoostRanker(LibraryRanker):
         self,
         parameters: dict[str, Any],
         pool: cb.Pool,
+        train_pool: cb.Pool | None,
         valid_pool: cb.Pool | None,
         monitor: Monitor,
     ) -> tuple[cb.CatBoost, int]:
         """Boosts until early stopping or `num_trees` ends the fit; returns the model and the number of
-        iterations run."""
-        watcher = _Watcher(monitor, has_valid=valid_pool is not None)
+        iterations run.
+
+        Args:
+            train_pool: the training data as an evaluation set, whose scores replace those of the fit.
+        """
+        watcher = _Watcher(
+            monitor,
+            has_train=train_pool is not None,
+            has_valid=valid_pool is not None,
+        )
+        # The last evaluation set decides the best iteration.
+        others = [each for each in (train_pool, valid_pool) if each is not None]
         with self._refusing_extra():
             model = cb.CatBoost({**parameters, "eval_metric": watcher}).fit(
                 pool,
-                eval_set=valid_pool,
+                eval_set=others or None,
                 use_best_model=valid_pool is not None and monitor.rule is not None,
                 callbacks=[watcher],
             )
@@ -570,17 +584,23 @@ class _Watcher:
     """CatBoost's `eval_metric` and callback: passes the scores to the monitor, and ends the fit when the
     monitor requests it.
 
-    CatBoost calls `evaluate` with the training scores, then with the validation scores, then
+    CatBoost calls `evaluate` with the scores of the fit, then with those of each evaluation set, then
     `after_iteration`.
+
+    Args:
+        has_train: whether the first evaluation set is the training set.
+        has_valid: whether the last evaluation set is the validation set.
     """
 
     no_jit = True  # otherwise CatBoost lets numba compile `evaluate`, and warns that it cannot
 
-    def __init__(self, monitor: Monitor, has_valid: bool) -> None:
+    def __init__(self, monitor: Monitor, has_train: bool, has_valid: bool) -> None:
         self.iteration = 0
         self.failure: BaseException | None = None
         self._monitor = monitor
-        self._num_sets = 2 if has_valid else 1
+        self._has_valid = has_valid
+        self._index_of_train = int(has_train)
+        self._num_sets = 1 + has_train + has_valid
         self._scores: list[Scores | None] = []
         self._stop = False
 
@@ -593,15 +613,15 @@ class _Watcher:
     ) -> tuple[float, float]:
         """Records (D,) scores; returns the sum and weight of a metric that is highest at the best
         iteration."""
-        needed = bool(self._scores) or self._monitor.wants_train_scores
+        is_valid = self._has_valid and len(self._scores) == self._num_sets - 1
+        is_train = len(self._scores) == self._index_of_train
+        needed = is_valid or (is_train and self._monitor.wants_train_scores)
         # A copy, because CatBoost writes the next iteration's scores into the same memory.
         self._scores.append(approxes[0].copy() if needed else None)
         if len(self._scores) < self._num_sets:
             return 0.0, 1.0
-        train_scores, valid_scores = (
-            self._scores[0],
-            self._scores[1] if self._num_sets == 2 else None,
-        )
+        train_scores = self._scores[self._index_of_train]
+        valid_scores = self._scores[-1] if self._has_valid else None
         self._scores = []
         self.iteration += 1
         try:

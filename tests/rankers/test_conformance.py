@@ -455,6 +455,36 @@ def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -
     assert kept == pytest.approx(values[best - 1], abs=1e-9)
 
 
+def _with_categories(data: RankingDataset) -> RankingDataset:
+    """Returns the data set with categories as the feature with few values."""
+    features = data.features.copy()
+    features[:, 4] = np.clip(features[:, 4] + 2, 0, 4)
+    return replace(data, features=features, categories={"5": tuple("abcde")})
+
+
+@pytest.mark.parametrize("read", [_with_categories, lambda data: data])
+def test_the_scores_of_a_curve_are_those_of_the_model_saved_at_that_iteration(
+    model: str, read: Callable[[RankingDataset], RankingDataset], tmp_path: Path
+) -> None:
+    ranker = make(model)
+    if ranker.iterations_field is None:
+        pytest.skip(f"{model} has no iterations")
+    train, valid = read(TRAIN), read(VALID)
+    iterations: list[Iteration] = []
+    ranker.fit(train, valid, iterations.append)
+    for iteration in (iterations[0], iterations[4]):
+        at_iteration = ranker.with_iterations(iteration.number).fit(train)
+        folder = tmp_path / str(iteration.number)
+        at_iteration.save(folder)
+        saved = type(ranker).load(folder)
+        for data, scores in (
+            (train, iteration.train_scores),
+            (valid, iteration.valid_scores),
+        ):
+            expected = saved.predict_lists(data.features, data.query_start)
+            np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("model", YAMLS)
 def test_every_yaml_can_be_built_as_an_experiment(model: str) -> None:
     config = composed(model)
