@@ -868,8 +868,15 @@ def _read_companions(paths: Sequence[Path]) -> Companions:
     """Reads the companion files of the data files of a split.
 
     Raises:
-        DataError: A line is invalid, or only some of the data files have the companion file.
+        DataError: A line is invalid, only some of the data files have the companion file, or one has
+            FILE.init.
     """
+    for start in (companion(path, ".init") for path in paths):
+        if start.exists():
+            raise DataError(
+                f"{start}: LightGBM would add these initial scores to those of its trees, but no ranker here "
+                "does. Move the file to another folder to train without them."
+            )
     values = {}
     for ending in _COMPANIONS:
         files = [companion(path, ending) for path in paths]

@@ -159,8 +159,9 @@ def _nested(tree: FlatTree) -> str:
 #     ranges of the features,          predictions are the scores, no parameters, and ranges without limits
 #     monotone constraints
 #
-# A tree without a record gets gains, weights and counts of 0. A random forest (`average_output`) is read as
-# the sum of its trees, as `predict(raw_score=True)` returns it.
+# A tree without a record gets gains, weights and counts of 0. The trees of a random forest (`average_output`)
+# get the weight 1 / T for T trees: its scores are their mean, as `predict` returns it, where
+# `predict(raw_score=True)` returns the sum. A written file has the weights in its leaf values.
 #
 # `Booster.predict` reads features of at most `LARGEST_ZERO` in absolute value as 0 before any tree sees
 # them. The thresholds of an `Ensemble` that is read are therefore `beside_zeros`.
@@ -246,10 +247,14 @@ class LightGBMTree:
 def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTree]]:
     """Returns the lines before the trees, as name -> text, and the trees.
 
+    Lines may end as on Windows, too.
+
     Raises:
         ValueError: The file is not complete, or has more than one score per document.
     """
-    text = content.decode()
+    text = content.decode().replace("\r\n", "\n")
+    if "\nend of trees\n" not in text:
+        raise ValueError("the line 'end of trees' is missing")
     before, *blocks = text[: text.index("\nend of trees\n")].split("\nTree=")
     head = dict(line.partition("=")[::2] for line in before.split("\n"))
     if (head["num_class"], head["num_tree_per_iteration"]) != ("1", "1"):
@@ -298,7 +303,7 @@ def _parsed(block: str) -> LightGBMTree:
 
 def read_lightgbm_text(content: bytes) -> ReadModel:
     """Reads a model file with one score per document, of any objective: scores are those before the
-    transformation of the objective (`raw_score`).
+    transformation of the objective.
 
     Raises:
         ValueError: As for `parse_lightgbm_text`, or its trees are linear.
@@ -313,7 +318,7 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
         raise ValueError(
             "its trees have linear models in their leaves; train without linear_tree"
         )
-    ensemble = Ensemble(tuple(map(tree_of_lightgbm, trees)), threshold_dtype="float64")
+    ensemble = ensemble_of_lightgbm(head, trees)
     # The categorical features, and the categories of a DataFrame; other ones have only codes.
     match = re.search(
         rb"\[categorical_feature: ([\d,]+)\].*\npandas_categorical:(\[.*)",
@@ -330,6 +335,15 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
         if are_all
     }
     return ReadModel(ensemble, names, len(names), categories)
+
+
+def ensemble_of_lightgbm(
+    head: Mapping[str, str], trees: Sequence[LightGBMTree]
+) -> Ensemble:
+    """Returns the trees of a file; those of a random forest with the weights of a mean."""
+    weight = 1 / len(trees) if "average_output" in head else 1.0
+    weighted = tuple(tree_of_lightgbm(tree, weight) for tree in trees)
+    return Ensemble(weighted, threshold_dtype="float64")
 
 
 def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:

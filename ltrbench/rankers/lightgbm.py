@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, as_array, row_blocks, rows_of_block
 from ltrbench.distributed import PlacedShards, held
-from ltrbench.models.lightgbm_files import parse_lightgbm_text, tree_of_lightgbm
+from ltrbench.models.lightgbm_files import ensemble_of_lightgbm, parse_lightgbm_text
 from ltrbench.models.trees import Ensemble
 from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.rankers.base import (
@@ -475,12 +475,7 @@ class LightGBMRanker(LibraryRanker):
                 "trees with extra.linear_tree have linear models in their leaves, which cannot be shown. Fit "
                 "without extra.linear_tree."
             )
-        # A random forest (extra.boosting=rf) predicts the mean of its trees.
-        weight = 1 / len(trees) if "average_output" in head else 1.0
-        return Ensemble(
-            tuple(tree_of_lightgbm(tree, weight) for tree in trees),
-            threshold_dtype="float64",
-        )
+        return ensemble_of_lightgbm(head, trees)
 
     def seed_matters(self, num_documents: int) -> bool:
         draws = self._draws(_WITHOUT_SEED) or self.objective == "rank_xendcg"

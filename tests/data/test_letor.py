@@ -324,6 +324,7 @@ QIDS = b"0 qid:a 1:1\n1 qid:a 1:2\n1 qid:b 1:3\n"
 @pytest.mark.parametrize(
     ("content", "beside", "parts"),
     [
+        (QIDS, {"init": b"1\n2\n3\n"}, ["rank.train.init", "initial scores", "Move"]),
         (QIDS, {"query": b"2\n1\n"}, ["rank.train:", "rank.train.query", "both"]),
         (
             b"0 1 qid:a 1:1\n",

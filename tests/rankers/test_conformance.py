@@ -481,7 +481,8 @@ def test_the_scores_of_a_curve_are_those_of_the_model_saved_at_that_iteration(
             (train, iteration.train_scores),
             (valid, iteration.valid_scores),
         ):
-            expected = saved.predict_lists(data.features, data.query_start)
+            assert scores is not None
+            expected: Any = saved.predict_lists(data.features, data.query_start)
             np.testing.assert_allclose(scores, expected, rtol=1e-4, atol=1e-5)
 
 
