@@ -964,6 +964,8 @@ def milliseconds(moment: str) -> int | None:
 # ---- Logs models to MLflow: a model of a library in the library's MLflow flavor, other rankers as saved.
 
 _CLASS_FILE = "class.json"
+_QUERY_COLUMN = "qid"
+"""Column of the queries, which a list-wise ranker needs."""
 
 
 def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
@@ -975,23 +977,18 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     # Imported late, because the import takes a second and is needed only when a model is logged.
     import mlflow.pyfunc
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+    from mlflow.types import ColSpec, DataType, Schema
 
     ranker = load_ranker(_target(run), run.path / MODEL_FOLDER)
-    example, num_features = (
-        run.input_example(),
-        int(run.result.data["train"]["features"]),
-    )
-    inputs: list[Any] = [ColSpec(DataType.double)] * num_features
-    if num_features > MOST_LISTED:  # MLflow takes minutes to write a million columns.
-        inputs = [TensorSpec(np.dtype(np.float64), (-1, num_features))]
+    ranker.feature_names = tuple(run.result.feature_names or ())
+    library = _model_of_library(ranker)
+    outputs = Schema([ColSpec(DataType.double)])
     common: dict[str, Any] = {
-        "signature": ModelSignature(Schema(inputs), Schema([ColSpec(DataType.double)])),
-        "input_example": example if len(example) else None,
-        "pip_requirements": _requirements(ranker),
+        "signature": ModelSignature(_input_schema(run, ranker), outputs),
+        "input_example": _input_example(run, ranker),
+        "pip_requirements": _requirements(ranker, library),
         **of_mlflow,
     }
-    library = ranker.library_model()
     if library is not None:
         package, model = library
         flavor = importlib.import_module(f"mlflow.{package}")
@@ -999,10 +996,61 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
         return
     saved = folder.with_name(f"{folder.name}-saved")
     shutil.copytree(run.path / MODEL_FOLDER, saved / MODEL_FOLDER)
-    (saved / _CLASS_FILE).write_text(json.dumps({"class": _target(run)}) + "\n")
+    described = {"class": _target(run), "features": run.result.feature_names}
+    (saved / _CLASS_FILE).write_text(json.dumps(described) + "\n")
     mlflow.pyfunc.save_model(
         str(folder), loader_module=__name__, data_path=str(saved), **common
     )
+
+
+def _input_schema(run: Run, ranker: Ranker) -> Any:
+    """Returns the columns of the input: MLflow finds them by name, in any order.
+
+    A column may have integers, floats or texts, as in the training table: MLflow would refuse integers for a
+    column of floats.
+    """
+    from mlflow.types import ColSpec, Schema, TensorSpec
+    from mlflow.types.schema import AnyType
+
+    num_features = int(run.result.data["train"]["features"])
+    if num_features > MOST_LISTED:  # MLflow takes minutes to write a million columns.
+        return Schema([TensorSpec(np.dtype(np.float64), (-1, num_features))])
+    queries = [_QUERY_COLUMN] if ranker.is_listwise else []
+    names = [*ranker.feature_names, *queries]
+    return Schema([ColSpec(AnyType(), name) for name in names])  # type: ignore[no-untyped-call]
+
+
+def _input_example(run: Run, ranker: Ranker) -> pd.DataFrame | None:
+    """Returns a few documents as a table with the texts of categories; None if none were stored."""
+    example = run.input_example()
+    if not len(example):
+        return None
+    frame = pd.DataFrame(example, columns=list(ranker.feature_names))
+    for name, texts in ranker.categories.items():
+        codes = frame[name].tolist()
+        frame[name] = [None if np.isnan(code) else texts[int(code)] for code in codes]
+    if ranker.is_listwise:
+        frame[_QUERY_COLUMN] = "q1"
+    return frame
+
+
+def _model_of_library(ranker: Ranker) -> tuple[str, Any] | None:
+    """Returns the package and the model with the names of the features, for the flavor of the package; None:
+    the package cannot take the training table, whose names it forbids or whose categories have texts."""
+    library = ranker.library_model()
+    if library is None or ranker.categories:
+        return None
+    package, model = library
+    names = list(ranker.feature_names)
+    if package == "xgboost" and names:
+        if set("[]<") & set("".join(names)):
+            return None
+        model = model.copy()  # type: ignore[attr-defined]
+        model.feature_names = names
+    if package == "catboost" and names:
+        model = model.copy()  # type: ignore[attr-defined]
+        model.set_feature_names(names)
+    return package, model
 
 
 class ServedRanker:
@@ -1015,33 +1063,26 @@ class ServedRanker:
     def predict(self, features, params=None):  # type: ignore[no-untyped-def]
         """Returns scores (D,), higher is ranked earlier, for features (D, F) in a DataFrame or an array."""
         del params
-        rows = (
-            features.to_numpy()
-            if isinstance(features, pd.DataFrame)
-            else np.asarray(features)
-        )
-        return self._ranker.predict(rows.astype(np.float32))
+        return self._ranker.predict(features)
 
 
 def _load_pyfunc(path: str) -> ServedRanker:
     """Loads a model for MLflow, which calls this function by name with the folder written by `save_model`."""
     folder = Path(path)
     content = read_json(folder / _CLASS_FILE, "Log the model again")
-    return ServedRanker(load_ranker(content["class"], folder / MODEL_FOLDER))
+    ranker = load_ranker(content["class"], folder / MODEL_FOLDER)
+    ranker.feature_names = tuple(content["features"] or ())
+    return ServedRanker(ranker)
 
 
 def _target(run: Run) -> str:
     return str(run.result.settings.get("model", {}).get("_target_"))
 
 
-def _requirements(ranker: Ranker) -> list[str]:
+def _requirements(ranker: Ranker, library: tuple[str, Any] | None) -> list[str]:
     """Returns the pip requirements; MLflow would take seconds to infer them by loading the model in another
     process."""
-    library = ranker.library_model()
-    packages = [
-        "mlflow",
-        "numpy",
-        *([library[0]] if library else ["ltrbench", *ranker.packages]),
-    ]
+    of_ranker = ["ltrbench", *ranker.packages] if library is None else [library[0]]
+    packages = ["mlflow", "numpy", *of_ranker]
     installed = versions(packages)
     return [f"{package}=={installed[package]}" for package in dict.fromkeys(packages)]

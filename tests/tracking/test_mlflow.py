@@ -21,14 +21,17 @@ from messages import naming
 from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, ViewType
 from mlflow.entities import Run as MlflowRun
+from mlflow.exceptions import MlflowException
 from toy_runs import search_record
 
 from ltrbench.data import Judgments
+from ltrbench.data.sources import TableFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import TrackingError
 from ltrbench.experiment import Experiment, _begin
 from ltrbench.experiment import run as run_experiment
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.catboost import CatBoostRanker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
@@ -42,17 +45,25 @@ from ltrbench.runs.record import (
     Run,
     RunResult,
     ScoredSplit,
+    load,
 )
 from ltrbench.runs.writing import write_run
 from ltrbench.tracking import mlflow as mlflow_tracker
-from ltrbench.tracking.mlflow import MLflowTracker, run_list_of, run_params, run_tags
+from ltrbench.tracking.mlflow import (
+    MLflowTracker,
+    run_list_of,
+    run_params,
+    run_tags,
+    save_model,
+)
 
 # MLflow uses what SQLAlchemy has deprecated, and leaves its database connections to the garbage collector,
-# which complains of them from Python 3.13 on.
+# which complains of them from Python 3.13 on. It compares the columns of an input example with a range.
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.filterwarnings("ignore::sqlalchemy.exc.SADeprecationWarning"),
     pytest.mark.filterwarnings("ignore:unclosed database:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Operation with range:DeprecationWarning"),
 ]
 
 ITERATIONS = 600
@@ -524,12 +535,59 @@ def test_a_logged_model_gives_the_scores_of_its_run(
         }
         expected = runs[name].scored("test").scores
         for features in (
-            test.features,
-            test.features.astype(np.float64),
             named,
             named.astype(np.float64),
+            named[named.columns[::-1]].assign(other=1),
         ):
             assert np.array_equal(np.ravel(loaded.predict(features)), expected), name
+        for unnamed in (named.drop(columns="bm25_body"), test.features):
+            with pytest.raises(MlflowException):
+                loaded.predict(unnamed)
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        NativeRanker(num_trees=3),
+        LightGBMRanker(num_trees=3),
+        XGBoostRanker(num_trees=3),
+        CatBoostRanker(num_trees=3),
+    ],
+    ids=lambda ranker: type(ranker).__name__,
+)
+def test_a_logged_model_takes_the_rows_of_the_training_table(
+    ranker: Ranker, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "query_id": np.repeat(np.arange(30), 8),
+            "label": rng.integers(0, 3, 240),
+            "price [EUR]": rng.integers(0, 100, 240),
+            "age": rng.integers(0, 9, 240) / 8,
+            "colour": rng.choice(["red", "green", "blue"], 240),
+        }
+    )
+    frame.to_parquet(tmp_path / "table.parquet")
+    for categorical in ([], ["colour"]):
+        features = ["price [EUR]", "age", *categorical]
+        source = TableFiles(
+            name="shop",
+            train=str(tmp_path / "table.parquet"),
+            features=features,
+            categorical=categorical,
+        )
+        folder = tmp_path / f"{len(categorical)} categories"
+        experiment = Experiment(model="shop", ranker=ranker, source=source)
+        saved = folder / "mlflow"
+        save_model(run_experiment(experiment, folder), saved)
+        loaded = mlflow.pyfunc.load_model(str(saved))
+        rows = frame[features[::-1]]
+        expected = load(folder).predict(rows)
+        assert len(set(expected.tolist())) > 3
+        np.testing.assert_allclose(
+            np.ravel(loaded.predict(rows)), expected, rtol=0, atol=1e-12
+        )
 
 
 @pytest.mark.usefixtures("store")
@@ -558,8 +616,10 @@ def test_a_peer_is_kept_in_its_own_flavour_and_nothing_as_a_pickle(
             len(info.signature.inputs.inputs)
             == runs[name].result.data["train"]["features"]
         )
-        example = np.array(json.loads((folder / "input_example.json").read_text()))
-        assert np.array_equal(example.astype(np.float32), runs[name].input_example())
+        example = json.loads((folder / "input_example.json").read_text())
+        rows = np.array(example["data"])
+        assert np.array_equal(rows.astype(np.float32), runs[name].input_example())
+        assert example["columns"] == runs[name].result.feature_names
 
 
 def test_the_parent_carries_the_comparison_and_the_best_run(
@@ -594,6 +654,7 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
     logged_to, runs = sweep
     client = MlflowClient(logged_to.uri)
     test = Synthetic(name="small", num_queries=30).load().test.in_memory()
+    named = pd.DataFrame(test.features, columns=list(test.feature_names))
     for number, name in enumerate(("native", "lightgbm"), start=1):
         reason = f"{name}: best validation ndcg@10, 0.7188"
         registered = logged_to.register("ranker", runs[name], reason)
@@ -612,7 +673,7 @@ def test_the_newest_registered_version_is_the_champion_and_says_why(
         assert expected.items() <= version.tags.items()
         champion = mlflow.pyfunc.load_model("models:/ranker@champion")
         assert np.array_equal(
-            np.ravel(champion.predict(test.features)), runs[name].scored("test").scores
+            np.ravel(champion.predict(named)), runs[name].scored("test").scores
         )
     # A run is one version, however often it is registered; it becomes the champion again.
     for number, name in enumerate(("native", "lightgbm"), start=1):
