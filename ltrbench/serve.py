@@ -310,7 +310,8 @@ class RequestReader:
                     self._place(features, place, f),
                     "must be a text, a whole number or a boolean",
                 )
-            values[f] = codes.get(category_text(values[f]) or "")
+            text = category_text(values[f])
+            values[f] = None if text is None else codes.get(text)
         if not _KINDS_OF_VALUES.issuperset(map(type, values)):
             wrong = next(
                 f

@@ -79,8 +79,9 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
     Numbers are means over the documents that have one. Texts, and numbers that a query lacks, are the most
     frequent value of these documents, of several the first; "missing" if no document has one.
     """
-    values, starts = judgments.column(name), judgments.query_start[:-1]
-    if values.dtype.kind == "f":
+    starts = judgments.query_start[:-1]
+    if judgments.has_numbers(name):
+        values: NDArray[Any] = judgments.numbers(name)
         known = ~np.isnan(values)
         counts = np.add.reduceat(known.astype(np.float64), starts)
         if counts.all():
@@ -88,6 +89,8 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
                 np.add.reduceat(np.where(known, values, 0), starts) / counts
             )
         values = np.where(known, values.astype(str), "")
+    else:
+        values = judgments.column(name).astype(np.str_)
     split = np.split(values, starts[1:])
     return np.array(
         [mode([*filter(None, of_query.tolist())] or ["missing"]) for of_query in split]

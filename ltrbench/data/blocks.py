@@ -14,7 +14,9 @@ import gzip
 import lzma
 import numbers
 import os
+import re
 import secrets
+import unicodedata
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -277,13 +279,18 @@ def gather(
         sizes: (R,), number of rows of each run, at least 1; None: one row.
 
     Raises:
-        DataError: The rows of a query are scattered, and `sort_queries` is false.
+        DataError: The rows of a query are scattered, and `sort_queries` is false; or two ids differ only by
+            blanks at their ends or by invisible characters.
     """
     sizes = np.ones(len(queries), dtype=np.int64) if sizes is None else sizes
     number_of: dict[str, int] = {}
     numbers = np.array(
         [number_of.setdefault(query, len(number_of)) for query in queries]
     )
+
+    def _first_row(number: int) -> int:
+        return int(sizes[: int(np.argmax(numbers == number))].sum())
+
     # A query that occurs again has its first number, which is lower than the number of the run before.
     comes_back = np.flatnonzero(np.diff(numbers) < 0) + 1
     if comes_back.size and not sort_queries:
@@ -294,6 +301,7 @@ def gather(
             f"its earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. Set sort_queries=true "
             "(in a run data.sort_queries=true) to group them, or use different ids if these are two queries."
         )
+    _check_look_alike(list(number_of), lambda number: location(_first_row(number)))
     query_sizes = np.zeros(len(number_of), dtype=np.int64)
     np.add.at(query_sizes, numbers, sizes)
     return Gathered(
@@ -303,6 +311,36 @@ def gather(
         if comes_back.size
         else None,
     )
+
+
+# Blanks at the ends; no-break and other blanks, soft hyphens, zero-width characters, byte order marks.
+_INVISIBLE = re.compile(
+    "^\\s+|\\s+$|[\\u00a0\\u00ad\\u1680\\u180e\\u2000-\\u200f\\u2028-\\u202f\\u205f-\\u2064\\u3000\\ufeff]",
+    re.MULTILINE,
+)
+
+
+def _check_look_alike(ids: Sequence[str], location: LocationOfRow) -> None:
+    """Raises DataError if two different ids look the same, which would divide a query into two.
+
+    Args:
+        location: number of an id -> its location.
+    """
+    if not _INVISIBLE.search("\n".join(ids)):
+        return
+    number_of: dict[str, int] = {}
+    for number, each in enumerate(ids):
+        other = number_of.setdefault(_INVISIBLE.sub("", each), number)
+        if other == number:
+            continue
+        names = {
+            unicodedata.name(character, f"U+{ord(character):04X}")
+            for character in "".join(_INVISIBLE.findall(ids[other] + "\n" + each))
+        }
+        raise DataError(
+            f"{location(number)}: query {each!r} differs from query {ids[other]!r} of {location(other)} only "
+            f"by {' and '.join(sorted(names - {'U+000A'}))}. Remove it, so that they are one query."
+        )
 
 
 def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:

@@ -243,6 +243,10 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 _ROUNDING_OF_MEAN = 1e-12
 """Rounding error of a mean of float64 values around 1."""
+MISSING = frozenset(
+    {"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none", "nat"}
+)
+"""Lower-case texts that are missing values where a number is expected."""
 
 _HASHED_BY_CELL = 10_000
 """Maximum number of features whose fingerprint is a hash of all cells.
@@ -263,8 +267,9 @@ class Judgments:
         query_ids: (Q,) unique text, ids of the queries in the file; by default "1", "2", ...
         document_ids: (D,) text, ids of the documents in the file; None if the file has none.
         query_weights: (Q,), positive; weight of each query in training and in means. None: equal weights.
-        kept: name -> (D,) numbers, NaN for missing, or texts: columns that are no features, for metrics and
-            slices.
+        kept: name -> (D,) numbers as they were typed, NaN for missing, or texts as they were written, empty
+            for missing: columns that are no features, for metrics and slices. See `numbers`.
+        text_columns: (any number,), columns that are texts even if these are numbers: categorical features.
 
     Raises:
         DataError: A shape or a value violates the above; the message names the row and the value.
@@ -276,6 +281,7 @@ class Judgments:
     document_ids: NDArray[np.str_] | None = None
     query_weights: NDArray[np.float64] | None = None
     kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    text_columns: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         labels = _as_array("labels", self.labels, np.float64)
@@ -385,6 +391,39 @@ class Judgments:
                 "Python keep=[...]) keeps a column of a table; documents have ids if the file has them."
             )
         return known[name]
+
+    def numbers(self, name: str) -> NDArray[np.float64]:
+        """Returns the (D,) values of a column as numbers, for a metric; a missing value is NaN.
+
+        Raises:
+            DataError: The data have no such column, or a cell of it is not a number.
+        """
+        return self.remember(("numbers", name), lambda: self._numbers(name))
+
+    def _numbers(self, name: str) -> NDArray[np.float64]:
+        values = self.column(name)
+        if values.dtype.kind != "U":
+            return values.astype(np.float64)
+        distinct, codes = np.unique(values, return_inverse=True)
+        numbers = [_number(text) for text in distinct.tolist()]
+        if None in numbers:
+            text = str(distinct[numbers.index(None)])
+            raise DataError(
+                f"the column '{name}' has texts, such as {text[:60]!r}: name one of numbers."
+            )
+        return np.array(numbers, dtype=np.float64)[codes]
+
+    def has_numbers(self, name: str) -> bool:
+        """Returns whether a column has numbers that float64 tells apart; 007 is a text, and so is 2^60."""
+        values = self.column(name)
+        if self.text_columns is not None and name in self.text_columns:
+            return False
+        if values.dtype.kind in "iu":
+            return bool((np.abs(values.astype(np.float64)) < EXACT_FLOAT).all())
+        if values.dtype.kind != "U":
+            return True
+        texts = np.unique(values).tolist()
+        return all(map(_is_plain_number, filter(None, texts)))
 
     @property
     def num_documents(self) -> int:
@@ -520,6 +559,8 @@ class RankingDataset(Judgments):
                 for name, each in self.categories.items()
             },
         )
+        if self.categories:
+            self._set("text_columns", np.array([*self.categories], dtype=np.str_))
         both = [name for name in self.kept if name in names]
         if both:
             raise DataError(
@@ -735,7 +776,7 @@ class RankingDataset(Judgments):
             for part in parts:
                 digest.update(part.data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
-        kept = {name: values.tolist() for name, values in self.kept.items()}
+        kept = {name: as_written(values) for name, values in self.kept.items()}
         for named in (self.categories, kept):
             digest.update(json.dumps(named).encode() if named else b"")
         return digest.hexdigest()
@@ -825,7 +866,7 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
         document_weights=of_all("weight_of_document") if has_weights else None,
         file_rows=np.concatenate(list(map(np.add, rows, starts))) if has_rows else None,
         kept={
-            name: np.concatenate([part.kept[name] for part in parts])
+            name: _concatenated([part.kept[name] for part in parts])
             for name in first.kept
             if all(name in part.kept for part in parts)
         },
@@ -877,10 +918,50 @@ def _check(
 
 
 def _kept(name: str, value: ArrayLike, count: int) -> NDArray[Any]:
-    """Returns the (D,) values of a kept column: texts, or numbers as float64."""
-    if np.asarray(value).dtype.kind in "UOM":
+    """Returns the (D,) values of a kept column: texts, or numbers; real numbers as float64."""
+    dtype = np.asarray(value).dtype
+    if dtype.kind in "UOM":
         return read_only(_texts(f"kept['{name}']", value, count))
-    return read_only(_as_array(f"kept['{name}']", value, np.float64, count))
+    kept_type: Any = dtype if dtype.kind in "biu" else np.float64
+    return read_only(_as_array(f"kept['{name}']", value, kept_type, count))
+
+
+def as_written(values: NDArray[Any]) -> list[str]:
+    """Returns the texts of a column in a CSV file, so that a table and its CSV file are the same data."""
+    texts = [*map(str, values.tolist())]
+    if values.dtype.kind != "f":
+        return texts
+    return ["" if text == "nan" else text for text in texts]
+
+
+def _concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Returns the values of a kept column of all parts: texts if the parts have other types of numbers."""
+    if len({part.dtype.kind for part in parts}) > 1:
+        parts = [np.array(as_written(part), dtype=np.str_) for part in parts]
+    return np.concatenate(parts)
+
+
+def _number(text: str) -> float | None:
+    """Returns the number in a text, NaN for a missing value; None: the text is not a number."""
+    word = text.strip().lower()
+    if word in MISSING:
+        return np.nan
+    if word in ("true", "false"):
+        return float(word == "true")
+    try:
+        return None if "_" in word else float(word)
+    except ValueError:
+        return None
+
+
+_PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d*)?(e[+-]?\d+)?", re.IGNORECASE)
+
+
+def _is_plain_number(text: str) -> bool:
+    if text.strip().lower() in MISSING:
+        return True
+    number = _number(text) if _PLAIN_NUMBER.fullmatch(text.strip()) else None
+    return number is not None and abs(number) < EXACT_FLOAT
 
 
 def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:
@@ -893,14 +974,14 @@ def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:
         raise DataError(
             f"{name}: the shape is {given.shape}; pass an array of {count} values."
         )
-    if given.dtype.kind != "U":
-        _check(
-            name,
-            given,
-            np.array([is_id(each) for each in given.tolist()]),
-            "a string or a number",
-        )
-    return given.astype(np.str_, copy=False)
+    if given.dtype.kind == "U":
+        return given
+    cells = given.tolist()
+    are_ids = np.array([is_id(each) for each in cells])
+    _check(name, given, are_ids, "a string or a number")
+    are_exact = np.array([is_exact(each, given.dtype) for each in cells])
+    _check(name, given, are_exact, f"an integer or a text: {OF_FLOATS}")
+    return np.array([*map(cell_text, cells)], dtype=np.str_)
 
 
 def is_id(value: object) -> bool:
@@ -909,6 +990,39 @@ def is_id(value: object) -> bool:
     return isinstance(value, str) or (
         isinstance(value, (numbers.Real, Decimal)) and value == value
     )
+
+
+EXACT_FLOAT = 2.0**53
+"""Smallest float64 that does not differ from every other whole number."""
+
+OF_FLOATS = (
+    "a float from 2^53 on (float32: 2^24) may stand for several whole numbers; write integers or texts (in "
+    "pandas dtype Int64, because integers with missing values become floats)"
+)
+
+
+def is_exact(cell: object, dtype: Any) -> bool:
+    """Returns whether a cell can be told apart as text: all can, except large floats.
+
+    Args:
+        dtype: that of NumPy or pandas which the column of the cell has.
+    """
+    if not isinstance(cell, float):
+        return True
+    given = getattr(dtype, "numpy_dtype", dtype)
+    is_single = given == np.float32 or given == np.float16
+    return abs(cell) < (2.0**24 if is_single else EXACT_FLOAT)
+
+
+def cell_text(cell: object) -> str:
+    """Returns a cell of a table as text: pandas makes 7.0 of the 7 of a column with missing values.
+
+    >>> [cell_text(cell) for cell in ("7.0", 7.0, 7, 0.5, 2**60 + 1)]
+    ['7.0', '7', '7', '0.5', '1152921504606846977']
+    """
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return str(cell)
 
 
 def _check_no_repeat(name: str, texts: NDArray[np.str_], remedy: str) -> None:

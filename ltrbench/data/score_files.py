@@ -49,19 +49,18 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     """Yields the location and the columns of each line that is not empty, of a plain or compressed file."""
     is_standard = str(path) == _STANDARD_INPUT
     name = "standard input" if is_standard else str(path)
-    for text, first_line in (
-        [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path))
-    ):
-        for number, line in enumerate(
-            text.decode(errors="backslashreplace").split("\n"), first_line
-        ):
+    texts = [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path))
+    for text, first_line in texts:
+        for number, line in enumerate(text.split(b"\n"), first_line):
+            # Bytes, because a text would be divided at a no-break space in an id, too.
             if columns := line.split():
                 # Between tabs a query may have blanks.
-                by_tabs = [column.strip() for column in line.strip().split("\t")]
-                yield (
-                    f"{name}:{number}",
-                    by_tabs if len(by_tabs) in _COLUMNS else columns,
-                )
+                by_tabs = [column.strip() for column in line.strip().split(b"\t")]
+                chosen = by_tabs if len(by_tabs) in _COLUMNS else columns
+                decoded = [
+                    column.decode(errors="backslashreplace") for column in chosen
+                ]
+                yield f"{name}:{number}", decoded
 
 
 def _score(text: str, location: str, expected: str) -> float:
@@ -168,7 +167,7 @@ _TABLE = {
 def _rows_of_table(path: Path) -> Iterator[tuple[str, list[str]]]:
     """Yields the rows of a table of scores as the columns of a TREC run."""
     for row, (query, document, score) in enumerate(
-        zip(*read_texts(path, _TABLE), strict=True), 1
+        zip(*read_texts(path, _TABLE, "score"), strict=True), 1
     ):
         yield (
             f"{path}: row {row}",

@@ -485,6 +485,8 @@ class TableFiles(FileSource):
         categorical: features with categories; the categories are those of all rows of `train`.
         keep: columns that are no features, for metrics and slices.
         ignore: columns that are not read.
+        missing: texts of a CSV file that are missing values in features and categories, beside empty cells;
+            None: NA, N/A, NaN, null, None and the like.
 
     Raises:
         ConfigError: `split_by` is combined with folds or with files of other splits.
@@ -502,6 +504,7 @@ class TableFiles(FileSource):
     categorical: list[str] = field(default_factory=list)
     keep: list[str] = field(default_factory=list)
     ignore: list[str] = field(default_factory=list)
+    missing: list[str] | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -532,7 +535,7 @@ class TableFiles(FileSource):
         if self.split_by is not None or self.group_by is not None:
             settings = {
                 name: getattr(self, name)
-                for name in ("query", *SPLIT_ROLES, "features")
+                for name in ("query", *SPLIT_ROLES, "features", "missing")
             }
             given = [
                 key for key in ("train", VALID, TEST) if getattr(self, key) is not None

@@ -57,12 +57,12 @@ from ltrbench.measure import available_cores
 from ltrbench.shapes import Features
 
 MANIFEST_FILE = "manifest.json"
-STORE_FORMAT = 3
+STORE_FORMAT = 4
 """Version of the format; a reader refuses any other.
 
 It also changes with the definition of a fingerprint, which the manifest holds: otherwise a run on an older
 store would have other fingerprints than a run on the text from which the store was built, and no comparison
-would take them for the same data. Format 3: fingerprints of more than 10,000 features hash segments of cells.
+would take them for the same data. Format 4: kept columns have their types, and are hashed as texts.
 """
 
 KEPT = "kept-"

@@ -3,8 +3,10 @@
 One row is one document. The columns in `ROLES` contain its label, query, document id, weight and position;
 every other column is a feature, named after the column, unless it is kept beside the features or ignored. The
 categories of a feature become codes, in the order of the training data. The rows of a query are consecutive.
-Texts in `MISSING`, such as empty cells, are missing values, NaN; true and false are 1 and 0. Messages give
-the line of a CSV file, with the header as line 1, or the row of another table, from one.
+Ids, kept columns and categories are read as they are written: texts of a CSV file, and texts or whole numbers
+of another table. Features, labels and weights are numbers; true and false are 1 and 0. Nulls are missing
+values, and so are texts such as NA in a CSV file or in a column of numbers (the option `missing`). Messages
+give the line of a CSV file, with the header as line 1, or the row of another table, from one.
 
 A table is opened (`_Table`: the names of its columns), its columns are assigned to roles and features
 (`_rows_of`), and the needed columns are read (`_Rows`). To support another kind of table, write a function
@@ -37,7 +39,18 @@ from ltrbench.data.blocks import (
     read_blocks,
     write_whole,
 )
-from ltrbench.data.dataset import NO_NAME, ROLE_OF_NAME, ROLES, RankingDataset, is_id
+from ltrbench.data.dataset import (
+    MISSING,
+    NO_NAME,
+    OF_FLOATS,
+    ROLE_OF_NAME,
+    ROLES,
+    RankingDataset,
+    as_written,
+    cell_text,
+    is_exact,
+    is_id,
+)
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
@@ -48,13 +61,6 @@ if TYPE_CHECKING:
 SPLIT_ROLES = ("split_by", "group_by")
 """Settings that name the columns by which queries are split, which are not features."""
 
-MISSING = frozenset(
-    {"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none", "nat"}
-)
-
-_MISSING_IN_CSV = sorted(
-    {form(word) for word in MISSING for form in (str, str.upper, str.title)} | {"NaN"}
-)
 _CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
 PARQUET = ".parquet"
 _SHOWN = 8  # maximum number of columns in a message
@@ -67,19 +73,25 @@ class _Table:
     """Table of which the columns are known.
 
     Attributes:
-        read: returns the rows, given the columns to read as text and the columns to read as numbers.
+        read: returns the rows, given the columns to read as text, the columns to read as numbers, and the
+            texts that are missing numbers.
         csv_text: content of a CSV file, for the line numbers in messages.
         categorical: columns with pandas' dtype `category`.
     """
 
     name: str
     columns: Sequence[str]
-    read: Callable[[Sequence[str], Sequence[str]], pd.DataFrame]
+    read: Callable[[Sequence[str], Sequence[str], Collection[str]], pd.DataFrame]
     csv_text: bytes | None = None
     categorical: Collection[str] = ()
 
-    def rows(self, texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
-        frame = self.read(texts, numbers)
+    def rows(
+        self,
+        texts: Sequence[str],
+        numbers: Sequence[str],
+        missing: Collection[str] = MISSING,
+    ) -> pd.DataFrame:
+        frame = self.read(texts, numbers, missing)
         if len(frame) == 0:
             raise DataError(
                 f"{self.name}: the table has no rows; write at least one document."
@@ -103,6 +115,7 @@ class _Rows:
         features: feature columns, in order.
         categories: categorical feature -> its categories; None: those of these rows.
         keep: columns beside the features.
+        missing: lower-case texts that are missing values.
     """
 
     tables: Sequence[_Table]
@@ -110,6 +123,7 @@ class _Rows:
     features: Sequence[str] = ()
     categories: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     keep: Sequence[str] = ()
+    missing: Collection[str] = MISSING
 
     @cached_property
     def frames(self) -> list[pd.DataFrame]:
@@ -118,12 +132,32 @@ class _Rows:
         texts = [
             *(column for role, column in self.roles.items() if role in as_text),
             *self.categories,
+            *self.keep,
         ]
-        columns = (*self.roles.values(), *self.features, *self.keep)
-        return [
-            table.rows(texts, [name for name in columns if name not in texts])
-            for table in self.tables
-        ]
+        columns = (*self.roles.values(), *self.features)
+        numbers = [name for name in columns if name not in texts]
+        frames = [table.rows(texts, numbers, self.missing) for table in self.tables]
+        with_words = [*self.categories]
+        if "group_by" in self.roles:
+            with_words.append(self.roles["group_by"])
+        for table, frame in zip(self.tables, frames, strict=True):
+            for column in with_words if table.csv_text is not None else ():
+                frame[column] = self._with_nulls(table.name, frame[column])
+        return frames
+
+    def _with_nulls(self, table: str, cells: pd.Series[Any]) -> pd.Series[Any]:
+        """Returns the texts of a CSV file with nulls for missing values, and logs which words these are."""
+        codes, distinct = cells.factorize()
+        is_word = np.array([text.strip().lower() in self.missing for text in distinct])
+        words = [text for text in distinct[is_word] if text.strip()]
+        if words:
+            num_rows = int(cells.isin(words).sum())
+            log.warning(
+                f"{table}: {cells.name} is {' or '.join(map(repr, words))} in {num_rows} rows, which are "
+                "read as missing values. If these are values, set data.missing=[]: then only empty cells are "
+                "missing."
+            )
+        return cells.mask(is_word[codes])
 
     def __len__(self) -> int:
         return sum(map(len, self.frames))
@@ -149,21 +183,32 @@ class _Rows:
         import pandas as pd
 
         parts = [frame[column] for frame in self.frames]
-        return parts[0] if len(parts) == 1 else pd.concat(parts, ignore_index=True)
+        if len(parts) == 1:
+            return parts[0]
+        is_text = column in (*self.categories, *self.keep, *self.roles.values())
+        if is_text and len({str(part.dtype) for part in parts}) > 1:
+            # Whole numbers beside real ones would become real.
+            parts = [part.astype(object) for part in parts]
+        return pd.concat(parts, ignore_index=True)
 
     def ids(self, column: str) -> list[str]:
-        cells = self.cells(column).tolist()
-        are_ids = [is_id(cell) for cell in cells]
+        cells = self.cells(column)
+        values = cells.tolist()
         self.check(
             column,
-            are_ids,
+            [is_id(value) for value in values],
             "an id is a string or a number: write it as text, or remove the row",
         )
-        return list(map(str, cells))
+        if cells.dtype.kind in "iu":
+            return list(map(str, values))
+        self.check(
+            column, [is_exact(value, cells.dtype) for value in values], OF_FLOATS
+        )
+        return list(map(cell_text, values))
 
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
         """Returns the (D,) numbers of a column; missing values are NaN."""
-        numbers, valid = _numbers(self.cells(column))
+        numbers, valid = _numbers(self.cells(column), self.missing)
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
 
@@ -183,6 +228,8 @@ class _Rows:
             )
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
+        are_exact = [*(is_exact(cell, cells.dtype) for cell in distinct), True]
+        self.check(column, np.array(are_exact)[numbers], OF_FLOATS)
         # The last one is for the number -1, a missing value.
         texts = pd.Index([*map(category_text, distinct), None], dtype=object)
         categories = self.categories[column]
@@ -194,20 +241,26 @@ class _Rows:
                     key=lambda text: (len(text) if are_numbers else 0, text)
                 )
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
-        if num_unseen := ((codes < 0) & texts.notna())[numbers].sum():
+        is_unseen = (codes < 0) & texts.notna()
+        if num_unseen := is_unseen[numbers].sum():
             log.warning(
-                f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training: missing"
+                f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training, such as "
+                f"{texts[is_unseen][0][:60]!r}: missing"
             )
         return np.where(codes < 0, np.nan, codes)[numbers], tuple(categories)
 
     def kept(self, column: str) -> NDArray[Any]:
-        """Returns the (D,) values of a kept column: numbers, or texts if a cell is no number."""
-        import pandas as pd
+        """Returns the (D,) values of a kept column as they are written: typed numbers, or texts.
 
+        A column of whole numbers with nulls has texts, which are empty for a null.
+        """
         cells = self.cells(column)
-        if pd.api.types.infer_dtype(cells, skipna=True) in _NUMBERS:
-            return _numbers(cells)[0]
-        texts = cells.astype(object).where(cells.notna(), "").map(str)
+        kind = cells.dtype.kind
+        if kind == "f":
+            return self._kept_floats(column, cells)
+        if kind in "biu" and not cells.isna().any():
+            return cells.to_numpy(_NUMPY_TYPES[kind])
+        texts = cells.astype(object).map(cell_text).where(cells.notna(), "")
         is_short = texts.str.len() <= LONGEST_ID
         self.check(
             column,
@@ -216,24 +269,35 @@ class _Rows:
         )
         return texts.to_numpy(np.str_)
 
+    def _kept_floats(self, column: str, cells: pd.Series[Any]) -> NDArray[np.float64]:
+        """Returns (D,) floats; large whole ones only would be ids that are no longer exact."""
+        values = cells.to_numpy(np.float64, na_value=np.nan)
+        known = values[np.isfinite(values)]
+        if (known == np.floor(known)).all():
+            are_exact = [is_exact(cell, cells.dtype) for cell in known.tolist()]
+            valid = np.ones(len(values), dtype=np.bool_)
+            valid[np.isfinite(values)] = are_exact
+            self.check(column, valid, OF_FLOATS)
+        return values
 
-_NUMBERS = ("integer", "floating", "boolean", "decimal", "mixed-integer-float", "empty")
+
+_NUMPY_TYPES = {"b": np.bool_, "i": np.int64, "u": np.uint64}
 
 
 def category_text(cell: object) -> str | None:
-    """Returns the text of a category; None for a missing value."""
-    text = str(cell)
-    if text.strip().lower() in MISSING:
+    """Returns the text of a category; None for a null.
+
+    >>> [category_text(cell) for cell in (7.0, "7.0", True, "True", "NA", None)]
+    ['7', '7.0', 'true', 'True', 'NA', None]
+    """
+    if cell is None or cell != cell:
         return None
-    # pandas writes 7.0 for the category 7 if the column has missing values, and True for true.
-    return (
-        text.lower()
-        if text in ("True", "False")
-        else re.sub(r"^(-?\d+)\.0$", r"\1", text)
-    )
+    return str(cell).lower() if isinstance(cell, bool | np.bool_) else cell_text(cell)
 
 
-def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _numbers(
+    cells: pd.Series[Any], missing: Collection[str]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Returns the (D,) numbers in cells of any type, and which cells are numbers or missing values."""
     import pandas as pd
 
@@ -251,7 +315,7 @@ def _numbers(cells: pd.Series[Any]) -> tuple[NDArray[np.float64], NDArray[np.boo
     is_number = pd.to_numeric(words, errors="coerce").notna()
     # Python rounds a text to the nearest number, which to_numeric does not promise.
     numbers = words.where(is_number, "nan").to_numpy(np.float64)
-    return numbers, (is_number | words.isin(MISSING)).to_numpy()
+    return numbers, (is_number | words.isin(missing) | cells.isna()).to_numpy()
 
 
 # ---- Opens tables: a function for each kind.
@@ -296,7 +360,11 @@ def _open_csv(path: Path) -> _Table:
 
     text = b"".join(block for block, _ in read_blocks(path))
 
-    def read(texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    def read(
+        texts: Sequence[str], numbers: Sequence[str], missing: Collection[str]
+    ) -> pd.DataFrame:
+        forms = (str, str.upper, str.title)
+        words = {form(word) for word in missing for form in forms}
         with _naming(path):
             table = arrow_csv.read_csv(
                 pyarrow.BufferReader(text),
@@ -305,7 +373,7 @@ def _open_csv(path: Path) -> _Table:
                 arrow_csv.ConvertOptions(
                     column_types=dict.fromkeys(texts, pyarrow.string()),
                     include_columns=list(dict.fromkeys([*texts, *numbers])),
-                    null_values=_MISSING_IN_CSV,
+                    null_values=sorted({*words, "nan", "NaN"}),
                     strings_can_be_null=False,
                 ),
             )
@@ -327,6 +395,7 @@ def _csv_rows(text: bytes) -> Any:
 
 def _open_parquet(path: Path) -> _Table:
     """Opens a Parquet file, or a folder of its parts."""
+    import pandas as pd
     from pyarrow import parquet
 
     with _naming(path):
@@ -334,12 +403,21 @@ def _open_parquet(path: Path) -> _Table:
         # Without the index that pandas wrote, which is no feature.
         empty = dataset.schema.empty_table().to_pandas()
 
-    def read(texts: Sequence[str], numbers: Sequence[str]) -> pd.DataFrame:
+    def read(
+        texts: Sequence[str], numbers: Sequence[str], _: Collection[str]
+    ) -> pd.DataFrame:
         with _naming(path):
             table = dataset.read(columns=list(dict.fromkeys([*texts, *numbers])))
-            return cast(
-                "pd.DataFrame", table.to_pandas(ignore_metadata=True, split_blocks=True)
-            )
+            parts = [
+                # Whole numbers with nulls would become floats.
+                table.select(list(dict.fromkeys(texts))).to_pandas(
+                    ignore_metadata=True, integer_object_nulls=True
+                ),
+                table.select(list(dict.fromkeys(numbers))).to_pandas(
+                    ignore_metadata=True, split_blocks=True
+                ),
+            ]
+            return cast("pd.DataFrame", pd.concat(parts, axis=1))
 
     return _Table(
         str(path),
@@ -426,6 +504,7 @@ def _rows_of(
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
     categories: Mapping[str, Sequence[str]] | None = None,
+    missing: Sequence[str] | None = None,
     required: Collection[str] = ("label", "query"),
     **roles: str | None,
 ) -> _Rows:
@@ -497,7 +576,16 @@ def _rows_of(
             "were expected; add columns, or list the features in `features`."
         )
     with_categories = {name: known.get(name) for name in names if name in of_categories}
-    return _Rows(tables, by_role, names, with_categories, kept)
+    words = missing_words(missing)
+    return _Rows(tables, by_role, names, with_categories, kept, words)
+
+
+def missing_words(missing: Sequence[str] | None) -> frozenset[str]:
+    """Returns the lower-case texts of missing values, which include the empty text; None: `MISSING`."""
+    if missing is None:
+        return MISSING
+    check_option("missing", missing, list)
+    return frozenset({"", *(str(word).strip().lower() for word in missing)})
 
 
 def _matching(
@@ -554,6 +642,7 @@ def read_table(
     keep: Sequence[str] = (),
     ignore: Sequence[str] = (),
     categories: Mapping[str, Sequence[str]] | None = None,
+    missing: Sequence[str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
     labelled: bool = True,
@@ -572,11 +661,15 @@ def read_table(
             that are not named elsewhere. A column listed here has no role unless one is assigned above.
         feature_names: features of the training data; the table must have exactly these, in any order.
         categorical: names or patterns of features with categories: texts, whole numbers or booleans, besides
-            the features with pandas' dtype `category`. Texts in `MISSING` are missing values.
+            the features with pandas' dtype `category`. They are read as they are written: the texts 1 and 1.0
+            are two categories. Nulls are missing.
         keep: names or patterns of columns that are no features, for metrics and slices; see `Judgments.kept`.
         ignore: names or patterns of columns that are not read.
         categories: those of the training data; a category that it does not have becomes a missing value, and
             is counted in the log. None: the categories of this table.
+        missing: texts that are missing values in numbers, and in categories and groups of a CSV file; upper
+            and lower case are the same, and an empty cell always is one. None: NA, N/A, NaN, null, None and
+            the like (`MISSING`). In other tables the missing categories are the nulls.
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -598,7 +691,7 @@ def read_table(
         "position": position,
     }
     roles: dict[str, Any] = {**columns, "split_by": split_by, "group_by": group_by}
-    named = (features, feature_names, categorical, keep, ignore, categories)
+    named = (features, feature_names, categorical, keep, ignore, categories, missing)
     roles["required"] = ("label", "query") if labelled else ("query",)
     rows = _rows_of(source, num_features, *named, **roles)
     queries = rows.ids(rows.roles["query"])
@@ -679,12 +772,13 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
 
 
 def read_texts(
-    path: Path, names: Mapping[str, Sequence[str]]
+    path: Path, names: Mapping[str, Sequence[str]], scores: str
 ) -> list[NDArray[np.str_]]:
     """Reads columns of a table as text.
 
     Args:
         names: use of a column -> its possible names, the first of which that the table has is read.
+        scores: the use of the column of numbers; floats in other columns must be exact, as in ids.
 
     Returns:
         (D,) texts of each column, in the order of the rows.
@@ -700,10 +794,14 @@ def read_texts(
     for use, column in zip(names, columns, strict=True):
         if not column:
             raise _no_column(table, names[use], use, "Add it", table.columns)
-    frame = table.rows(columns, ())
-    return [
-        frame[column].astype(str).fillna("").to_numpy(np.str_) for column in columns
-    ]
+    rows = _Rows([table], {}, keep=columns)
+    texts = []
+    for use, column in zip(names, columns, strict=True):
+        cells = rows.cells(column)
+        is_real = use == scores and cells.dtype.kind == "f"
+        values = cells.to_numpy(np.float64) if is_real else rows.kept(column)
+        texts.append(np.array(as_written(values), dtype=np.str_))
+    return texts
 
 
 def write_table(dataset: RankingDataset, path: str | Path) -> None:
@@ -799,6 +897,7 @@ def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
 def read_split_columns(
     source: str | Path | Sequence[str | Path],
     features: Sequence[str] | None = None,
+    missing: Sequence[str] | None = None,
     **roles: str | None,
 ) -> dict[str, dict[str, Any]]:
     """Reads the columns of a table by which its queries are split; the arguments are those of `read_table`.
@@ -816,7 +915,7 @@ def read_split_columns(
     """
     tables = _open(source)
     columns = _columns_of_roles(tables[0], roles, features or (), required=("query",))
-    rows = _Rows(tables, columns)
+    rows = _Rows(tables, columns, missing=missing_words(missing))
     queries = rows.ids(columns["query"])
     times = {"times": _latest_times(rows, queries)} if "split_by" in columns else {}
     return times | ({"groups": _groups(rows, queries)} if "group_by" in columns else {})
@@ -831,7 +930,7 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
 
     column = rows.roles["split_by"]
     cells = rows.cells(column).astype(object)
-    numbers, valid = _numbers(cells)
+    numbers, valid = _numbers(cells, rows.missing)
     times: pd.Series[Any] = pd.Series(numbers)
     if valid[0]:
         valid = valid & np.isfinite(numbers)
@@ -852,11 +951,11 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
 def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
     """Returns query id -> group."""
     column = rows.roles["group_by"]
-    # pandas writes 7.0 for the group 7 if the column once had missing values.
-    groups = (
-        rows.cells(column).astype(object).map(str).str.strip().str.removesuffix(".0")
-    )
-    has_group = ~groups.str.lower().isin(MISSING)
+    cells = rows.cells(column)
+    are_exact = [is_exact(cell, cells.dtype) for cell in cells.tolist()]
+    rows.check(column, are_exact, OF_FLOATS)
+    groups = cells.astype(object).map(cell_text).str.strip()
+    has_group = cells.notna() & (groups != "")
     rows.check(
         column,
         has_group,

@@ -788,17 +788,20 @@ def _repeated(dataset: RankingDataset) -> Iterator[str]:
     """Yields a sentence if a query has a document twice."""
     if dataset.document_ids is None:
         return
+    has_id = dataset.document_ids != ""
     pairs = Counter(
         zip(
-            dataset.query_of_document.tolist(),
-            dataset.document_ids.tolist(),
+            dataset.query_of_document[has_id].tolist(),
+            dataset.document_ids[has_id].tolist(),
             strict=True,
         )
     )
+    if not pairs:
+        return
     (query, document), most = pairs.most_common(1)[0]
     if most > 1:
         yield (
-            f"{len(dataset.labels) - len(pairs)} rows repeat a document of their query, such as document "
+            f"{int(has_id.sum()) - len(pairs)} rows repeat a document of their query, such as document "
             f"{document!r} of query {str(dataset.query_ids[query])!r}: remove the copies."
         )
 

@@ -70,12 +70,20 @@ class Ranking:
     def column(self, name: str) -> NDArray[Any]:
         """Returns (P,), the value at each place of a kept column, or of "query_id" or "document_id".
 
-        Categorical features are columns of texts, in which an empty text is a missing value.
+        Columns of a CSV file and categorical features are texts; an empty text is a missing value.
 
         Raises:
             DataError: The data have no such column; `data.keep` keeps one.
         """
         return self.judgments.column(name)[self.order]
+
+    def numbers(self, name: str) -> Values:
+        """Returns (P,), the number at each place of a kept column; a missing one is NaN.
+
+        Raises:
+            DataError: The data have no such column, or a cell of it is not a number.
+        """
+        return self.judgments.numbers(name)[self.order]
 
     @cached_property
     def ranks(self) -> Indices:
@@ -629,7 +637,7 @@ def nvalue(
     def highest() -> PerQuery:
         return _value(
             rank(
-                judgments, np.nan_to_num(judgments.column(column)), depth=k or LONGEST
+                judgments, np.nan_to_num(judgments.numbers(column)), depth=k or LONGEST
             ),
             k,
             column,
@@ -758,11 +766,7 @@ def _value(
     Raises:
         DataError: The data have no such column, or it has texts.
     """
-    values = ranking.column(column)
-    if values.dtype.kind == "U":
-        raise DataError(
-            f"the column '{column}' has texts, such as '{max(values)}': name one of numbers."
-        )
+    values = ranking.numbers(column)
     return ranking.sum_first(
         ranking.tie_mean(np.where(np.isnan(values), 0.0, values)), k, factors
     )

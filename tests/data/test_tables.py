@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import re
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ from hypothesis import strategies as st
 from messages import naming
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.tables import read_table, read_table_features, write_table
+from ltrbench.data.dataset import as_written
+from ltrbench.data.letor import read_letor
+from ltrbench.data.store import read_store, write_store
+from ltrbench.data.tables import (
+    read_table,
+    read_table_features,
+    write_frame,
+    write_table,
+)
 from ltrbench.errors import ConfigError, DataError
 
 DATES = pd.date_range("2026-01-31", periods=3)
@@ -152,14 +161,131 @@ def test_listed_features_are_taken_in_their_order_and_the_others_left() -> None:
     assert read.features.tolist() == [[7, 0.5], [8, 1.5], [9, 2.5]]
 
 
-def test_kept_ids_stay_ids_and_a_kept_column_without_values_has_numbers() -> None:
+def test_kept_ids_stay_ids_and_a_kept_column_without_values_is_missing() -> None:
     read = read_table(
         frame(document_id=[7, 8, 9], revenue=[None] * 3),
         keep=["document_id", "revenue"],
     )
     assert read.column("document_id").tolist() == ["7", "8", "9"]
-    np.testing.assert_array_equal(read.kept["revenue"], [np.nan] * 3)
+    np.testing.assert_array_equal(read.numbers("revenue"), [np.nan] * 3)
     assert read.document_ids is not None
+
+
+EXACT: dict[str, Any] = {
+    "product": [2**60, 2**60 + 1, 2**60 + 2],
+    "sku": ["00", "01", "007"],
+    "price": [1.5, np.nan, 2.0],
+    "new": [True, False, True],
+    "stock": pd.array([2**60 + 1, None, 7], dtype="Int64"),
+}
+WORDS = ["NA", "None", "1", "1.0", "True", "true", "-", None]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+def test_kept_columns_and_categories_are_read_as_they_are_written(
+    tmp_path: Path, ending: str | None
+) -> None:
+    table: Any = frame(**EXACT)
+    if ending is not None:
+        write_frame(table, tmp_path / f"t.{ending}")
+        table = tmp_path / f"t.{ending}"
+    dataset = read_table(table, keep=[*EXACT])
+    assert as_written(dataset.kept["product"]) == [*map(str, EXACT["product"])]
+    assert dataset.kept["sku"].tolist() == EXACT["sku"]
+    assert dataset.kept["stock"].tolist() == [str(2**60 + 1), "", "7"]
+    np.testing.assert_array_equal(dataset.numbers("price"), EXACT["price"])
+    np.testing.assert_array_equal(dataset.numbers("new"), [1, 0, 1])
+    assert not dataset.has_numbers("product")
+    assert not dataset.has_numbers("sku")
+    assert dataset.has_numbers("price")
+    assert dataset.fingerprint == read_table(frame(**EXACT), keep=[*EXACT]).fingerprint
+    for number, written in enumerate([tmp_path / "o.csv", tmp_path / "o.parquet"]):
+        kept = {name: dataset.kept[name] for name in EXACT}
+        write_frame(frame(**kept), written)  # type: ignore[arg-type]
+        again = read_table(written, keep=[*EXACT])
+        assert again.fingerprint == dataset.fingerprint, number
+    write_store(tmp_path / "store", dataset)
+    assert read_store(tmp_path / "store").kept["product"].dtype == (
+        dataset.kept["product"].dtype
+    )
+    codes = read_table(table, categorical=["product", "stock"])
+    assert codes.categories["product"] == tuple(map(str, EXACT["product"]))
+    assert codes.categories["stock"] == ("7", str(2**60 + 1))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+def test_words_are_categories_where_nulls_are_real_and_a_choice_in_csv(
+    tmp_path: Path, ending: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    table: Any = pd.DataFrame(
+        {"label": 0, "query_id": range(8), "a": 0.5, "brand": WORDS}
+    )
+    if ending is not None:
+        write_frame(table, tmp_path / f"t.{ending}")
+        table = tmp_path / f"t.{ending}"
+    every = {*WORDS} - {None}
+    read = read_table(table, categorical=["brand"], missing=[])
+    assert {*read.categories["brand"]} == every
+    assert np.isnan(read.features[:, 1]).tolist() == [word is None for word in WORDS]
+    assert not caplog.text
+    by_default = {*read_table(table, categorical=["brand"]).categories["brand"]}
+    by_choice = read_table(table, categorical=["brand"], missing=["-", "true"])
+    if ending == "csv":
+        assert by_default == every - {"NA", "None"}
+        assert {*by_choice.categories["brand"]} == every - {"-", "true", "True"}
+        assert re.search(naming("t.csv", "brand", "'NA'", "2 rows"), caplog.text)
+    else:
+        assert by_default == {*by_choice.categories["brand"]} == every
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"query_id": [2.0**60, 2.0**60, 1.0]},
+        {"document_id": np.array([2**24 + 1, 1, 2], np.float32)},
+        {"brand": [2.0**53, 1.0, np.nan]},
+        {"product": [2.0**60, np.nan, 1.0]},
+    ],
+)
+def test_floats_that_stand_for_several_whole_numbers_are_refused(
+    columns: dict[str, Any], tmp_path: Path
+) -> None:
+    table = frame(**columns)
+    options: Any = {
+        "categorical": [*{"brand"} & {*columns}],
+        "keep": [*{"product"} & {*columns}],
+    }
+    table.to_parquet(tmp_path / "t.parquet")
+    for source in (table, tmp_path / "t.parquet"):
+        with pytest.raises(
+            DataError, match=naming("row 1:", *columns, "integers", "Int64")
+        ):
+            read_table(source, **options)
+    with pytest.raises(DataError, match=naming("query_ids[1]", "2^53")):
+        RankingDataset(
+            features=np.zeros((2, 1), dtype=np.float32),
+            labels=np.zeros(2),
+            query_start=np.arange(3),
+            query_ids=np.array([1.0, 2.0**53]),  # type: ignore[arg-type]
+        )
+
+
+@pytest.mark.parametrize("other", ["1\u00a0", "1 ", "\u200b1", "\ufeff1"])
+def test_ids_that_look_the_same_are_refused_by_every_reader(
+    tmp_path: Path, other: str
+) -> None:
+    table = frame(query_id=["1", other, other])
+    table.to_csv(tmp_path / "t.csv", index=False)
+    table.to_parquet(tmp_path / "t.parquet")
+    parts = ("query", repr(other), "query '1'", "differs", "Remove")
+    for source in (table, tmp_path / "t.csv", tmp_path / "t.parquet"):
+        with pytest.raises(DataError, match=naming(*parts)):
+            read_table(source)
+    if " " not in other:
+        lines = [f"{label} qid:{each} 1:1\n" for label, each in enumerate(["1", other])]
+        (tmp_path / "t.txt").write_text("".join(lines), encoding="utf-8")
+        with pytest.raises(DataError, match=naming("t.txt:2", *parts)):
+            read_letor(tmp_path / "t.txt")
 
 
 def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> (

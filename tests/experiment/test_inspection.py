@@ -142,6 +142,9 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
     ] == ([True] * len(expected))
     assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 5
     assert inspect_data(DATA, {}).column_warnings == ()
+    for ids in (["", "", "a", "", "", ""], [""] * 6):
+        without = replace(DATA, document_ids=np.array(ids))
+        assert inspect_data(without, {}).column_warnings == ()
 
 
 def test_features_that_order_nothing_are_named() -> None:
