@@ -243,6 +243,7 @@ Scalar = TypeVar("Scalar", bound=np.generic)
 
 _ROUNDING_OF_MEAN = 1e-12
 """Rounding error of a mean of float64 values around 1."""
+
 MISSING = frozenset(
     {"", "na", "n/a", "#n/a", "nan", "-nan", "<na>", "null", "none", "nat"}
 )
