@@ -266,7 +266,7 @@ def test_floats_that_stand_for_several_whole_numbers_are_refused(
             features=np.zeros((2, 1), dtype=np.float32),
             labels=np.zeros(2),
             query_start=np.arange(3),
-            query_ids=np.array([1.0, 2.0**53]),  # type: ignore[arg-type]
+            query_ids=np.array([1.0, 2.0**53]),
         )
 
 
