@@ -41,7 +41,7 @@ from ltrbench.runs.record import (
     read_run,
 )
 from ltrbench.runs.writing import LeaseHeldError, hold
-from ltrbench.sweep.executors import Executor, InlineExecutor
+from ltrbench.sweep.executors import AllWorkersLostError, Executor, InlineExecutor
 from ltrbench.sweep.plan import (
     COMPARISON_FOLDER,
     DONE,
@@ -474,22 +474,24 @@ class Session:
             again: the command line that repeats the command.
         """
         if self.sweep is not None and self.jobs:
-            states = [
-                state
-                for state in states_of(self.sweep, self.jobs)
-                if not state.job.is_trial
-            ]
-            to_run = (
-                f"To run the others:\n  {PROGRAM} resume {shlex.quote(str(self.sweep))}"
-            )
-            is_done = all(state.name == DONE for state in states)
-            continued = f"To continue:\n  {again}" if is_done else to_run
-            return (
-                f"interrupted; of {len(states)} jobs: {in_states(states)}. {continued}"
-            )
+            return f"interrupted; {self.continuation(again)}"
         if any(run.result.status == FINISHED for run in self.runs):
             return "interrupted after the run had finished; its results are complete."
         return f"interrupted; no result was saved. To run it again: {again}"
+
+    def continuation(self, again: str) -> str:
+        """Returns the number of jobs of a sweep in each state, and the command that continues."""
+        assert self.sweep is not None
+        states = [
+            state
+            for state in states_of(self.sweep, self.jobs)
+            if not state.job.is_trial
+        ]
+        counts = f"of {len(states)} jobs: {in_states(states)}"
+        if all(state.name == DONE for state in states):
+            return f"{counts}. To continue:\n  {again}"
+        resume = f"{PROGRAM} resume {shlex.quote(str(self.sweep))}"
+        return f"{counts}. To run the others:\n  {resume}"
 
     @property
     def exit_code(self) -> int:
@@ -535,6 +537,10 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
         session.report()
         click.echo(session.interruption(again), err=True)
         return RUN_INTERRUPTED
+    except AllWorkersLostError as error:
+        session.report()
+        click.echo(f"error: {error}\n{session.continuation(again)}", err=True)
+        return RUN_FAILED
     session.report()
     return session.exit_code
 

@@ -14,6 +14,7 @@ import pickle
 import signal
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -46,6 +47,7 @@ from ltrbench.folders import import_user_module
 from ltrbench.settings import check, setting
 from ltrbench.sweep.executors import (
     HAS_AFFINITY,
+    AllWorkersLostError,
     Executor,
     Work,
     WorkerLostError,
@@ -58,6 +60,9 @@ from ltrbench.sweep.executors import (
 
 CONNECT_SECONDS = 30.0
 """Limit for the connection to a scheduler, and for the arrival of the first worker."""
+
+ABSENT_SECONDS = 30.0
+"""Time without any worker after which the jobs are given up, unless a queue system may start others."""
 
 _one_job = threading.Lock()
 """Held by the job of this worker process; another job waits for it."""
@@ -93,6 +98,7 @@ class DaskExecutor(Executor):
         self._client: distributed.Client | None = None
         self._pending: dict[str, tuple[Future[Any], Any]] = {}
         self._lock = threading.Lock()
+        self._closed = threading.Event()
         if bool(self.scheduler) == bool(self.cluster):
             raise ConfigError(
                 f"executor.scheduler and executor.cluster are both {'set' if self.scheduler else 'null'}. "
@@ -114,6 +120,9 @@ class DaskExecutor(Executor):
                 )
                 self._wait_for_workers(self._client)
                 self.message = self._about_threads()
+                if not self._has_queue:
+                    watch = partial(self._watch, self._client)
+                    threading.Thread(target=watch, daemon=True).start()
             except BaseException:
                 self.close()
                 raise
@@ -142,6 +151,26 @@ class DaskExecutor(Executor):
         reply.add_done_callback(partial(self._receive, key))
         return future
 
+    def _watch(self, client: distributed.Client) -> None:
+        """Gives up the jobs when all workers have been absent for a while: Dask would wait for ever."""
+        seen = time.monotonic()
+        while not self._closed.wait(1.0):
+            try:
+                if present_workers(client):
+                    seen = time.monotonic()
+            except (OSError, TimeoutError):  # the scheduler is gone, too
+                pass
+            if time.monotonic() - seen < ABSENT_SECONDS:
+                continue
+            with self._lock:
+                pending, self._pending = self._pending, {}
+            reason = f"none came back within {ABSENT_SECONDS:g} s"
+            error = AllWorkersLostError(
+                f"{self._name}: all workers are lost, and {reason}; their logs tell why."
+            )
+            for future, _ in pending.values():
+                future.set_exception(error)
+
     def _receive(self, key: str, reply: Any) -> None:
         """Sets the future of a job from Dask's, which is done."""
         with self._lock:
@@ -158,7 +187,7 @@ class DaskExecutor(Executor):
         except Exception as error:
             future.set_exception(error)
 
-    def _lost(self, error: Exception) -> WorkerLostError:
+    def _lost(self, error: Exception) -> WorkerLostError | AllWorkersLostError:
         if isinstance(error, distributed.KilledWorker):
             limit = (
                 f", or the job exceeded executor.timeout={self.timeout:g} s"
@@ -170,11 +199,12 @@ class DaskExecutor(Executor):
                 f"{limit}; its log or its queue system has the reason"
             )
         name = type(error).__name__
-        return WorkerLostError(
-            f"{self._name} does not answer any more ({name}); start it, and resume"
+        return AllWorkersLostError(
+            f"{self._name} does not answer any more ({name}); start it again."
         )
 
     def close(self) -> None:
+        self._closed.set()
         client, self._client = self._client, None
         started, self._started = self._started, None
         with self._lock:
@@ -216,6 +246,13 @@ class DaskExecutor(Executor):
             return f"executor.scheduler={self.scheduler}"
         return f"executor.cluster._target_={(self.cluster or {}).get('_target_')}"
 
+    @property
+    def _has_queue(self) -> bool:
+        """Whether workers may begin later, as a queue system starts them."""
+        return self._started is not None and not isinstance(
+            self._started, distributed.LocalCluster
+        )
+
     def _wait_for_workers(self, client: distributed.Client) -> None:
         """Waits a bounded time for the first worker.
 
@@ -225,9 +262,7 @@ class DaskExecutor(Executor):
         try:
             client.wait_for_workers(1, timeout=CONNECT_SECONDS)
         except TimeoutError:
-            if self._started is None or isinstance(
-                self._started, distributed.LocalCluster
-            ):
+            if not self._has_queue:
                 raise ConfigError(
                     f"{self._name}: no worker connected within {CONNECT_SECONDS:g} s. Start one with "
                     f"`dask worker {client.scheduler.address}`, or set executor.cluster.n_workers."

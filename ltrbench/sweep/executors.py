@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ltrbench.distributed import describe_exit, portable
+from ltrbench.errors import LtrbenchError
 from ltrbench.settings import check, setting
 
 Work = Callable[[Any], Any]
@@ -33,6 +34,10 @@ Work = Callable[[Any], Any]
 
 class WorkerLostError(Exception):
     """The process of a job died, or the job exceeded its time. The message is the reason in words."""
+
+
+class AllWorkersLostError(LtrbenchError):
+    """All workers were lost, or their scheduler: no job can run, and the jobs that have not finished wait."""
 
 
 @dataclass(kw_only=True)
@@ -59,7 +64,8 @@ class Executor(ABC):
         """Runs a job as soon as a worker is free. Submit at most `num_workers` jobs at a time: a job that
         waits at a worker may be lost with it.
 
-        The future has the result of `work`, the exception that it raised, or a `WorkerLostError`.
+        The future has the result of `work`, the exception that it raised, a `WorkerLostError`, or an
+        `AllWorkersLostError`, after which no other job can run.
         """
 
     @abstractmethod

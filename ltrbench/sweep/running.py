@@ -32,7 +32,7 @@ from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
 from ltrbench.runs.writing import LeaseHeldError, delete_damaged, hold, rewrite_result
 from ltrbench.settings import replaced
-from ltrbench.sweep.executors import Executor, WorkerLostError
+from ltrbench.sweep.executors import AllWorkersLostError, Executor, WorkerLostError
 from ltrbench.sweep.plan import (
     DONE,
     FAILED,
@@ -252,6 +252,9 @@ def run_tasks(
         on_start: called when a job has been submitted.
         on_end: called when a job of this command has ended.
         on_wait: called when other processes run the remaining jobs.
+
+    Raises:
+        AllWorkersLostError: The executor has no workers any more; the remaining jobs wait.
     """
     waiting, running = deque(tasks), dict[Future[Any], JobTask]()
     unfinished = {task.job.folder for task in tasks}
@@ -303,6 +306,8 @@ def _outcome_of(future: Future[Any], task: JobTask) -> Outcome:
     """Returns how a job ended; a job whose process died is recorded as failed in its folder."""
     try:
         outcome: Outcome = future.result()
+    except AllWorkersLostError:
+        raise
     except WorkerLostError as error:
         return record_failed(task, error)
     except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,12 @@ from paths import CONF, ROOT
 
 from ltrbench.config import build
 from ltrbench.errors import ConfigError
-from ltrbench.sweep.executors import Executor, WorkerLostError, message_on_threads
+from ltrbench.sweep.executors import (
+    AllWorkersLostError,
+    Executor,
+    WorkerLostError,
+    message_on_threads,
+)
 
 TARGET = "dask.distributed.LocalCluster"
 LOCAL_CLUSTER = {"_target_": TARGET, "n_workers": 2}
@@ -252,6 +258,33 @@ def test_a_cluster_of_others_runs_one_job_at_a_time_and_stays_when_a_job_is_ende
         again.open(executor_works.call, 0)
         assert again.submit(("square", 3)).result(timeout=60) == 9
         again.close()
+
+
+@needs_dask
+@pytest.mark.slow
+def test_a_cluster_without_workers_gives_up_its_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import distributed
+
+    from ltrbench.sweep import dask
+
+    monkeypatch.setattr(dask, "ABSENT_SECONDS", 0.5)
+    with distributed.LocalCluster(
+        n_workers=1, dashboard_address="127.0.0.1:0", silence_logs=logging.CRITICAL
+    ) as cluster:
+        executor = dask.DaskExecutor(scheduler=cluster.scheduler_address)
+        executor.open(executor_works.call, 1)
+        file = tmp_path / "processes"
+        future = executor.submit(("hang", str(file)))
+        wait_until(lambda: bool(lines(file)))
+        cluster.sync(cluster.workers[0].close, timeout=0.1)
+        lost = future.exception(timeout=20)
+        assert isinstance(lost, AllWorkersLostError)
+        assert re.search(
+            naming("executor.scheduler", cluster.scheduler_address), str(lost)
+        )
+        executor.close()
 
 
 REMEDIES = ("executor.scheduler=tcp://HOST:8786", f"executor.cluster._target_={TARGET}")

@@ -10,11 +10,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from messages import naming
 from plan_cases import jobs, numbered
 
 from ltrbench.sweep import running
-from ltrbench.sweep.executors import Executor
-from ltrbench.sweep.plan import DONE, FAILED, Plan, plan_jobs, prepare_sweep, read_plan
+from ltrbench.sweep.executors import AllWorkersLostError, Executor
+from ltrbench.sweep.plan import (
+    DONE,
+    FAILED,
+    WAITING,
+    Plan,
+    plan_jobs,
+    prepare_sweep,
+    read_plan,
+    states_of,
+)
 from ltrbench.sweep.running import JobTask, Outcome, run_tasks
 
 
@@ -82,6 +92,21 @@ def test_jobs_start_in_order_and_never_more_than_there_are_workers(plan: Plan) -
     ]
     assert executor.submitted == list(range(5))
     assert executor.most == 2
+
+
+def test_without_workers_the_loop_ends_and_the_jobs_wait(plan: Plan) -> None:
+    def work(task: JobTask) -> Outcome:
+        if task.job.number == 1:
+            raise AllWorkersLostError("the cluster is gone")
+        return Outcome(state=DONE)
+
+    executor = Recorder(1, work)
+    with pytest.raises(AllWorkersLostError, match=naming("gone")):
+        run(tasks_of(plan), executor)
+    assert executor.submitted == [0, 1]
+    assert {state.name for state in states_of(plan.sweep, plan.jobs.values())} == {
+        WAITING
+    }
 
 
 @pytest.mark.parametrize("leader_ends", [DONE, FAILED])
