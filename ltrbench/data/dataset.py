@@ -30,6 +30,9 @@ from ltrbench.data.features import (
     SparseRows,
     as_array,
     csr_of,
+    log,
+    merged_columns,
+    merged_in_words,
     read_only,
     row_blocks,
     row_segments,
@@ -501,6 +504,7 @@ class RankingDataset(Judgments):
         feature_names: (F,) unique text; by default "1", "2", ..., as in LETOR files.
         file_rows: (D,) int, row of each document in its source, from 0, if a reader grouped scattered rows by
             query; None: same order as the source.
+        merged: names of features whose different values became equal in float32; see `merged_pair`.
         categories: name of a categorical feature -> its categories in the order of their codes. The values of
             the feature are codes from 0; NaN: missing, or a category that training does not have.
 
@@ -520,6 +524,7 @@ class RankingDataset(Judgments):
     feature_names: tuple[str, ...] = ()
     file_rows: NDArray[np.int64] | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    merged: tuple[str, ...] = ()
 
     from_frame: ClassVar[Callable[..., RankingDataset]]
     """`read_table` of a DataFrame; `ltrbench.data.tables` sets it."""
@@ -529,6 +534,7 @@ class RankingDataset(Judgments):
             object.__setattr__(self, "query_weights", None)  # derived below
         super().__post_init__()
         is_checked = isinstance(self.features, CheckedFeatures)
+        given: Any = self.features
         features = _checked_features(self.features)
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
@@ -542,6 +548,8 @@ class RankingDataset(Judgments):
         _check_no_repeat("feature_names", texts, "rename one of them")
         self._set("features", features)
         self._set("feature_names", names)
+        if not is_checked and not isinstance(given, FeatureMatrix):
+            self._set_merged(np.asarray(given))
         if self.document_weights is not None:
             self._set_document_weights()
         if self.positions is not None:
@@ -636,6 +644,14 @@ class RankingDataset(Judgments):
         return pd.concat(
             [pd.DataFrame(known), features, pd.DataFrame(dict(self.kept))], axis=1
         )
+
+    def _set_merged(self, given: NDArray[Any]) -> None:
+        """Sets and logs the features whose different values became equal."""
+        found = merged_columns(given)
+        merged = {self.feature_names[column]: pair for column, pair in found.items()}
+        self._set("merged", tuple(merged))
+        if merged:
+            log.warning(merged_in_words("features", merged))
 
     def _set_document_weights(self) -> None:
         """Sets the weights of the queries, and those of the documents if they vary within a query."""
@@ -860,7 +876,9 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
     has_rows = any(part.file_rows is not None for part in parts)
     starts = np.cumsum([0, *(part.num_documents for part in parts)])
     rows = [part.from_file_order(np.arange(part.num_documents)) for part in parts]
+    merged = dict.fromkeys(name for part in parts for name in part.merged)
     return first.with_fields(
+        merged=tuple(merged),
         features=_checked(stacked([part.features for part in parts])),
         query_start=np.cumsum([0, *of_all("query_sizes")]),
         query_weights=None,

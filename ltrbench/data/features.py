@@ -6,16 +6,18 @@ stacked   arrays or matrices one below the other, such as the shards of a store
 mapped    arrays in temporary files, for features that do not fit into memory
 sparse    features of which most cells have one value, which are not stored (CSR)
 segments  rows as segments of equal adjacent cells, the same for an array and for CSR
+merging   different values of a column that become equal in float32
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import mmap
 import os
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -528,6 +530,9 @@ class SparseRows(FeatureMatrix):
             absent: value of the cells that the matrix does not store, 0 or NaN.
         """
         rows = matrix.tocsr()
+        merged = merged_cells(rows.indices[:_CELLS], rows.data[:_CELLS])
+        if merged:
+            log.warning(merged_in_words("the sparse matrix", merged))
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
@@ -743,3 +748,106 @@ def _of_sparse(sparse: SparseRows) -> Segments:
     begins = (columns == 0) | (bits != np.roll(bits, 1))
     segments: Segments = np.stack([columns.astype(np.uint32), bits], axis=1)[begins]
     return segments
+
+
+# ---- Different values of a column that become equal in float32: dates as 20260104, Unix seconds, ids.
+#
+# A reader names such a column before the values are lost. The rule, on a sample of the rows:
+#
+#     whole numbers   any two different values become equal
+#     real numbers    at least 1 % of the values become equal to the next larger one, from which they differ
+#                     by more than rounding noise. Ordinary features round as well, but keep their order.
+
+log = logging.getLogger("ltrbench")
+
+Pair = tuple[float, float]
+"""Two different values that are equal in float32."""
+
+_CELLS = 1 << 14
+_SAMPLE, _LARGE_SAMPLE, _NUM_PARTS = 512, 1 << 17, 4
+_LAST_WHOLE = 2.0**24  # up to here float32 has every whole number
+_NOISE = 2.0**-40
+_MERGED_SHARE = 0.01
+
+
+def merged_pair(values: NDArray[Any]) -> Pair | None:
+    """Returns an example of different values of a column, (D,), that become equal; None: they do not.
+
+    >>> merged_pair(np.array([20260103, 20260104, 20260105]))
+    (20260103, 20260104)
+    >>> merged_pair(np.array([0.1, 0.1 + 1e-9] * 2)) is None
+    False
+    >>> merged_pair(np.random.default_rng(0).random(10_000)) is None
+    True
+    """
+    if values.dtype.kind not in "fiu" or values.dtype.itemsize < 8:
+        return None
+    sample = _sampled(values, _SAMPLE)
+    if (np.abs(sample) <= _LAST_WHOLE).all() and (sample == np.floor(sample)).all():
+        return None
+    is_whole = bool((sample == np.floor(sample)).all())
+    with np.errstate(over="ignore"):
+        is_exact = (sample == sample.astype(np.float32)).all()
+    if is_exact and not is_whole:
+        return None
+    distinct = np.unique(_sampled(values, _LARGE_SAMPLE) if is_whole else sample)
+    with np.errstate(over="ignore"):
+        singles = distinct.astype(np.float32)
+    lower, upper = distinct[:-1], distinct[1:]
+    is_merged = singles[:-1] == singles[1:]
+    if not is_whole:
+        is_merged &= upper - lower > np.abs(upper) * _NOISE
+    if is_merged.sum() < (1 if is_whole else max(1.0, _MERGED_SHARE * len(distinct))):
+        return None
+    first = int(np.argmax(is_merged))
+    return lower[first].item(), upper[first].item()
+
+
+def _sampled(values: NDArray[Any], size: int) -> NDArray[Any]:
+    """Returns the finite values in rows of a few parts, because the rows of a query follow each other."""
+    if len(values) > size:
+        starts = np.linspace(0, len(values) - size // _NUM_PARTS, _NUM_PARTS)
+        parts = [
+            values[start : start + size // _NUM_PARTS] for start in starts.astype(int)
+        ]
+        values = np.concatenate(parts)
+    finite: NDArray[Any] = values[np.isfinite(values)]
+    return finite
+
+
+def merged_columns(features: NDArray[Any]) -> dict[int, Pair]:
+    """Returns column -> example of the columns of an array, (D, F), whose values become equal."""
+    if features.dtype.kind not in "fiu" or features.dtype.itemsize < 8:
+        return {}
+    pairs = {column: merged_pair(values) for column, values in enumerate(features.T)}
+    return {column: pair for column, pair in pairs.items() if pair is not None}
+
+
+def merged_cells(columns: NDArray[Any], values: NDArray[Any]) -> dict[int, Pair]:
+    """Returns the same for the (n,) cells of several columns."""
+    if values.dtype.kind not in "fiu" or values.dtype.itemsize < 8:
+        return {}
+    order = np.argsort(columns, kind="stable")
+    numbers, starts = np.unique(columns[order], return_index=True)
+    of_columns = np.split(values[order], starts[1:])
+    pairs = map(merged_pair, of_columns)
+    named = zip(numbers.tolist(), pairs, strict=True)
+    return {column: pair for column, pair in named if pair is not None}
+
+
+def merged_in_words(source: str, merged: Mapping[Any, Pair | None]) -> str:
+    """Returns a warning that names the columns whose values become equal, with an example of each."""
+    named = [
+        f"{name} ({pair[0]!r} and {pair[1]!r})" if pair else str(name)
+        for name, pair in merged.items()
+    ]
+    shown = ", ".join(named[:_SHOWN])
+    if len(named) > _SHOWN:
+        shown += f" and {len(named) - _SHOWN} more"
+    return (
+        f"{source}: different values of {shown} become equal in float32, which features are stored in. "
+        "Subtract the minimum, take a smaller unit, or convert dates to days: data.dates=[COLUMN]."
+    )
+
+
+_SHOWN = 3  # columns in the warning

@@ -51,9 +51,13 @@ from ltrbench.data.features import (
     FLOAT32_OVERFLOW,
     AnyFeatures,
     CheckedFeatures,
+    Pair,
     SparseRows,
     array_in_file,
     full,
+    log,
+    merged_cells,
+    merged_in_words,
     row_blocks,
     rows_in_order,
 )
@@ -415,7 +419,9 @@ def read_letor(
         form = replace(form, needs_qid=False)
     read = _read_files(paths, form, None if scratch is None else Path(scratch))
     dataset = _dataset_of(read, companions, form, sort_queries)
-    return dataset if names is None else dataset.with_fields(feature_names=names)
+    if names is not None:
+        dataset = dataset.with_fields(feature_names=names)
+    return _with_merged(dataset, as_paths(path)[0], first_index)
 
 
 def read_letor_features(
@@ -758,6 +764,47 @@ def _matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
         False  # so that the memory of blocks of a file is released
     )
     return rows.features
+
+
+# ---- Different values that become equal in float32, in the first lines of a file.
+
+_COMMENT = re.compile(rb"#[^\n]*")
+_LONG_NUMBER = re.compile(rb":[+-]?+[0.]*+[1-9](?:[0-9]{7}|[0-9.]{8})")  # eight digits
+_SHORT_TEXT, _TEXT = (
+    1 << 14,
+    1 << 17,
+)  # bytes that are searched for such a number, and read if there is one
+_CELL = re.compile(rb"\s([0-9]++):([+-]?[0-9.]++(?:[eE][+-]?[0-9]++)?)(?=\s)")
+
+
+def _with_merged(
+    dataset: RankingDataset, path: Path, first_index: int
+) -> RankingDataset:
+    """Returns the data set with the names of features whose different values became equal, and logs them."""
+    found = _merged(path)
+    if not found:
+        return dataset
+    names = dataset.feature_names
+    merged = {names[index - first_index]: pair for index, pair in found.items()}
+    log.warning(merged_in_words(str(path), merged))
+    return dataset.with_fields(merged=tuple(merged))
+
+
+def _merged(path: Path) -> dict[int, Pair]:
+    """Returns index -> example of such features in the first block of lines.
+
+    Files without a number of eight digits take no time here.
+    """
+    text, _ = next(read_blocks(path))
+    if not _LONG_NUMBER.search(text, 0, _SHORT_TEXT):
+        return {}
+    cells = _CELL.findall(_COMMENT.sub(b"", text[:_TEXT]))
+    try:
+        indices = np.array([int(index) for index, _ in cells], dtype=np.int64)
+        values = np.array([float(value) for _, value in cells])
+    except (OverflowError, ValueError):  # the parser of lines has accepted the file
+        return {}
+    return merged_cells(indices, values)
 
 
 # ---- The data set of the rows and the companion files.

@@ -46,6 +46,7 @@ from ltrbench.data.features import (
     StackedRows,
     csr_of,
     is_sparse,
+    merged_in_words,
     release,
     require_memory,
     row_blocks,
@@ -123,6 +124,7 @@ class Manifest(BaseModel):
     feature_names: list[str]
     categories: dict[str, list[str]] = {}
     kept: list[str] = []  # names of the kept columns
+    merged: list[str] = []  # features whose different values became equal in float32
     absent: (
         Literal["0", "-0", "nan"] | None
     )  # value of the cells that are not stored; None: dense features
@@ -407,6 +409,10 @@ def read_store(
         )
     except DataError as error:  # such as a query id that two stores have
         raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
+    if dataset.merged:
+        log.warning(
+            merged_in_words(str(stores[0]), dict.fromkeys(dataset.merged, None))
+        )
     if len(stores) == 1 and columns is None:
         # Computed when the store was written, from the arrays with these checksums. `data check` computes it
         # again.
@@ -488,6 +494,7 @@ def _dataset_of(
             for number, name in enumerate(manifest.kept)
         },
         "categories": manifest.categories,
+        "merged": tuple(manifest.merged),
     }
     taken = names if columns is None else [names[column] for column in columns]
     return RankingDataset(feature_names=tuple(taken), **arrays)
@@ -595,6 +602,7 @@ def write_store(
                     name: list(each) for name, each in dataset.categories.items()
                 },
                 kept=list(dataset.kept),
+                merged=list(dataset.merged),
                 absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
                 documents=dataset.num_documents,
                 queries=dataset.num_queries,

@@ -51,7 +51,12 @@ from ltrbench.data.dataset import (
     is_exact,
     is_id,
 )
-from ltrbench.data.features import CheckedFeatures
+from ltrbench.data.features import (
+    CheckedFeatures,
+    Pair,
+    merged_in_words,
+    merged_pair,
+)
 from ltrbench.errors import ConfigError, DataError, did_you_mean
 from ltrbench.shapes import Features
 
@@ -706,7 +711,7 @@ def read_table(
         for role, (field, _) in _FIELDS.items()
         if role in rows.roles
     }
-    matrix, in_order = _features(rows)
+    matrix, in_order, merged = _features(rows)
     parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
@@ -715,6 +720,7 @@ def read_table(
         feature_names=tuple(rows.features),
         features=cast(Features, CheckedFeatures(gathered.take(matrix))),
         categories=in_order,
+        merged=merged,
         kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
     )
@@ -827,12 +833,15 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_csv(stream, index=False, lineterminator="\r\n")
 
 
-def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
-    """Returns the (D, F) features, and the categories in the order of their codes."""
+def _features(
+    rows: _Rows,
+) -> tuple[Features, dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """Returns the (D, F) features, the categories in the order of their codes, and the merged features."""
     from pandas.api.types import is_numeric_dtype
 
     features = np.empty((len(rows), len(rows.features)), dtype=np.float32)
     categories = {}
+    merged: dict[str, Pair] = {}
     others = [name for name in rows.features if name not in rows.categories]
     texts = [name for name in others if not is_numeric_dtype(rows.frames[0][name])]
     listed = ",".join(texts[:_SHOWN]) + (",..." if len(texts) > _SHOWN else "")
@@ -845,6 +854,11 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
             f"the columns [{listed}] have texts or times: add each to categorical, keep or ignore (in a run "
             "data.categorical etc.), list data.features, or set split_by or group_by",
         )
+        cells = rows.cells(column)
+        typed = cells.to_numpy() if isinstance(cells.dtype, np.dtype) else values
+        pair = merged_pair(values if typed.dtype == object else typed)
+        if pair is not None:
+            merged[column] = pair
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):
             features[:, number] = values
@@ -854,7 +868,9 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, tuple[str, ...]]]:
             is_finite,
             "features must be finite in float32. Rescale it, or leave the cell empty",
         )
-    return features, categories
+    if merged:
+        log.warning(merged_in_words(rows.tables[0].name, merged))
+    return features, categories, tuple(merged)
 
 
 _FIELDS = {

@@ -572,7 +572,8 @@ class FeatureFaults:
 
     Attributes:
         missing: name -> number of documents without a value, for features with missing values.
-        constant: names of features with one value in all documents, or with no value at all.
+        constant: names of features with one value in all documents, or with no value at all; without
+            merged ones.
         constant_within_queries: names of features that differ between queries, but within no query.
     """
 
@@ -608,6 +609,7 @@ class Inspection:
         without_relevant: number of queries without a document of label 1 or more.
         only_relevant: number of queries in which all documents have label 1 or more.
         single_document: number of queries with one document.
+        merged: names of features whose different values are equal in float32.
         fractional_labels: number of documents whose label is not an integer.
         label_warnings: one sentence for each reason why models learn nothing sensible from the labels.
         column_warnings: one sentence for each feature that gives the label away, for repeated documents, and
@@ -630,6 +632,7 @@ class Inspection:
     without_relevant: int
     only_relevant: int
     single_document: int
+    merged: tuple[str, ...]
     feature_faults: FeatureFaults
     row_order: RowOrder
     query_weights: Mapping[str, float] | None
@@ -683,6 +686,7 @@ def inspect_data(
         without_relevant=int((~has_relevant_document(dataset)).sum()),
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
         single_document=int((dataset.query_sizes == 1).sum()),
+        merged=dataset.merged,
         feature_faults=_feature_faults(dataset),
         row_order=_row_order(dataset),
         query_weights=None if weights is None else _range(weights),
@@ -865,13 +869,17 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
         varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
         last = block[-1:]
     names = np.array(dataset.feature_names)
+    # These may vary in the file.
+    is_merged = np.isin(names, dataset.merged)
     return FeatureFaults(
         missing={
             str(names[column]): int(missing[column])
             for column in np.flatnonzero(missing)
         },
-        constant=tuple(names[~varies].tolist()),
-        constant_within_queries=tuple(names[varies & ~varies_in_a_query].tolist()),
+        constant=tuple(names[~varies & ~is_merged].tolist()),
+        constant_within_queries=tuple(
+            names[varies & ~varies_in_a_query & ~is_merged].tolist()
+        ),
     )
 
 

@@ -5,11 +5,14 @@ They are views of rows, stacked parts and sparse rows, and all combinations of t
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import groupby
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +20,7 @@ from messages import naming
 from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 
-from ltrbench.data import RankingDataset
+from ltrbench.data import RankingDataset, read_data
 from ltrbench.data import features as matrix_module
 from ltrbench.data.features import (
     AnyFeatures,
@@ -27,11 +30,15 @@ from ltrbench.data.features import (
     StackedRows,
     as_array,
     csr_of,
+    merged_pair,
     row_blocks,
     row_segments,
     take_rows,
 )
+from ltrbench.data.store import write_store
 from ltrbench.errors import DataError
+from ltrbench.experiment.loading import inspect_data
+from ltrbench.rankers.random import RandomRanker
 from ltrbench.shapes import Features
 
 # Two NaNs with different bits, beside the bits of 0, -0, 1 and -2.5.
@@ -229,3 +236,91 @@ def test_fingerprints_and_query_keys_are_those_of_the_array(
             taken.fingerprint == taken.in_memory().fingerprint == expected.fingerprint
         )
         assert taken.query_keys.tolist() == expected.query_keys.tolist()
+
+
+# Different values that become equal in float32.
+
+DATES = 20260100 + np.arange(1, 31)
+READERS = ["csv", "parquet", "txt", "store", "frame", "fit", "array", "sparse"]
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_every_reader_names_a_column_whose_values_become_equal(
+    reader: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "query_id": np.arange(30) // 10,
+            "label": np.arange(30) % 2,
+            "a": rng.normal(size=30),
+            "date": DATES,
+        }
+    )
+    path, features = tmp_path / f"t.{reader}", table[["a", "date"]]
+    arrays: Any = {"labels": table.label.to_numpy(), "query_start": [0, 10, 20, 30]}
+    name = "date" if reader in ("csv", "parquet", "frame", "fit") else "2"
+    read: RankingDataset | None = None
+    match reader:
+        case "csv":
+            table.to_csv(path, index=False)
+            read = read_data(path)
+        case "parquet":
+            table.to_parquet(path)
+            read = read_data(path)
+        case "txt":
+            rows = table.to_numpy(dtype=object)
+            lines = [f"{y} qid:{q} 1:{a} 2:{d} # d:1\n" for q, y, a, d in rows]
+            path.write_text("".join(lines))
+            read = read_data(path)
+        case "store":
+            write_store(path, RankingDataset(features=features.to_numpy(), **arrays))
+            caplog.clear()
+            read = read_data(path)
+        case "frame":
+            read = RankingDataset.from_frame(table)
+        case "fit":
+            fit: Any = RandomRanker().fit
+            fit(features, table.label, qid=table.query_id)
+        case "array":
+            read = RankingDataset(features=features.to_numpy(), **arrays)
+        case "sparse":
+            SparseRows.from_scipy(csr_matrix(features.to_numpy()))
+            name = "1 (202601"
+    warned = [record.getMessage() for record in caplog.records]
+    parts = ("minimum", "data.dates", name)
+    assert [bool(re.search(naming(*parts), text)) for text in warned] == [True]
+    if read is not None:
+        assert read.take_queries([0]).merged == read.merged == (name,)
+        inspection = inspect_data(read.take_queries([0, 1]), {})
+        assert inspection.merged == (name,)
+        assert inspection.feature_faults.constant_within_queries == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "is_named"),
+    [
+        (DATES, True),
+        (DATES - DATES[0], False),
+        (DATES.astype(np.float32), False),
+        (1_700_000_000 + np.arange(1000) * 60, True),
+        (1_700_000_000_000 + np.arange(1000) * 60_000, True),
+        (2**60 + np.arange(100), True),
+        (1.7e9 + np.arange(1000) / 7, True),
+        (np.random.default_rng(0).random(10**6), False),
+        (np.random.default_rng(0).lognormal(0, 9, 10**5), False),
+        # Rounding noise: 0.1 + 0.2 and 0.3 are the same value in different words.
+        (np.tile([0.1 + 0.2, 0.3, 7.7], 99), False),
+        (np.array([np.nan, np.inf, 3.0]), False),
+        (np.array([]), False),
+    ],
+    ids=str,
+)
+def test_columns_are_named_if_they_lose_an_order_and_not_for_rounding(
+    values: NDArray[Any], is_named: bool
+) -> None:
+    pair = merged_pair(values)
+    assert (pair is not None) == is_named
+    if pair is not None:
+        assert pair[0] != pair[1]
+        assert np.float32(pair[0]) == np.float32(pair[1])

@@ -455,6 +455,12 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
         "same in query",
         f"{len(same)} features are constant within every query{_listed(same)}",
     )
+    if merged := inspection.merged:
+        remedy = "subtract the minimum, or convert dates with data.dates"
+        counted = (
+            f"{len(merged)} features have different values that are equal in float32"
+        )
+        yield "merged", f"{counted}{_listed(merged)}; {remedy}"
     yield "rows", _order_of_rows(inspection)
     if (weights := inspection.query_weights) is not None:
         vary = (
