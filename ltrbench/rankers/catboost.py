@@ -207,7 +207,8 @@ class CatBoostRanker(LibraryRanker):
         only_with=_OF_METHOD,
         names="leaf_estimation_method",
     )
-    """Values of leaves: Newton, -G / H, or Gradient, -G / number of documents; None: Gradient for
+    """Values of leaves: Newton, -G / H, or Gradient, -G / number of documents (PairLogit: of pairs, once for
+    each document of a pair [observed, 1.2.10]); None: Gradient for
     QuerySoftMax, else Newton. The other losses have one method: Gradient for StochasticRank and the pairwise
     losses, Newton for LambdaMart and YetiRank."""
     grow_policy: str | None = setting(

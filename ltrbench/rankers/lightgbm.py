@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ltrbench.errors import ConfigError
+from ltrbench.errors import ConfigError, DataError
 
 try:
     import lightgbm as lgb
@@ -50,6 +50,7 @@ from ltrbench.rankers.base import (
     FitsTogether,
     FitSummary,
     Monitor,
+    Severity,
     check_fitted,
     threads_of_workers,
     unused_positions,
@@ -238,6 +239,8 @@ def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
     return dask.array.concatenate(parts)
 
 
+MOST_DOCUMENTS_OF_QUERY = 10_000
+"""Maximum number of documents of a query with lambdarank (kMaxPosition in LightGBM's dcg_calculator)."""
 HIGHEST_GRADE = 30
 """Highest label in LightGBM's default gains, 2^l - 1."""
 
@@ -389,6 +392,7 @@ class LightGBMRanker(LibraryRanker):
         with self._refusing_extra():
             train_set = self._dataset(train)
             booster = lgb.Booster(self._parameters_of(train), train_set)
+        self._refuse_without_features(booster)
         valid_set = None
         if valid is not None and monitor.wants_scores:
             valid_set = self._dataset(valid, reference=train_set)
@@ -409,6 +413,17 @@ class LightGBMRanker(LibraryRanker):
         # Via text, as lgb.train does: this drops the trimmed trees and releases the training data.
         model = lgb.Booster(model_str=booster.model_to_string(num_iteration=kept))
         return model, kept, num_iterations
+
+    def _refuse_without_features(self, booster: lgb.Booster) -> None:
+        """Raises DataError if LightGBM dropped all features, and would fail with gradients from outside."""
+        head, _ = parse_lightgbm_text(booster.model_to_string().encode())
+        infos = head["feature_infos"].split(" ")
+        if self._own_objective is not None and set(infos) == {"none"}:
+            raise DataError(
+                f"LightGBM can split none of the {len(infos)} features: they are constant, or the "
+                "training set has too few documents for min_docs_in_leaf. Add features, or set "
+                "params.min_docs_in_leaf=1."
+            )
 
     def _dataset(
         self, data: RankingDataset, reference: lgb.Dataset | None = None
@@ -513,6 +528,15 @@ class LightGBMRanker(LibraryRanker):
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
             "label_gain sets the gain of each grade.",
         )
+        longest = int(train.query_sizes.argmax())
+        size = int(train.query_sizes[longest])
+        if self.objective == "lambdarank" and size > MOST_DOCUMENTS_OF_QUERY:
+            yield Finding(
+                Severity.REFUSED,
+                f"query {train.query_ids[longest]} has {size:,} documents, but LightGBM's "
+                f"lambdarank takes at most {MOST_DOCUMENTS_OF_QUERY:,}. Divide the query, or set "
+                "model.objective=rank_xendcg with params.truncation=null, or model=native.",
+            )
         if self.lambdarank_position_bias_regularization is None:
             yield from unused_positions(
                 train, "model.lambdarank_position_bias_regularization"

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from pathlib import Path
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,8 @@ from ltrbench.untrusted import load_npz
 log = logging.getLogger("ltrbench")
 
 _FILE = "linear.npz"
+_LEAST_DECREASE = 1e-12
+"""Relative decrease of the loss at which L-BFGS ends, with features of different scales."""
 _NUM_KNOTS = 1000
 """Number of training values of a feature between which ranks are interpolated."""
 _NONLINEAR = ("rank", "log1p")
@@ -365,8 +367,15 @@ class LinearRanker(Ranker):
         if isinstance(objective, RankNet):  # all of them, as in its loss
             pairs = prepare(train, objective.pairs(train.num_documents))
 
+        unit = np.ones(len(columns))
+        options: dict[str, Any] = {"maxiter": self.max_iterations}
+        if self.scaling == "none":
+            unit = self._units(columns, objective, data)
+            options["ftol"] = _LEAST_DECREASE
+
         # einsum instead of BLAS, whose sums depend on the number of threads.
-        def loss_and_gradient(weights: Values) -> tuple[float, Values]:
+        def loss_and_gradient(variables: Values) -> tuple[float, Values]:
+            weights = variables * unit
             scores = np.einsum("cd,c->d", columns, weights)
             loss = objective.loss(scores, data, self.seed)
             if pairs is not None:
@@ -379,10 +388,9 @@ class LinearRanker(Ranker):
                     "model.scaling=standard, or a larger model.l2."
                 )
             gradient = np.einsum("cd,d->c", columns, gradients) + self.l2 * weights
-            return loss + 0.5 * self.l2 * float(weights @ weights), gradient
+            return loss + 0.5 * self.l2 * float(weights @ weights), gradient * unit
 
         bounds = [(0 if is_bounded else None, None) for is_bounded in is_nonnegative]
-        options = {"maxiter": self.max_iterations}
         result = minimize(
             loss_and_gradient,
             np.zeros(len(columns)),
@@ -399,7 +407,20 @@ class LinearRanker(Ranker):
                 result.nit,
                 remedy,
             )
-        return np.asarray(result.x)
+        return np.asarray(result.x) * unit
+
+    def _units(
+        self, columns: Columns, objective: Objective, data: ObjectiveData
+    ) -> Values:
+        """Returns (C,) units of the weights in which the loss with its penalty bends alike in all directions.
+
+        With weights w_c = unit_c v_c L-BFGS minimises over v. Where features have different scales, it would
+        otherwise end far from the optimum, because a step decreases the loss by less than its limit.
+        """
+        _, hessians = objective.gradients(np.zeros(columns.shape[1]), data, self.seed)
+        # A shift of all scores does not bend the loss.
+        bend = hessians.sum() * columns.var(axis=1) + self.l2
+        return np.where(bend > 0, 1.0 / np.sqrt(np.where(bend > 0, bend, 1.0)), 1.0)
 
     def predict(self, features: object) -> NDArray[np.float64]:
         model = check_fitted(self._model)

@@ -207,6 +207,10 @@ def test_listmle_is_stable_for_lists_of_1000_documents() -> None:
             ["smooth_fraction", "0.5", "tf_ranking"],
         ),
         (lambda: LambdaLoss(variant="allrank", mu=5.0), ["mu", "5", "ndcg2++"]),
+        (
+            lambda: LambdaLoss(variant="allrank", truncation=1),
+            ["truncation", "1", "allrank", "2 or more"],
+        ),
         (lambda: LambdaLoss(truncation=0), ["truncation", "0", "at least 1"]),
         (lambda: ListNet(targets="gains"), ["targets", "gains", "softmax", "labels"]),
         (

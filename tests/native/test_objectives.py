@@ -164,6 +164,26 @@ def test_gradients_are_the_derivative_of_the_loss_and_hessians_the_second(
 
 
 @every_objective
+@pytest.mark.parametrize("spread", [1.0, 1e3])
+def test_a_document_of_weight_0_has_a_loss_and_no_hessian_without_a_gradient(
+    name: str, objective: Objective, spread: float
+) -> None:
+    grades = np.tile([2.0, 0.0, 1.0, 3.0], 3)
+    data = with_accepted_labels(
+        objective, dataset(np.zeros((12, 1)), grades, [4, 4, 4], np.ones(3))
+    )
+    weights = np.array([0.0, 1, 1, 2, 1, 0, 1, 2, 1, 1, 2, 0])
+    fixed = ObjectiveData.of(data)._replace(weights=weights)
+    scores = spread * np.array([3.0, 1, 2, 0, 1, 4, 2, 0, 1, 0, 2, 5])
+    g, h = objective.gradients(scores, fixed, 7)
+    assert np.isfinite(g).all()
+    assert (h >= 0).all()
+    assert not h[(weights == 0) & (g == 0)].any()
+    if objective.is_loss:
+        assert np.isfinite(objective.loss(scores, fixed, 7))
+
+
+@every_objective
 def test_gradients_depend_on_the_query_alone(name: str, objective: Objective) -> None:
     data, scores = made_up(objective, 1)
     whole, order = ObjectiveData.of(data), np.array([4, 0, 5, 3, 2, 1])

@@ -465,6 +465,20 @@ def test_labels_that_the_library_does_not_accept_are_named(
         scores_of(kind, dataset(np.eye(3), labels, [0, 3]), **fields)
 
 
+def test_lightgbm_names_a_query_that_is_too_long_and_data_without_usable_features() -> (
+    None
+):
+    sizes = [3, 10_001]
+    long = dataset(np.eye(sum(sizes), 1), np.zeros(sum(sizes)), [0, 3, sum(sizes)])
+    remedies = ("query 2", "10,001", "10,000", "rank_xendcg", "native")
+    with pytest.raises(DataError, match=naming(*remedies)):
+        scores_of(LIGHT, long)
+    scores_of(LIGHT, long, objective="rank_xendcg", num_trees=1)
+    constant = dataset(np.zeros((3, 2)), [0, 1, 2], [0, 3])
+    with pytest.raises(DataError, match=naming("2 features", "min_docs_in_leaf")):
+        scores_of(LIGHT, constant, objective="query_rmse")
+
+
 REFUSED: list[tuple[Kind, dict[str, Any], tuple[object, ...]]] = [
     (
         LIGHT,

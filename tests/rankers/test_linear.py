@@ -20,9 +20,11 @@ from ltrbench.data import RankingDataset
 from ltrbench.data.letor import write_letor
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.metrics import evaluate, preset
+from ltrbench.native.objectives.base import ObjectiveData
 from ltrbench.native.objectives.hinge import Hinge
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
 from ltrbench.native.objectives.lambdarank import RankNet
+from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import concerns_of
@@ -253,6 +255,20 @@ def test_a_query_of_weight_two_counts_like_two_queries() -> None:
         np.testing.assert_allclose(
             weighted, replace(of_twice).fit(twice).weights, rtol=1e-3, atol=1e-4
         )
+
+
+def test_unscaled_features_reach_the_optimum_of_scaled_ones() -> None:
+    data = made(7, num_queries=40)
+    scales = 10.0 ** np.linspace(-3, 5, data.num_features)
+    unscaled = data.with_fields(features=(data.features * scales).astype(np.float32))
+    losses = []
+    for scaling in ("standard", "none"):
+        ranker = LinearRanker(scaling=scaling, l2=0.0).fit(unscaled)
+        scores = ranker.predict(unscaled.features)
+        losses.append(
+            ListNet(targets="labels").loss(scores, ObjectiveData.of(unscaled), 0)
+        )
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
 
 
 def test_a_linear_model_takes_every_objective_of_the_group_that_is_a_loss() -> None:

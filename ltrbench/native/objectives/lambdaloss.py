@@ -22,7 +22,8 @@ f is smooth_fraction. The code: TF-Ranking (`DCGLambdaWeight` of `create_ndcg_la
 `PairwiseLogisticLoss`), RAX 0.4 (`dcg2_lambdaweight`, in `pairwise_logistic_loss`, summed) and allRank
 (lambdaLoss.py, summed, with log2). allRank's ndcg1 also has the pairs i = j, which are constant; it
 has gradients for equal labels, because it weights each document by its rank, whatever the other is. allRank
-clips probabilities at 1e-10, so that a pair far in the wrong order has no gradient; here it has one.
+clips probabilities at 1e-10, so that a pair far in the wrong order has no gradient; here it has one. RAX also
+multiplies gains by the weights of documents, so that its weights count twice; here they count once.
 
 The weights treat ranks as constants: the gradient is that of the loss with fixed ranks, of which it is the
 exact gradient, and h is the exact diagonal of its hessian. The cost for a query of n documents is O(n^2) or,
@@ -37,7 +38,7 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compilation import kernel
-from ltrbench.errors import require_choice
+from ltrbench.errors import ConfigError, require_choice
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
 from ltrbench.native.objectives.pairs import Pairs
@@ -89,6 +90,11 @@ class LambdaLoss(Objective):
             WEIGHTINGS[self.variant],
         )
         check_effects(self, {"variant": self.variant, "weighting": self.weighting})
+        if self.variant == "allrank" and self.truncation == 1:
+            raise ConfigError(
+                "truncation is 1, but with variant=allrank both documents of a pair are in the top ranks, so "
+                "that there is no pair. Set truncation to 2 or more, or variant=tf_ranking."
+            )
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
         check_gains(labels, query_start)

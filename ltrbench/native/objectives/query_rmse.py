@@ -17,6 +17,8 @@ class QueryRMSE(Objective):
     loss  = sum w_i (r_i - m)^2 / 2
     g_i   = -w_i (r_i - m)
     h_i   = w_i                      CatBoost's; the second derivative is w_i (1 - w_i / sum w)
+
+    A document of weight 0 has no loss.
     """
 
     source = "CatBoost, TQueryRmseError in error_functions.h"
@@ -28,7 +30,8 @@ class QueryRMSE(Objective):
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         gradients, _ = self.gradients(scores, data, seed)
-        return float((gradients**2 / data.weights).sum() / 2)
+        counted = data.weights > 0
+        return float((gradients[counted] ** 2 / data.weights[counted]).sum() / 2)
 
 
 @for_each_query

@@ -22,7 +22,8 @@ class QuerySoftMax(Objective):
         g_i   = beta (S p_i - w_i l_i)
         h_i   = beta S (beta p_i (1 - p_i) + softmax_lambda)
 
-    A query without a relevant document has no gradients.
+    A query without a relevant document has no gradients, and a document of weight 0 has neither gradient
+    nor hessian, as in CatBoost.
     """
 
     beta: float = setting(1.0, above=0)
@@ -46,10 +47,10 @@ class QuerySoftMax(Objective):
     def loss_of_query(
         self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
     ) -> float:
-        s = self.beta * (scores - scores.max())
-        return float(
-            (weights * labels * (np.log((weights * np.exp(s)).sum()) - s)).sum()
-        )
+        counted = weights > 0
+        w, relevance = weights[counted], (weights * labels)[counted]
+        s = self.beta * (scores[counted] - scores[counted].max())
+        return float((relevance * (np.log((w * np.exp(s)).sum()) - s)).sum())
 
 
 @for_each_query
@@ -64,8 +65,11 @@ def _query_softmax(
     h: Values,
 ) -> None:
     beta, softmax_lambda = settings
-    p, relevance = weights * np.exp(beta * (s - s.max())), weights * labels
+    highest = s[weights > 0.0].max()
+    # A document of weight 0 may have a higher score, which must not overflow.
+    p = weights * np.exp(beta * np.minimum(s - highest, 0.0))
     p /= p.sum()
+    relevance = weights * labels
     total = relevance.sum()
     g[:] = beta * (total * p - relevance)
-    h[:] = beta * total * (beta * p * (1.0 - p) + softmax_lambda)
+    h[:] = beta * total * (beta * p * (1.0 - p) + softmax_lambda) * (weights > 0.0)
