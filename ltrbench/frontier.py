@@ -45,7 +45,7 @@ from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
 from ltrbench.measure import MemoryMeter, described, latency_of, spare_imports
 from ltrbench.models.files import OF_LIGHTGBM, ModelFile
 from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_text
@@ -68,7 +68,7 @@ from ltrbench.shapes import Features
 from ltrbench.shipping.shipment import check_categories, shipped_model
 from ltrbench.shipping.target import build_target
 from ltrbench.statistics import SCOPES
-from ltrbench.tables import Table, TableRow, listed
+from ltrbench.tables import Table, TableRow, format_number, listed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -78,6 +78,8 @@ LENGTHS, TYPICAL = (20, 100, 1000), 100
 SERVICE, LIBRARY, SIZE = "service", "library", "size"
 FORMS = (LIBRARY, "c", "treelite", "onnx")
 """The library of a model, and the targets of `ship` that can score here."""
+_FORM = ".4g"
+"""Format of the numbers of the table."""
 _NUM_LISTS, _NUM_TIMED = 5, {20: 100, 100: 100, 1000: 20}
 """Number of different lists, and number of times that a list of each length is timed."""
 
@@ -96,7 +98,8 @@ class Price:
         row: Label of the row.
         runs: Folders of its runs; the first is the one that was timed.
         trees: Mean number of trees; None without trees.
-        features: Number of features that the trees of the timed run use; None without trees.
+        features: Number of features that the trees of the timed run use; None without trees, or if the trees
+            cannot be read.
         quality: Mean of the metric on validation.
         times: The measured times.
         costs: "latency", the median for `TYPICAL` documents in the service, in ms; "size" of the files, and
@@ -124,7 +127,9 @@ class Frontier:
         sentence: The choice and the claim on test in words.
         metric: Metric of the quality.
         best: Label of the trained row with the highest mean on validation.
-        chosen: Label of the row with the lowest latency that meets all guards; None if none does.
+        chosen: Label of the row with the lowest latency that meets all guards; None if none does, or if a row
+            that was not shown to meet them is faster and has the same value.
+        faster: Label of that row; None without one.
         test: Conditions of the chosen row against the best one on test; empty if they are the same row.
         scope: Scope of the claim on test.
         prices: By ascending latency.
@@ -136,6 +141,7 @@ class Frontier:
     metric: str
     best: str
     chosen: str | None
+    faster: str | None
     test: Sequence[Condition]
     scope: str
     prices: Sequence[Price]
@@ -151,6 +157,7 @@ def frontier(
     overrides: Sequence[str],
     refit: Callable[[Run], Ranker] | None = None,
     distil: Mapping[str, Callable[[int | None], Ranker]] = MappingProxyType({}),
+    on_step: Callable[[str], None] = lambda step: None,
 ) -> tuple[Frontier, list[Run]]:
     """Makes variants of the best row, measures the costs of all rows, and chooses the cheapest by the guards.
 
@@ -162,6 +169,7 @@ def frontier(
         refit: Returns an unfitted ranker with the settings of a run; None: no variant is trained again.
         distil: Name of a model -> its unfitted ranker, given the number of trees of the best row or None, to
             be fitted to the scores of the best row.
+        on_step: Called with each step in words before it begins.
 
     Returns:
         The rows with their costs, and the runs of the variants.
@@ -182,6 +190,8 @@ def frontier(
         row.label: [read_run(run.path) for run in row.runs] for row in before.rows
     }
     best = max(before.rows, key=lambda row: row.metrics[metric] or -math.inf).label
+    on_step(f"{best} is the best of {len(trained)} models on validation")
+    shares = _shares_of_trees(trained[best])
     made: list[Run] = []
     for number, run in enumerate(trained[best]):
         splits = load_splits(run)
@@ -189,7 +199,7 @@ def frontier(
         if refit or distil:
             splits = _as_trained(run, splits)
         teacher = load(run.path).ranker
-        kinds = {"fewer trees": _fewer_trees(teacher)}
+        kinds = {"fewer trees": _fewer_trees(teacher, shares)}
         if refit:
             kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)
         for words, student in distil.items():
@@ -198,6 +208,7 @@ def frontier(
             )
         for what, variants in kinds.items():
             try:
+                on_step(f"variants of {run.path}: {what}")
                 for variant in variants:
                     path = (
                         folder
@@ -214,13 +225,12 @@ def frontier(
     )
     sample = dict(load_splits(trained[best][0]))["valid"]
     lists = {length: _lists(sample, length) for length in LENGTHS}
-    prices = sorted(
-        (_price(after, row, lists) for row in after.rows),
-        key=lambda each: each.costs[LATENCY],
-    )
-    chosen = next((each.row for each in prices if each.holds), None)
+    prices, of_prices = _prices(after, lists, best, on_step)
+    notes += of_prices
+    chosen, faster = _cheapest(prices, best)
     for each in prices:
         if each.row in (*trained, chosen):
+            on_step(f"timing {each.row} in its library and in the formats of ship")
             each.times.update(_times(load(each.runs[0]), lists, FORMS))
     fronts = {}
     for cost in (LATENCY, SIZE):
@@ -228,7 +238,18 @@ def frontier(
         fronts[cost] = [
             each.row for each in prices if (each.costs[cost], each.quality) in front
         ]
-    done = Frontier("", metric, best, chosen, (), "", prices, fronts, notes)
+    done = Frontier(
+        sentence="",
+        metric=metric,
+        best=best,
+        chosen=chosen,
+        faster=faster,
+        test=(),
+        scope="",
+        prices=prices,
+        fronts=fronts,
+        notes=notes,
+    )
     if chosen not in (None, best):
         pair = [
             read_run(run.path)
@@ -237,6 +258,50 @@ def frontier(
         ]
         done = _with_test(done, only(compare(pair, replace(settings, metric=metric))))
     return replace(done, sentence=_sentence(done, settings.guards)), made
+
+
+def _prices(
+    comparison: Comparison, lists: Lists, best: str, on_step: Callable[[str], None]
+) -> tuple[list[Price], list[str]]:
+    """Returns the prices by ascending latency, and notes on the rows that have none, or lack a part of it.
+
+    Raises:
+        LtrbenchError: The best row has no price.
+    """
+    prices: list[Price] = []
+    notes: list[str] = []
+    for number, row in enumerate(comparison.rows, start=1):
+        on_step(f"timing {row.label} ({number} of {len(comparison.rows)})")
+        try:
+            price, note = _price(comparison, row, lists)
+        except LtrbenchError as error:
+            if row.label == best:
+                raise
+            notes.append(f"{row.label} is left out: {error}")
+            continue
+        prices.append(price)
+        notes += note
+    return sorted(prices, key=lambda each: each.costs[LATENCY]), notes
+
+
+def _cheapest(prices: Sequence[Price], best: str) -> tuple[str | None, str | None]:
+    """Returns the fastest row that meets all guards, and None; or None, and a faster row with the same value
+    as shown, beside which a variant would be praised wrongly.
+
+    Args:
+        prices: By ascending latency.
+    """
+    chosen = next((each for each in prices if each.holds), None)
+    if chosen is None or chosen.row == best:
+        return None if chosen is None else chosen.row, None
+    for each in prices[: prices.index(chosen)]:
+        if _shown(each.quality) == _shown(chosen.quality):
+            return None, each.row
+    return chosen.row, None
+
+
+def _shown(quality: float) -> str:
+    return format_number(quality, _FORM)
 
 
 def _with_models(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
@@ -291,9 +356,17 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
 def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
     """Returns the choice and the claim in words."""
     limits = listed([f"{guard.name}={guard.limit:g}" for guard in guards])
+    costs = {each.row: each.costs for each in done.prices}
+    if done.faster is not None:
+        values = {each.row: each.quality for each in done.prices}
+        equal = f"the same {done.metric} on validation, {_shown(values[done.faster])}"
+        latency = f"{costs[done.faster][LATENCY]:.3g} ms"
+        return (
+            f"No row is recommended: {done.faster} is faster ({latency}) than all rows that meet all guards "
+            f"({limits}), and has {equal}, as the fastest of them."
+        )
     if done.chosen in (None, done.best):
         return f"No other row meets all guards on validation ({limits}) and is faster than {done.best}."
-    costs = {each.row: each.costs for each in done.prices}
     changes = [
         f"{cost} {costs[done.chosen][cost]:.3g} {unit} instead of {costs[done.best][cost]:.3g}"
         for cost, unit in ((LATENCY, "ms"), (SIZE, "MB"), (MEMORY, "MB"))
@@ -338,9 +411,25 @@ def _as_trained(run: Run, splits: Splits) -> Splits:
     return splits.in_memory()
 
 
-def _fewer_trees(teacher: Ranker) -> Iterator[_Variant]:
+def _shares_of_trees(runs: Sequence[Run]) -> list[int]:
+    """Returns the shares of the trees, in percent, that give different models for at least one of the runs of
+    a row: several shares of few trees are the same trees, or all of them."""
+    shares = range(10, 100, 10)
+    totals = [run.result.num_trees for run in runs]
+    known = [total for total in totals if total is not None]
+    if len(known) < len(totals):
+        return [*shares]
+    chosen: dict[tuple[int, ...], int] = {}
+    for share in shares:
+        numbers = tuple(math.ceil(total * share / 100) for total in known)
+        chosen.setdefault(numbers, share)
+    chosen.pop(tuple(known), None)
+    return [*chosen.values()]
+
+
+def _fewer_trees(teacher: Ranker, shares: Sequence[int]) -> Iterator[_Variant]:
     num_trees = len(teacher.trees().trees)
-    for share in range(10, 100, 10):
+    for share in shares:
         fewer = _first_trees(teacher, math.ceil(num_trees * share / 100))
         yield _Variant(
             f"trees={share}%",
@@ -472,7 +561,10 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
     return lists
 
 
-def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
+def _price(
+    comparison: Comparison, row: ModelRow, lists: Lists
+) -> tuple[Price, list[str]]:
+    """Returns the price of a row, and a note if its features cannot be counted."""
     guards, is_best = comparison.settings.guards, row.label == comparison.baseline
     runs = sorted(row.runs, key=lambda run: -(run.result.best_iteration or 0))
     model = load(runs[0].path)  # imports its library
@@ -500,10 +592,17 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
         [str(run.path) for run in runs],
         row.metrics[comparison.metric] or 0.0,
     )
-    used = None if row.trees is None else len(used_features(model.ranker.trees()))
-    return Price(
+    used: int | None = None
+    notes: list[str] = []
+    if row.trees is not None:
+        try:
+            used = len(used_features(model.ranker.trees()))
+        except ConfigError as error:
+            notes.append(f"The features of {row.label} are not counted: {error}")
+    price = Price(
         row.label, paths, row.trees, used, quality, times, costs, conditions, holds
     )
+    return price, notes
 
 
 def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
@@ -571,7 +670,7 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
         "costs",
         "Costs",
         _ABOUT,
-        [Figures(figures), Table.of(head, rows, ".4g"), *notes],
+        [Figures(figures), Table.of(head, rows, _FORM), *notes],
     )
     return Chapter("frontier", title, [section], [done.sentence])
 

@@ -88,6 +88,8 @@ def frontier_verb(
         python -m ltrbench frontier multirun/2026-01-31/12-00-00
         python -m ltrbench frontier multirun/2026-01-31/12-00-00 --guard latency=2ms --refit --distil linear
     """
+    on_step = partial(echo, err=True)
+    on_step(f"reading the runs of {folder}")  # the imports take seconds
     from ltrbench.compare import Guard, Settings
     from ltrbench.compare.report import as_page
     from ltrbench.compare.views import Prose, as_text, joined, section_text
@@ -115,6 +117,7 @@ def frontier_verb(
         words,
         unfitted if refit else None,
         students,
+        on_step,
     )
     chapter, width = as_chapter(done, str(folder)), terminal_width()
     if as_object:

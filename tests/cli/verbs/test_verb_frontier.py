@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,15 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import run
+from messages import naming
 from run_cases import finished_run
+from shop_log import shop_log
 from toy_runs import write
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import load_splits, unfitted
 from ltrbench.data import TrainingResample
+from ltrbench.frontier import Price, _cheapest, _shares_of_trees
 from ltrbench.metrics import evaluate
 from ltrbench.models.trees import ensemble_scores, used_features
 from ltrbench.native.objectives.query_rmse import QueryRMSE
@@ -106,13 +110,72 @@ def test_every_number_is_that_of_the_run_folders(
 
 
 @pytest.mark.slow
+def test_a_model_whose_trees_cannot_be_read_has_a_price_and_a_note(
+    tmp_path: Path,
+) -> None:
+    shop_log(40, 8, num_brands=20).to_csv(tmp_path / "shop.csv", index=False)
+    columns = "data.features=[text_match,stock,brand]"
+    data = ["data=table", "data.train=shop.csv", columns, "data.categorical=[brand]"]
+    options = ["params.num_trees=3", "importance=none", "tracking=none"]
+    models = "model=native,catboost,single_feature"
+    run(models, *data, *options, "hydra.sweep.dir=s", "-m", folder=tmp_path)
+    done = run("frontier", "s", "--json", folder=tmp_path)
+    table = json.loads(done.stdout)
+    prices = {each["row"]: each for each in table["prices"]}
+    assert {"native", "catboost", "single_feature"} <= prices.keys()
+    assert prices["catboost"]["features"] is None
+    assert any(re.search(naming("catboost"), note) for note in table["notes"])
+    steps = done.stderr.splitlines()
+    assert all(any(name in step for step in steps) for name in prices)
+
+
+def test_a_variant_is_praised_only_if_no_faster_row_has_its_value() -> None:
+    def price(row: str, latency: float, quality: float, *, holds: bool) -> Price:
+        return Price(
+            row=row,
+            runs=[],
+            trees=None,
+            features=None,
+            quality=quality,
+            times={},
+            costs={"latency": latency, "size": 1.0, "memory": 1.0},
+            conditions=[],
+            holds=holds,
+        )
+
+    best = price("best", 3.0, 0.8, holds=True)
+    variant = price("variant", 2.0, 0.79, holds=True)
+    worse = price("worse", 1.0, 0.7, holds=False)
+    assert _cheapest([worse, variant, best], "best") == ("variant", None)
+    assert _cheapest([worse, best], "best") == ("best", None)
+    equal = price("equal", 1.0, 0.79 + 1e-9, holds=False)
+    assert _cheapest([equal, variant, best], "best") == (None, "equal")
+    slower = price("equal", 2.5, 0.79, holds=False)
+    assert _cheapest([variant, slower, best], "best") == ("variant", None)
+
+
+def test_shares_of_trees_that_are_the_same_model_are_one_variant(
+    tmp_path: Path,
+) -> None:
+    runs = {
+        number: write(tmp_path / str(number), "native", best_iteration=number)
+        for number in (1, 4, 100)
+    }
+    assert _shares_of_trees([runs[1]]) == []
+    assert _shares_of_trees([runs[4]]) == [10, 30, 60]
+    assert _shares_of_trees([runs[1], runs[100]]) == [*range(10, 100, 10)]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["native", "lightgbm", "xgboost", "catboost"])
 def test_a_variant_has_the_first_trees_of_its_model_and_is_shipped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    # Without early stopping, so that 40 % of the trees are another model than 30 %.
     settings = (
-        "data.num_queries=30 params.num_trees=9 tracking=none hydra.run.dir=sweep"
+        "data.num_queries=30 params.num_trees=9 early_stopping=null tracking=none "
+        "hydra.run.dir=sweep"
     )
     run(f"model={model}", *settings.split(), folder=tmp_path)
     run("frontier", "sweep", folder=tmp_path)
