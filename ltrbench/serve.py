@@ -43,7 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
-from ltrbench.data.tables import category_text
+from ltrbench.data.tables import category_text, days_of
 from ltrbench.runs import LoadedModel
 from ltrbench.shapes import Features
 
@@ -64,7 +64,9 @@ def ranking_app(
     """
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
-    reader = RequestReader(model.feature_names, max_documents, model.ranker.categories)
+    reader = RequestReader(
+        model.feature_names, max_documents, model.ranker.categories, model.ranker.dates
+    )
 
     async def rank(request: Request) -> Response:
         return _response(answer(model, reader, await _body(request, max_bytes)))
@@ -98,6 +100,7 @@ def describe(model: LoadedModel) -> dict[str, Any]:
         "categories": {
             name: list(each) for name, each in model.ranker.categories.items()
         },
+        "dates": dict(model.ranker.dates),
         "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
         "metrics": dict(result.metrics),
         "convention": dict(result.convention),
@@ -226,11 +229,13 @@ class RequestReader:
         feature_names: (F,), names of the features.
         max_documents: maximum number of documents of a request.
         categories: categorical feature -> its categories, in the order of their codes.
+        dates: feature of dates -> the day from which its days are counted.
     """
 
     feature_names: tuple[str, ...]
     max_documents: int
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dates: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def _codes(self) -> dict[int, dict[str, int]]:
@@ -312,6 +317,13 @@ class RequestReader:
                 )
             text = category_text(values[f])
             values[f] = None if text is None else codes.get(text)
+        for name, first in self.dates.items():
+            f = self.feature_names.index(name)
+            try:
+                (days,) = days_of([values[f]], first, name)
+            except (DataError, TypeError) as error:
+                raise _refusal(self._place(features, place, f), str(error)) from None
+            values[f] = None if np.isnan(days) else float(days)
         if not _KINDS_OF_VALUES.issuperset(map(type, values)):
             wrong = next(
                 f

@@ -772,6 +772,7 @@ def _of_model(
     ranker = ImportedRanker.of(
         file, matched.columns, test.num_features, test.feature_names, test.categories
     )
+    ranker.dates = test.dates
     num_trees = len(ranker.trees().trees)
     scored = {
         name: ScoredSplit(

@@ -504,6 +504,7 @@ class RankingDataset(Judgments):
         feature_names: (F,) unique text; by default "1", "2", ..., as in LETOR files.
         file_rows: (D,) int, row of each document in its source, from 0, if a reader grouped scattered rows by
             query; None: same order as the source.
+        dates: name of a feature of dates -> the day from which its values are counted, in days.
         merged: names of features whose different values became equal in float32; see `merged_pair`.
         categories: name of a categorical feature -> its categories in the order of their codes. The values of
             the feature are codes from 0; NaN: missing, or a category that training does not have.
@@ -525,6 +526,7 @@ class RankingDataset(Judgments):
     file_rows: NDArray[np.int64] | None = None
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     merged: tuple[str, ...] = ()
+    dates: Mapping[str, str] = field(default_factory=dict)
 
     from_frame: ClassVar[Callable[..., RankingDataset]]
     """`read_table` of a DataFrame; `ltrbench.data.tables` sets it."""

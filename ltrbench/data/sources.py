@@ -487,6 +487,8 @@ class TableFiles(FileSource):
         ignore: columns that are not read.
         missing: texts of a CSV file that are missing values in features and categories, beside empty cells;
             None: NA, N/A, NaN, null, None and the like.
+        dates: features of dates, as 2026-01-31, 20260131, Unix seconds or typed, which become days since the
+            earliest in `train`; or name -> first day; None: none.
 
     Raises:
         ConfigError: `split_by` is combined with folds or with files of other splits.
@@ -505,6 +507,8 @@ class TableFiles(FileSource):
     keep: list[str] = field(default_factory=list)
     ignore: list[str] = field(default_factory=list)
     missing: list[str] | None = None
+    # A list or a mapping.
+    dates: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -566,6 +570,8 @@ class TableFiles(FileSource):
         }
         for name in ("feature_names", "categories"):
             options[name] = None if train is None else getattr(train, name)
+        if train is not None:
+            options["dates"] = train.dates
         return self.read_through_cache(self.existing(key), read_table, options)
 
 
@@ -580,7 +586,8 @@ class StoreFiles(FileSource):
     """
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        names = () if train is None else ("num_features", "feature_names", "categories")
+        of_train = ("num_features", "feature_names", "categories", "dates")
+        names = () if train is None else of_train
         options: dict[str, Any] = {name: getattr(train, name) for name in names}
         return read_store(self.existing(key), **options, whole_labels=self.whole_labels)
 

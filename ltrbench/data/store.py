@@ -124,6 +124,7 @@ class Manifest(BaseModel):
     feature_names: list[str]
     categories: dict[str, list[str]] = {}
     kept: list[str] = []  # names of the kept columns
+    dates: dict[str, str] = {}  # feature of dates -> its first day
     merged: list[str] = []  # features whose different values became equal in float32
     absent: (
         Literal["0", "-0", "nan"] | None
@@ -343,6 +344,7 @@ def read_store(
     *,
     feature_names: Sequence[str] | None = None,
     categories: Mapping[str, Sequence[str]] | None = None,
+    dates: Mapping[str, str] | None = None,
     whole_labels: bool = False,
 ) -> RankingDataset:
     """Reads a store; dense features stay on the disk and are loaded when they are used.
@@ -353,6 +355,7 @@ def read_store(
         feature_names: features of the training data; the store must have exactly these, in any order. Names
             that are numbers, as in LETOR text, are not compared.
         categories: categorical features of the training data; the store must have the same codes.
+        dates: features of dates of the training data; the store must have the same first days.
         whole_labels: reject labels that are not whole numbers.
 
     Raises:
@@ -384,6 +387,12 @@ def read_store(
         raise DataError(
             f"{stores[0]}: the categories of '{odd[0]}' are not those of the training data. Build the store "
             "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
+        )
+    if dates is not None and dict(dates) != manifests[0].dates:
+        raise DataError(
+            f"{stores[0]}: its features of dates are counted from {manifests[0].dates}, those of the "
+            f"training data from {dict(dates)}. Build the store again with "
+            f"--read 'dates={json.dumps(dict(dates))}'."
         )
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
     files = [
@@ -495,6 +504,7 @@ def _dataset_of(
         },
         "categories": manifest.categories,
         "merged": tuple(manifest.merged),
+        "dates": manifest.dates,
     }
     taken = names if columns is None else [names[column] for column in columns]
     return RankingDataset(feature_names=tuple(taken), **arrays)
@@ -522,7 +532,7 @@ def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
-    alike = {"absent", "feature_names", "categories", "kept"}
+    alike = {"absent", "feature_names", "categories", "dates", "kept"}
     layouts = [
         (
             manifest.model_dump(include=alike),
@@ -603,6 +613,7 @@ def write_store(
                 },
                 kept=list(dataset.kept),
                 merged=list(dataset.merged),
+                dates=dict(dataset.dates),
                 absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
                 documents=dataset.num_documents,
                 queries=dataset.num_queries,

@@ -121,6 +121,7 @@ class _Rows:
         categories: categorical feature -> its categories; None: those of these rows.
         keep: columns beside the features.
         missing: lower-case texts that are missing values.
+        dates: feature of dates -> the day from which days are counted; None: the earliest of these rows.
     """
 
     tables: Sequence[_Table]
@@ -129,6 +130,7 @@ class _Rows:
     categories: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
     keep: Sequence[str] = ()
     missing: Collection[str] = MISSING
+    dates: Mapping[str, str | None] = field(default_factory=dict)
 
     @cached_property
     def frames(self) -> list[pd.DataFrame]:
@@ -137,6 +139,7 @@ class _Rows:
         texts = [
             *(column for role, column in self.roles.items() if role in as_text),
             *self.categories,
+            *self.dates,
             *self.keep,
         ]
         columns = (*self.roles.values(), *self.features)
@@ -190,7 +193,12 @@ class _Rows:
         parts = [frame[column] for frame in self.frames]
         if len(parts) == 1:
             return parts[0]
-        is_text = column in (*self.categories, *self.keep, *self.roles.values())
+        is_text = column in {
+            *self.categories,
+            *self.dates,
+            *self.keep,
+            *self.roles.values(),
+        }
         if is_text and len({str(part.dtype) for part in parts}) > 1:
             # Whole numbers beside real ones would become real.
             parts = [part.astype(object) for part in parts]
@@ -216,6 +224,18 @@ class _Rows:
         numbers, valid = _numbers(self.cells(column), self.missing)
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
+
+    def days(self, column: str) -> tuple[NDArray[np.float64], str]:
+        """Returns the (D,) days of a column of dates since a day, and this day; missing dates are NaN."""
+        cells = self.cells(column)
+        times, valid = _times_of(cells, self.missing)
+        self.check(
+            column,
+            valid,
+            "data.dates takes dates as 2026-01-31 (ISO 8601), 20260131 or Unix seconds",
+        )
+        first = self.dates[column] or str(times.min())[:10]
+        return _days_since(times, first, column), first
 
     def codes(self, column: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Returns the (D,) codes of a column, and its categories.
@@ -321,6 +341,64 @@ def _numbers(
     # Python rounds a text to the nearest number, which to_numeric does not promise.
     numbers = words.where(is_number, "nan").to_numpy(np.float64)
     return numbers, (is_number | words.isin(missing) | cells.isna()).to_numpy()
+
+
+_FORMS_OF_NUMBERS = {r"\d{8}": "%Y%m%d", r"\d{9,10}(\.\d*)?": "s", r"\d{12,13}": "ms"}
+"""Form of a number -> its format, or the unit since 1970."""
+
+
+def _times_of(
+    cells: pd.Series[Any], missing: Collection[str]
+) -> tuple[pd.Series[Any], NDArray[np.bool_]]:
+    """Returns the (D,) times in cells, NaT for a missing one, and which cells are times or missing."""
+    import pandas as pd
+
+    if cells.dtype.kind == "M":
+        return pd.to_datetime(cells, utc=True), np.ones(len(cells), dtype=np.bool_)
+    texts = cells.astype(object).map(cell_text).str.strip()
+    is_missing = cells.isna() | texts.str.lower().isin(missing)
+    texts = texts.mask(is_missing)
+    known = texts[~is_missing]
+    options: dict[str, Any] = {"format": "ISO8601"}
+    given: pd.Series[Any] = texts
+    for form, way in _FORMS_OF_NUMBERS.items():
+        if len(known) and known.str.fullmatch(form).all():
+            is_unit = way in ("s", "ms")
+            options = {"unit": way} if is_unit else {"format": way}
+            given = texts.astype(np.float64) if is_unit else texts
+    times = pd.to_datetime(given, utc=True, errors="coerce", **options)
+    return times, (times.notna() | is_missing).to_numpy()
+
+
+def _days_since(times: pd.Series[Any], first: str, column: str) -> NDArray[np.float64]:
+    import pandas as pd
+
+    try:
+        start = pd.to_datetime(first, format="ISO8601", utc=True)
+        days = (times - start) / pd.Timedelta(days=1)
+    except ValueError:
+        raise ConfigError(
+            f"data.dates: the first day of {column} is {first!r}; write a date such as 2026-01-31."
+        ) from None
+    return np.asarray(days, dtype=np.float64)
+
+
+def days_of(cells: Sequence[object], first: str, column: str) -> NDArray[np.float64]:
+    """Returns the (n,) days of dates since a day, for a model that was trained on `data.dates`.
+
+    Raises:
+        DataError: A cell is not a date.
+
+    >>> days_of(["2026-02-01", None], "2026-01-31", "date").tolist()
+    [1.0, nan]
+    """
+    import pandas as pd
+
+    times, valid = _times_of(pd.Series([*cells], dtype=object), MISSING)
+    if not valid.all():
+        cell = cells[int(np.argmin(valid))]
+        raise DataError(f"{column} is {cell!r:.60}; write a date such as 2026-01-31.")
+    return _days_since(times, first, column)
 
 
 # ---- Opens tables: a function for each kind.
@@ -510,6 +588,7 @@ def _rows_of(
     ignore: Sequence[str] = (),
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: Sequence[str] | None = None,
+    dates: Sequence[str] | Mapping[str, str] | None = None,
     required: Collection[str] = ("label", "query"),
     **roles: str | None,
 ) -> _Rows:
@@ -526,6 +605,12 @@ def _rows_of(
     check_option("categories", categories or {}, dict)
     tables, known, is_training = _open(source), categories or {}, feature_names is None
     table = tables[0]
+    first_days: Mapping[str, str] = dates if isinstance(dates, Mapping) else {}
+    if dates and not is_training and not first_days:
+        raise ConfigError(
+            f"dates is {list(dates)}; pass those of the training data (dates=train.dates), which have the "
+            "first day."
+        )
     if categories is not None and not is_training:
         categorical = ()  # another setting does not change those of training
     kept = _matching(table, "keep", keep, table.columns, "label" in required)
@@ -557,7 +642,9 @@ def _rows_of(
     ]
     if categories is None:
         of_categories += [name for name in chosen if name in table.categorical]
-    chosen = [*dict.fromkeys([*chosen, *of_categories])]
+    patterns = dates if isinstance(dates, str) else [*(dates or ())]
+    of_dates = _matching(table, "dates", patterns, left, is_training)
+    chosen = [*dict.fromkeys([*chosen, *of_categories, *of_dates])]
     names = (
         chosen
         if feature_names is None
@@ -582,7 +669,8 @@ def _rows_of(
         )
     with_categories = {name: known.get(name) for name in names if name in of_categories}
     words = missing_words(missing)
-    return _Rows(tables, by_role, names, with_categories, kept, words)
+    with_dates = {name: first_days.get(name) for name in of_dates}
+    return _Rows(tables, by_role, names, with_categories, kept, words, with_dates)
 
 
 def missing_words(missing: Sequence[str] | None) -> frozenset[str]:
@@ -648,6 +736,7 @@ def read_table(
     ignore: Sequence[str] = (),
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: Sequence[str] | None = None,
+    dates: Sequence[str] | Mapping[str, str] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
     labelled: bool = True,
@@ -675,6 +764,9 @@ def read_table(
         missing: texts that are missing values in numbers, and in categories and groups of a CSV file; upper
             and lower case are the same, and an empty cell always is one. None: NA, N/A, NaN, null, None and
             the like (`MISSING`). In other tables the missing categories are the nulls.
+        dates: names or patterns of features of dates, as 2026-01-31 (ISO 8601), 20260131, Unix seconds or
+            typed, which become days since the earliest; or name -> first day, that of the training data
+            (`RankingDataset.dates`) for other tables. None: no features of dates.
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -696,7 +788,16 @@ def read_table(
         "position": position,
     }
     roles: dict[str, Any] = {**columns, "split_by": split_by, "group_by": group_by}
-    named = (features, feature_names, categorical, keep, ignore, categories, missing)
+    named = (
+        features,
+        feature_names,
+        categorical,
+        keep,
+        ignore,
+        categories,
+        missing,
+        dates,
+    )
     roles["required"] = ("label", "query") if labelled else ("query",)
     rows = _rows_of(source, num_features, *named, **roles)
     queries = rows.ids(rows.roles["query"])
@@ -711,7 +812,7 @@ def read_table(
         for role, (field, _) in _FIELDS.items()
         if role in rows.roles
     }
-    matrix, in_order, merged = _features(rows)
+    matrix, known = _features(rows)
     parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
@@ -719,8 +820,7 @@ def read_table(
         file_rows=gathered.file_rows,
         feature_names=tuple(rows.features),
         features=cast(Features, CheckedFeatures(gathered.take(matrix))),
-        categories=in_order,
-        merged=merged,
+        **known,
         kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
     )
@@ -770,7 +870,7 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     ids = {
         role: rows.roles[role] for role in ("query", "document") if role in rows.roles
     }
-    rows = replace(rows, roles=ids, features=(), categories={})
+    rows = replace(rows, roles=ids, features=(), categories={}, dates={})
     return {
         **{ROLES[role][0]: np.array(rows.ids(column)) for role, column in ids.items()},
         **{name: rows.kept(name) for name in rows.keep},
@@ -833,26 +933,29 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_csv(stream, index=False, lineterminator="\r\n")
 
 
-def _features(
-    rows: _Rows,
-) -> tuple[Features, dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """Returns the (D, F) features, the categories in the order of their codes, and the merged features."""
+def _features(rows: _Rows) -> tuple[Features, dict[str, Any]]:
+    """Returns the (D, F) features, and the fields of RankingDataset that describe them."""
     from pandas.api.types import is_numeric_dtype
 
     features = np.empty((len(rows), len(rows.features)), dtype=np.float32)
     categories = {}
     merged: dict[str, Pair] = {}
-    others = [name for name in rows.features if name not in rows.categories]
+    first_days = {}
+    coded = {*rows.categories, *rows.dates}
+    others = [name for name in rows.features if name not in coded]
     texts = [name for name in others if not is_numeric_dtype(rows.frames[0][name])]
     listed = ",".join(texts[:_SHOWN]) + (",..." if len(texts) > _SHOWN else "")
     for number, column in enumerate(rows.features):
         if column in rows.categories:
             features[:, number], categories[column] = rows.codes(column)
             continue
+        if column in rows.dates:
+            features[:, number], first_days[column] = rows.days(column)
+            continue
         values = rows.numbers(
             column,
-            f"the columns [{listed}] have texts or times: add each to categorical, keep or ignore (in a run "
-            "data.categorical etc.), list data.features, or set split_by or group_by",
+            f"the columns [{listed}] have texts or times: add each to categorical, dates, keep or ignore "
+            "(in a run data.categorical etc.), list data.features, or set split_by or group_by",
         )
         cells = rows.cells(column)
         typed = cells.to_numpy() if isinstance(cells.dtype, np.dtype) else values
@@ -870,7 +973,8 @@ def _features(
         )
     if merged:
         log.warning(merged_in_words(rows.tables[0].name, merged))
-    return features, categories, tuple(merged)
+    known = {"categories": categories, "dates": first_days, "merged": tuple(merged)}
+    return features, known
 
 
 _FIELDS = {

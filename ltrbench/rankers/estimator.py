@@ -30,7 +30,7 @@ from ltrbench.settings import changed, full_name, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
-"""Names and categories of the features in the folder of a model. Without it: an old model."""
+"""Names, categories and first days of the features in the folder of a model. Without it: an old model."""
 
 SCORE = "ndcg@10"
 """Metric of `Estimator.score`."""
@@ -42,10 +42,12 @@ class Estimator:
     Attributes:
         feature_names: (F,), features of the training data; set by `fit`.
         categories: categorical feature -> its categories, in the order of their codes; set by `fit`.
+        dates: feature of dates -> the day from which its values are counted, in days; set by `fit`.
     """
 
     feature_names: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = {}
+    dates: Mapping[str, str] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -206,6 +208,7 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         train = train.with_mean_weight_one()
         fitted = fit(self, train, valid, on_iteration, **rows)
         self.feature_names, self.categories = train.feature_names, train.categories
+        self.dates = train.dates
         return fitted
 
     functools.update_wrapper(fit_table, fit)
@@ -223,7 +226,9 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         if not (_is_frame(features) and self.feature_names):
             return method(self, features)
         frame, names = _by_name(features, self.feature_names), list(self.feature_names)
-        read = read_table_features(frame, features=names, categories=self.categories)
+        read = read_table_features(
+            frame, features=names, categories=self.categories, dates=self.dates
+        )
         if not self.is_listwise:
             return method(self, read)
         # The scores of a row depend on the other rows of its query.
@@ -252,6 +257,7 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
         columns = {
             "feature_names": self.feature_names,
             "categories": dict(self.categories),
+            "dates": dict(self.dates),
         }
         if self.feature_names:
             (folder / COLUMNS_FILE).write_text(json.dumps(columns) + "\n")
@@ -264,22 +270,27 @@ def _knowing_columns(load: classmethod[Any, Any, Any]) -> Any:
     def load_with_columns(cls: Any, folder: Path | str) -> Any:
         folder = Path(folder)
         ranker = load.__func__(cls, folder)
-        names, categories = read_columns(folder)
+        names, categories, dates = read_columns(folder)
         if names:
             ranker.feature_names, ranker.categories = names, categories
+            ranker.dates = dates
         return ranker
 
     return classmethod(load_with_columns)
 
 
-def read_columns(folder: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]]]:
-    """Returns names and categories of the features in the folder of a model; empty without `COLUMNS_FILE`."""
+def read_columns(
+    folder: Path,
+) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], dict[str, str]]:
+    """Returns `feature_names`, `categories` and `dates` in the folder of a model; empty without the file."""
     if not (path := folder / COLUMNS_FILE).exists():
-        return (), {}
-    columns, types = (
-        read_json(path),
-        {"feature_names": list[str], "categories": dict[str, list[str]]},
-    )
+        return (), {}, {}
+    columns = read_json(path)
+    types = {
+        "feature_names": list[str],
+        "categories": dict[str, list[str]],
+        "dates": dict[str, str],
+    }
     if (
         not isinstance(columns, dict)
         or columns.keys() != types.keys()
@@ -288,9 +299,8 @@ def read_columns(folder: Path) -> tuple[tuple[str, ...], dict[str, tuple[str, ..
         raise ResultError(
             f"{path} has no names and categories of features. Copy the folder again."
         )
-    return tuple(columns["feature_names"]), {
-        name: tuple(of) for name, of in columns["categories"].items()
-    }
+    categories = {name: tuple(of) for name, of in columns["categories"].items()}
+    return tuple(columns["feature_names"]), categories, columns["dates"]
 
 
 _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
@@ -394,6 +404,7 @@ def dataset_of(
         options["categorical"] = list(categorical)
     else:
         options["categories"] = like.categories
+        options["dates"] = like.dates
     return read_table(frame.assign(**columns), features=names, **options)
 
 

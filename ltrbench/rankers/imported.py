@@ -466,4 +466,5 @@ class ImportedRanker(Ranker):
             raise ResultError(
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )
-        return cls.of(file, columns, content["num_columns"], *read_columns(folder))
+        names, categories, _ = read_columns(folder)
+        return cls.of(file, columns, content["num_columns"], names, categories)

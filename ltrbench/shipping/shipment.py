@@ -164,7 +164,12 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
             Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
         )
     return ShippedModel(
-        name, tuple(names), scorer, train.get("has_missing_values"), ranker.categories
+        name,
+        tuple(names),
+        scorer,
+        has_missing_values=train.get("has_missing_values"),
+        categories=ranker.categories,
+        dates=ranker.dates,
     )
 
 
@@ -235,6 +240,12 @@ def readme(
             f"## Categories\n\nThe value of {categorical} is a code: the position of the category in "
             f"`categories` of `{COLUMNS_FILE}`, from 0. Any other category is a missing value."
         )
+    if model.dates:
+        first_days = [
+            f"`{visible(name).replace('`', '')}` since {first}"
+            for name, first in model.dates.items()
+        ]
+        yield f"## Dates\n\nThe value of a date is a number of days (UTC): {', '.join(first_days)}."
 
 
 def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:

@@ -67,6 +67,7 @@ class ShippedModel:
         scorer: trees, weights or a network.
         has_missing_values: whether the training data have missing values; None: unknown.
         categories: categorical feature -> its categories, in the order of their codes.
+        dates: feature of dates -> the day from which its days are counted.
     """
 
     name: str
@@ -74,6 +75,7 @@ class ShippedModel:
     scorer: Ensemble | Linear | Network
     has_missing_values: bool | None = False
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    dates: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def num_features(self) -> int:

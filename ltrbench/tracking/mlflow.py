@@ -1029,6 +1029,9 @@ def _input_example(run: Run, ranker: Ranker) -> pd.DataFrame | None:
     for name, texts in ranker.categories.items():
         codes = frame[name].tolist()
         frame[name] = [None if np.isnan(code) else texts[int(code)] for code in codes]
+    for name, first in ranker.dates.items():
+        days = pd.to_timedelta(frame[name], unit="D")
+        frame[name] = (pd.Timestamp(first) + days).dt.strftime("%Y-%m-%dT%H:%M:%S")
     if ranker.is_listwise:
         frame[_QUERY_COLUMN] = "q1"
     return frame
@@ -1038,7 +1041,7 @@ def _model_of_library(ranker: Ranker) -> tuple[str, Any] | None:
     """Returns the package and the model with the names of the features, for the flavor of the package; None:
     the package cannot take the training table, whose names it forbids or whose categories have texts."""
     library = ranker.library_model()
-    if library is None or ranker.categories:
+    if library is None or ranker.categories or ranker.dates:
         return None
     package, model = library
     names = list(ranker.feature_names)

@@ -6,11 +6,13 @@ import csv
 import gzip
 import io
 import re
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,12 +23,14 @@ from ltrbench.data.dataset import as_written
 from ltrbench.data.letor import read_letor
 from ltrbench.data.store import read_store, write_store
 from ltrbench.data.tables import (
+    days_of,
     read_table,
     read_table_features,
     write_frame,
     write_table,
 )
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers.native import NativeRanker
 
 DATES = pd.date_range("2026-01-31", periods=3)
 
@@ -286,6 +290,65 @@ def test_ids_that_look_the_same_are_refused_by_every_reader(
         (tmp_path / "t.txt").write_text("".join(lines), encoding="utf-8")
         with pytest.raises(DataError, match=naming("t.txt:2", *parts)):
             read_letor(tmp_path / "t.txt")
+
+
+FORMS: dict[str, Any] = {
+    "digits": [20260103, 20260105, 20260201],
+    "iso": ["2026-01-03", "2026-01-05", "2026-02-01"],
+    "seconds": [1767398400, 1767571200, 1769904000],
+    "typed": pd.to_datetime(["2026-01-03", "2026-01-05", "2026-02-01"]),
+    "arrow": pd.array(  # type: ignore[call-overload]
+        [date(2026, 1, 3), date(2026, 1, 5), date(2026, 2, 1)],
+        dtype=pd.ArrowDtype(pyarrow.date32()),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("ending", ["csv", "parquet", None])
+def test_dates_are_days_since_the_first_day_of_training_everywhere(
+    tmp_path: Path, form: str, ending: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stored(table: pd.DataFrame, name: str) -> Any:
+        path = tmp_path / f"{name}.{ending}"
+        if ending is not None:
+            write_frame(table, path)
+        return table if ending is None else path
+
+    train = stored(frame(published=FORMS[form]), "train")
+    later = stored(frame(published=[*FORMS[form]][::-1]), "later")
+    dataset = read_table(train, dates=["pub*"])
+    assert dataset.dates == {"published": "2026-01-03"}
+    assert dataset.features[:, 1].tolist() == [0, 2, 29]
+    assert not caplog.text
+    test = read_table(later, feature_names=dataset.feature_names, dates=dataset.dates)
+    assert test.features[:, 1].tolist() == [29, 2, 0]
+    # The earliest day of other rows does not count.
+    row = frame(published=FORMS[form])[1:]
+    assert read_table(row, dates=dataset.dates).features[0, 1] == 2
+    with pytest.raises(ConfigError, match=naming("dates", "train.dates")):
+        read_table(later, feature_names=dataset.feature_names, dates=["published"])
+    write_store(tmp_path / "store", dataset)
+    assert read_store(tmp_path / "store", dates=dataset.dates).dates == dataset.dates
+    with pytest.raises(DataError, match=naming("2026-01-03", "--read", "2026-01-01")):
+        read_store(tmp_path / "store", dates={"published": "2026-01-01"})
+    ranker = NativeRanker(num_trees=2, min_docs_in_leaf=1).fit(dataset)
+    ranker.save(tmp_path / "model")
+    loaded = NativeRanker.load(tmp_path / "model")
+    np.testing.assert_array_equal(
+        loaded.predict(row), ranker.predict(dataset.features[1:])
+    )
+    assert days_of([FORMS[form][2]], "2026-01-03", "published").tolist() == [29]
+
+
+def test_a_cell_that_is_no_date_is_named() -> None:
+    options: Any = {"dates": ["published"]}
+    with pytest.raises(DataError, match=naming("row 2", "'soon'", "2026-01-31")):
+        read_table(frame(published=["2026-01-01", "soon", None]), **options)
+    read = read_table(frame(published=["2026-01-01", None, "NA"]), **options)
+    assert np.isnan(read.features[1:, 1]).all()
+    with pytest.raises(ConfigError, match=naming("published", "'monday'")):
+        read_table(frame(published=FORMS["iso"]), dates={"published": "monday"})
 
 
 def test_scattered_queries_are_refused_or_brought_together_in_the_order_of_their_rows() -> (

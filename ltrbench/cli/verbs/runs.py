@@ -483,6 +483,8 @@ def options_as_trained(
         "categories": model.categories,
     }
     options = reading_options(file, run.result.settings.get("data", {}))
+    if "dates" in options:
+        options["dates"] = model.dates
     return {**train, **options, **typed_options(list(reading))}
 
 
