@@ -194,8 +194,8 @@ class Convention:
 DEFAULT = Convention(name="default")
 
 
-def with_settings(convention: Convention, settings: Mapping[str, str]) -> Convention:
-    """Returns the convention with fields set from text, as on a command line.
+def with_settings(convention: Convention, settings: Mapping[str, Any]) -> Convention:
+    """Returns the convention with fields set from text, as on a command line, or from such numbers and lists.
 
     Args:
         settings: field -> value: gain=linear, exponential or a table such as [0,1,3,7]; discount=logarithmic
@@ -210,7 +210,7 @@ def with_settings(convention: Convention, settings: Mapping[str, str]) -> Conven
     """
     if not settings:
         return convention
-    values = {key: _parse(key, text) for key, text in settings.items()}
+    values = {key: _parse(key, str(value)) for key, value in settings.items()}
     kept = {
         metric: {
             name: value for name, value in departures.items() if name not in values

@@ -180,13 +180,18 @@ def rank(
             scores that crosses the limit. Ten of a hundred ranks take a fifth of the time of all.
 
     Raises:
-        DataError: If the number of scores differs from the number of documents, or a score is NaN.
+        DataError: If the number of scores differs from the number of documents, or a score is NaN or no real
+            number.
         UndefinedMetricError: If ties are ordered by document id and the documents have no ids.
     """
     scores = np.asarray(scores)
     if scores.shape != (judgments.num_documents,):
         raise DataError(
             f"scores have shape {scores.shape}; give one for each of {judgments.num_documents} documents."
+        )
+    if scores.dtype.kind not in "fiub":
+        raise DataError(
+            f"scores have the dtype {scores.dtype}; give real numbers: np.asarray(scores, dtype=np.float64)."
         )
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
@@ -353,6 +358,8 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     >>> parse_metric("ndcg@10"), parse_metric("ap"), parse_metric("value@5:revenue")
     (('ndcg', 10), ('map', None), ('value:revenue', 5))
     """
+    if not isinstance(name, str):
+        raise ConfigError(f"metric is {name!r}; give one name, such as 'ndcg@10'.")
     of_query, _, column = name.partition(":")
     word, at, cutoff = of_query.partition("@")
     metric = ALIASES.get(word, word)

@@ -659,6 +659,24 @@ def rounded_to_float32(values: NDArray[np.floating], name: str) -> NDArray[np.fl
     return rounded.astype(np.float64)
 
 
+def rounded_weights(
+    weights: NDArray[np.floating], feature_names: Sequence[str]
+) -> NDArray[np.float64]:
+    """Returns the (F,) weights of a linear model rounded to float32.
+
+    Raises:
+        ConfigError: A weight is beyond float32, because its feature varies too little.
+    """
+    with np.errstate(over="ignore"):
+        rounded = weights.astype(np.float32)
+    for feature in np.flatnonzero(~np.isfinite(rounded))[:1]:
+        raise ConfigError(
+            f"the weight of {feature_names[feature]} is {weights[feature]:.3g}, but the format has float32 "
+            "numbers only (maximum 3.4e38). Train again without the feature, or multiply its values."
+        )
+    return rounded.astype(np.float64)
+
+
 def float32_texts(values: NDArray[np.floating]) -> list[str]:
     """Returns the shortest decimal numbers that every reader rounds to the same float32.
 

@@ -360,7 +360,14 @@ def dataset_of(
         )
     table: Any = X if hasattr(X, "shape") else np.asarray(X)
     if group is not None:
-        sizes = np.asarray(group, dtype=np.int64)
+        sizes = np.asarray(group)
+        is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf"
+        if not (is_number and ((sizes >= 1) & (sizes % 1 == 0)).all()):
+            raise DataError(
+                f"group is {sizes.tolist()!s:.60}; pass the number of rows of each query, a whole number "
+                "from 1, in the order of the rows."
+            )
+        sizes = sizes.astype(np.int64)
         qid = np.repeat(np.arange(1, len(sizes) + 1), sizes)
     rows = {
         "y": np.asarray(y),

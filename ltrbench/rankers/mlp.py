@@ -466,9 +466,19 @@ class MlpRanker(Layers, Ranker):
                 else "the mean of the feature on the training data"
             )
             yield Finding(Severity.CAUTION, f"Missing values are replaced by {value}.")
-        if train is not None and self.scaling == "none":
-            yield from uneven_scales(
-                moments(features, self.input_transform)[1], train.feature_names
+        if train is None:
+            return
+        deviations = moments(features, self.input_transform)[1]
+        if self.scaling == "none":
+            yield from uneven_scales(deviations, train.feature_names)
+            return
+        smallest = np.finfo(np.float32).tiny
+        for feature in np.flatnonzero((deviations > 0) & (deviations < smallest))[:1]:
+            yield Finding(
+                Severity.REFUSED,
+                f"feature {train.feature_names[feature]} has the standard deviation "
+                f"{deviations[feature]:.3g}, but float32 numbers below {smallest:.3g} have few digits. "
+                "Multiply its values, or leave the feature out.",
             )
 
 

@@ -215,6 +215,8 @@ def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set(
         ({"qid": QID[:-1]}, ("qid", "(299,)", "300")),
         ({"qid": [*QID[:-1], None]}, ("row 300", "qid", "nan")),
         ({"group": [10] * 29}, ("group", "290", "300")),
+        ({"group": [-10] + [10] * 31}, ("group", "-10", "whole number")),
+        ({"group": [10.9] * 30}, ("group", "10.9", "whole number")),
         ({"qid": QID, "y": Y[:5]}, ("y", "(5,)", "300")),
         ({"qid": QID, "X": X.assign(a="x")}, ("'a'", "'x'", "categorical")),
     ],

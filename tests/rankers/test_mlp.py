@@ -20,6 +20,7 @@ from ltrbench.errors import ConfigError, DataError, DivergenceError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Progress
 from ltrbench.models.networks import initial_arrays
+from ltrbench.models.trees import rounded_weights
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.rankers.base import Iteration, concerns_of
 from ltrbench.rankers.library import SETTINGS_FILE
@@ -242,6 +243,18 @@ def test_a_fit_starts_from_a_saved_network_with_the_same_layers(tmp_path: Path) 
         experiment, ranker=replace(still, warm_start=str(tmp_path / "done"))
     )
     assert run(again, tmp_path / "again").result.notes == ()
+
+
+def test_a_feature_of_subnormal_numbers_is_named_and_the_weight_that_it_would_need() -> (
+    None
+):
+    features, names = np.array(TRAIN.features), TRAIN.feature_names
+    features[:, 0] = np.random.default_rng(0).normal(size=len(features)) * 1e-40
+    with pytest.raises(DataError, match=naming(f"feature {names[0]}", "Multiply")):
+        MlpRanker().fit(replace(TRAIN, features=features))
+    weights = np.array([1e39, *np.zeros(len(names) - 1)])
+    with pytest.raises(ConfigError, match=naming(f"weight of {names[0]}", "float32")):
+        rounded_weights(weights, names)
 
 
 def test_a_list_larger_than_the_memory_and_data_that_train_badly_are_named() -> None:

@@ -55,7 +55,7 @@ from ltrbench.models.trees import (
     base_score_as_tree,
     float32_texts,
     float32_trees,
-    rounded_to_float32,
+    rounded_weights,
     sends_zero_left,
     with_splits,
 )
@@ -361,7 +361,7 @@ class ElasticsearchTarget(Target):
         weights = (
             model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
         )
-        rounded = rounded_to_float32(weights, "a weight").astype(np.float32)
+        rounded = rounded_weights(weights, model.feature_names).astype(np.float32)
         named = zip(model.feature_names, float32_texts(rounded), strict=True)
         definition = (
             "{"

@@ -41,7 +41,7 @@ from ltrbench.models.trees import (
     float32_trees,
     nested_text,
     parse_float32,
-    rounded_to_float32,
+    rounded_weights,
     tree_of,
     without_zero_missing,
 )
@@ -130,7 +130,7 @@ def write_solr_linear(
     Raises:
         ConfigError: A weight is beyond float32.
     """
-    texts = float32_texts(rounded_to_float32(weights, "a weight"))
+    texts = float32_texts(rounded_weights(weights, feature_names))
     used = np.flatnonzero(weights).tolist() or [0]
     head = _head(
         LINEAR_CLASS,
