@@ -108,6 +108,8 @@ DISK_REMEDIES = {
     errno.EROFS: "Mount its disk for writing",
     errno.EACCES: "Change its permissions",
     errno.EPERM: "Change its permissions",
+    errno.EEXIST: "Move the file in its place",
+    errno.ENOTDIR: "Move the file in its place",
 }
 """Number of an OSError -> what a user can do about a folder that cannot be written."""
 

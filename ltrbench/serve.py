@@ -5,8 +5,8 @@
     GET /model     the model: its features, versions, and the metrics of its run with their convention
 
 An error is {"error": ..., "place": ...}, where `place` is the place in the request, such as
-documents[3].features.bm25: status 400 for a body that is not JSON, 413 for one that is too large, and 422 for
-JSON that is not a valid request.
+documents[3].features.bm25: status 400 for a body that is not JSON, 413 for one that is too large, 422 for
+JSON that is not a valid request, and 503 for a body that has not arrived when the service ends.
 
 Documents of equal scores are in the order of the request. Requests are scored one after the other, on one
 thread each: a list takes about a millisecond, less than to wake another thread of a busy machine.
@@ -14,6 +14,7 @@ thread each: a list takes about a millisecond, less than to wake another thread 
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import ipaddress
 import reprlib
@@ -47,7 +48,10 @@ from ltrbench.data.tables import category_text, days_of
 from ltrbench.runs import LoadedModel
 from ltrbench.shapes import Features
 
-_INVALID_JSON, _TOO_LARGE, _NOT_ACCEPTED = 400, 413, 422
+_INVALID_JSON = 400
+_TOO_LARGE = 413
+_NOT_ACCEPTED = 422
+_STOPPING = 503
 _MOST_DISCARDED = 4
 """Size up to which a body that is too large is read and discarded, in units of the limit. A client that is
 still sending when the connection is closed would not read the answer."""
@@ -136,15 +140,19 @@ async def _body(request: Request, most: int) -> bytes:
     """Returns the body of a request; at most `most` bytes are held at any time.
 
     Raises:
-        RefusedRequestError: the body is larger.
+        RefusedRequestError: the body is larger, or the service ends before it has arrived.
     """
     size, parts = 0, []
-    async for part in request.stream():
-        size += len(part)
-        if size <= most:
-            parts.append(part)
-        elif size > _MOST_DISCARDED * most:
-            break
+    try:
+        async for part in request.stream():
+            size += len(part)
+            if size <= most:
+                parts.append(part)
+            elif size > _MOST_DISCARDED * most:
+                break
+    except asyncio.CancelledError:  # of uvicorn, _GRACE_SECONDS after the signal
+        reason = "the service ended before the whole body had arrived; send it again"
+        raise RefusedRequestError(_STOPPING, "", reason) from None
     if size > most:
         raise RefusedRequestError(
             _TOO_LARGE,
@@ -163,7 +171,8 @@ def _response(
 async def _refused(_: Request, error: Exception) -> Response:
     assert isinstance(error, RefusedRequestError)
     # The rest of a body that was not read to its end would be taken for the next request.
-    headers = {"connection": "close"} if error.status == _TOO_LARGE else None
+    is_unread = error.status in (_TOO_LARGE, _STOPPING)
+    headers = {"connection": "close"} if is_unread else None
     return _response(
         orjson.dumps({"error": str(error), "place": error.place}), error.status, headers
     )

@@ -103,6 +103,7 @@ def _launch(session: Session, arguments: list[str]) -> None:
     command = _Command(
         session, [flag for flag in flags if flag not in ("-m", "--multirun")]
     )
+    multirun = flags != command.flags
     register_schema()
     OmegaConf.register_new_resolver(
         "new_folder", functools.cache(new_folder), replace=True
@@ -121,13 +122,19 @@ def _launch(session: Session, arguments: list[str]) -> None:
         sys.argv = [
             "ltrbench",
             *flags,
-            *(overrides if flags == command.flags else of_each_job(overrides)),
+            *(of_each_job(overrides) if multirun else overrides),
         ]
         hydra.main(
             version_base="1.3", config_path=str(conf_dir()), config_name="config"
         )(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(composition_message(error)) from error
+        several = "" if multirun else _several_values(arguments, overrides)
+        raise ConfigError(several or composition_message(error)) from error
+    except OSError as error:  # of the folder of a run, which Hydra creates
+        if error.filename is None:
+            raise
+        with writing_to(Path(error.filename)):
+            raise
 
 
 def _save_config(cfg: DictConfig, filename: str, output_dir: Path) -> None:
@@ -313,6 +320,29 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
             f"{lost[0]} has no effect with {names[0]}; write {chosen}, with a slash."
         )
     return flags, _whole_forms(overrides)
+
+
+def _several_values(arguments: Sequence[str], overrides: list[str]) -> str:
+    """Returns the message about the first setting with several values, which is a sweep without -m; empty if
+    there is none."""
+    try:
+        parsed = OverridesParser.create().parse_overrides(overrides)
+    except HydraException:
+        return ""
+    words = (
+        word
+        for word, item in zip(overrides, parsed, strict=True)
+        if item.is_sweep_override()
+    )
+    key, _, value = next(words, "").partition("=")
+    if not key:
+        return ""
+    command = f"{PROGRAM} {shlex.join(arguments)} -m"
+    as_list = ""
+    # Neither choice(a, b) nor range(1, 3); the name of a YAML is no list.
+    if "(" not in value and not (conf_dir() / key).is_dir():
+        as_list = f"; one list of values is {shlex.quote(f'{key}=[{value}]')}"
+    return f"{key} has several values: to run one job for each, add -m, as in {command}{as_list}."
 
 
 def _whole_forms(overrides: Sequence[str]) -> list[str]:

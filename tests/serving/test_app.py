@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -122,6 +123,16 @@ def test_the_model_is_described_with_features_versions_and_metrics() -> None:
         "status": "ok",
         "model": "small",
     }
+
+
+def test_a_body_that_has_not_arrived_when_the_service_ends_is_refused() -> None:
+    def half() -> Iterator[bytes]:
+        yield b'{"docum'
+        raise asyncio.CancelledError  # as uvicorn ends a request
+
+    status, headers, answer = call(ranking_app(small_model()), "POST", "/rank", half())
+    assert (status, headers["connection"]) == (503, "close")
+    assert re.search(naming("again"), answer["error"])
 
 
 def test_a_body_is_limited_while_it_arrives() -> None:

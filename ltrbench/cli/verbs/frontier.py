@@ -26,7 +26,7 @@ from ltrbench.cli.console import (
 from ltrbench.cli.session import mirror_beside
 from ltrbench.cli.verbs.runs import load_splits, unfitted
 from ltrbench.errors import ConfigError
-from ltrbench.runs.record import find_runs, holds_runs
+from ltrbench.runs.record import find_runs, holds_runs, writing_to
 
 if TYPE_CHECKING:
     from ltrbench.rankers import Ranker
@@ -104,6 +104,8 @@ def frontier_verb(
             f"{variants} already has runs; name another folder with --output, or delete it."
         )
     runs = find_runs([folder])
+    with writing_to(variants):
+        variants.mkdir(parents=True, exist_ok=True)
     settings = Settings(metric=metric, guards=tuple(map(Guard.parse, guards)))
     students = {words: partial(_student, words) for words in distil}
     for student in students.values():

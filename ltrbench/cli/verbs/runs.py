@@ -493,6 +493,9 @@ def options_as_trained(
 NUM_FEATURES = 10
 """Maximum number of features in the table; --json has all."""
 
+_UNLIMITED = 1_000_000
+"""Width of the tables in a file or a pipe, which are text, not Markdown."""
+
 
 @click.command("show")
 @click.argument("run", type=PATH)
@@ -527,12 +530,11 @@ def show_verb(run: Path, as_object: bool) -> None:
             }
         )
     else:
-        echo("\n\n".join(_parts(shown, terminal_width())))
+        echo("\n\n".join(_parts(shown, terminal_width() or _UNLIMITED)))
 
 
-def _parts(run: Run, width: int | None) -> Iterator[str]:
-    """Yields the paragraphs and tables, fitted to a width in columns; None: standard output is no
-    terminal."""
+def _parts(run: Run, width: int) -> Iterator[str]:
+    """Yields the paragraphs and tables, fitted to a width in columns."""
     result = run.result
     fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
     of_search = ", a trial of a search" if result.trial else ""

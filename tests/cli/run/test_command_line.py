@@ -221,6 +221,20 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
         (["ui"], ("result.json",)),
         (["model=natve"], ("'natve'", "'native'", "native_best")),
         (["model/objective=lisnet"], ("'lisnet'", "'listnet'", "of approx_ndcg")),
+        (
+            ["model=native,random", "seed=0"],
+            ("model", "python -m ltrbench model=native,random seed=0 -m"),
+        ),
+        (
+            ["metrics=ndcg@10,map"],
+            ("metrics=ndcg@10,map -m", "'metrics=[ndcg@10,map]'"),
+        ),
+        (["params.num_leaves=choice(3,7)"], ("'params.num_leaves=choice(3,7)' -m",)),
+        (["model=random", "hydra.run.dir=/dev/null"], ("/dev/null", "another folder")),
+        (
+            ["model=random", "hydra.sweep.dir=/dev/null/s", "-m"],
+            ("/dev/null/s", "another folder"),
+        ),
         (["--model", "native"], ("--model", "params.num_trees=100")),
         (
             ["model=lightgbm", "model.queries_per_tree=0.5"],

@@ -7,10 +7,12 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from messages import naming
 
-from ltrbench.data.sources import LetorFiles
+from ltrbench.data.sources import LetorFiles, TableFiles
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DataError
 from ltrbench.experiment import Experiment, run
@@ -24,6 +26,7 @@ from ltrbench.rankers.importance import (
     ImportanceSettings,
 )
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.runs.record import RESULT_FILE, Run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
@@ -106,3 +109,20 @@ def test_json_is_the_record_of_the_run_and_its_importances(
     assert [row["gain"] for row in record["importances"]] == worth.values[
         "gain"
     ].tolist()
+
+
+def test_names_are_printed_as_they_are(
+    tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "query_id": np.repeat(np.arange(20), 5),
+            "label": rng.integers(0, 3, 100),
+            "age<5": rng.integers(0, 9, 100),
+        }
+    )
+    frame.to_csv(tmp_path / "table.csv", index=False)
+    source = TableFiles(name="table", train=str(tmp_path / "table.csv"))
+    run(Experiment(model="linear", ranker=LinearRanker(), source=source), tmp_path)
+    assert "| age<5 " in printed("show", tmp_path)
