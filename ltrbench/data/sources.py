@@ -15,6 +15,7 @@ import shutil
 import tarfile
 import tempfile
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -27,6 +28,7 @@ from ltrbench.data.blocks import as_paths, without_compression_ending
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.letor import companions_of, read_letor, read_letor_features
 from ltrbench.data.splits import (
+    HeldOut,
     Splits,
     check_files,
     check_no_shared_group,
@@ -54,6 +56,7 @@ from ltrbench.data.tables import (
     read_table,
     read_table_features,
     span_of,
+    time_text,
 )
 from ltrbench.errors import (
     ConfigError,
@@ -212,6 +215,7 @@ class SplitSource(DataSource):
         groups: Mapping[str, str] | None = None,
         gap: Any = None,
         how: Sequence[str] = (),
+        notes: Sequence[str] = (),
     ) -> Splits:
         """Holds out the missing splits from the training queries.
 
@@ -220,6 +224,7 @@ class SplitSource(DataSource):
             groups: query id -> group, for groups of queries that stay together; None: no groups.
             gap: as for `split_latest`.
             how: more about the rule of the splits, for `Splits.rule`.
+            notes: sentences for `Splits.notes`.
 
         Raises:
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
@@ -227,6 +232,7 @@ class SplitSource(DataSource):
         """
 
         rules = []
+        all_notes = [*notes]
         given = {"train": train, VALID: valid, TEST: test}
 
         def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
@@ -242,14 +248,26 @@ class SplitSource(DataSource):
                 if times is not None:
                     return take_window(train, times, self.fold, self.cv, groups, gap)
                 return take_fold(train, self.fold, self.cv, self.split_seed, groups)
-            kind, rest = (
-                "random" if times is None else "latest",
-                "remaining " * (name == VALID),
+            rest = "remaining queries" if name == VALID else "queries"
+            if times is None:
+                parts = split_queries(train, share, self.split_seed, name, groups)
+            else:
+                parts = split_latest(train, times, share, name, groups, gap)
+            if times is None and groups is None:
+                rules.append(f"{name}: random {100 * share:g} % of the {rest}")
+                return parts
+            size = HeldOut(
+                name=name,
+                share=share,
+                num_held_out=parts[1].num_queries,
+                num_queries=train.num_queries,
+                largest=_most_frequent(parts[1], times, groups),
             )
-            rules.append(f"{name}: {kind} {100 * share:g} % of the {rest}queries")
-            if times is not None:
-                return split_latest(train, times, share, name, groups, gap)
-            return split_queries(train, share, self.split_seed, name, groups)
+            size.check()
+            kind = "random" if times is None else "latest"
+            rules.append(f"{name}: {kind} {size.in_words} of the {rest}")
+            all_notes.extend(filter(None, [size.note()]))
+            return parts
 
         if test is None:
             train, test = hold_out(TEST, self.test_share)
@@ -257,7 +275,7 @@ class SplitSource(DataSource):
             self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)
         ):
             train, valid = hold_out(VALID, self.valid_share)
-        facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
+        facts: dict[str, Any] = {"rule": "; ".join([*rules, *how]), "notes": all_notes}
         if times is not None:
             splits = {"train": train, VALID: valid, TEST: test}
             facts["spans"] = {
@@ -283,6 +301,19 @@ class SplitSource(DataSource):
     def _split_of_folds(self) -> str:
         """Split that a fold of `cv` becomes."""
         return VALID if self.cv_split == VALID else TEST
+
+
+def _most_frequent(
+    held_out: RankingDataset,
+    times: Mapping[str, Any] | None,
+    groups: Mapping[str, str] | None,
+) -> str:
+    """Returns the time or the group with most of the held-out queries, and their number."""
+    of_query = times if times is not None else groups or {}
+    counts = Counter(of_query[query] for query in held_out.query_ids.tolist())
+    value, number = counts.most_common(1)[0]
+    name = f"the group {value!r}" if times is None else f"the time {time_text(value)}"
+    return f"{number} of {name}"
 
 
 # ---- Data sources that read training, validation and test files: LETOR text, and tables.
@@ -536,6 +567,8 @@ class TableFiles(FileSource):
             DataError: as `FileSource.load`; also, a group is in two files.
         """
         columns: dict[str, dict[str, Any]] = {"train": {}}
+        num_varying = 0
+        notes: tuple[str, ...] = ()
         if self.split_by is not None or self.group_by is not None:
             settings = {
                 name: getattr(self, name)
@@ -547,17 +580,26 @@ class TableFiles(FileSource):
             columns = {
                 key: read_split_columns(self.existing(key), **settings) for key in given
             }
+            num_varying = columns["train"].pop("num_varying", 0)
         check_no_shared_group(
             {key: of_file.get("groups") for key, of_file in columns.items()}
         )
         named = {"time": self.split_by, "gap": self.gap, "groups": self.group_by}
         how = [f"{name}: {value}" for name, value in named.items() if value is not None]
+        if num_varying:
+            how[0] += f", the latest of a query ({num_varying} queries have several)"
+            notes = (
+                f"data.split_by={self.split_by}: {num_varying} queries have several times; the latest "
+                "counts.",
+            )
         gap = (
             None
             if self.gap is None
             else gap_between(self.gap, columns["train"]["times"])
         )
-        splits = self.complete(**self.read_all(), **columns["train"], gap=gap, how=how)
+        splits = self.complete(
+            **self.read_all(), **columns["train"], gap=gap, how=how, notes=notes
+        )
         if self.features is None:
             _log_features(splits.train.feature_names)
         return splits

@@ -39,6 +39,7 @@ class Splits:
         rule: how the queries were split, in words; empty if it is not known.
         spans: split -> first and last time of its queries, as text; empty without times.
         num_in_gaps: number of queries left out because they are in a gap between splits.
+        notes: sentences about splits that are not as large as they were asked to be.
 
     Raises:
         DataError: The splits differ in their number of features, or share a query.
@@ -50,6 +51,7 @@ class Splits:
     rule: str = field(default="", kw_only=True)
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     num_in_gaps: int = field(default=0, kw_only=True)
+    notes: Sequence[str] = field(default=(), kw_only=True)
     _mean_weight: float = field(
         init=False, repr=False, default=1.0
     )  # of train as it was given
@@ -157,6 +159,66 @@ def split_queries(
         for part in (shuffled[:num_taken], shuffled[num_taken:])
     )
     return dataset.take_queries(rest), dataset.take_queries(taken)
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut:
+    """The size of a split beside the size that was asked for.
+
+    Queries of the same time or group stay together, so that the two may differ.
+
+    Attributes:
+        name: "valid" or "test".
+        share: share of the queries that was asked for.
+        num_held_out: number of queries held out, of `num_queries`.
+        largest: what keeps most of them together, such as "the time 2026-03"; empty if it is not known.
+    """
+
+    name: str
+    share: float
+    num_held_out: int
+    num_queries: int
+    largest: str = ""
+
+    @property
+    def real_share(self) -> float:
+        return self.num_held_out / self.num_queries
+
+    @property
+    def in_words(self) -> str:
+        """The share in per cent: the real one too if another number of queries would be closer."""
+        asked = f"{100 * self.share:g} %"
+        if self._off_by <= 1:
+            return asked
+        return f"{100 * self.real_share:.3g} % ({asked} asked for)"
+
+    @property
+    def _off_by(self) -> float:
+        return abs(self.num_held_out - self.share * self.num_queries)
+
+    @property
+    def _reason(self) -> str:
+        because = f" ({self.largest})" if self.largest else ""
+        counted = f"{self.num_held_out} of {self.num_queries} queries"
+        return (
+            f"{self.name} has {100 * self.real_share:.3g} % of the queries, {counted}, and not "
+            f"{100 * self.share:g} % (data.{self.name}_share={self.share:g}): queries of the same time or "
+            f"group stay together{because}"
+        )
+
+    def check(self) -> None:
+        """Raises DataError if the split has over twice or under half of the queries that were asked for."""
+        is_near = self.share / 2 <= self.real_share <= 2 * self.share
+        if not is_near and self._off_by > 1:
+            raise DataError(
+                f"{self._reason}. Set data.{self.name}_share={self.real_share:.3g} to accept this, or choose "
+                "a column with more different values for data.split_by or data.group_by."
+            )
+
+    def note(self) -> str | None:
+        """Returns a sentence if the number of queries is off by more than a tenth and one query."""
+        is_close = self._off_by <= max(1.0, 0.1 * self.share * self.num_queries)
+        return None if is_close else f"{self._reason}."
 
 
 def split_latest(

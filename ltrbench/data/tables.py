@@ -1026,8 +1026,8 @@ def read_split_columns(
         roles: "query", "split_by" and "group_by" -> column.
 
     Returns:
-        With split_by "times": query id -> the latest time of its rows, a number or a date; with group_by
-        "groups": query id -> group.
+        With split_by "times": query id -> the latest time of its rows, a number or a date, and "num_varying":
+        number of queries with several times; with group_by "groups": query id -> group.
 
     Raises:
         DataError: A column is missing, or a value is; a value is neither a number nor a date; or a query is
@@ -1037,12 +1037,16 @@ def read_split_columns(
     columns = _columns_of_roles(tables[0], roles, features or (), required=("query",))
     rows = _Rows(tables, columns, missing=missing_words(missing))
     queries = rows.ids(columns["query"])
-    times = {"times": _latest_times(rows, queries)} if "split_by" in columns else {}
-    return times | ({"groups": _groups(rows, queries)} if "group_by" in columns else {})
+    found: dict[str, Any] = (
+        _latest_times(rows, queries) if "split_by" in columns else {}
+    )
+    if "group_by" in columns:
+        found["groups"] = _groups(rows, queries)
+    return found
 
 
 def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
-    """Returns query id -> the latest time of its rows, so that no row of an earlier query is later.
+    """Returns the latest time of each query, so that no row of an earlier query is later, and "num_varying".
 
     The times of a column are all numbers, or all dates in ISO 8601; those without a zone are in UTC.
     """
@@ -1065,7 +1069,9 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
         "a split by time needs a time in every row, all finite numbers or all dates in ISO 8601 such as "
         "2026-01-31. Convert the column, remove the query, or choose another column with data.split_by",
     )
-    return cast("dict[str, Any]", times.groupby(np.array(queries)).max().to_dict())
+    of_queries = times.groupby(np.array(queries))
+    num_varying = int((of_queries.nunique() > 1).sum())
+    return {"times": of_queries.max().to_dict(), "num_varying": num_varying}
 
 
 def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:
@@ -1112,10 +1118,10 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
 def span_of(split: RankingDataset, times: Mapping[str, Any]) -> tuple[str, str]:
     """Returns the first and the last time of the queries of a split, as text."""
     of_split = [times[query_id] for query_id in split.query_ids.tolist()]
-    return _time_text(min(of_split)), _time_text(max(of_split))
+    return time_text(min(of_split)), time_text(max(of_split))
 
 
-def _time_text(time: Any) -> str:
+def time_text(time: Any) -> str:
     return (
         f"{time:.15g}"
         if isinstance(time, float)

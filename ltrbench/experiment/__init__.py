@@ -557,7 +557,9 @@ def _load_and_fit(
 
 
 def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
-    """Yields a note if the model of `warm_start` may have seen queries of valid or test."""
+    """Yields the notes of the splits, and one if the model of `warm_start` may have seen held-out queries."""
+    if not experiment.final:
+        yield from splits.notes
     start = getattr(experiment.ranker, "warm_start", None)
     if start is None or experiment.final:
         return

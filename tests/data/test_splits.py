@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -416,6 +417,40 @@ def test_the_latest_queries_are_the_test_set_and_those_before_are_validation(
     # Neither the seed of the splits nor the order of the rows matters.
     assert ids(load(train, split_by="date", split_seed=7).test) == ids(splits.test)
     assert load(train, split_by="date", valid_share=0).valid is None
+
+
+def months(*sizes: int) -> list[str]:
+    """Returns times of queries: `sizes[i]` of them in month i + 1."""
+    return [
+        f"2026-{month:02}" for month, size in enumerate(sizes, 1) for _ in range(size)
+    ]
+
+
+def test_a_split_that_ties_make_far_larger_is_refused_and_another_states_its_share(
+    write: Write,
+) -> None:
+    train = write(frame(months(20, 25, 75)), "train.csv")
+    parts = ("test", "75 of 120", "62.5 %", "20 %", "2026-03", "data.test_share=0.625")
+    with pytest.raises(DataError, match=naming(*parts, "data.split_by")):
+        load(train, split_by="date")
+    accepted = load(train, split_by="date", test_share=0.625, valid_share=0.5)
+    assert accepted.test.num_queries == 75
+    assert "test: latest 62.5 % of" in accepted.rule
+    assert "55.6 % (50 % asked for) of the remaining" in accepted.rule
+    (note,) = accepted.notes
+    assert re.search(naming("valid", "25 of 45", "55.6 %", "50 %", "2026-02"), note)
+    even = load(write(frame(months(*[1] * 12)), "even.csv"), split_by="date")
+    assert even.notes == []
+
+
+def test_times_that_vary_within_a_query_are_in_the_record_and_a_note(
+    write: Write,
+) -> None:
+    table = frame(months(*[1] * 10))
+    table.loc[0, "date"] = "2025-01"
+    splits = load(write(table, "train.csv"), split_by="date")
+    for text in (splits.rule, *splits.notes):
+        assert re.search(naming("date", "1 queries", "several", "latest"), text)
 
 
 @pytest.mark.parametrize(
