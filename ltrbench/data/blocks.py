@@ -144,11 +144,23 @@ def _packed_as(raw: BufferedReader) -> str | None:
 
 def _open(path: Path) -> BufferedReader:
     try:
-        return path.open("rb")
+        raw = path.open("rb")
+        first = raw.peek(4)[:4]
     except OSError as error:
         raise DataError(
             f"{path}: it cannot be read ({error.strerror}; current folder {Path.cwd()}); check the path."
         ) from None
+    has_mark = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    # The characters of ASCII have a zero byte each.
+    if has_mark or (
+        len(first) == 4 and (first[0::2] == b"\0\0") != (first[1::2] == b"\0\0")
+    ):
+        raw.close()
+        raise DataError(
+            f"{path}: the file is UTF-16 text. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {path.name}, or "
+            "save it as CSV UTF-8."
+        )
+    return raw
 
 
 @contextmanager

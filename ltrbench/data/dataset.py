@@ -252,6 +252,13 @@ MISSING = frozenset(
 )
 """Lower-case texts that are missing values where a number is expected."""
 
+FRACTIONS_REMEDY = (
+    "Round the labels to grades 0, 1, 2, ..., or keep them, in a run with data.whole_labels=false "
+    "metrics=[map,mrr] early_stopping.metric=map, and model.gain=linear for native or "
+    "model.ndcg_exp_gain=false for xgboost (LightGBM takes grades only; in Python whole_labels=False)."
+)
+"""Remedy for labels that are not whole numbers, for which the gain 2^label - 1 is not defined."""
+
 _HASHED_BY_CELL = 10_000
 """Maximum number of features whose fingerprint is a hash of all cells.
 

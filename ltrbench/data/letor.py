@@ -46,7 +46,7 @@ from ltrbench.data.blocks import (
     without_compression_ending,
     write_whole,
 )
-from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.dataset import FRACTIONS_REMEDY, RankingDataset
 from ltrbench.data.features import (
     FLOAT32_OVERFLOW,
     AnyFeatures,
@@ -241,8 +241,8 @@ def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
         )
     if whole_labels and label != math.floor(label):
         raise DataError(
-            f"{where}: the label is {quote(token)}; the gain 2^label - 1 needs whole numbers. Round the "
-            "labels, or set whole_labels=false (in a run data.whole_labels=false) and a linear gain."
+            f"{where}: the label is {quote(token)}; the gain 2^label - 1 needs whole numbers. "
+            f"{FRACTIONS_REMEDY}"
         )
     return label
 

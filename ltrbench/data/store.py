@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, Field, ValidationError
 
 from ltrbench.data.blocks import as_paths, decoded
-from ltrbench.data.dataset import RankingDataset, joined
+from ltrbench.data.dataset import FRACTIONS_REMEDY, RankingDataset, joined
 from ltrbench.data.features import (
     AnyFeatures,
     CheckedFeatures,
@@ -430,7 +430,7 @@ def read_store(
         row = int(np.flatnonzero(dataset.labels != np.floor(dataset.labels))[0])
         raise DataError(
             f"{stores[0]}: the label of document {row} is {dataset.labels[row]:g}; the gain 2^label - 1 "
-            "needs whole numbers. Set whole_labels=false (in a run data.whole_labels=false) to read others."
+            f"needs whole numbers. {FRACTIONS_REMEDY}"
         )
     return dataset
 

@@ -40,6 +40,7 @@ from ltrbench.data.blocks import (
     write_whole,
 )
 from ltrbench.data.dataset import (
+    FRACTIONS_REMEDY,
     MISSING,
     NO_NAME,
     OF_FLOATS,
@@ -144,6 +145,14 @@ class _Rows:
         ]
         columns = (*self.roles.values(), *self.features)
         numbers = [name for name in columns if name not in texts]
+        first = self.tables[0]
+        for table in self.tables[1:]:
+            lacking = [name for name in (*texts, *numbers) if name not in table.columns]
+            if lacking:
+                raise DataError(
+                    f"{table.name}: the table has no column {', '.join(map(repr, lacking[:_SHOWN]))}, which "
+                    f"{first.name} has. The files of a split have the same columns: add it or ignore it."
+                )
         frames = [table.rows(texts, numbers, self.missing) for table in self.tables]
         with_words = [*self.categories]
         if "group_by" in self.roles:
@@ -1006,8 +1015,8 @@ def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
     valid = is_whole & (numbers < 2**53) if role == "position" else np.isfinite(numbers)
     rows.check(column, valid & (numbers >= 0), expected)
     if role == "label" and whole_labels:
-        remedy = "write whole numbers, or set whole_labels=false (in a run data.whole_labels=false)"
-        rows.check(column, is_whole, remedy)
+        remedy = f"the gain 2^label - 1 needs whole numbers. {FRACTIONS_REMEDY}"
+        rows.check(column, is_whole, remedy.removesuffix("."))
     return numbers.astype(np.int64) if role == "position" else numbers
 
 

@@ -17,8 +17,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from messages import naming
 
-from ltrbench.data import blocks
+from ltrbench.data import blocks, read_data
 from ltrbench.data.blocks import COMPRESSIONS, for_each_unit, read_blocks, write_whole
+from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import DataError
 
 
@@ -120,3 +121,15 @@ def test_units_are_all_lines_in_order(
     assert b"".join(text for text, _ in numbered) == content
     for text, first_line in numbered:
         assert content.split(b"\n")[first_line - 1] == text.split(b"\n")[0]
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("name", ["t.csv", "t.txt"])
+def test_utf_16_is_named_by_every_reader_of_text(
+    tmp_path: Path, name: str, encoding: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes("1 qid:1 1:2\n".encode(encoding))
+    for read in (read_data, read_score_file):
+        with pytest.raises(DataError, match=naming(name, "UTF-16", "iconv", "UTF-8")):
+            read(path)

@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 import pandas as pd
 import pyarrow
@@ -493,6 +494,39 @@ def test_a_file_that_is_no_table_is_named(tmp_path: Path, name: str) -> None:
         (tmp_path / name).write_bytes(content)
         with pytest.raises(DataError, match=name):
             read_table(tmp_path / name)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_file_of_a_split_that_lacks_a_column_is_named(
+    tmp_path: Path, ending: str
+) -> None:
+    paths = [tmp_path / f"{name}.{ending}" for name in ("first", "other")]
+    write_frame(frame(a=[1, 2, 3]), paths[0])
+    write_frame(frame(b=[1, 2, 3]), paths[1])
+    with pytest.raises(DataError, match=naming(f"other.{ending}:", "'a'", "first")):
+        read_table(paths)
+
+
+def test_the_remedy_for_fractional_labels_trains_a_model(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"query_id": np.arange(100) // 5, "a": rng.random(100)})
+    write_frame(table.assign(label=table.a * 3 + 0.1), tmp_path / "t.csv")
+    with pytest.raises(DataError, match=naming("t.csv:2", *FRACTIONS_WORDS)) as caught:
+        read_table(tmp_path / "t.csv", whole_labels=True)
+    words = [*FRACTIONS_WORDS[:-2], "model=linear", "data=table", "data.train=t.csv"]
+    command_line.run(*words, "tracking=none", folder=tmp_path)
+    native = ["model=native", *words[:3], *words[4:], FRACTIONS_WORDS[-2]]
+    command_line.run(*native, *command_line.TINY[1:4], folder=tmp_path)
+    assert "xgboost" in str(caught.value)
+
+
+FRACTIONS_WORDS = [
+    "data.whole_labels=false",
+    "metrics=[map,mrr]",
+    "early_stopping.metric=map",
+    "model.gain=linear",
+    "model.ndcg_exp_gain=false",
+]
 
 
 # CSV

@@ -27,6 +27,7 @@ from ltrbench.cli.console import (
     write_output,
 )
 from ltrbench.data import RankingDataset
+from ltrbench.data.dataset import FRACTIONS_REMEDY
 from ltrbench.errors import ConfigError, DataError, require, require_choice
 from ltrbench.folders import conf_dir, find_class, settings_in
 from ltrbench.measure import without_password
@@ -429,8 +430,7 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     if inspection.fractional_labels:
         yield (
             "not whole",
-            f"labels of {inspection.fractional_labels} documents; a run rejects them unless "
-            "data.whole_labels=false",
+            f"labels of {inspection.fractional_labels} documents, which a run refuses. {FRACTIONS_REMEDY}",
         )
     sizes = inspection.query_sizes
     yield (
