@@ -273,14 +273,18 @@ def _prices(
     for number, row in enumerate(comparison.rows, start=1):
         on_step(f"timing {row.label} ({number} of {len(comparison.rows)})")
         try:
-            price, note = _price(comparison, row, lists)
+            price = _price(comparison, row, lists)
         except LtrbenchError as error:
             if row.label == best:
                 raise
             notes.append(f"{row.label} is left out: {error}")
             continue
         prices.append(price)
-        notes += note
+        if price.trees is not None and price.features is None:
+            notes.append(
+                f"{row.label} has no number of features: its trees split categories by statistics, and "
+                "cannot be read as thresholds."
+            )
     return sorted(prices, key=lambda each: each.costs[LATENCY]), notes
 
 
@@ -561,10 +565,7 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
     return lists
 
 
-def _price(
-    comparison: Comparison, row: ModelRow, lists: Lists
-) -> tuple[Price, list[str]]:
-    """Returns the price of a row, and a note if its features cannot be counted."""
+def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
     guards, is_best = comparison.settings.guards, row.label == comparison.baseline
     runs = sorted(row.runs, key=lambda run: -(run.result.best_iteration or 0))
     model = load(runs[0].path)  # imports its library
@@ -592,17 +593,18 @@ def _price(
         [str(run.path) for run in runs],
         row.metrics[comparison.metric] or 0.0,
     )
-    used: int | None = None
-    notes: list[str] = []
-    if row.trees is not None:
-        try:
-            used = len(used_features(model.ranker.trees()))
-        except ConfigError as error:
-            notes.append(f"The features of {row.label} are not counted: {error}")
-    price = Price(
+    used = None if row.trees is None else _num_used(model.ranker)
+    return Price(
         row.label, paths, row.trees, used, quality, times, costs, conditions, holds
     )
-    return price, notes
+
+
+def _num_used(ranker: Ranker) -> int | None:
+    """Returns the number of features in the trees; None if they cannot be read as thresholds."""
+    try:
+        return len(used_features(ranker.trees()))
+    except ConfigError:
+        return None
 
 
 def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:

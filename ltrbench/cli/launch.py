@@ -105,6 +105,7 @@ def _launch(session: Session, arguments: list[str]) -> None:
     )
     multirun = flags != command.flags
     register_schema()
+    # The configuration is resolved several times, but the command has one folder.
     OmegaConf.register_new_resolver(
         "new_folder", functools.cache(new_folder), replace=True
     )

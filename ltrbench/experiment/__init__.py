@@ -611,7 +611,9 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
 def _refuse_changed(experiment: Experiment, splits: Splits) -> None:
     """Raises DataError if the data have changed since the job was planned."""
     planned = experiment.fingerprints
-    for name, split in splits if planned else ():
+    if not planned:
+        return
+    for name, split in splits:
         if split.fingerprint != planned.get(name):
             raise DataError(
                 f"the {name} set of {experiment.source.name} has changed since this job was planned: its "

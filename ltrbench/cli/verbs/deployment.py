@@ -84,7 +84,7 @@ _SPLITS = ("train", "valid", "test")
 @click.option(
     "--data",
     "files",
-    type=PATH,
+    type=click.Path(exists=True, path_type=Path),
     multiple=True,
     metavar="FILE",
     help="Train on all queries of this file instead of the data of the runs; may be repeated.",
