@@ -39,7 +39,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, require, requir
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
 from ltrbench.metrics.evaluation import is_plugin_version
 from ltrbench.metrics.functions import is_metric, parse_metric
-from ltrbench.models.files import is_model_file, read_model_file
+from ltrbench.models.files import OF_LIGHTGBM, is_model_file, read_model_file
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
@@ -607,9 +607,15 @@ class Import:
 
 
 def import_runs(
-    system: Import, runs: Sequence[Run], load_splits: LoadSplits
+    system: Import,
+    runs: Sequence[Run],
+    load_splits: LoadSplits,
+    load_exact: LoadSplits | None = None,
 ) -> list[Run]:
     """Returns the runs of a system, held in memory: one per cell with a file.
+
+    Args:
+        load_exact: loads the data with `RankingDataset.exact`, for models of LightGBM; None: `load_splits`.
 
     If the file name has no `{seed}`, a cell has one run, however many seeds there are.
 
@@ -639,14 +645,18 @@ def import_runs(
     for like in existing:
         folder = Path(system.name, like.path.name)
         if is_model_file(system.file(like, "test")):
-            imported.append(_of_model(system, like, load_splits(like), folder)[0])
+            imported.append(_of_model(system, like, folder, load_splits, load_exact)[0])
         else:
             imported.append(_of_scores(system, like, folder, fingerprints))
     return imported
 
 
 def import_like(
-    system: Import, like: Run, folder: Path, load_splits: LoadSplits
+    system: Import,
+    like: Run,
+    folder: Path,
+    load_splits: LoadSplits,
+    load_exact: LoadSplits | None = None,
 ) -> Run:
     """Writes the scores or the model of a system as a run with the data of `like` into a folder.
 
@@ -663,14 +673,14 @@ def import_like(
     refuse_trial(like, "judgments of test")
     ranker, splits = None, None
     if is_model_file(system.file(like, "test")):
-        splits = load_splits(like)
-        run, ranker = _of_model(system, like, splits, folder)
+        run, ranker, splits = _of_model(system, like, folder, load_splits, load_exact)
     else:
         run = _of_scores(system, like, folder, {})
     with claim(folder, options="--output DIR"):
         if ranker is None or splits is None:
             return write_derived(run, folder)
-        features, scores = splits.test.features, run.scored("test").scores
+        features = splits.test.features
+        scores = ranker.predict(features)  # of float32, as of any model
         return write_derived(
             run,
             folder,
@@ -757,16 +767,23 @@ def _imported(
 
 
 def _of_model(
-    system: Import, like: Run, splits: Splits, folder: Path
-) -> tuple[Run, ImportedRanker]:
+    system: Import,
+    like: Run,
+    folder: Path,
+    load_splits: LoadSplits,
+    load_exact: LoadSplits | None,
+) -> tuple[Run, ImportedRanker, Splits]:
     """Applies a model to the data of a run, loaded again.
 
     Raises:
         ResultError: The file is not a supported model.
         DataError: The data differ from those of the run, or lack features of the model.
     """
-    check_fingerprints(like, splits)
     file = read_model_file(system.file(like, "test"))
+    # LightGBM compares float64, the other libraries float32.
+    is_exact = file.library == OF_LIGHTGBM and load_exact is not None
+    splits = load_exact(like) if is_exact and load_exact else load_splits(like)
+    check_fingerprints(like, splits)
     matched = match_features(file, splits.test.feature_names, system.features)
     test = splits.test
     ranker = ImportedRanker.of(
@@ -776,7 +793,7 @@ def _of_model(
     num_trees = len(ranker.trees().trees)
     scored = {
         name: ScoredSplit(
-            split, ranker.predict(split.features), split.query_keys, split.file_rows
+            split, ranker.predict_exact(split), split.query_keys, split.file_rows
         )
         for name, split in splits
         if name != "train"
@@ -788,6 +805,11 @@ def _of_model(
         "It may have been trained on queries of this test set, which would make its metrics too high; "
         "compare it on queries that are newer than its training data.",
     ]
+    if file.library == OF_LIGHTGBM and test.merged and not test.exact:
+        notes.append(
+            f"Different values of {', '.join(test.merged[:3])} are equal in these data, which have float32 "
+            "only, but LightGBM compares float64: the model may score better on the original table."
+        )
     settings = {
         "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",
         "library": file.library,
@@ -804,7 +826,7 @@ def _of_model(
         model_settings=settings,
         num_trees=num_trees,
     )
-    return run, ranker
+    return run, ranker, splits
 
 
 def check_fingerprints(

@@ -217,7 +217,10 @@ def _runs_of(
     else:
         likes = [*tests.values()]
         runs = import_runs(
-            system, likes, lambda like: load_once(sources[likes.index(like)])[0]
+            system,
+            likes,
+            lambda like: load_once(sources[likes.index(like)])[0],
+            lambda like: sources[likes.index(like)].with_exact_features().load(),
         )
     of_cells = first_by(runs, cell_of)
     missing = [

@@ -512,6 +512,8 @@ class RankingDataset(Judgments):
         file_rows: (D,) int, row of each document in its source, from 0, if a reader grouped scattered rows by
             query; None: same order as the source.
         dates: name of a feature of dates -> the day from which its values are counted, in days.
+        exact: name of a feature -> its (D,) values in float64, if a reader was told to keep those that
+            float32 does not have; for models that compare in float64.
         merged: names of features whose different values became equal in float32; see `merged_pair`.
         categories: name of a categorical feature -> its categories in the order of their codes. The values of
             the feature are codes from 0; NaN: missing, or a category that training does not have.
@@ -534,6 +536,7 @@ class RankingDataset(Judgments):
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     merged: tuple[str, ...] = ()
     dates: Mapping[str, str] = field(default_factory=dict)
+    exact: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     from_frame: ClassVar[Callable[..., RankingDataset]]
     """`read_table` of a DataFrame; `ltrbench.data.tables` sets it."""
@@ -853,6 +856,7 @@ class RankingDataset(Judgments):
             if self.file_rows is None
             else np.argsort(np.argsort(self.file_rows[rows])),
             kept={name: values[rows] for name, values in self.kept.items()},
+            exact={name: values[rows] for name, values in self.exact.items()},
             **{
                 name: values[rows]
                 for name, values in arrays.items()
@@ -888,6 +892,7 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
     merged = dict.fromkeys(name for part in parts for name in part.merged)
     return first.with_fields(
         merged=tuple(merged),
+        exact={},
         features=_checked(stacked([part.features for part in parts])),
         query_start=np.cumsum([0, *of_all("query_sizes")]),
         query_weights=None,

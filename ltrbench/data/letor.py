@@ -58,6 +58,7 @@ from ltrbench.data.features import (
     log,
     merged_cells,
     merged_in_words,
+    require_memory,
     row_blocks,
     rows_in_order,
 )
@@ -352,6 +353,7 @@ def read_letor(
     whole_labels: bool = False,
     feature_names: str | Path | None = None,
     scratch: str | Path | None = None,
+    exact: bool = False,
 ) -> RankingDataset:
     """Reads LETOR text: `label [weight] qid:ID index:value ... # comment`, plain or as gz, bz2, xz or zst.
 
@@ -379,6 +381,8 @@ def read_letor(
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
         feature_names: file of feature names (`read_feature_names`), which also determines their number.
+        exact: keep the values that float32 does not have in `RankingDataset.exact`, too; slow, and not with
+            `sparse`.
         scratch: folder of a temporary file for dense features that do not fit into memory; None: they are an
             error.
 
@@ -421,7 +425,8 @@ def read_letor(
     dataset = _dataset_of(read, companions, form, sort_queries)
     if names is not None:
         dataset = dataset.with_fields(feature_names=names)
-    return _with_merged(dataset, as_paths(path)[0], first_index)
+    dataset = _with_merged(dataset, paths[0], first_index)
+    return _with_exact(dataset, paths, form) if exact and not sparse else dataset
 
 
 def read_letor_features(
@@ -805,6 +810,37 @@ def _merged(path: Path) -> dict[int, Pair]:
     except (OverflowError, ValueError):  # the parser of lines has accepted the file
         return {}
     return merged_cells(indices, values)
+
+
+def _with_exact(
+    dataset: RankingDataset, paths: Sequence[Path], form: LineFormat
+) -> RankingDataset:
+    """Returns the data set with `RankingDataset.exact`, for which the lines are parsed again, in Python."""
+    size = dataset.num_documents * dataset.num_features * 8
+    require_memory("features in float64", size, "Import a score file instead.")
+    rounded = dataset.to_file_order(np.arange(dataset.num_documents))
+    values = np.asarray(dataset.features, dtype=np.float64)[rounded]
+    row = 0
+    for path in paths:
+        for text, first_line in read_blocks(path):
+            for number, content in enumerate(text.splitlines(), first_line):
+                line = parse_line(content, f"{path}:{number}", form)
+                if line is None:
+                    continue
+                columns = np.array(line.indices, dtype=np.int64) - form.first_index
+                given = np.array(line.values)
+                # Not values that the reader has capped.
+                with np.errstate(over="ignore"):
+                    is_same = given.astype(np.float32) == values[row, columns]
+                values[row, columns[is_same]] = given[is_same]
+                row += 1
+    values = dataset.from_file_order(values)
+    exact = {}
+    for number, name in enumerate(dataset.feature_names):
+        column = np.ascontiguousarray(values[:, number])
+        if not np.array_equal(column, dataset.features[:, number], equal_nan=True):
+            exact[name] = column
+    return dataset.with_fields(exact=exact)
 
 
 # ---- The data set of the rows and the companion files.

@@ -9,6 +9,7 @@ The last part finds or downloads the archive of a published data set, checks it,
 
 from __future__ import annotations
 
+import copy
 import inspect
 import logging
 import shutil
@@ -141,6 +142,10 @@ class DataSource(ABC):
         The data may depend only on the fields and on files that they name: a process loads equal sources
         once, unless a named file has changed.
         """
+
+    def with_exact_features(self) -> DataSource:
+        """Returns the source whose data sets have `RankingDataset.exact`; self if it reads no files."""
+        return self
 
     def with_all_queries(self) -> DataSource:
         """Returns the source of a final model, whose splits together have all labelled queries."""
@@ -382,6 +387,14 @@ class FileSource(SplitSource):
                 f"or set data.num_folds=null and data.{name}=null."
             )
 
+    # No setting: only the import of a model that compares in float64 needs it.
+    exact = False
+
+    def with_exact_features(self) -> FileSource:
+        source = copy.copy(self)
+        source.exact = True
+        return source
+
     def load(self) -> Splits:
         """Reads the files; the training file determines the features.
 
@@ -440,7 +453,7 @@ class FileSource(SplitSource):
                 for other in files_of(file)
                 if other != file
             }
-        folder = cache_folder(self.cache, used)
+        folder = None if self.exact else cache_folder(self.cache, used)
         if folder is None:
             return read(files, **options, **named)
         key = {"reader": read.__name__, **options}
@@ -487,6 +500,9 @@ class LetorFiles(FileSource):
             "num_features": self.num_features if train is None else train.num_features,
             **{name: getattr(self, name) for name in fields},
         }
+        # Parsing again in Python is slow, and no model is imported to score the training queries.
+        is_whole = self.valid is not None and self.test is not None
+        options["exact"] = self.exact and not (key == "train" and is_whole)
         names = (
             None if self.feature_names is None else self.existing("feature_names")[0]
         )

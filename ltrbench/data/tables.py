@@ -749,6 +749,7 @@ def read_table(
     sort_queries: bool = False,
     whole_labels: bool = False,
     labelled: bool = True,
+    exact: bool = False,
 ) -> RankingDataset:
     """Reads a table into a RankingDataset.
 
@@ -781,6 +782,7 @@ def read_table(
         whole_labels: reject labels that are not whole numbers.
         labelled: whether the table must have labels, kept columns, and the columns that are named above;
             without labels all labels are 0.
+        exact: keep the values that float32 does not have in `RankingDataset.exact`, too.
 
     Raises:
         DataError: The file cannot be read, a column is missing, repeated or not numeric, or a value is
@@ -821,7 +823,8 @@ def read_table(
         for role, (field, _) in _FIELDS.items()
         if role in rows.roles
     }
-    matrix, known = _features(rows)
+    matrix, known = _features(rows, exact)
+    in_float64 = known.pop("exact")
     parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
@@ -830,6 +833,7 @@ def read_table(
         feature_names=tuple(rows.features),
         features=cast(Features, CheckedFeatures(gathered.take(matrix))),
         **known,
+        exact={name: gathered.take(values) for name, values in in_float64.items()},
         kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
     )
@@ -942,14 +946,19 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_csv(stream, index=False, lineterminator="\r\n")
 
 
-def _features(rows: _Rows) -> tuple[Features, dict[str, Any]]:
-    """Returns the (D, F) features, and the fields of RankingDataset that describe them."""
+def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any]]:
+    """Returns the (D, F) features, and the fields of RankingDataset that describe them.
+
+    Args:
+        exact: as in `read_table`.
+    """
     from pandas.api.types import is_numeric_dtype
 
     features = np.empty((len(rows), len(rows.features)), dtype=np.float32)
     categories = {}
     merged: dict[str, Pair] = {}
     first_days = {}
+    in_float64 = {}
     coded = {*rows.categories, *rows.dates}
     others = [name for name in rows.features if name not in coded]
     texts = [name for name in others if not is_numeric_dtype(rows.frames[0][name])]
@@ -974,6 +983,8 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, Any]]:
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):
             features[:, number] = values
+        if exact and not np.array_equal(values, features[:, number], equal_nan=True):
+            in_float64[column] = values
         is_finite = ~np.isinf(features[:, number])
         rows.check(
             column,
@@ -982,7 +993,12 @@ def _features(rows: _Rows) -> tuple[Features, dict[str, Any]]:
         )
     if merged:
         log.warning(merged_in_words(rows.tables[0].name, merged))
-    known = {"categories": categories, "dates": first_days, "merged": tuple(merged)}
+    known = {
+        "categories": categories,
+        "dates": first_days,
+        "merged": tuple(merged),
+        "exact": in_float64,
+    }
     return features, known
 
 

@@ -22,7 +22,7 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel, thread
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
-from ltrbench.models.files import OF_RANKLIB, ModelFile, read_model_file
+from ltrbench.models.files import OF_LIGHTGBM, OF_RANKLIB, ModelFile, read_model_file
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -243,8 +243,10 @@ def flat_trees(ensemble: Ensemble) -> FlatTrees:
     return FlatTrees(roots, nodes, ensemble.comparison == "<")
 
 
-def flat_scores(trees: FlatTrees, features: Features) -> NDArray[np.floating[Any]]:
-    """Returns the (D,) scores of (D, F) features, in the dtype of the sum."""
+def flat_scores(
+    trees: FlatTrees, features: NDArray[np.floating[Any]]
+) -> NDArray[np.floating[Any]]:
+    """Returns the (D,) scores of (D, F) features, float32 or float64, in the dtype of the sum."""
     scores = np.zeros(len(features), dtype=trees.nodes.value.dtype)
     # Always read-only, so that one compilation serves read-only and writable arrays.
     given = np.ascontiguousarray(features).view()
@@ -258,7 +260,7 @@ def _all_blocks(
     roots: NDArray[np.int64],
     nodes: FlatTree,
     is_strict: bool,
-    features: Features,
+    features: NDArray[np.floating[Any]],
     scores: NDArray[np.floating[Any]],
 ) -> None:
     for block in numba.prange((len(scores) + _BLOCK - 1) // _BLOCK):
@@ -271,7 +273,7 @@ def _one_block(
     roots: NDArray[np.int64],
     nodes: FlatTree,
     is_strict: bool,
-    features: Features,
+    features: NDArray[np.floating[Any]],
     scores: NDArray[np.floating[Any]],
 ) -> None:
     """Adds the values of all trees to the scores of a block of documents, in the order of the trees."""
@@ -406,6 +408,24 @@ class ImportedRanker(Ranker):
         with threads(1 if is_small else resolve_threads(self.num_threads)):
             for start, block in row_blocks(given):
                 scores[start : start + len(block)] = flat_scores(held.flat, block)
+        return scores
+
+    def predict_exact(self, dataset: RankingDataset) -> NDArray[np.float64]:
+        """Returns the (D,) scores of a data set with the values of `RankingDataset.exact`.
+
+        LightGBM compares float64 values with float64 thresholds; the other libraries compare float32.
+        """
+        held = check_fitted(self._held)
+        if held.file.library != OF_LIGHTGBM or not dataset.exact:
+            return self.predict(dataset.features)
+        scores = np.empty(dataset.num_documents)
+        with threads(resolve_threads(self.num_threads)):
+            for start, block in row_blocks(dataset.features):
+                rows = slice(start, start + len(block))
+                values = block.astype(np.float64)
+                for name, exact in dataset.exact.items():
+                    values[:, dataset.feature_names.index(name)] = exact[rows]
+                scores[rows] = flat_scores(held.flat, values)
         return scores
 
     def warm_up(self) -> None:

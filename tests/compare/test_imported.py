@@ -7,7 +7,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import lightgbm
 import numpy as np
+import pandas as pd
 import pytest
 from golden_files import golden_file
 from hypothesis import given, settings
@@ -33,8 +35,10 @@ from ltrbench.compare.derived import (
 )
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import document_names, trec_run_lines
-from ltrbench.data.sources import LetorFiles
+from ltrbench.data.sources import LetorFiles, StoreFiles, TableFiles
+from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
+from ltrbench.data.tables import read_table, write_frame
 from ltrbench.errors import DataError
 from ltrbench.experiment import Experiment
 from ltrbench.experiment import run as run_experiment
@@ -250,6 +254,55 @@ def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_ndcg(
     ]
     assert mean == pytest.approx(0.4891, abs=5e-5)
     assert "valid/ndcg@10" in made.result.metrics
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "txt", "store"])
+def test_a_model_of_lightgbm_scores_the_values_of_the_file_as_lightgbm_does(
+    ending: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"query_id": rng.permutation(np.repeat(np.arange(40), 6))})
+    table["label"] = rng.integers(0, 2, len(table))
+    # Odd days have the label 1; in float32 they are equal to even ones.
+    table["date"] = 20260100 + 2 * rng.integers(1, 14, len(table)) + table.label
+    table["a"] = 1 + rng.random(len(table)) * 2.0**-22
+    named = table.sort_values("query_id", kind="stable")[["date", "a"]]
+    booster = lightgbm.train(
+        {"objective": "lambdarank", "min_data_in_leaf": 5, "verbose": -1},
+        lightgbm.Dataset(
+            named, table.sort_values("query_id", kind="stable").label, group=[6] * 40
+        ),
+        num_boost_round=10,
+    )
+    booster.save_model(tmp_path / "model.txt")
+    path = tmp_path / f"t.{ending}"
+    if ending == "txt":
+        rows = zip(*table.to_dict("list").values(), strict=True)
+        lines = [f"{label} qid:{q} 1:{date} 2:{a!r}\n" for q, label, date, a in rows]
+        path.write_text("".join(lines))
+    elif ending == "store":
+        write_store(path, read_table(table, sort_queries=True))
+    else:
+        write_frame(table, path)
+    kind = {"txt": LetorFiles, "store": StoreFiles}.get(ending, TableFiles)
+    source = kind(name="days", train=str(path), sort_queries=True)
+    like = finished(tmp_path / "like", source=source, importance=None)
+    words = ["prod", tmp_path / "model.txt", "--like", like.path, "--output"]
+    words += [tmp_path / "made", "--features", "positions"]
+    assert main(["import", *map(str, words)]) == 0
+    made = read_run(tmp_path / "made")
+    test = made.scored("test")
+    queries = test.judgments.query_ids[test.judgments.query_of_document].astype(int)
+    in_order = pd.concat(
+        [table[table.query_id == query] for query in dict.fromkeys(queries.tolist())]
+    )
+    expected = np.asarray(booster.predict(in_order[["date", "a"]]))
+    if ending == "store":  # which has float32 only
+        assert any("date" in note and "float64" in note for note in made.result.notes)
+        return
+    np.testing.assert_array_equal(test.scores, expected)
+    rounded = in_order[["date", "a"]].astype(np.float32)
+    assert not np.array_equal(expected, np.asarray(booster.predict(rounded)))
 
 
 @pytest.mark.slow

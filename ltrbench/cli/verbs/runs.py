@@ -251,6 +251,17 @@ def load_splits(run: Run, all_queries: bool = False) -> Splits:
     )
 
 
+def load_exact(run: Run) -> Splits:
+    """Loads the data of a run with the values of features that float32 does not have, if the data are files.
+
+    Raises:
+        DataError: As `load_splits`.
+    """
+    source = source_of(run).with_exact_features()
+    with in_its_folder(run):
+        return source.load()
+
+
 def in_its_folder(run: Run) -> AbstractContextManager[None]:
     """Returns a context in the folder in which a run was started, if it still exists: relative paths of its
     data begin there."""
@@ -385,7 +396,9 @@ def import_verb(
     """
     from ltrbench.compare.derived import Import, import_like
 
-    run = import_like(Import(name, file, way), read_run(like), output, load_splits)
+    run = import_like(
+        Import(name, file, way), read_run(like), output, load_splits, load_exact
+    )
     metrics = [
         f"{key} {format_number(value, '.4f')}"
         for key, value in run.result.metrics.items()
