@@ -845,11 +845,14 @@ RankingDataset.from_frame = staticmethod(read_table)
 def read_table_features(
     source: pd.DataFrame | str | Path | Sequence[str | Path],
     num_features: int | None = None,
+    *,
+    exact: bool = False,
     **options: Any,
 ) -> Features:
     """Reads the features of a table, which needs no column of any role.
 
     Args:
+        exact: return float64 if float32 does not have all values.
         options: options of `read_table`, by name. Columns with a role are no features, and are not read.
 
     Returns:
@@ -863,11 +866,14 @@ def read_table_features(
     >>> read_table_features(pd.DataFrame({"query_id": ["a", "b"], "bm25": [0.5, 1.5]})).tolist()
     [[0.5], [1.5]]
     """
-    return _features(
-        replace(
-            _rows_of(source, num_features, required=(), **options), roles={}, keep=()
-        )
-    )[0]
+    rows = _rows_of(source, num_features, required=(), **options)
+    features, known = _features(replace(rows, roles={}, keep=()), exact)
+    if not known["exact"]:
+        return features
+    in_float64: Any = features.astype(np.float64)
+    for name, values in known["exact"].items():
+        in_float64[:, rows.features.index(name)] = values
+    return cast(Features, in_float64)
 
 
 def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:

@@ -48,6 +48,8 @@ class Estimator:
     feature_names: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = {}
     dates: Mapping[str, str] = {}
+    reads_float64 = False
+    """Whether `predict` takes float64 features as they are; otherwise they become float32."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -227,7 +229,11 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
             return method(self, features)
         frame, names = _by_name(features, self.feature_names), list(self.feature_names)
         read = read_table_features(
-            frame, features=names, categories=self.categories, dates=self.dates
+            frame,
+            features=names,
+            categories=self.categories,
+            dates=self.dates,
+            exact=self.reads_float64,
         )
         if not self.is_listwise:
             return method(self, read)

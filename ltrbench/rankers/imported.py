@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, cast
 
 import numba
 import numpy as np
@@ -387,6 +387,8 @@ class ImportedRanker(Ranker):
         trees = with_splits(file.model.trees, of_data)
         ranker._held = _Held(file, dict(columns), num_columns, trees, flat_trees(trees))
         ranker.summary = FitSummary(num_trees=len(trees.trees))
+        # LightGBM compares float64; XGBoost and RankLib compare float32.
+        ranker.reads_float64 = file.library == OF_LIGHTGBM
         return ranker
 
     def fit(self, train: RankingDataset, *_: object, **__: object) -> NoReturn:
@@ -403,6 +405,8 @@ class ImportedRanker(Ranker):
     def predict(self, features: Features) -> NDArray[np.float64]:
         held = check_fitted(self._held)
         given = check_blocks(features, held.num_columns)
+        if self.reads_float64 and getattr(features, "dtype", None) == np.float64:
+            given = cast(Features, np.ascontiguousarray(features))
         scores = np.empty(given.shape[0])
         is_small = len(held.trees.trees) * given.shape[0] < FEW_VISITS
         with threads(1 if is_small else resolve_threads(self.num_threads)):
@@ -413,10 +417,10 @@ class ImportedRanker(Ranker):
     def predict_exact(self, dataset: RankingDataset) -> NDArray[np.float64]:
         """Returns the (D,) scores of a data set with the values of `RankingDataset.exact`.
 
-        LightGBM compares float64 values with float64 thresholds; the other libraries compare float32.
+        Models of other libraries than LightGBM have the scores of float32.
         """
         held = check_fitted(self._held)
-        if held.file.library != OF_LIGHTGBM or not dataset.exact:
+        if not self.reads_float64 or not dataset.exact:
             return self.predict(dataset.features)
         scores = np.empty(dataset.num_documents)
         with threads(resolve_threads(self.num_threads)):

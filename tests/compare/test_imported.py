@@ -20,7 +20,7 @@ from run_cases import finished_run, judged, noisy
 from toy_runs import METRICS, mentions
 
 from ltrbench.cli import main
-from ltrbench.cli.verbs.runs import load_splits
+from ltrbench.cli.verbs.runs import load_model, load_splits
 from ltrbench.compare import compare, render
 from ltrbench.compare.derived import (
     FUSION_METHODS,
@@ -301,6 +301,15 @@ def test_a_model_of_lightgbm_scores_the_values_of_the_file_as_lightgbm_does(
         assert any("date" in note and "float64" in note for note in made.result.notes)
         return
     np.testing.assert_array_equal(test.scores, expected)
+    if ending != "txt":
+        ranker = load_model(made, None)
+        for features in (in_order, in_order[["date", "a"]].to_numpy()):
+            np.testing.assert_array_equal(ranker.predict(features), expected)
+        words = ["predict", made.path, path, "--output", tmp_path / "scores.txt"]
+        assert main([*map(str, words)]) == 0
+        np.testing.assert_array_equal(
+            np.loadtxt(tmp_path / "scores.txt"), booster.predict(table[["date", "a"]])
+        )
     rounded = in_order[["date", "a"]].astype(np.float32)
     assert not np.array_equal(expected, np.asarray(booster.predict(rounded)))
 

@@ -446,7 +446,9 @@ def predict_verb(
     finished = read_run(run)
     model = load_model(finished, ranker)
     options = options_as_trained(finished, model, data, reading)
-    features = read_features(data, **options)
+    is_table = without_compression_ending(data).suffix.lower() in (".csv", ".parquet")
+    exact = {"exact": True} if is_table and model.reads_float64 else {}
+    features = read_features(data, **{**options, **exact})
     scores = (
         _scores_of_lists(model, features, read_ids(data, **options))
         if model.is_listwise
