@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import replace
 
 import lightgbm as lgb
 import numpy as np
+import pytest
 import xgboost as xgb
 from engine_cases import MAY_COMPILE, dialect
 from hypothesis import given, settings
@@ -22,6 +24,7 @@ from ltrbench.native.objectives.position_bias import (
     UnbiasedPairs,
     reference_unbiased,
 )
+from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Scores
 
 NUM_QUERIES, SIZE = 200, 12
@@ -49,6 +52,60 @@ def clicked() -> RankingDataset:
 
 
 CLICKED = clicked()
+
+
+def shown_and_judged(seed: int) -> RankingDataset:
+    """Returns queries of 12 documents, in the order of a feature that is not relevant, with grades."""
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(300, SIZE, 4)).astype(np.float32)
+    order = np.argsort(-features[:, :, 3], axis=1)[:, :, np.newaxis]
+    rows = np.take_along_axis(features, order, axis=1).reshape(-1, 4)
+    utility = rows[:, 0] + 0.5 * rows[:, 1] + 0.3 * rng.normal(size=len(rows))
+    return RankingDataset(
+        features=rows,
+        labels=np.digitize(utility, [0.5, 1.2, 2.0]).astype(np.float64),
+        query_start=np.arange(0, len(rows) + 1, SIZE),
+    )
+
+
+def by_position(attraction: np.ndarray, severity: float) -> np.ndarray:
+    """Returns clicks of users who examine rank r with the probability 1 / r^severity."""
+    rng = np.random.default_rng(1)
+    examination = (1.0 + np.arange(SIZE)) ** -severity
+    clicks: np.ndarray = rng.random(attraction.shape) < attraction * examination
+    return clicks
+
+
+def in_a_cascade(attraction: np.ndarray, severity: float) -> np.ndarray:
+    """Returns clicks of users who examine from the top, and end after most clicks and after some ranks."""
+    rng = np.random.default_rng(1)
+    clicks = np.zeros(attraction.shape, dtype=np.bool_)
+    reads = np.ones(len(attraction), dtype=np.bool_)
+    for rank in range(SIZE):
+        clicks[:, rank] = reads & (rng.random(len(reads)) < attraction[:, rank])
+        is_satisfied = clicks[:, rank] & (rng.random(len(reads)) < 0.6)
+        reads &= ~is_satisfied & (rng.random(len(reads)) < 1.0 - 0.2 * severity)
+    return clicks
+
+
+@pytest.mark.parametrize("severity", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("click", [by_position, in_a_cascade])
+def test_by_default_propensities_rank_better_than_no_correction_and_the_papers_cost(
+    click: Callable[[np.ndarray, float], np.ndarray], severity: float
+) -> None:
+    shown, test = shown_and_judged(2), shown_and_judged(3)
+    attraction = 0.05 + 0.95 * shown.labels.reshape(-1, SIZE) / 3
+    clicks = shown.with_fields(
+        labels=click(attraction, severity).astype(np.float64).ravel(),
+        positions=shown.ranks_of_rows,
+    )
+    plain = NativeRanker(num_trees=30, num_leaves=8)
+    corrected = replace(plain, position_bias="propensity")
+    papers = replace(corrected, position_bias_cost="logistic")
+    none, default, logistic = (
+        ranker.fit(clicks).score(test) for ranker in (plain, corrected, papers)
+    )
+    assert default > max(none, logistic)
 
 
 def call(

@@ -23,9 +23,28 @@ where e = 1 / (1 + norm). All t are 1 initially and are estimated again from the
 Positions at or below the truncation have no t, and pairs with such a position are not corrected. There are
 two costs:
 
-    logistic   log(1 + exp(-sigma (s_hi - s_lo))): the cost of the paper
-    mirrored   log(1 + exp(sigma (s_hi - s_lo))): the cost of XGBoost 3.2 [run], which emphasises pairs that
-               the model already ranks with confidence
+    logistic   log(1 + exp(-sigma (s_hi - s_lo))): the cost of the paper and of its authors' code
+    mirrored   log(1 + exp(sigma (s_hi - s_lo))): the cost of XGBoost 3.2 [run], the default
+
+The logistic cost confirms a bias that the features can explain. Trees that have learned the order shown give
+its pairs a low cost, so that t_minus falls far below 1 at low positions, although a document that is not
+relevant is hardly clicked anywhere, and t_plus stays near 1. The pairs of the order shown then count more
+than without a correction. The mirrored cost of these pairs is high, so that they count less.
+
+NDCG@10 by the true labels, means of three simulations of 500 queries of 20 documents, shown mainly by a
+feature that is not relevant. Users examine rank r with the probability 1 / r^severity (by position), or from
+the top until a click satisfies them or they give up (cascade):
+
+    clicks                    none   logistic   mirrored   additive
+    by position, 0.5         0.810      0.793      0.840      0.854
+    by position, 1.0         0.724      0.682      0.744      0.802
+    by position, 1.5         0.657      0.621      0.672      0.718
+    cascade, 0.5             0.725      0.677      0.769      0.840
+    cascade, 1.0             0.650      0.618      0.683      0.791
+    cascade, 1.5             0.616      0.583      0.627      0.749
+
+If the documents are shown by a relevant feature instead, by position, mirrored is within 0.007 of no
+correction, and additive 0.006 to 0.036 below.
 
 `pairs.py` computes the pairs, divides them, and sums the costs.
 """
@@ -80,12 +99,13 @@ class PositionBiasSettings:
     """propensity: propensities are raised to 1 / (1 + norm); XGBoost's lambdarank_bias_norm. A higher norm is
     a weaker correction."""
     position_bias_cost: str = setting(
-        "logistic",
-        choices=("logistic", "mirrored"),
+        "mirrored",
+        choices=("mirrored", "logistic"),
         only_with={"position_bias": ("propensity",)},
     )
-    """propensity: cost for estimating propensities: logistic (the paper) or mirrored (XGBoost). `mirrored` is
-    the cost of the opposite order."""
+    """propensity: cost for estimating propensities: mirrored (XGBoost) or logistic (the paper). `mirrored` is
+    the cost of the opposite order; `logistic` ranks worse than no correction where features explain the
+    order shown."""
 
 
 LEAST_DIVISOR = 0.001

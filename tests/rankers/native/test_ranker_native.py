@@ -207,7 +207,7 @@ def clicked(data: RankingDataset) -> RankingDataset:
         ({}, {"position_bias": "propensity"}),
         ({"position_bias": "additive"}, {"position_bias_l2": 1.0}),
         ({"position_bias": "propensity"}, {"position_bias_norm": 0.1}),
-        ({"position_bias": "propensity"}, {"position_bias_cost": "mirrored"}),
+        ({"position_bias": "propensity"}, {"position_bias_cost": "logistic"}),
         ({"position_bias": "additive", "objective": "xendcg"}, {"seed": 1}),
         ({"metric": "map"}, {"relevance_threshold": 3.0}),
         ({"metric": "err"}, {"highest_grade": 6.0}),
