@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
-from ltrbench.statistics import SCOPES
 from ltrbench.tables import Table, format_number
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -22,7 +21,7 @@ Rows = dict[str, dict[str, str]]
 
 
 def leaderboard() -> str:
-    """Returns a sentence with the scopes of the claims, and a table with one row per model."""
+    """Returns what the values and claims are, and a table with one row per model."""
     tables = {study: _rows(ROOT / "results" / study / "table.csv") for study in STUDIES}
     models = dict.fromkeys(model for rows in tables.values() for model in rows)
     timed = STUDIES[0]
@@ -40,27 +39,28 @@ def leaderboard() -> str:
         f"fit s on {timed}",
     ]
     # With a width, links in cells stay links.
-    return f"{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+    return f"{_CAPTION}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
 
 
 def tuned() -> str:
-    """Returns the same for tuned and untuned models: one row each, and one column per data set."""
+    """Returns the means of tuned and untuned models: one row each, and one column per data set."""
     tables: dict[str, Rows] = {}
     for row in _records(ROOT / "results" / TUNED / "table.csv"):
         tables.setdefault(row["data"], {})[row["model"]] = row
     models = dict.fromkeys(model for rows in tables.values() for model in rows)
-    cells = [
-        [
-            model,
-            *(_cell(rows[model]) if model in rows else "-" for rows in tables.values()),
+    cells = []
+    for model in models:
+        means = [
+            f"{float(rows[model][METRIC]):.4f}" if model in rows else "-"
+            for rows in tables.values()
         ]
-        for model in models
-    ]
+        cells.append([model, *means])
     header = ["model", *(f"[{data}](results/{TUNED}/table.md)" for data in tables)]
-    lead = "Tuned with one search space and equal budgets, each fold by its own validation set, and untuned:"
-    return (
-        f"{lead}\n\n{_caption(tables)}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+    lead = (
+        f"Mean {METRIC} of models that were tuned with one search space and equal budgets, each fold by its "
+        "own validation set, and untuned:"
     )
+    return f"{lead}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
 
 
 def _rows(path: Path) -> Rows:
@@ -77,35 +77,17 @@ def _number(cell: str) -> float | None:
     return float(cell) if cell else None
 
 
-def _caption(tables: dict[str, Rows]) -> str:
-    """Returns what the values are, the baseline, and the scope of the claims of each study."""
-    studies_of_scope: dict[str, list[str]] = {}
-    for study, rows in tables.items():
-        for scope in {row["scope"] for row in rows.values() if row["scope"]}:
-            studies_of_scope.setdefault(SCOPES[scope], []).append(study)
-    if len(studies_of_scope) == 1:
-        scopes = f"Scope of all claims: {next(iter(studies_of_scope))}"
-    else:
-        listed = (
-            f"{scope} ({', '.join(studies)})"
-            for scope, studies in studies_of_scope.items()
-        )
-        scopes = f"Scopes of the claims: {'; '.join(listed)}"
-    baseline = next(
-        row["baseline"]
-        for rows in tables.values()
-        for row in rows.values()
-        if row["baseline"]
-    )
-    return (
-        f"Mean {METRIC} on the test queries with its 95 % interval, and the claim about the difference to "
-        f"{baseline}.\n{scopes}."
-    )
+_CAPTION = (
+    f"Mean {METRIC} on the test queries, and two claims against the model with the highest mean of the data "
+    "set: about these trained models, and about the methods when they are trained again on other queries."
+)
 
 
 def _cell(row: dict[str, str]) -> str:
-    mean, low, high = (float(row[name]) for name in (METRIC, "low", "high"))
-    return f"{mean:.4f} [{low:.3f}, {high:.3f}] {row['claim'] or 'baseline'}"
+    mean = f"{float(row[METRIC]):.4f}"
+    if not row["models"]:
+        return f"{mean} highest"
+    return f"{mean} {row['models']}, {row['methods'] or 'not known'}"
 
 
 def in_readme(text: str) -> str:

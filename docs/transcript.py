@@ -2,8 +2,9 @@
 
 A block of commands marked `<!-- transcript -->` is followed by a block of text with what the commands print
 to a terminal of `WIDTH` columns. `<!-- transcript: first table -->` keeps the lines up to the end of the
-first table, and `<!-- transcript: note with WORDS -->` keeps the note that contains the words. The commands
-run one after another, with the blocks marked `<!-- run -->`, in one folder with a link `data` to the data.
+first table in Markdown, and `<!-- transcript: note with WORDS -->` keeps the note that contains the words.
+The commands run one after another, with the blocks marked `<!-- run -->`, in one folder with a link `data` to
+the data.
 """
 
 from __future__ import annotations
@@ -31,13 +32,10 @@ _NUMBER = re.compile(r"[-+]?\d+\.\d+")
 _MEASURED = re.compile(
     r"Threads: \d+|(?:about\s)?[\d.,]+\s(?:s|ms|seconds|minutes|MB)\b"
 )
-_MEASURED_PARAGRAPH = re.compile(
-    r"^(?=(?:.+\n)*.*(?:[Cc]heapest|shortest times))(?:.+\n?)+", re.MULTILINE
-)
 _MEASURED_COLUMN = re.compile(r" (?:s|MB)$")
 _TO_FIRST_TABLE = re.compile(r".*?^\|.*?(?=^(?!\|))", re.MULTILINE | re.DOTALL)
-_NOTE = re.compile(r"^- .*?(?=^(?! )|\Z)", re.MULTILINE | re.DOTALL)
 _CUT = "[...]\n"
+_NOTE = re.compile(r"^- .*?(?=^(?! )|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def data_folder() -> Path:
@@ -69,14 +67,11 @@ def retaken(page: str) -> str:
 def comparable(output: str) -> tuple[str, list[float]]:
     """Returns an output without measured values (times, memory, threads), and its decimal numbers.
 
-    The paragraph that says which model is the cheapest follows from measured times, so it is left out too,
-    with all empty lines: it is not there if the times are too close.
-
-    >>> comparable("| model | ndcg@10 | fit s |\\n|:--|--:|--:|\\n| native | 0.7655 | 0.55 |\\nabout 14 s")
-    ('| model | ndcg@10 | fit s |\\n|\\n| native | # | - |\\n-', [0.7655])
+    >>> comparable("model   ndcg@10  fit s\\nnative   0.7655   0.55\\nabout 14 s")
+    ('model  ndcg@10  fit s\\nnative  #  -\\n-', [0.7655])
     """
     text = "\n".join(_lines_without_measured_columns(output))
-    text = re.sub(r"\n{2,}", "\n", _MEASURED_PARAGRAPH.sub("", text))
+    text = re.sub(r"\n{2,}", "\n", text)
     text = _MEASURED.sub("-", text)
     return _NUMBER.sub("#", text), [float(number) for number in _NUMBER.findall(text)]
 
@@ -151,22 +146,16 @@ def _chunks(terminal: int) -> Iterator[bytes]:
 def _lines_without_measured_columns(output: str) -> Iterator[str]:
     heads: list[str] = []
     for line in output.splitlines():
-        cells = [" ".join(cell.split()) for cell in line.strip("|").split("|")]
-        if not line.startswith("|"):
-            heads = []
-            yield " ".join(line.split())
-        elif not heads:
-            heads = cells
-            yield f"| {' | '.join(cells)} |"
-        elif line.startswith(("|:", "|-")):
-            # The number of dashes depends on the widths of the cells.
-            yield "|"
-        else:
-            named = zip(heads, cells, strict=True)
-            kept = (
-                "-" if _MEASURED_COLUMN.search(head) else cell for head, cell in named
+        cells = re.split(r"\s{2,}", line.strip())
+        if len(cells) == len(heads) > 1:
+            pairs = zip(heads, cells, strict=True)
+            yield "  ".join(
+                "-" if _MEASURED_COLUMN.search(head) else cell for head, cell in pairs
             )
-            yield f"| {' | '.join(kept)} |"
+            continue
+        # The row of headers; other lines have no measured column.
+        heads = cells if any(map(_MEASURED_COLUMN.search, cells)) else []
+        yield "  ".join(cells)
 
 
 if __name__ == "__main__":

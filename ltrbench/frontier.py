@@ -67,7 +67,7 @@ from ltrbench.serve import RequestReader, answer
 from ltrbench.shapes import Features
 from ltrbench.shipping.shipment import check_categories, shipped_model
 from ltrbench.shipping.target import build_target
-from ltrbench.statistics import SCOPES
+from ltrbench.statistics.claims import MODELS, SCOPES
 from ltrbench.tables import Table, TableRow, format_number, listed
 
 if TYPE_CHECKING:
@@ -349,11 +349,10 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
         if each.metric not in COSTS
     ]
     seen = seen_by_choice([item for row in comparison.rows for item in row.evaluated])
-    scopes = [SCOPES[pair.scope] for pair in comparison.pairs]
     return replace(
         done,
         test=test,
-        scope="; ".join(filter(None, [*scopes, "choice by validation", seen])),
+        scope="; ".join(filter(None, [SCOPES[MODELS], "choice by validation", seen])),
     )
 
 
@@ -674,7 +673,7 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
         _ABOUT,
         [Figures(figures), Table.of(head, rows, _FORM), *notes],
     )
-    return Chapter("frontier", title, [section], [done.sentence])
+    return Chapter("frontier", title, [section], headline=done.sentence)
 
 
 _AXES = {

@@ -223,6 +223,7 @@ def one_line(name: str, fields: Mapping[str, object]) -> str:
 #
 #     table.markdown()         aligned Markdown for a file
 #     table.markdown(width)    the same for a terminal of this width; wide tables are split into blocks
+#     table.plain(width)       columns without lines between them, for a terminal
 #     table.latex()            a tabular with booktabs rules
 #     table.csv()              raw values in full precision; empty if not available
 #     table.records()          raw values for JSON: header -> value, None if not available
@@ -371,6 +372,32 @@ class Table:
             )
             for block in _blocks(widths, width)
         )
+
+    def plain(self, width: int) -> str:
+        """Returns aligned columns for a terminal; columns that do not fit follow below, as in `markdown`.
+
+        >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").plain(80))
+        model    ndcg@10
+        native      0.50
+        """
+        lines = [
+            [in_table(text) for text in line] for line in [self.header, *self._texts()]
+        ]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        blocks = [
+            "\n".join(self._plain_line(line, widths, block) for line in lines)
+            for block in _blocks(widths, width)
+        ]
+        return "\n\n".join(blocks)
+
+    def _plain_line(
+        self, line: Sequence[str], widths: Sequence[int], block: Sequence[int]
+    ) -> str:
+        texts = []
+        for column in block:
+            side = "<" if self.columns[column].left else ">"
+            texts.append(f"{line[column]:{side}{widths[column]}}")
+        return "  ".join(texts).rstrip()
 
     def latex(self) -> str:
         """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""

@@ -10,7 +10,7 @@ import numpy as np
 from toy_runs import write
 
 from ltrbench.compare import Comparison, NotebookComparison, Settings, compare
-from ltrbench.compare.pairs import Pair
+from ltrbench.compare.claims import Pair
 from ltrbench.metrics import evaluate
 from ltrbench.runs import Run
 

@@ -181,6 +181,11 @@ def terminal_width() -> int | None:
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
+def width_of_text() -> int:
+    """Returns the width of the terminal in columns; 100 when standard output is a file or a pipe."""
+    return terminal_width() or 100
+
+
 def echo_json(record: dict[str, Any]) -> None:
     """Prints one JSON object. NaN is not valid JSON: the caller must have replaced it by null."""
     click.echo(json.dumps(record, indent=2, allow_nan=False))

@@ -26,7 +26,7 @@ from ltrbench.cli.console import (
     RUN_INTERRUPTED,
     USER_MISTAKE,
     showing,
-    terminal_width,
+    width_of_text,
 )
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
@@ -454,18 +454,19 @@ class Session:
         if not self.runs:
             return
         # Imported late, so that --help prints without delay.
+        from ltrbench.compare.publish import REPORT_FILE
         from ltrbench.compare.report import render_all
 
         if self.comparisons:
-            click.echo(f"\n{render_all(self.comparisons, terminal_width())}\n")
-        where = [f"Run folders: {os.path.commonpath([run.path for run in self.runs])}"]
+            click.echo(f"\n{render_all(self.comparisons, width_of_text())}")
+        where = [f"Runs: {os.path.commonpath([run.path for run in self.runs])}"]
         if self.comparison_folder is not None:
-            where.append(f"Comparison:  {relative(self.comparison_folder)}")
+            where = [f"Report: {relative(self.comparison_folder / REPORT_FILE)}"]
         if self.tracker is not None and self.tracker.where:
-            where.append(f"MLflow UI:   {PROGRAM} ui     ({self.tracker.where})")
+            where.append(f"MLflow: {PROGRAM} ui")
+        click.echo("    ".join(where), err=True)
         if self.registered:
-            where.append(f"Registered:  {self.registered}")
-        click.echo("\n".join(where), err=True)
+            click.echo(f"Registered: {self.registered}", err=True)
 
     def interruption(self, again: str) -> str:
         """Returns the message after an interruption: what is finished, what is lost, and how to continue.

@@ -1,17 +1,22 @@
 """Comparison of finished runs, read from their folders. Only `training` trains.
 
     cells         settings, notes, runs grouped into rows and cells, their evaluated scores, shared queries
+    feature_sets  runs on the same queries and labels with other features
     guards        conditions on a model that replaces the baseline
     fairness      which runs may be compared
     derived       fused runs, and scores and models of other programs
-    training      trains rankers in Python, for `compare`
-    comparison    `compare` of runs: rows of one data set; differences, claims and power of their pairs
-    decision      whether a model may replace the baseline
+    power         minimum detectable differences, and the queries that a difference needs
+    claims        pairs of rows, and the two claims of a pair: about these models, and about the methods
+    groups        groups of queries by an attribute
+    comparison    `compare` of runs: rows of one data set, their pairs and claims
+    slicing       slices of queries, several data sets, comparisons of a model with itself
     final         settings and number of trees of the model that is trained on all queries
-    advice        recommendation, verdict, methods in words, next step
+    decision      which model to take
+    planning      the next step, with its command
+    answer        the sentences that say decision, claims and next step
+    claim_notes   how the claims are made, as notes for the report
     published     figures of papers and repositories, under a convention
     monitor       new data against the training data of a run
-    groups        slices of queries, several data sets, comparisons of a model with itself
     importances   feature importances of several runs
     tuning        searches of models, and their pictures
     views         tables, figures and prose, independent of the format of an output
@@ -20,7 +25,10 @@
     entries       the leaderboard of score files of any system
     report        the comparison as text, Markdown, LaTeX and HTML
     notebook      the comparison that a user of Python holds, with its outputs as methods
+    training      trains rankers in Python, for `compare`
     publish       committed results, and how they are reproduced
+
+From runs to the answer: cells -> claims -> comparison -> decision -> answer -> sections -> report.
 
 `ltrbench.compare(...)` calls the function `compare` of this package.
 """
@@ -34,8 +42,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, overload
 
-from ltrbench.compare.advice import verdict
+from ltrbench.compare.answer import Answer, answer_of
 from ltrbench.compare.cells import BEST, Settings
+from ltrbench.compare.claims import Claim, Pair
 from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation
 from ltrbench.compare.comparison import compare as compare_runs
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
@@ -43,7 +52,6 @@ from ltrbench.compare.groups import Slice, read_attributes
 from ltrbench.compare.guards import Guard
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.notebook import NotebookComparison
-from ltrbench.compare.pairs import Pair
 from ltrbench.compare.report import Report, render
 from ltrbench.compare.slicing import Interaction, interactions, slices
 from ltrbench.errors import ConfigError
@@ -55,7 +63,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BEST",
+    "Answer",
     "Choice",
+    "Claim",
     "Comparison",
     "Fusing",
     "Guard",
@@ -68,6 +78,7 @@ __all__ = [
     "Report",
     "Settings",
     "Slice",
+    "answer_of",
     "best_by_validation",
     "compare",
     "compare_importances",
@@ -78,7 +89,6 @@ __all__ = [
     "read_attributes",
     "render",
     "slices",
-    "verdict",
 ]
 
 

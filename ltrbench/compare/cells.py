@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.compare.feature_sets import feature_settings
 from ltrbench.compare.guards import COSTS, Guard
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
@@ -348,6 +349,7 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
             f"replicates.{key}": value
             for key, value in (resample_of(run) or {}).items()
         }
+        | {f"data.{key}": value for key, value in feature_settings(run).items()}
         | (absent | search if search else untuned)
         for run, search in zip(runs, searches, strict=True)
     ]
@@ -559,12 +561,12 @@ class Settings:
             None without a model.
         family: Metrics that carry claims together with the primary metric, corrected for their number. The
             first one is the primary metric if `metric` is None.
-        baseline: Label of a row, name of a model, or "best"; None for the first row.
+        baseline: Label of a row or name of a model; "best" or None for the row with the highest mean.
         convention: Convention of every metric.
         allow_mismatch: Whether runs on different data or splits may be in one table.
         rope: Half the width of the region of practical equivalence, in units of the claimed metrics, which
             must declare the same one; None for the region that each metric declares.
-        detect: Difference for which repeats, seeds or queries are planned; None for none.
+        detect: Difference for which queries are planned; None for the width of the region of equivalence.
         level: Error level of all claims of the comparison together. Divide it by the number of comparisons of
             the same runs that you make; the command line does so (`ltrbench.sweep.ledger`).
         selected: Reason why runs are left out. With a reason, a row that lacks test sets is paired with the
@@ -621,6 +623,11 @@ class Settings:
             )
         return self.rope
 
+    def detect_of(self, metric: str) -> float:
+        """Returns the difference for which queries are planned: `detect`, or the width of the region of
+        practical equivalence; 0 if the metric declares none."""
+        return self.detect or 2 * self.rope_of(metric)
+
     @property
     def confidence(self) -> str:
         """The confidence of the simultaneous intervals, such as "95 %", which is 100 % minus the level."""
@@ -628,8 +635,19 @@ class Settings:
 
     @property
     def names_baseline(self) -> bool:
-        """Whether the baseline is a named row or model, and not "best" or the first row."""
+        """Whether the baseline is a named row or model, and not the row with the highest mean."""
         return self.baseline not in (None, BEST)
+
+    def level_of(self, metric: str) -> float:
+        """Returns the error level of all claims in a metric.
+
+        The primary metric and those of `family` share the level, because any of them may lead to a claim. A
+        guard has the whole level: a model is shipped only if every guard holds, so that several guards make a
+        false decision less likely, not more (intersection-union test: Berger, 1982, Technometrics 24).
+        """
+        primary = self.metric or next(iter(self.family), None)
+        sharing = dict.fromkeys((primary, *self.family))
+        return self.level / len(sharing) if metric in sharing else self.level
 
     @property
     def claimed_metrics(self) -> tuple[str | None, ...]:
@@ -896,22 +914,9 @@ class PairedQueries:
         )
 
     @property
-    def times_counted(self) -> float:
-        """Mean number of cells that a query is in: the number of repeats of a cross-validation."""
-        return len(self.query_keys) / self.distinct.num_queries
-
-    @cached_property
-    def means_of_cells(self) -> NDArray[np.float64]:
-        """(M, C), mean of each row in each of `counting_cells`."""
-        values, weights = self.sample.values, self.sample.weights
-        cells = self.counting_cells.values()
-        return np.stack(
-            [
-                np.average(values[:, inside], axis=1, weights=weights[inside])
-                for inside in cells
-            ],
-            axis=1,
-        )
+    def num_folds(self) -> int:
+        """Number of folds of each repeat of a cross-validation, of those in which a query counts."""
+        return len({self.cells[number].fold for number in self.counting_cells})
 
     def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""

@@ -1,5 +1,5 @@
-"""Sections on claims and on queries: leaderboard, pairs, folds, power, distribution, single queries, slices,
-risk, conventions of other libraries, several data sets."""
+"""Sections on claims and on queries: leaderboard, pairs, distribution, single queries, slices, risk,
+conventions of other libraries, several data sets."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.advice import family_of
 from ltrbench.compare.cells import PairedQueries
+from ltrbench.compare.claim_notes import family_of
+from ltrbench.compare.claims import Claim, against
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import InSlice
 from ltrbench.compare.leaderboard import (
@@ -20,11 +21,8 @@ from ltrbench.compare.leaderboard import (
     differences_of,
     emphasis_of,
     leaderboard,
-    wins_cell,
 )
-from ltrbench.compare.pairs import Pair, against
-from ltrbench.compare.power import Power
-from ltrbench.compare.slicing import CHOSEN, SMALLEST_GROUP, across, interactions
+from ltrbench.compare.slicing import SMALLEST_GROUP, across, interactions
 from ltrbench.compare.views import (
     Bullets,
     Chapter,
@@ -43,8 +41,8 @@ from ltrbench.plots import (
     differences_by_row,
     sorted_differences,
 )
-from ltrbench.statistics import SCOPES, TESTS
-from ltrbench.statistics.claims import DataSetTest, risks
+from ltrbench.statistics import SCOPES
+from ltrbench.statistics.claims import MODELS, DataSetTest, risks
 from ltrbench.tables import (
     CHANGED,
     COUNT,
@@ -60,7 +58,6 @@ from ltrbench.tables import (
     listed,
     minus,
     p_value,
-    share,
     significant,
 )
 
@@ -76,6 +73,8 @@ def leaderboard_section(shown: Shown) -> Section:
             "difference",
             "baseline",
             "claim",
+            "these models",
+            "trained again",
             "minimum detectable difference",
         ),
         *("better, tied, worse", "effect size", "yardstick"),
@@ -91,7 +90,7 @@ def _differences_by_row(shown: Shown) -> list[View]:
     has_interval = [
         row
         for row in shown.rows
-        if row.to_baseline is not None and row.to_baseline.interval
+        if row.to_baseline is not None and row.to_baseline.models.interval
     ]
     ends = {comparison.baseline: (0.0, 0.0, 0.0), **differences_of(has_interval)}
     shared = [
@@ -108,191 +107,62 @@ def _differences_by_row(shown: Shown) -> list[View]:
     return [Figures(drawn(figure, "Differences to the baseline", "differences.png"))]
 
 
-# ---- Section "Pairwise claims": a matrix of all pairs, and the tests of the family.
+# ---- Section "Pairwise claims": a matrix of all pairs for each kind of claim.
 
 
 def pairs_section(shown: Shown) -> Section | None:
-    """Returns the matrix of all pairs and the tests of the family; None without pairs."""
+    """Returns the matrices of all pairs; None without pairs."""
     comparison = shown.comparison
     if not comparison.pairs:
         return None
     lead = (
-        f"{comparison.metric} of the row minus that of the column, with the claim of the simultaneous "
-        f"{comparison.settings.confidence} interval over {family_of(comparison)}. ▲: better; ▼: worse."
+        f"{comparison.metric} of the row minus that of the column, with the claims of simultaneous "
+        f"{comparison.settings.confidence} intervals over {family_of(comparison)}. ▲: better; ▼: worse."
     )
     if len(comparison.family) < len(comparison.pairs):
         lead += " Nothing is claimed about the other pairs."
-    tests = Folded(
-        "Tests of these trained models (description)",
-        [Prose(_ABOUT_TESTS), _tests(comparison)],
-    )
-    terms = ("simultaneous interval", "region of equivalence", "scope", "p-value")
-    return Section("pairs", "Pairwise claims", lead, [_matrix(shown), tests], terms)
-
-
-_ABOUT_TESTS = (
-    "p-values of single pairs of trained models; no claim rests on them. The randomisation "
-    "test assumes that, without a difference, both signs of a query's difference are equally likely; the t "
-    "test that the mean is close to normal; Wilcoxon's that differences are symmetric about their median."
-)
-
-
-def _matrix(shown: Shown) -> Table:
-    comparison, labels = shown.comparison, shown.paired
-    pairs = {
-        (pair.a, pair.b): pair
-        for label in labels
-        for pair in against(comparison.pairs, label)
+    tables: list[View] = [_matrix(shown, "models", SCOPES[MODELS])]
+    scopes = {
+        pair.methods.scope
+        for pair in comparison.family
+        if pair.methods.interval is not None
     }
-    claims = {
-        (pair.a, pair.b): pair
-        for label in labels
-        for pair in against(comparison.family, label)
-    }
-    scopes = {SCOPES[pair.scope] for pair in comparison.family}
-    is_common = len(scopes) == 1
+    if scopes:
+        words = "; ".join(SCOPES[scope] for scope in sorted(scopes))
+        tables.append(_matrix(shown, "methods", words))
+    terms = ("simultaneous interval", "region of equivalence", "trained again")
+    return Section("pairs", "Pairwise claims", lead, tables, terms)
+
+
+def _matrix(shown: Shown, kind: str, scope: str) -> Table:
+    """Returns the differences of all paired rows, with one of the two kinds of claims."""
+    comparison = shown.comparison
+    labels = shown.paired
+    pairs = {}
+    claimed = set()
+    for label in labels:
+        for pair in against(comparison.pairs, label):
+            pairs[pair.a, pair.b] = pair
+        for pair in against(comparison.family, label):
+            pairs[pair.a, pair.b] = pair
+            claimed.add((pair.a, pair.b))
 
     def cell(a: str, b: str) -> TableCell:
         if a == b:
             return TableCell(text="")
-        claim = claims.get((a, b))
-        if claim is None:
-            return TableCell(pairs[a, b].difference)
-        note = claim.claim if is_common else f"{claim.claim}; {SCOPES[claim.scope]}"
-        return TableCell(claim.difference, note=note, emphasis=emphasis_of(claim))
-
-    caption = (
-        f"Row minus column; scope of the claims: {scopes.pop()}"
-        if is_common
-        else "Row minus column"
-    )
-    columns = [
-        TableColumn("", left=True, sortable=False),
-        *(TableColumn(b, DIFFERENCE, sortable=False) for b in labels),
-    ]
-    return Table(
-        columns,
-        [[shown.cell_of(a), *(cell(a, b) for b in labels)] for a in labels],
-        caption,
-    )
-
-
-def _tests(comparison: Comparison) -> Table:
-    p_values = dict.fromkeys((*TESTS, *(f"{test}, Holm" for test in TESTS)), p_value)
-    forms = {"pair": None, "difference": DIFFERENCE, **p_values, "effect size": SIGNED}
-    columns = columns_of({**forms, "better/tied/worse": "", "queries": COUNT})
-    rows: list[TableRow] = [
-        [
-            TableCell(minus(pair.a, pair.b), note=pair.statistics.note),
-            pair.statistics.difference,
-            *(pair.statistics.p_values[test] for test in TESTS),
-            *(pair.p_adjusted["holm"][test] for test in TESTS),
-            pair.statistics.effect_size,
-            wins_cell(pair),
-            pair.statistics.num_queries,
-        ]
-        for pair in comparison.family
-    ]
-    return Table(columns, rows, "p-values of each pair", "compact")
-
-
-# ---- Section "Over folds": inference about the methods from the differences of the folds.
-
-
-def folds_section(shown: Shown) -> Section | None:
-    """Returns the fold tests of each pair; None without folds."""
-    comparison = shown.comparison
-    if not any(pair.over_folds is not None for pair in comparison.family):
-        return None
-    rope = comparison.settings.rope_of(comparison.metric)
-    lead = (
-        "Description of each pair alone, with its own variance, and without the correction for the number of "
-        "pairs and the variance of seeds; claims follow from other intervals. Each fold counts once: p-value "
-        "of the corrected resampled t test, and probabilities (P) of the Bayesian correlated t test that the "
-        f"difference is below, within or above ±{rope:g} {comparison.metric}."
-    )
-    columns = [
-        TableColumn("pair", left=True),
-        TableColumn("claim", left=True, hint=f"Over {family_of(comparison)}."),
-        TableColumn("difference over folds", DIFFERENCE),
-        TableColumn(
-            "p, uncorrected",
-            p_value,
-            hint="Corrected resampled t test of this pair alone.",
-        ),
-        TableColumn("P(below)", share),
-        TableColumn(f"P(within ±{rope:g})", share),
-        TableColumn("P(above)", share),
-    ]
-    parts = shown.pair_tables(
-        "Each pair alone, not adjusted: only the claim counts", columns, _over_folds
-    )
-    return Section("folds", "Over folds", lead, parts, ("tests over folds",))
-
-
-def _over_folds(pair: Pair) -> TableRow:
-    name = minus(pair.a, pair.b)
-    if pair.over_folds is None:
-        return [name, *[None] * 6]
-    test, bayes = pair.over_folds.frequentist, pair.over_folds.bayesian
-    probabilities = (bayes.left, bayes.within, bayes.right)
-    return [
-        TableCell(name, note=test.note),
-        pair.claim,
-        test.difference,
-        test.p_value,
-        *probabilities,
-    ]
-
-
-# ---- Section on power: minimum detectable differences, and the data they need.
-
-
-def power_section(shown: Shown) -> Section | None:
-    """Returns the minimum detectable differences; None if nothing is paired."""
-    comparison = shown.comparison
-    if all(pair.interval is None for pair in comparison.family):
-        return None
-    detect = comparison.settings.detect
-    kinds = list(
-        dict.fromkeys(
-            need.kind for pair in comparison.family for need in pair.power.needs
+        claim: Claim = getattr(pairs[a, b], kind)
+        if (a, b) not in claimed:
+            return TableCell(claim.difference)
+        if claim.interval is None:
+            return TableCell(claim.difference, note=claim.reason)
+        return TableCell(
+            claim.difference, note=claim.state, emphasis=emphasis_of(claim)
         )
-    )
-    lead = (
-        "The true difference that would be claimed with a probability of 80 %, at the level of the claims "
-        f"over {family_of(comparison)}. A dash: the error is not known, or the metric cannot differ so much."
-    )
-    if detect is not None:
-        lead += (
-            f" The columns for {detect:g} give the numbers that detect this difference at the level of a "
-            "further look, from the estimated variances to their upper limits: queries alone, or the others."
-        )
-    needs = dict.fromkeys((f"{kind} for {detect:g}" for kind in kinds), COUNT)
-    columns = columns_of(
-        {"pair": None, "minimum detectable difference": QUALITY, **needs}
-    )
 
-    def cells(pair: Pair) -> TableRow:
-        detectable = pair.power.detectable
-        return [
-            TableCell(minus(pair.a, pair.b), note=SCOPES[pair.scope]),
-            TableCell(detectable, note=pair.reason if detectable is None else ""),
-            *(_need(pair.power, kind) for kind in kinds),
-        ]
-
-    parts = shown.pair_tables("Minimum detectable difference", columns, cells)
-    terms = ("minimum detectable difference",)
-    return Section("power", "Minimum detectable difference", lead, parts, terms)
-
-
-def _need(power: Power, kind: str) -> TableCell:
-    need = next((need for need in power.needs if need.kind == kind), None)
-    return (
-        TableCell()
-        if need is None
-        else TableCell(need.high, str(need), f"now {need.present:,}")
-    )
+    columns = [TableColumn("", left=True, sortable=False)]
+    columns += [TableColumn(b, DIFFERENCE, sortable=False) for b in labels]
+    rows = [[shown.cell_of(a), *(cell(a, b) for b in labels)] for a in labels]
+    return Table(columns, rows, f"Row minus column: {scope}")
 
 
 # ---- Section "Means under every convention": means of the same scores under each library's convention.
@@ -584,8 +454,8 @@ def slices_section(shown: Shown) -> Section | None:
     tables = [_slice_table(shown, attribute) for attribute in attributes]
     lead = (
         f"Mean {shown.comparison.metric} by slice, the queries of one kind{shown.all_folds}, with the "
-        f"difference to {baseline} and its 95 % interval. The intervals are not adjusted "
-        "for the number of slices: a difference in one slice is a hint, not a finding."
+        f"difference to {baseline} and its interval, simultaneous over the models. The intervals are not "
+        "adjusted for the number of slices: a difference in one slice is a hint, not a finding."
     )
     tested = interactions(shown.comparison, shown.comparison.slices)
     if any(item.p_value is not None for item in tested):
@@ -614,12 +484,11 @@ def slices_section(shown: Shown) -> Section | None:
             Table(columns_of({**forms, "note": None}), rows, caption, "compact")
         )
     elif tested:
-        few = f"no attribute has two slices with at least {SMALLEST_GROUP} queries and a variance above 0"
-        reason = CHOSEN if any(item.note == CHOSEN for item in tested) else few
         lead += (
-            f" Whether the difference varies over the slices is not tested: {reason}."
+            " Whether the difference varies over the slices is not tested: no attribute has two slices with "
+            f"at least {SMALLEST_GROUP} queries and a variance above 0."
         )
-    lead += " Slices describe these trained models; no claim rests on them."
+    lead += " Slices are about these trained models."
     return Section("slices", "Kinds of queries", lead, tables, ("slice",))
 
 

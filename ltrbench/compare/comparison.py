@@ -1,14 +1,12 @@
 """Comparison of the models on one data set: rows with means, pairs of rows with claims and tests.
 
 The compared value is the mean of the metric over queries (with folds, the mean of the means of the folds),
-paired by query. `Pair.claim` is the claim about a difference; it follows from one procedure, simultaneous
-intervals of all pairs of the family. `Pair.scope` is its scope: these trained models, or the methods trained
-again. P-values and `Pair.statistics` describe the trained models.
+paired by query. Each pair has a claim about these trained models and one about the methods, trained again
+(`ltrbench.compare.claims`).
 """
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,6 +39,7 @@ from ltrbench.compare.cells import (
     pair_queries,
     replicate_of,
 )
+from ltrbench.compare.claims import Pair, against, all_pairs, decided
 from ltrbench.compare.derived import default_metric, reported_metrics, unknown_metrics
 from ltrbench.compare.fairness import (
     best_on_validation,
@@ -49,9 +48,8 @@ from ltrbench.compare.fairness import (
     values_on_validation,
     warnings,
 )
+from ltrbench.compare.feature_sets import with_common_data
 from ltrbench.compare.groups import Slice, group_of_queries
-from ltrbench.compare.pairs import OverFolds, Pair, against, infer
-from ltrbench.compare.studies import power_of
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import parse_metric
@@ -63,164 +61,8 @@ from ltrbench.runs.record import (
     RunResult,
     refuse_trial,
 )
-from ltrbench.statistics import (
-    TESTS,
-    WORSE,
-    Interval,
-    claim_of,
-    compare_pairs,
-    corrected_resampled_t,
-    simultaneous_intervals,
-    system_intervals,
-)
-from ltrbench.statistics.claims import (
-    holm,
-)
-from ltrbench.statistics.paired import DECIMALS
-from ltrbench.statistics.repeated import (
-    SharedVariance,
-    bayesian_correlated_t,
-    shared_variances,
-    with_shared_variance,
-)
+from ltrbench.statistics import WORSE, Interval, largest_loss, system_intervals
 from ltrbench.tables import one_line
-
-
-def all_pairs(
-    queries: PairedQueries, metric: str, settings: Settings
-) -> tuple[Pair, ...]:
-    """Returns each earlier row minus each later row, with claims over all pairs."""
-    index_pairs = list(itertools.combinations(range(len(queries.labels)), 2))
-    tested = compare_pairs(
-        queries.distinct, index_pairs, settings.num_draws, settings.seed
-    )
-    pairs = []
-    for (a, b), statistics in zip(index_pairs, tested, strict=True):
-        scope, inference = infer(queries, a, b)
-        pairs.append(
-            Pair(
-                a=queries.labels[a],
-                b=queries.labels[b],
-                metric=metric,
-                statistics=statistics,
-                scope=scope,
-                inference=inference,
-                over_folds=_test_over_folds(queries, a, b, settings.rope_of(metric)),
-            )
-        )
-    return decided(pairs, queries, settings)
-
-
-def decided(
-    family: Sequence[Pair], queries: PairedQueries, settings: Settings
-) -> tuple[Pair, ...]:
-    """Returns the same pairs, with simultaneous intervals, claims, power and adjusted p-values over them.
-
-    The error level is divided by the number of metrics that carry claims, and then among the pairs: by max-T
-    among pairs of trained models, by `quantile_of` among pairs that share a variance over folds, by
-    Bonferroni otherwise.
-    """
-    family = _with_shared_variance(family, queries)
-    level = settings.level / len(settings.claimed_metrics)
-    of_models = [pair for pair in family if pair.inference is None]
-    index_pairs = [
-        (queries.labels.index(pair.a), queries.labels.index(pair.b))
-        for pair in of_models
-    ]
-    by_queries = simultaneous_intervals(
-        queries.distinct,
-        index_pairs,
-        settings.num_draws,
-        settings.seed,
-        level * (len(of_models) / max(len(family), 1)),
-    )
-    known = {
-        (pair.a, pair.b): interval
-        for pair, interval in zip(of_models, by_queries, strict=True)
-    }
-    intervals = [
-        known[pair.a, pair.b]
-        if pair.inference is None
-        else pair.inference.interval(level / len(family))
-        for pair in family
-    ]
-    intervals = [
-        None if pair.withheld else each
-        for pair, each in zip(family, intervals, strict=True)
-    ]
-    adjusted = {
-        test: holm([pair.statistics.p_values[test] for pair in family])
-        for test in TESTS
-    }
-    claimed = [
-        replace(
-            pair,
-            interval=interval,
-            claim=claim_of(interval, settings.rope_of(pair.metric)),
-        )
-        for pair, interval in zip(family, intervals, strict=True)
-    ]
-    return tuple(
-        replace(
-            pair,
-            power=power_of(queries, pair, settings, level / len(family)),
-            p_adjusted={
-                "holm": {test: of_pairs[number] for test, of_pairs in adjusted.items()}
-            },
-        )
-        for number, pair in enumerate(claimed)
-    )
-
-
-def _with_shared_variance(
-    family: Sequence[Pair], queries: PairedQueries
-) -> Sequence[Pair]:
-    """Returns the pairs; over folds, three or more comparable rows share a variance.
-
-    Yardsticks, ensembles and imported rows keep a variance for each pair, because they may vary much more or
-    less than the other rows. Rows with the same means count once.
-    """
-    if not queries.are_folds or queries.test_share is None:
-        return family
-    kept = [
-        not (row[0].is_yardstick or row[0].is_imported) for row in queries.trainings
-    ]
-    means = np.round(queries.means_of_cells[kept], DECIMALS)
-    means, places = np.unique(means, axis=0, return_inverse=True)
-    if len(means) < 3:
-        return family
-    labels = itertools.compress(queries.labels, kept)
-    variances = dict(
-        zip(labels, shared_variances(means)[places.ravel()].tolist(), strict=True)
-    )
-    num_pairs = sum({pair.a, pair.b} <= {*variances} for pair in family)
-
-    def sharing(pair: Pair) -> Pair:
-        if pair.inference is None or not {pair.a, pair.b} <= {*variances}:
-            return pair
-        shared = SharedVariance(
-            variances[pair.a] + variances[pair.b], len(means), num_pairs
-        )
-        inference = with_shared_variance(
-            pair.inference, shared, queries.test_share or 0.0
-        )
-        return replace(pair, inference=inference)
-
-    return [*map(sharing, family)]
-
-
-def _test_over_folds(
-    queries: PairedQueries, a: int, b: int, rope: float
-) -> OverFolds | None:
-    """Returns the fold tests, with the mean difference of each fold as one value; None without folds."""
-    if not queries.are_folds or queries.test_share is None:
-        return None
-    differences = (queries.means_of_cells[a] - queries.means_of_cells[b]).tolist()
-    return OverFolds(
-        frequentist=corrected_resampled_t(differences, queries.test_share),
-        bayesian=bayesian_correlated_t(differences, queries.test_share, rope),
-    )
-
 
 # ---- Number of trainings of a row: its folds, resamples and seeds, and how many are missing.
 #
@@ -358,7 +200,7 @@ class Comparison:
         data: Name of the data set.
         metric: Primary metric: differences are in this metric, and it carries claims.
         settings: Settings of the comparison, with defaults filled in.
-        baseline: Label of the row that the other rows are compared with.
+        baseline: Label of the row that the other rows are compared with: the named one, or the best one.
         best: Label of the paired row with the highest mean; None with fewer than two paired rows.
         rows: In the order of the runs.
         pairs: All pairs, each earlier row minus each later row, with claims over all pairs.
@@ -419,7 +261,24 @@ class Comparison:
         """Returns whether the family claims that a row is better than every other row."""
         others = against(self.family, label)
         return len(others) == len(self.rows) - 1 > 0 and all(
-            pair.claim == WORSE for pair in others
+            pair.models.state == WORSE for pair in others
+        )
+
+    def largest_loss(self, label: str) -> float | None:
+        """Returns an upper bound of how much a paired row loses to any of the others; None if not available.
+
+        See `ltrbench.statistics.largest_loss`; it is about these trained models, in the primary metric.
+        """
+        if self.queries is None or label not in self.queries.labels:
+            return None
+        if any(pair.withheld for pair in self.pairs):
+            return None
+        return largest_loss(
+            self.queries.distinct,
+            self.queries.labels.index(label),
+            self.settings.num_draws,
+            self.settings.seed,
+            self.settings.level_of(self.metric),
         )
 
     @cached_property
@@ -472,7 +331,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     if not finished:
         errors = "; ".join(str(_failure(run)) for run in runs)
         raise ResultError(f"there is no finished run to compare. {errors}")
-    finished, repeated = newest_runs(finished)
+    finished, repeated = newest_runs(with_common_data(finished))
     tables = group_runs(finished)
     mismatched = mismatches(tables)
     if mismatched and not settings.allow_mismatch:
@@ -669,8 +528,8 @@ def _family(
 ) -> tuple[Pair, ...]:
     """Returns the pairs that are decided together.
 
-    With a named baseline, these are its pairs, decided among themselves. With the baseline "best" or without
-    one, these are all pairs: the best row was chosen by the same numbers.
+    With a named baseline, these are its pairs, decided among themselves. Otherwise these are all pairs: the
+    best row was chosen by the same numbers.
     """
     if not settings.names_baseline:
         return tuple(pairs)
@@ -692,7 +551,7 @@ def _baseline_of(
         raise ConfigError(
             f"baseline '{baseline}' matches {len(matching)} rows; name one: {', '.join(matching)}."
         )
-    first = best if baseline == BEST and best is not None else next(iter(rows))
+    first = best if baseline in (None, BEST) and best is not None else next(iter(rows))
     wanted = matching[0] if matching else first
     if all(row.label != wanted for row in paired):
         first = paired[0].label

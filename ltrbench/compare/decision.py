@@ -1,23 +1,35 @@
-"""Decision: whether a model may replace the baseline, by the claim in the primary metric and by guards.
+"""Decision: which model to take, by the claims about these trained models.
 
-A model replaces the baseline if it is better in the primary metric and every guard holds. The guard of a
-metric is a non-inferiority test: the simultaneous interval of the difference, over all claimed metrics and
-pairs, lies above the limit. A cost is a measured number, without an interval.
+Without a named baseline the model with the highest mean is taken, unless a yardstick, such as a single
+feature, is not shown to be worse. With a baseline, a model that is better replaces it. With guards it also
+has to keep every guard: each is a test of its own at the whole level, because all of them must hold
+(intersection-union test: Berger, 1982, Technometrics 24).
+
+Rows without a fair comparison are not considered: stopped by the test set, or one of several settings of a
+model that could only be chosen on test.
+
+`ltrbench.compare.answer` says the decision in words.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field
+from statistics import fmean
 
 import numpy as np
 
-from ltrbench.compare.cells import EvaluatedRow
+from ltrbench.compare.cells import DataCell, EvaluatedRow, grouped
+from ltrbench.compare.claims import Pair, against
 from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.fairness import (
+    best_on_validation,
+    seen_by_choice,
+    stopped_on_test,
+    values_on_validation,
+)
 from ltrbench.compare.guards import COSTS, LATENCY, Guard
-from ltrbench.compare.power import needs_of
-from ltrbench.compare.studies import power_of
 from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of
@@ -25,10 +37,14 @@ from ltrbench.metrics import bounds_of
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import Run, class_and_folder_of_model
-from ltrbench.statistics.claims import BETTER, UNDECIDED
+from ltrbench.statistics.claims import BETTER, UNDECIDED, WORSE
 from ltrbench.tables import listed
 
-SHIP, KEEP, HOLDS, FAILS = "ship", "keep", "holds", "fails"
+TAKE, SHIP, KEEP, NONE = "take", "ship", "keep", "none"
+"""Kinds of decisions: take the leader; replace the baseline; keep the baseline; take nothing. "undecided":
+keep the baseline for now."""
+
+HOLDS, FAILS = "holds", "fails"
 MOST_LISTS = 50
 """Number of lists of the test set whose scoring is timed, the first ones."""
 
@@ -42,65 +58,153 @@ class Condition:
         state: "holds", "fails" or "undecided".
         words: The state in words.
         values: Difference to the baseline, and the ends of its interval; or the cost. Empty if not available.
-        needs: What decides the present difference with 80 % power; empty if it is decided or not known.
+        queries: Number of queries that decides the present difference with 80 % power; None if it is decided
+            or not known.
     """
 
     name: str
     state: str
     words: str
     values: tuple[float, ...] = ()
-    needs: str = ""
+    queries: int | None = None
 
 
 @dataclass(frozen=True)
-class Recommendation:
-    """The models to take.
+class Decision:
+    """Which model to take.
 
     Attributes:
-        models: Labels of the recommended rows, the highest mean first; empty if none is recommended.
-        headline: Which models to take and why, or that nothing is decided, in one or two sentences.
-        remarks: Costs of the models that no claim excludes, and why other models are not considered.
-        certainty: Confidence, number of queries and trainings, and scope; empty if there are no claims.
-        verdict: With guards "ship", "keep" (the baseline) or "undecided"; otherwise empty.
+        kind: "take", "ship", "keep", "undecided" or "none".
+        models: Label of the model to take; with "ship" further models that may replace the baseline follow,
+            the highest mean first. Empty if none is taken.
+        subject: Label of the row whose claims explain the decision: the leader, the model that replaces the
+            baseline, or the baseline that is kept; empty if there is none.
+        loss: Upper bound of what `subject` loses to any other row; None if not available.
+        unbeaten: Yardsticks that the leader is not shown to be better than.
+        excluded: Why rows are not considered, one sentence each.
         conditions: With guards, label of each considered model -> its conditions, the primary metric first.
+        reason: Why nothing is decided; empty if something is.
     """
 
-    models: tuple[str, ...]
-    headline: str
-    remarks: tuple[str, ...] = ()
-    certainty: str = ""
-    verdict: str = ""
+    kind: str
+    _: KW_ONLY
+    models: tuple[str, ...] = ()
+    subject: str = ""
+    loss: float | None = None
+    unbeaten: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     conditions: Mapping[str, Sequence[Condition]] = field(default_factory=dict)
+    reason: str = ""
 
 
-def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
-    """Returns the decision by the guards of the comparison.
+def pairs_of(comparison: Comparison, label: str) -> dict[str, Pair]:
+    """Returns other label -> this row minus the other one, for the pairs of the family."""
+    pairs = against(comparison.family, label)
+    return {pair.a: pair.turned() for pair in pairs}
 
-    Args:
-        considered: Labels of the rows that may be chosen, the highest mean first.
+
+def decide(comparison: Comparison) -> Decision | None:
+    """Returns the decision; None with a single row.
 
     Raises:
         ResultError: A guard is on latency, and none of the rows has a model.
     """
-    base, order = comparison.baseline, (FAILS, UNDECIDED, HOLDS)
+    if len(comparison.rows) < 2:
+        return None
+    if comparison.best is None:
+        return Decision(NONE, reason="no two rows can be paired")
+    considered, excluded = _considered(comparison)
+    if all(pair.models.interval is None for pair in comparison.family):
+        reasons = {pair.models.reason for pair in comparison.family}
+        why = " and ".join(sorted(reasons)) or "no difference has an interval"
+        return Decision(NONE, excluded=tuple(excluded), reason=why)
+    models = [
+        label for label in considered if comparison.row(label).model not in YARDSTICKS
+    ]
+    if comparison.settings.guards:
+        return _by_guards(comparison, models, excluded)
+    if comparison.settings.names_baseline:
+        return _against_baseline(comparison, models, excluded)
+    return _of_leader(comparison, models, considered, excluded)
+
+
+def _of_leader(
+    comparison: Comparison,
+    models: Sequence[str],
+    considered: Sequence[str],
+    excluded: Sequence[str],
+) -> Decision:
+    """Returns the decision without a named baseline."""
+    if not models:
+        return Decision(
+            NONE,
+            subject=comparison.best or "",
+            excluded=tuple(excluded),
+            reason="no model has a fair comparison" if excluded else "",
+        )
+    leader = models[0]
+    pairs = pairs_of(comparison, leader)
+    unbeaten = tuple(
+        label
+        for label in considered
+        if label not in models and pairs[label].models.state != BETTER
+    )
+    return Decision(
+        NONE if unbeaten else TAKE,
+        models=() if unbeaten else (leader,),
+        subject=leader,
+        loss=comparison.largest_loss(leader),
+        unbeaten=unbeaten,
+        excluded=tuple(excluded),
+    )
+
+
+def _against_baseline(
+    comparison: Comparison, models: Sequence[str], excluded: Sequence[str]
+) -> Decision:
+    """Returns the decision against the named baseline, without guards."""
+    baseline = comparison.baseline
+    pairs = pairs_of(comparison, baseline)
+    others = [label for label in models if label in pairs]
+    better = tuple(label for label in others if pairs[label].models.state == WORSE)
+    if better:
+        return Decision(
+            SHIP,
+            models=better,
+            subject=better[0],
+            loss=comparison.largest_loss(better[0]),
+            excluded=tuple(excluded),
+        )
+    is_open = any(pairs[label].models.state == UNDECIDED for label in others)
+    return Decision(
+        UNDECIDED if is_open else KEEP,
+        models=(baseline,),
+        subject=baseline,
+        loss=comparison.largest_loss(baseline),
+        excluded=tuple(excluded),
+    )
+
+
+def _by_guards(
+    comparison: Comparison, models: Sequence[str], excluded: Sequence[str]
+) -> Decision:
+    """Returns the decision by the guards of the comparison."""
+    base = comparison.baseline
+    order = (FAILS, UNDECIDED, HOLDS)
     # A higher primary metric is not lower.
     guards = [
         guard for guard in comparison.settings.guards if guard.name != comparison.metric
     ]
-    labels = [
-        each
-        for each in considered
-        if comparison.row(each).model not in YARDSTICKS and each != base
-    ]
+    labels = [label for label in models if label != base]
     conditions = {
-        each: [condition_of(comparison, each, guard) for guard in (None, *guards)]
-        for each in labels
+        label: [condition_of(comparison, label, guard) for guard in (None, *guards)]
+        for label in labels
     }
     times = [
-        each.values
-        for label in labels
-        for each in conditions[label]
-        if each.name == LATENCY
+        condition.values
+        for of_label in conditions.values()
+        for condition in of_label
+        if condition.name == LATENCY
     ]
     if times and not any(times):
         raise ResultError(
@@ -111,67 +215,135 @@ def decide(comparison: Comparison, considered: Sequence[str]) -> Recommendation:
         label: min((each.state for each in conditions[label]), key=order.index)
         for label in labels
     }
-    reasons = {}
-    for label in labels:
-        by_state = sorted(conditions[label], key=lambda each: order.index(each.state))
-        reasons[label] = f"{label}: {listed([each.words for each in by_state])}"
-    for label in labels:
-        if states[label] == HOLDS:
-            return Recommendation(
-                (label,), f"Ship {reasons[label]}.", verdict=SHIP, conditions=conditions
-            )
-    verdict = UNDECIDED if UNDECIDED in states.values() else KEEP
-    headline = f"{'Keep' if verdict == KEEP else 'Undecided, keep'} {base}. {'; '.join(reasons.values())}."
-    first = next((label for label in labels if states[label] == UNDECIDED), base)
-    needs = [
-        f"{each.name}: {each.needs}" for each in conditions.get(first, ()) if each.needs
+    shipped = tuple(label for label in labels if states[label] == HOLDS)
+    kind = KEEP
+    if shipped:
+        kind = SHIP
+    elif UNDECIDED in states.values():
+        kind = UNDECIDED
+    return Decision(
+        kind,
+        models=shipped or (base,),
+        subject=shipped[0] if shipped else base,
+        loss=comparison.largest_loss(shipped[0] if shipped else base),
+        excluded=tuple(excluded),
+        conditions=conditions,
+    )
+
+
+# ---- Which rows are considered.
+
+
+def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
+    """Returns the paired rows with a fair comparison, the highest mean first, and why others are excluded.
+
+    Of the rows of one model, only the one with the best validation value is considered.
+    """
+    queries = comparison.queries
+    labels = () if queries is None else queries.labels
+    rows = [comparison.row(label) for label in labels]
+    rows.sort(key=lambda row: -(row.metrics[comparison.metric] or 0.0))
+    stopped = stopped_on_test(run.result for row in rows for run in row.runs)
+    reasons = [
+        f"{model} is not considered: it was picked on test." for model in stopped
     ]
-    if needs:
-        headline += f" If {first} differs as measured, 80 % power to decide needs {'; '.join(needs)}."
-    return Recommendation((), headline, verdict=verdict, conditions=conditions)
+    kept: set[str] = set()
+    for model, of_model in grouped(rows, lambda row: row.model).items():
+        if model in stopped:
+            continue
+        if len(of_model) == 1:
+            kept.add(of_model[0].label)
+            continue
+        label, why = _chosen_by_validation(comparison, of_model)
+        if label is None:
+            reasons.append(
+                f"The {len(of_model)} rows of {model} are not considered: {why}."
+            )
+        else:
+            kept.add(label)
+            reasons.append(
+                f"Of the {len(of_model)} rows of {model}, {label} is the best by {why}; this table is on "
+                "test."
+            )
+    return [row.label for row in rows if row.label in kept], reasons
+
+
+def _chosen_by_validation(
+    comparison: Comparison, rows: Sequence[EvaluatedRow]
+) -> tuple[str | None, str]:
+    """Returns the row of a model that validation chooses, None if it cannot, and how or why not."""
+    validated = values_on_validation(
+        rows, comparison.metric, comparison.settings.convention
+    )
+    if not validated:
+        return (
+            None,
+            "they have no validation set, and choosing by this table is choosing on test",
+        )
+    seen = seen_by_choice([item for row in rows for item in row.evaluated])
+    if not seen:
+        return best_on_validation(validated), "validation"
+    # Each fold may choose by its own validation set, if all choose the same row.
+    of_cells: dict[DataCell, dict[str, list[float]]] = {}
+    for row in rows:
+        for number, value in validated.get(row.label, {}).items():
+            of_rows = of_cells.setdefault(row.evaluated[number].cell, {})
+            of_rows.setdefault(row.label, []).append(value)
+    means = [
+        {label: fmean(values) for label, values in of_rows.items()}
+        for of_rows in of_cells.values()
+    ]
+    # Tuned rows first: a search also tries the default settings, so that they are often equal.
+    for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label)):
+        if all(
+            len(each) == len(rows) and each[row.label] == max(each.values())
+            for each in means
+        ):
+            return row.label, "the validation of every fold"
+    return None, seen
+
+
+# ---- Conditions of guards.
 
 
 def condition_of(comparison: Comparison, label: str, guard: Guard | None) -> Condition:
     """Returns the condition of a guard; without one, that of the primary metric."""
     if guard is not None and guard.metric in COSTS:
         return _cost(comparison, comparison.row(label), guard)
-    name, limit = (
-        (comparison.metric, 0.0) if guard is None else (guard.name, guard.limit)
-    )
+    name = comparison.metric if guard is None else guard.name
     pair = comparison.claim(label, name)
-    if pair is None or pair.interval is None or pair.difference is None:
+    claim = None if pair is None else pair.models
+    if claim is None or claim.interval is None or claim.difference is None:
         return Condition(name, UNDECIDED, f"{name} has no interval")
-    values = _, low, high = pair.difference, pair.interval.low, pair.interval.high
-    change = _change(comparison, name, values)
+    values = (claim.difference, claim.interval.low, claim.interval.high)
     if guard is None:
-        state = {BETTER: HOLDS, UNDECIDED: UNDECIDED}.get(pair.claim, FAILS)
-        verb = {
-            HOLDS: "is higher by",
-            FAILS: "is not higher:",
-            UNDECIDED: "is undecided:",
-        }[state]
+        state = {BETTER: HOLDS, UNDECIDED: UNDECIDED}.get(claim.state, FAILS)
+        verb = _PRIMARY[state]
+        limit = 0.0
     else:
-        state = HOLDS if low >= limit else FAILS if high < limit else UNDECIDED
-        verb = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}[state]
-        verb += f" lower by more than {-limit:g}:"
+        limit = guard.limit
+        state = _state_of_guard(claim.interval.low, claim.interval.high, limit)
+        verb = f"{_GUARD[state]} lower by more than {-limit:g}:"
     what = re.sub(r"^value@(\d+):([^:]+)", r"\2 in the first \1", name)
-    condition, planned = (
-        Condition(name, state, f"{what} {verb} {change}", values),
-        pair.power.planned,
-    )
-    if comparison.queries is None or planned is None or state != UNDECIDED:
-        return condition
-    wanted = replace(comparison.settings, detect=abs(pair.difference - limit))
-    power = power_of(
-        comparison.queries,
-        replace(pair, claim=UNDECIDED),
-        wanted,
-        planned.present_level,
-    )
-    return replace(
-        condition,
-        needs="" if all(need.note for need in power.needs) else needs_of(power),
-    )
+    queries = None
+    if state == UNDECIDED:
+        queries = claim.power.queries_for(abs(claim.difference - limit))
+    words = f"{what} {verb} {_change(comparison, name, values)}"
+    return Condition(name, state, words, values, queries)
+
+
+_PRIMARY = {
+    HOLDS: "is higher by",
+    FAILS: "is not higher:",
+    UNDECIDED: "is undecided:",
+}
+_GUARD = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}
+
+
+def _state_of_guard(low: float, high: float, limit: float) -> str:
+    if low >= limit:
+        return HOLDS
+    return FAILS if high < limit else UNDECIDED
 
 
 def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:
@@ -187,20 +359,19 @@ def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:
 
 
 def _cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Condition:
-    value, unit = row.peak_memory_mb, "MB of memory in the fit"
+    value = row.peak_memory_mb
+    unit = "MB of memory in the fit"
     if guard.metric == LATENCY:
-        value, unit = (
-            comparison.settings.latency and comparison.settings.latency(row),
-            "ms a list",
-        )
+        measure = comparison.settings.latency
+        value = None if measure is None else measure(row)
+        unit = "ms a list"
     if value is None:
         return Condition(
             guard.metric, UNDECIDED, f"{guard.metric} is not known, without a model"
         )
     above = f", above {guard.limit:g}" if value > guard.limit else ""
-    return Condition(
-        guard.metric, FAILS if above else HOLDS, f"{value:.3g} {unit}{above}", (value,)
-    )
+    state = FAILS if above else HOLDS
+    return Condition(guard.metric, state, f"{value:.3g} {unit}{above}", (value,))
 
 
 def latency_of_row(

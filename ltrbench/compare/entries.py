@@ -33,7 +33,7 @@ from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, evaluate
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import record
 from ltrbench.runs.record import Run, ScoredSplit
-from ltrbench.statistics import BETTER, SCOPES
+from ltrbench.statistics import BETTER
 from ltrbench.statistics.claims import EQUIVALENT
 from ltrbench.tables import QUALITY, Table, TableRow
 from ltrbench.untrusted import Amount, Name, load_npz, read_bytes, type_error, types_of
@@ -358,7 +358,7 @@ def _as_markdown(
                 sorted(
                     names[pair.b]
                     for pair in pairs
-                    if (pair.a, pair.claim) == (row.label, claim)
+                    if (pair.a, pair.models.state) == (row.label, claim)
                 )
             )
             for claim in (BETTER, EQUIVALENT)
@@ -380,10 +380,9 @@ def _as_markdown(
     table = Table.of(
         [*header, "fit s", "predict s", "division", "settings", "code"], rows, QUALITY
     )
-    scopes = ", ".join({SCOPES[pair.scope]: None for pair in comparison.pairs}) or "-"
     about_claims = (
         f"Mean over the folds, under the convention {DEFAULT.name}. Claims are about {_METRIC}, with "
-        f"{confidence} confidence over all {len(comparison.pairs)} pairs together; scope: {scopes}. Other "
-        "pairs are undecided."
+        f"{confidence} confidence over all {len(comparison.pairs)} pairs together, and about these trained "
+        "models. Other pairs are undecided."
     )
     return f"# {comparison.data}\n\n{about_claims}\n\n{table.markdown()}\n"

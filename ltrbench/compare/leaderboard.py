@@ -7,23 +7,25 @@ declares each shown column once, for tables (terminal, Markdown, LaTeX, notebook
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ltrbench.compare.advice import family_of, recommend, verdict
+from ltrbench.compare.answer import answer_of
 from ltrbench.compare.cells import EvaluatedRun
+from ltrbench.compare.claim_notes import family_of
+from ltrbench.compare.claims import Claim, Pair
 from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.decision import decide
 from ltrbench.compare.fairness import search_totals
-from ltrbench.compare.pairs import Pair
-from ltrbench.compare.planning import next_step
 from ltrbench.compare.slicing import across, interactions
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.plots import Ends
 from ltrbench.runs.record import TIMES
-from ltrbench.statistics import BETTER, SCOPES, WORSE, Interval
+from ltrbench.statistics import BETTER, WORSE, Interval
 from ltrbench.tables import (
+    DASH,
     DIFFERENCE,
     QUALITY,
     SIGNED,
@@ -41,8 +43,8 @@ from ltrbench.tables import (
 if TYPE_CHECKING:
     import pandas as pd
 
-MAIN_COLUMNS = 8
-"""Number of columns of the table on a terminal, the first ones of `_columns`."""
+MAIN, ALL = "main", "all"
+"""Columns of a table: those of the answer, or all of them."""
 
 _OF_QUERIES = ("effect_size", "wins", "ties", "losses", "num_queries")
 """Values of `PairStatistics` in table.csv and JSON."""
@@ -64,41 +66,60 @@ _OF_ROWS = (
     "baseline",
     "trainings",
     "difference",
-    "scope",
-    "claim",
+    "models",
+    "methods",
     "peak_memory_mb",
     "model_mb",
     "trees",
 )
-_OF_PAIRS = ("a", "b", "metric", "scope", "claim", "reason", "difference")
-"""Fields of `RunResult`, of `values_of` and of `Pair` in JSON."""
+"""Fields of `RunResult` and of `values_of` in JSON."""
+
+_LONGEST_NAME = 24
+"""Number of characters of a baseline that the header of a column names."""
 
 Cell = TableCell | CellValue
 
 
 def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
     """Returns column name of table.csv -> value, without the metrics and the times; None if not available."""
-    pair = row.to_baseline
-    # None has none of these attributes.
-    statistics = None if pair is None else pair.statistics
-    between = None if pair is None else pair.interval
-    return {
+    values: dict[str, CellValue] = {
         "low": None if row.interval is None else row.interval.low,
         "high": None if row.interval is None else row.interval.high,
         "baseline": comparison.baseline,
-        "difference": None if pair is None else pair.difference,
-        "difference_low": None if between is None else between.low,
-        "difference_high": None if between is None else between.high,
-        "claim": None if pair is None else pair.claim,
-        "scope": None if pair is None else pair.scope,
-        "detectable": None if pair is None else pair.power.detectable,
-        "trainings": comparison.replicates[row.label],
-        "p_holm": None if pair is None else pair.p_adjusted["holm"]["randomisation"],
-        **{name: getattr(statistics, name, None) for name in _OF_QUERIES},
-        "note": None if pair is None else pair.reason or pair.statistics.note or None,
-        "trees": row.trees,
-        "peak_memory_mb": row.peak_memory_mb,
-        "model_mb": row.model_mb,
+    }
+    pair = row.to_baseline
+    statistics = None if pair is None else pair.statistics
+    values["difference"] = None if pair is None else pair.models.difference
+    for kind in KINDS:
+        values |= _values_of_claim(kind, None if pair is None else getattr(pair, kind))
+    values["trainings"] = comparison.replicates[row.label]
+    values["p_holm"] = (
+        None if pair is None else pair.p_adjusted["holm"]["randomisation"]
+    )
+    # None has none of these attributes.
+    values |= {name: getattr(statistics, name, None) for name in _OF_QUERIES}
+    values["note"] = None if statistics is None else statistics.note or None
+    values["trees"] = row.trees
+    values["peak_memory_mb"] = row.peak_memory_mb
+    values["model_mb"] = row.model_mb
+    return values
+
+
+KINDS = ("models", "methods")
+"""The two claims of a pair: fields of `Pair`, and the first words of their columns in table.csv."""
+
+
+def _values_of_claim(kind: str, claim: Claim | None) -> dict[str, CellValue]:
+    """Returns the columns of a claim in table.csv; without one, all of them are None."""
+    interval = None if claim is None else claim.interval
+    has_interval = claim is not None and interval is not None
+    return {
+        kind: claim.state if claim is not None and has_interval else None,
+        f"{kind}_low": None if interval is None else interval.low,
+        f"{kind}_high": None if interval is None else interval.high,
+        f"{kind}_scope": None if claim is None else claim.scope,
+        f"{kind}_detectable": None if claim is None else claim.power.detectable,
+        f"{kind}_reason": None if claim is None else claim.reason or None,
     }
 
 
@@ -108,7 +129,10 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
 
     frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
     claims = (f"claim in {metric}" for metric in comparison.declared)
-    texts = ("model", "baseline", "note", "claim", "scope", "trainings", *claims)
+    of_claims = [
+        f"{kind}{part}" for kind in KINDS for part in ("", "_scope", "_reason")
+    ]
+    texts = ("model", "baseline", "note", "trainings", *of_claims, *claims)
     numbers = [column for column in frame.columns if column not in texts]
     return frame.astype(dict.fromkeys(numbers, float))
 
@@ -131,11 +155,7 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
                 metric: comparison.claim(row.label, metric)
                 for metric in comparison.declared
             }
-            claims = {
-                name: f"{pair.claim} ({SCOPES[pair.scope]})"
-                for name, pair in pairs.items()
-                if pair
-            }
+            claims = {name: pair.models.state for name, pair in pairs.items() if pair}
             rows.append(
                 {"data": comparison.data, "model": row.label}
                 | {metric: row.metrics.get(metric) for metric in metrics}
@@ -153,6 +173,7 @@ class Column:
     Attributes:
         term: The entry of the glossary that explains the column.
         cell: Returns the cell of a row.
+        is_main: Whether the column belongs to the answer on a terminal.
         in_tables, in_report: Outputs with the column: terminal, Markdown, LaTeX and notebook, or the report.
         optional: Whether the column is left out if no row has a value.
         is_cost: Whether the column is a time, a size or memory.
@@ -161,6 +182,8 @@ class Column:
     term: str
     column: TableColumn
     cell: Callable[[ModelRow], Cell]
+    _: KW_ONLY
+    is_main: bool = False
     in_tables: bool = True
     in_report: bool = False
     optional: bool = False
@@ -172,23 +195,17 @@ def leaderboard(
 ) -> Table:
     """Returns one row per model; the mean of a row that is claimed to be better than all others is strong."""
     comparison = shown.comparison
-    tags = {
-        row.label: ["baseline"] * (row.label == comparison.baseline) for row in rows
-    }
-    if comparison.best in tags:
-        tags[comparison.best].append("highest")
-    cells: list[TableRow] = [
-        [
-            shown.cell_of(row.label, ", ".join(tags[row.label])),
-            *(item.cell(row) for item in columns),
-        ]
-        for row in rows
-    ]
-    return Table(
-        [TableColumn("model", left=True), *(item.column for item in columns)],
-        cells,
-        caption,
-    )
+    cells: list[TableRow] = []
+    for row in rows:
+        tags = []
+        if row.label == comparison.baseline and comparison.settings.names_baseline:
+            tags.append("baseline")
+        if row.label == comparison.best:
+            tags.append("highest")
+        name = shown.cell_of(row.label, ", ".join(tags))
+        cells.append([name, *(column.cell(row) for column in columns)])
+    headers = [TableColumn("model", left=True), *(item.column for item in columns)]
+    return Table(headers, cells, caption)
 
 
 def columns_of_report(comparison: Comparison) -> list[Column]:
@@ -196,9 +213,10 @@ def columns_of_report(comparison: Comparison) -> list[Column]:
     return [item for item in _columns(comparison) if item.in_report]
 
 
-def columns_of_tables(comparison: Comparison) -> list[Column]:
+def columns_of_tables(comparison: Comparison, which: str = ALL) -> list[Column]:
     """Returns the columns of tables after the name of the model, the most important ones first."""
-    return [item for item in _columns(comparison) if item.in_tables]
+    columns = [item for item in _columns(comparison) if item.in_tables]
+    return [item for item in columns if item.is_main] if which == MAIN else columns
 
 
 def _columns(comparison: Comparison) -> list[Column]:
@@ -206,102 +224,41 @@ def _columns(comparison: Comparison) -> list[Column]:
     first, *others = comparison.rows[0].metrics
     declared = [name for name in others if name in comparison.declared]
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
-    scopes = {
-        row.to_baseline.scope for row in comparison.rows if row.to_baseline is not None
-    }
-    scope = f" ({_short(scopes.pop())})" if len(scopes) == 1 else ""
-    bars = _bars(comparison.rows)
 
     def value(name: str) -> Callable[[ModelRow], CellValue]:
         return lambda row: values[row.label][name]
 
-    def of_pair(cell: Callable[[Pair], Cell]) -> Callable[[ModelRow], Cell]:
-        return lambda row: None if row.to_baseline is None else cell(row.to_baseline)
-
-    def metric(name: str) -> Column:
+    def metric(name: str, is_main: bool = False) -> Column:
         column = TableColumn(name, QUALITY, with_notes=name != first)
         return Column(
-            "metric", column, lambda row: _mean(row, name, comparison), in_report=True
+            "metric",
+            column,
+            lambda row: _mean(row, name, comparison),
+            is_main=is_main,
+            in_report=True,
         )
-
-    def difference(row: ModelRow) -> TableCell:
-        if row.to_baseline is None:
-            return TableCell(
-                text="baseline" if row.label == comparison.baseline else "not paired"
-            )
-        return difference_cell(row.to_baseline)
-
-    def claim(pair: Pair) -> TableCell:
-        return TableCell(pair.claim, note="" if scope else f"({_short(pair.scope)})")
 
     def cost(
         term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True
     ) -> Column:
-        return Column(
-            term, TableColumn(term, form), cell, optional=optional, is_cost=True
-        )
+        column = TableColumn(term, form)
+        return Column(term, column, cell, optional=optional, is_cost=True)
 
     def seconds(kind: str, form: Form, optional: bool = False) -> Column:
         return cost(
             f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional
         )
 
-    header = f"difference to {comparison.baseline} [{comparison.settings.confidence} interval]"
-    interval = TableColumn("interval", left=True, sortable=False)
-    claims = TableColumn(f"claim{scope}", left=True, with_notes=True)
-    detectable = TableColumn("detectable", QUALITY)
-    paired = [
-        Column(
-            "difference",
-            TableColumn(header, DIFFERENCE, with_notes=True),
-            difference,
-            in_report=True,
-        ),
-        Column(
-            "difference",
-            interval,
-            lambda row: bars.get(row.label),
-            False,
-            in_report=True,
-        ),
-        Column("claim", claims, of_pair(claim), in_report=True),
-        Column(
-            "minimum detectable difference",
-            detectable,
-            value("detectable"),
-            in_report=True,
-        ),
-        *map(metric, declared),
-        Column(
-            "note",
-            TableColumn("note", left=True),
-            value("note"),
-            in_report=True,
-            optional=True,
-        ),
-    ]
-    wins, effect = TableColumn("better/tied/worse"), TableColumn("effect size", SIGNED)
-    compared = [
-        Column(
-            "better, tied, worse",
-            wins,
-            of_pair(wins_cell),
-            in_report=True,
-            optional=True,
-        ),
-        Column(
-            "effect size", effect, value("effect_size"), in_tables=False, in_report=True
-        ),
-    ]
-    several = len(comparison.rows) > 1
+    fit = replace(seconds("fit", ".2f", optional=True), is_main=True)
     columns = [
-        metric(first),
-        *(paired if several else []),
-        seconds("fit", ".2f"),
+        metric(first, is_main=True),
+        *_columns_of_differences(comparison),
+        *(metric(name, is_main=True) for name in declared),
+        fit,
         seconds("predict", ".3f"),
         cost("trees", ".0f", value("trees")),
         *(metric(name) for name in others if name not in declared),
-        *(compared if several else []),
+        *_columns_of_queries(comparison, values),
         Column("trainings", TableColumn("trainings"), value("trainings")),
         seconds("monitor", ".2f"),
         seconds("fit_clean", ".2f", optional=True),
@@ -311,13 +268,122 @@ def _columns(comparison: Comparison) -> list[Column]:
         item
         for item in columns
         if not item.optional
-        or any(item.cell(row) is not None for row in comparison.rows)
+        or any(_is_known(item.cell(row)) for row in comparison.rows)
     ]
 
 
-def _short(scope: str) -> str:
-    """Returns the name of a scope for a column; the paragraphs above the table have the full name."""
-    return SCOPES[scope].replace(" of this collection", "")
+def _is_known(cell: Cell) -> bool:
+    if isinstance(cell, TableCell):
+        return bool(cell.text) or cell.known is not None or cell.bar is not None
+    return cell is not None
+
+
+def _columns_of_differences(comparison: Comparison) -> list[Column]:
+    """Returns the columns with the differences to the baseline and the two claims; empty with one row."""
+    if len(comparison.rows) < 2:
+        return []
+    bars = _bars(comparison.rows)
+    level = comparison.settings.confidence
+    at_level = "" if level == "95 %" else f" ({level})"
+    base = comparison.baseline
+    if len(base) > _LONGEST_NAME:
+        base = "the baseline" if comparison.settings.names_baseline else "the best"
+    header = f"difference to {base}{at_level}"
+
+    def difference(row: ModelRow) -> TableCell:
+        if row.to_baseline is not None:
+            return difference_cell(row.to_baseline)
+        if row.label != comparison.baseline:
+            return TableCell(text="not paired")
+        return TableCell(
+            text="baseline" if comparison.settings.names_baseline else DASH
+        )
+
+    def claim(kind: str) -> Callable[[ModelRow], Cell]:
+        return lambda row: (
+            None
+            if row.to_baseline is None
+            else claim_cell(getattr(row.to_baseline, kind))
+        )
+
+    return [
+        Column(
+            "difference",
+            TableColumn(header, SIGNED, left=True, with_notes=True),
+            difference,
+            is_main=True,
+        ),
+        Column(
+            "difference",
+            TableColumn(header, DIFFERENCE, with_notes=True),
+            difference,
+            in_tables=False,
+            in_report=True,
+        ),
+        Column(
+            "difference",
+            TableColumn("interval", left=True, sortable=False),
+            lambda row: bars.get(row.label),
+            in_tables=False,
+            in_report=True,
+        ),
+        Column(
+            "these models",
+            TableColumn("these models", left=True),
+            claim("models"),
+            is_main=True,
+            in_report=True,
+        ),
+        Column(
+            "trained again",
+            TableColumn("trained again", left=True),
+            claim("methods"),
+            is_main=True,
+            in_report=True,
+            optional=True,
+        ),
+    ]
+
+
+def _columns_of_queries(
+    comparison: Comparison, values: Mapping[str, Mapping[str, CellValue]]
+) -> list[Column]:
+    """Returns the columns that describe the paired queries; empty with one row."""
+    if len(comparison.rows) < 2:
+        return []
+
+    def wins(row: ModelRow) -> Cell:
+        return None if row.to_baseline is None else wins_cell(row.to_baseline)
+
+    return [
+        Column(
+            "better, tied, worse",
+            TableColumn("better/tied/worse"),
+            wins,
+            in_report=True,
+            optional=True,
+        ),
+        Column(
+            "effect size",
+            TableColumn("effect size", SIGNED),
+            lambda row: values[row.label]["effect_size"],
+            in_tables=False,
+            in_report=True,
+        ),
+        Column(
+            "minimum detectable difference",
+            TableColumn("detectable", QUALITY),
+            lambda row: values[row.label]["models_detectable"],
+            in_report=True,
+        ),
+        Column(
+            "note",
+            TableColumn("note", left=True),
+            lambda row: values[row.label]["note"],
+            in_report=True,
+            optional=True,
+        ),
+    ]
 
 
 def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
@@ -334,16 +400,27 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     )
     if pair is None:
         return TableCell(mean)
-    difference = format_number(pair.difference, DIFFERENCE)
-    note = " ".join(filter(None, [difference, between(pair.interval), pair.claim]))
+    claim = pair.models
+    difference = format_number(claim.difference, DIFFERENCE)
+    note = " ".join(filter(None, [difference, between(claim.interval), claim.state]))
     return TableCell(mean, note=note)
 
 
 def difference_cell(pair: Pair) -> TableCell:
-    """Returns the difference with its interval, emphasised as its claim."""
+    """Returns the difference of these models with its interval, emphasised as its claim."""
+    claim = pair.models
     return TableCell(
-        pair.difference, note=between(pair.interval), emphasis=emphasis_of(pair)
+        claim.difference,
+        note=between(claim.interval, SIGNED),
+        emphasis=emphasis_of(claim),
     )
+
+
+def claim_cell(claim: Claim) -> TableCell:
+    """Returns the state of a claim; a dash without an interval, with the reason as its note."""
+    if claim.interval is None:
+        return TableCell(note=claim.reason)
+    return TableCell(claim.state, emphasis=emphasis_of(claim))
 
 
 def wins_cell(pair: Pair) -> TableCell:
@@ -360,9 +437,9 @@ def between(interval: Interval | None, form: Form = DIFFERENCE) -> str:
     )
 
 
-def emphasis_of(pair: Pair) -> str:
+def emphasis_of(claim: Claim) -> str:
     """Returns the emphasis of the claims better and worse; empty for other claims."""
-    return pair.claim if pair.claim in (BETTER, WORSE) else ""
+    return claim.state if claim.state in (BETTER, WORSE) else ""
 
 
 def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
@@ -370,9 +447,10 @@ def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
     the ends are the difference. Rows without a difference are left out."""
     drawn: dict[str, Ends] = {}
     for row in rows:
-        middle = None if row.to_baseline is None else row.to_baseline.difference
-        if row.to_baseline is not None and middle is not None:
-            low, high = _ends(row.to_baseline.interval) or (middle, middle)
+        claim = None if row.to_baseline is None else row.to_baseline.models
+        if claim is not None and claim.difference is not None:
+            middle = claim.difference
+            low, high = _ends(claim.interval) or (middle, middle)
             drawn[row.label] = (low, middle, high)
     return drawn
 
@@ -412,16 +490,13 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                 "baseline": comparison.baseline,
                 "best": comparison.best,
                 "family": family_of(comparison),
-                "next_step": _fields(next_step(comparison)),
-                "recommendation": _fields(recommend(comparison)),
+                "answer": _fields(answer_of(comparison)),
+                "decision": _fields(decide(comparison)),
             }
             for comparison in comparisons
         ],
         "level": first.settings.level,
         "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
-        "verdicts": {
-            comparison.data: verdict(comparison) for comparison in comparisons
-        },
         "runs": [
             _run_record(comparison, row, item)
             for comparison, row in rows
@@ -473,8 +548,9 @@ def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
                 f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
             )
             by_name[against] = values["difference"]
-            by_name[f"{against} low"] = values["difference_low"]
-            by_name[f"{against} high"] = values["difference_high"]
+            for kind in KINDS:
+                by_name[f"{against} {kind} low"] = values[f"{kind}_low"]
+                by_name[f"{against} {kind} high"] = values[f"{kind}_high"]
             by_name[f"{against} p Holm"] = values["p_holm"]
     return {name: float(value) for name, value in by_name.items() if value is not None}
 
@@ -512,29 +588,38 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "interval": _ends(row.interval),
         "difference_interval": None
         if row.to_baseline is None
-        else _ends(row.to_baseline.interval),
+        else _ends(row.to_baseline.models.interval),
         "num_queries": values["num_queries"] or 0,
         "seconds": dict(row.seconds),
     }
 
 
 def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
-    statistics, over_folds = pair.statistics, _fields(pair.over_folds)
-    if over_folds is not None:
-        # `interval` is the only interval of a pair.
-        del over_folds["frequentist"]["interval"]
+    statistics = pair.statistics
     return {
         "data": comparison.data,
-        **{name: getattr(pair, name) for name in _OF_PAIRS},
-        "interval": _ends(pair.interval),
-        "interval_method": None if pair.interval is None else pair.interval.method,
+        "a": pair.a,
+        "b": pair.b,
+        "metric": pair.metric,
+        **{kind: _claim_record(getattr(pair, kind)) for kind in KINDS},
         "inference": _fields(pair.inference),
+        "folds": _fields(pair.variation),
         "p_value": dict(statistics.p_values),
         "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
         **{name: getattr(statistics, name) for name in _OF_QUERIES},
         "note": statistics.note,
-        "over_folds": over_folds,
-        "power": asdict(pair.power),
+    }
+
+
+def _claim_record(claim: Claim) -> dict[str, Any]:
+    return {
+        "scope": claim.scope,
+        "difference": claim.difference,
+        "interval": _ends(claim.interval),
+        "method": None if claim.interval is None else claim.interval.method,
+        "claim": claim.state,
+        "reason": claim.reason,
+        "detectable": claim.power.detectable,
     }
 
 

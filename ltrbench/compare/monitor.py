@@ -246,7 +246,14 @@ def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> 
         Section("features", "Features", ABOUT_FEATURES, [_table(of_features)])
     )
     quality = [] if new.labels.any() else [UNLABELLED]
-    return Chapter("monitor", title, sections, [answer, *quality, READING], facts)
+    return Chapter(
+        "monitor",
+        title,
+        sections,
+        headline=answer,
+        answer=[*quality, READING],
+        facts=facts,
+    )
 
 
 def _table(measures: Sequence[Measure]) -> Table:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
-from ltrbench.compare.advice import all_notes
+from ltrbench.compare.answer import answer_of
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.leaderboard import as_frame, columns_of_tables, leaderboard
-from ltrbench.compare.report import Report, answer, as_report, next_step_views, title
-from ltrbench.compare.run_sections import grouped_notes
+from ltrbench.compare.leaderboard import MAIN, as_frame, columns_of_tables, leaderboard
+from ltrbench.compare.report import Report, as_report, next_step_views
 from ltrbench.compare.views import Shown
 
 if TYPE_CHECKING:
@@ -44,15 +43,10 @@ class NotebookComparison(Comparison):
         return as_frame(self)
 
     def _repr_html_(self) -> str:
-        """Returns the table with title, recommendation, claims and notes, for a notebook."""
-        first, *rest = [*answer(self), ""]
-        step = " ".join(view.text for view in next_step_views(self))
-        notes = [
-            str(note)
-            for of_group in grouped_notes(all_notes(self))
-            for note in of_group.notes
-        ]
-        table = leaderboard(
-            Shown(self), self.rows, columns_of_tables(self), title(self)
-        )
-        return table.html(filter(None, [first, step, *rest, *notes]))
+        """Returns the answer: the table, and what it says, for a notebook."""
+        answer = answer_of(self)
+        shown = Shown(self)
+        columns = columns_of_tables(self, MAIN)
+        table = leaderboard(shown, shown.rows, columns, answer.title)
+        steps = [view.text for view in next_step_views(answer)]
+        return table.html([*answer.sentences, *steps])

@@ -1,8 +1,7 @@
-"""The next step: the command of the study that would allow a claim, or decide."""
+"""The next step: the command that finishes a sweep, repeats the training, or trains the model to deploy."""
 
 from __future__ import annotations
 
-import itertools
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,246 +9,115 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ltrbench.compare.cells import (
+    PairedQueries,
     first_by,
     fold_of,
     replicate_of,
-    resample_of,
-    tuned_once,
 )
+from ltrbench.compare.claims import NOT_REPEATED, Pair
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.pairs import Pair
-from ltrbench.compare.power import MOST, REPEATS, RESAMPLES, SEEDS
-from ltrbench.compare.studies import Study, cheapest, seconds_of
+from ltrbench.compare.decision import Decision
+from ltrbench.compare.final import final_command
 from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
-from ltrbench.statistics.claims import BETTER, UNDECIDED, WORSE
-from ltrbench.statistics.repeated import FEWEST_REPLICATES
+from ltrbench.statistics.claims import UNDECIDED
 
-# ---- Next step: the command of the study that would allow a claim, or decide.
-#
-# If training was not repeated, it trains every model on resamples of the training queries; or with more
-# seeds, each of which tunes again. If pairs are undecided, it extends the present study, in the folder of its
-# sweep if all runs are in one. Its time is estimated from the times that the runs recorded.
-
-_NUM_RESAMPLES = 5
-_NUM_SEARCHES = FEWEST_REPLICATES  # a search takes as long as all of its trials
+NUM_FOLDS = 5
+NUM_WINDOWS = 3  # forward folds, each of which needs enough queries of its own
+NUM_RESAMPLES = 5
 START_UP = (
     10.0  # seconds in which a command starts, and compares and reports at its end
-)
-_TO_RESAMPLE = (
-    "Training was not repeated often enough for claims about the methods. Train every model on "
-    f"{_NUM_RESAMPLES} resamples of the training queries"
-)
-_TO_TUNE_AGAIN = (
-    "Tuning was not repeated. Train and tune with {} seeds for claims that cover the variation between "
-    "searches"
 )
 _REPEATED = (
     "multirun/repeated"  # folder of several commands, so that their runs are compared
 )
-_OF_A_RESAMPLE = ("replicates", "replicates.number", "replicates.index")
 
 
 @dataclass(frozen=True)
 class NextStep:
-    """A command that would allow a claim.
+    """What to do after a comparison.
 
     Attributes:
         command: Shell command; empty if there is none, such as for runs made from Python.
+        purpose: What the command does, such as "trains linear on all queries, to be deployed"; without a
+            command a sentence.
         seconds: Estimated time of the command; 0 if it is not known.
-        reason: Why there is no claim about the methods, and what the command does, or why there is none.
     """
 
     command: str
-    seconds: float
-    reason: str
-
-    @property
-    def sentence(self) -> str:
-        """The reason with the estimated time, to be followed by the command."""
-        time = f" ({about(self.seconds)})" if self.seconds else ""
-        return f"{self.reason}{time}{':' if self.command else '.'}"
+    purpose: str
+    seconds: float = 0.0
 
 
-def next_step(comparison: Comparison) -> NextStep | None:
-    """Returns the step to a claim about the methods, or to a decision between models.
+def next_step(comparison: Comparison, decision: Decision | None) -> NextStep | None:
+    """Returns the next step; None if there is nothing to do.
 
-    A sweep that has not finished is finished first. None if training and tuning were repeated often enough,
-    and all pairs are decided of models that are not worse than another one; or if planned trainings are left
-    out. Also if untuned rows have several test or training sets and no interval, or only some rows were
-    trained on resamples.
+    A sweep that has not finished is finished first. After a single training the models are trained on folds,
+    or on resamples of the training queries if the data have a test set of their own. Otherwise the model that
+    was decided on is trained on all queries; if nothing is decided, more queries are needed.
     """
-    queries, sweeps = comparison.queries, comparison.sweeps
-    if sweeps.unfinished:
-        folders = [
-            os.path.relpath(folder) for folder in dict.fromkeys(sweeps.unfinished)
-        ]
-        command = " && ".join(
-            f"python -m ltrbench resume {shlex.quote(folder)}" for folder in folders
-        )
-        reason = f"{len(sweeps.unfinished)} of {sweeps.num_jobs} jobs have not run, or failed"
-        return NextStep(command, 0.0, reason)
-    if sweeps.is_selected:
-        return None
-    if queries is None or any(cell.train is None for cell in queries.cells):
-        return None
-    rows = [
-        runs
-        for label in queries.labels
-        if (runs := _trained(comparison.row(label).runs))
-    ]
+    if comparison.sweeps.unfinished:
+        return _resume(comparison)
+    rows = [_trained(row.runs) for row in comparison.rows]
+    rows = [runs for runs in rows if runs]
     if not rows:
         return None
-    resampled = {resample_of(runs[0]) is not None for runs in rows}
-    fixed = {
-        label
-        for label, (first, *_) in zip(queries.labels, queries.trainings, strict=True)
-        if first.is_yardstick or first.is_imported
-    }
-    undecided = _undecided(comparison)
-    known = [
-        pair
-        for pair in undecided
-        if pair.inference is not None and not {pair.a, pair.b} & fixed
-    ]
-    pairs = [pair.power.planned for pair in known if pair.power.planned is not None]
-    detect = comparison.settings.detect or 2 * comparison.settings.rope_of(
-        comparison.metric
+    if not comparison.sweeps.is_selected and _is_single(comparison):
+        return _repeat(comparison, rows)
+    return _final(comparison, decision, rows) or more_queries(comparison)
+
+
+def _resume(comparison: Comparison) -> NextStep:
+    sweeps = comparison.sweeps
+    folders = [os.path.relpath(folder) for folder in dict.fromkeys(sweeps.unfinished)]
+    command = " && ".join(
+        f"python -m ltrbench resume {shlex.quote(folder)}" for folder in folders
     )
-    study = cheapest(queries, pairs, detect) if pairs else Study({}, (), (), ())
-    if (
-        tuned_once(queries)
-        and not any(resampled)
-        and REPEATS not in {need.kind for need in study.needs}
-    ):
-        # Each seed repeats the search of a tuned row.
-        number = max(_NUM_SEARCHES, study.numbers.get(SEEDS, 0))
-        seeds = _continued((run.result.seed for runs in rows for run in runs), number)
-        seconds = seconds_of(queries, {SEEDS: number})
-        return _step(
-            rows,
-            {"search.seed"},
-            {"seed": seeds},
-            seconds,
-            _TO_TUNE_AGAIN.format(number),
-        )
-    if any(_lacks_replicates(pair) for pair in comparison.family):
-        if len(queries.cells) > 1 or len(resampled) > 1:
-            return None
-        seconds = seconds_of(queries, {RESAMPLES: _NUM_RESAMPLES})
-        return _step(
-            rows,
-            _OF_A_RESAMPLE,
-            {"replicates": [_NUM_RESAMPLES]},
-            seconds,
-            _TO_RESAMPLE,
-        )
-    if pairs:
-        return _extension(comparison, rows, study, known, detect)
-    pairs_of = "the undecided pairs of yardsticks, ensembles and imported scores"
-    reason = (
-        f"No command is planned for {pairs_of}: evaluate them on more queries or folds"
+    missing = f"{len(sweeps.unfinished)} of {sweeps.num_jobs} jobs"
+    return NextStep(command, f"runs {missing} that have not run, or failed")
+
+
+def _is_single(comparison: Comparison) -> bool:
+    """Returns whether some models were trained once only, and no model more often."""
+    queries = comparison.queries
+    if queries is None or len(queries.cells) > 1 or queries.cells[0].train is None:
+        return False
+    reasons = {pair.methods.reason for pair in comparison.pairs}
+    return NOT_REPEATED in reasons and all(
+        len(of_row[0].keys) == 1 for of_row in queries.trainings
     )
-    return NextStep("", 0.0, reason) if undecided else None
 
 
-def _undecided(comparison: Comparison) -> list[Pair]:
-    """Returns the undecided pairs with an interval, of models that are not worse than another one."""
-    worse = {pair.b for pair in comparison.family if pair.claim == BETTER}
-    worse |= {pair.a for pair in comparison.family if pair.claim == WORSE}
-    undecided = [
-        pair
-        for pair in comparison.family
-        if pair.claim == UNDECIDED and pair.interval is not None
-    ]
-    return [pair for pair in undecided if not {pair.a, pair.b} & worse]
+# ---- Training repeated on folds or resamples.
 
 
-def _extension(
-    comparison: Comparison,
-    rows: Sequence[Sequence[Run]],
-    study: Study,
-    pairs: Sequence[Pair],
-    detect: float,
-) -> NextStep:
-    """Returns the step that extends the present study, with the folder of its sweep if there is one; without
-    a command if no study detects clearly less than the present data."""
-    queries, numbers, needs = comparison.queries, study.numbers, study.needs
-    assert queries is not None  # checked by `next_step`
-    which = "; ".join(
-        [*(f"{pair.a} and {pair.b}" for pair in pairs[:3]), *["..."] * (len(pairs) > 3)]
+def _repeat(comparison: Comparison, rows: Sequence[Sequence[Run]]) -> NextStep | None:
+    """Returns the step that trains every model again on other queries; None without their commands."""
+    queries = comparison.queries
+    assert queries is not None  # checked by `_is_single`
+    data = rows[0][0].result.settings.get("data", {})
+    has_test_set = "cv" not in data or bool(data.get("test"))
+    if has_test_set:
+        number = NUM_RESAMPLES
+        added = {"replicates": str(number)}
+        how = f"trains each model on {number} resamples of the training queries"
+    elif data.get("split_by"):
+        number = NUM_WINDOWS
+        added = {"cv": str(number), "cv_split": "forward"}
+        how = f"trains each model for {number} windows of time, each tested later"
+    else:
+        number = NUM_FOLDS
+        added = {"cv": str(number)}
+        how = f"trains each model on {number} folds, so that every query is tested"
+    command = _command(rows, added)
+    if not command:
+        return None
+    seconds = number * sum(
+        of_cell.seconds for row in queries.trainings for of_cell in row
     )
-    reason = f"{f'{len(pairs)} pairs are' if len(pairs) > 1 else 'One pair is'} undecided ({which})"
-    if study.now[0] <= detect:
-        why = f"although these data detect {detect:g} with 80 % power; plan for a smaller one with --detect"
-        return NextStep("", 0.0, f"{reason}, {why}")
-    most = " x ".join(
-        f"{max(MOST[need.kind], need.present)} {need.kind}" for need in needs
-    )
-    if detect and any(need.note for need in needs):
-        reason += f". No number of {' and '.join(need.kind for need in needs)} detects {detect:g}"
-    elif detect and any(need.high is None for need in needs):
-        reason += f". Detecting {detect:g} needs more than {most}"
-    if not numbers:
-        study_of = f"No study of these queries{f' with up to {most}' * bool(most)}"
-        remedy = (
-            "other or more queries are needed, or a larger difference must be accepted"
-        )
-        return NextStep(
-            "", 0.0, f"{reason}. {study_of} detects clearly less than now: {remedy}"
-        )
-    size = " x ".join(f"{number} {kind}" for kind, number in numbers.items())
-    both = study.smallest, study.now
-    new, now = (
-        " to ".join(dict.fromkeys(f"{end:.2g}" for end in ends)) for ends in both
-    )
-    power = f"With 80 % power, {size} detect a true difference of {new} instead of {now} now"
-    reason += f". {power}; ranges go from the estimate to its upper limit"
-    runs, present = (
-        [run for of_row in rows for run in of_row],
-        {need.kind: need.present for need in needs},
-    )
-    folder, added = _sweep_of(runs, comparison.sweeps.folders), dict[str, list[int]]()
-    if REPEATS in numbers:
-        added["data.split_seed"] = _continued(
-            (run.result.repeat or 0 for run in runs), numbers[REPEATS]
-        )
-    if SEEDS in numbers:
-        added["seed"] = _continued((run.result.seed for run in runs), numbers[SEEDS])
-    if RESAMPLES in numbers:
-        first, last = present[RESAMPLES] + 1 if folder else 1, numbers[RESAMPLES]
-        added |= {"replicates": [last], "replicates.index": [*range(first, last + 1)]}
-    removed = [
-        "cv_repeats",
-        "replicates.index",
-        *(_OF_A_RESAMPLE if RESAMPLES in numbers else ()),
-    ]
-    seconds = seconds_of(queries, numbers) - (
-        seconds_of(queries, present) if folder else 0.0
-    )
-    return _step(rows, removed, added, seconds, reason, folder)
-
-
-def _continued(present: Iterable[int], number: int) -> list[int]:
-    """Returns the first seeds in order, continued to a number of them.
-
-    >>> _continued([4, 2], 4), _continued([4, 2], 1)
-    ([2, 4, 5, 6], [2])
-    """
-    seeds = sorted({*present})
-    return [*seeds, *range(seeds[-1] + 1, seeds[-1] + 1 + number)][:number]
-
-
-def _sweep_of(runs: Sequence[Run], sweeps: Sequence[Path]) -> str:
-    """Returns the folder of the sweep of all runs; empty if they are not in one.
-
-    It is named as in the command of the sweep, unless it was moved since then.
-    """
-    sweep = runs[0].result.sweep or ""
-    recorded = Path(runs[0].result.started_in, sweep).resolve()
-    for folder in (*sweeps, recorded):
-        if all(folder in run.path.resolve().parents for run in runs):
-            return sweep if folder == recorded else str(folder)
-    return ""
+    if seconds:
+        seconds += START_UP
+        how = f"{how} ({about(seconds)})"
+    return NextStep(command, how, seconds)
 
 
 def about(seconds: float) -> str:
@@ -261,57 +129,31 @@ def about(seconds: float) -> str:
     units = (("hour", 3600), ("minute", 60), ("second", 1))
     unit, size = next((unit for unit in units if seconds >= 1.5 * unit[1]), units[-1])
     count = max(round(seconds / size), 1)
-    return f"about {count} {unit}{'s' * (count > 1)}"
+    return f"about {count} {unit if count == 1 else f'{unit}s'}"
 
 
-def _lacks_replicates(pair: Pair) -> bool:
-    """Returns whether training was not repeated, or not often enough for an interval."""
-    if pair.inference is None:
-        return True
-    too_few = any(
-        1 < number < FEWEST_REPLICATES for number in pair.inference.num_replicates
-    )
-    return pair.interval is None and too_few
+def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
+    """Returns the command that trains rows with further overrides; empty if a run has no command, or if runs
+    were started with different flags or from different folders.
 
-
-def _step(
-    rows: Sequence[Sequence[Run]],
-    removed: Iterable[str],
-    added: Mapping[str, Sequence[int]],
-    seconds: float,
-    reason: str,
-    folder: str = "",
-) -> NextStep:
-    """Returns the step that trains the rows with other overrides; without a command if a run has none.
-
-    Args:
-        removed: Names of overrides to leave out.
-        added: Name of an override -> its values, each with each of the others.
-        folder: Folder of the sweep; empty for a new one.
+    Rows of imported scores have no training, and stay as they are.
     """
     firsts = [run for runs in rows for run in _one_a_fold(runs)]
-    results = [run.result for run in firsts]
+    firsts = [run for run in firsts if run.result.params != IMPORTED]
+    if not firsts or any(run.result.overrides is None for run in firsts):
+        return ""
     # --config-dir only adds names, so that runs without it are unchanged.
-    flags = {tuple(result.flags) for result in results} - {()}
-    started_in = {result.started_in for result in results}
-    is_derived = any(
-        item.overrides is None or item.params == IMPORTED for item in results
-    )
-    if is_derived or len(started_in) != 1 or len(flags) > 1:
-        why = "the commands of all runs, from one folder, are needed"
-        if any(result.params == IMPORTED for result in results):
-            why = "imported scores have to be made for the new splits, too"
-        return NextStep("", 0.0, f"{reason}. There is no command: {why}")
-    jobs = [
-        (*_without(run, {*removed, *added}), *values)
-        for run in firsts
-        for values in itertools.product(
-            *([f"{key}={value}" for value in added[key]] for key in added)
-        )
-    ]
-    products = as_products(dict.fromkeys(jobs))
-    folder = folder or (_REPEATED if len(products) > 1 else "")
-    into = [f"hydra.sweep.dir={quoted(folder)}"] if folder else []
+    flags = {tuple(run.result.flags) for run in firsts} - {()}
+    started_in = {run.result.started_in for run in firsts}
+    if len(started_in) != 1 or len(flags) > 1:
+        return ""
+    values = [f"{key}={value}" for key, value in added.items()]
+    removed = {*added, "replicates.number", "replicates.index"}
+    jobs = dict.fromkeys((*_without(run, removed), *values) for run in firsts)
+    products = as_products(jobs)
+    into = []
+    if len(products) > 1:
+        into = [f"hydra.sweep.dir={quoted(_REPEATED)}"]
     words = [
         ["python", "-m", "ltrbench", *sum(flags, ()), *product, "-m", *into]
         for product in products
@@ -319,18 +161,16 @@ def _step(
     start = Path(started_in.pop())
     if start.is_dir() and not start.samefile(Path.cwd()):
         words.insert(0, ["cd", str(start)])
-    return NextStep(
-        " && ".join(map(shlex.join, words)), seconds and seconds + START_UP, reason
-    )
+    return " && ".join(map(shlex.join, words))
 
 
 def _trained(runs: Iterable[Run]) -> list[Run]:
     """Returns the runs without fusions, ensembles and variants, which are made again of trained ones."""
-    results = ((run, run.result) for run in runs)
     return [
         run
-        for run, of in results
-        if not (of.ensemble or of.variant or of.params == FUSED)
+        for run in runs
+        if not (run.result.ensemble or run.result.variant)
+        and run.result.params not in (FUSED, IMPORTED)
     ]
 
 
@@ -349,3 +189,70 @@ def _without(run: Run, keys: Iterable[str]) -> list[str]:
         for line in run.result.overrides or ()
         if line.partition("=")[0].lstrip("+~") not in keys
     ]
+
+
+# ---- The model to deploy, and more queries.
+
+
+def _final(
+    comparison: Comparison, decision: Decision | None, rows: Sequence[Sequence[Run]]
+) -> NextStep | None:
+    """Returns the step that trains the chosen model on all queries; None if nothing was chosen, or if it was
+    not trained here."""
+    labels = [
+        row.label
+        for row in comparison.rows
+        if any(run.held is None and run.result.ranker for run in row.runs)
+    ]
+    chosen = labels[:1] if decision is None else list(decision.models[:1])
+    if not chosen or chosen[0] not in labels:
+        return None
+    runs = [run for of_row in rows for run in of_row if run.held is None]
+    data = comparison.data if comparison.sweeps.has_others else None
+    # A single model needs no name.
+    model = chosen[0] if len(labels) > 1 else None
+    command = final_command(runs, model, data)
+    return NextStep(
+        command, f"trains {chosen[0]} on all labelled queries, to be deployed"
+    )
+
+
+def more_queries(comparison: Comparison) -> NextStep | None:
+    """Returns the number of queries that decides between the two best models; None if they are decided."""
+    pair = closest_pair(comparison)
+    if pair is None:
+        return None
+    detect = comparison.settings.detect_of(comparison.metric)
+    number = pair.models.power.queries_for(detect)
+    if number is None or number <= pair.statistics.num_queries:
+        return None
+    return NextStep(
+        "",
+        f"About {_rounded(number):,} judged queries are needed to detect {detect:g} between {pair.a} and "
+        f"{pair.b}.",
+    )
+
+
+def closest_pair(comparison: Comparison) -> Pair | None:
+    """Returns the undecided pair of the reference row and the row with the next mean; None without one."""
+    queries: PairedQueries | None = comparison.queries
+    if queries is None or comparison.settings.detect_of(comparison.metric) <= 0:
+        return None
+    pairs = [
+        pair
+        for pair in comparison.family
+        if comparison.baseline in (pair.a, pair.b)
+        and pair.models.state == UNDECIDED
+        and pair.models.difference is not None
+    ]
+    return min(pairs, key=lambda pair: abs(pair.models.difference or 0), default=None)
+
+
+def _rounded(number: int) -> int:
+    """Returns a number with two significant figures, rounded up.
+
+    >>> _rounded(2641), _rounded(87)
+    (2700, 87)
+    """
+    step: int = 10 ** max(len(str(number)) - 2, 0)
+    return -(-number // step) * step

@@ -1,101 +1,111 @@
-"""The power of a pair: its minimum detectable difference, and the numbers that a named difference needs."""
+"""The power of a claim: its minimum detectable difference, and the queries that a difference needs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import math
+from dataclasses import dataclass, replace
 
-from ltrbench.statistics import Design
-
-QUERIES, REPEATS, SEEDS, RESAMPLES = "queries", "repeats", "seeds", "resamples"
-
-MOST = {REPEATS: 10, SEEDS: 30, RESAMPLES: 20}
-"""The largest numbers that a plan considers."""
-
-
-@dataclass(frozen=True)
-class Need:
-    """The number of queries, repeats, seeds or resamples that detects a difference with 80 % power.
-
-    Attributes:
-        kind: "queries", "repeats" (of a cross-validation), "seeds" or "resamples" (of the training queries).
-        present: The present number.
-        low: The number from the estimated variances; None if no number is enough.
-        high: The number from the upper limits of the variances (`Design.at_limit`); None if no number is.
-        note: Why there is no number; empty if there may be one.
-    """
-
-    kind: str
-    present: int
-    low: int | None
-    high: int | None
-    note: str = ""
-
-    def __str__(self) -> str:
-        """Returns text such as "4 to 9 repeats", or the note.
-
-        >>> print(Need(REPEATS, 1, 4, None), Need(QUERIES, 90, 400, None), sep=", ")
-        4 to more than 10 repeats, 400 or more queries
-        """
-        if self.note:
-            return self.note
-        if self.kind == QUERIES and self.high is None:
-            return f"{self.low:,} or more {self.kind}"
-        ends = [
-            f"{end:,}" if end else f"more than {MOST[self.kind]}"
-            for end in (self.low, self.high)
-        ]
-        return f"{' to '.join(dict.fromkeys(ends))} {self.kind.removesuffix('s' * (ends == ['1', '1']))}"
-
-
-class PlannedPair(NamedTuple):
-    """What the plan of a pair depends on.
-
-    Attributes:
-        design: The present study, with the estimated variances.
-        level: Level of the pair in a further look at its sweep.
-        present_level: Level of the pair in this look.
-    """
-
-    design: Design
-    level: float
-    present_level: float
+from ltrbench.compare.cells import PairedQueries, Settings
+from ltrbench.errors import require
+from ltrbench.metrics import bounds_of
+from ltrbench.statistics import (
+    Design,
+    FoldVariation,
+    Inference,
+    PairStatistics,
+    fewest,
+    resampling_factor,
+)
+from ltrbench.statistics.planning import design_of_replicates
 
 
 @dataclass(frozen=True)
 class Power:
-    """Power of a pair. It follows from the standard error of the difference, not from the difference.
+    """Power of a claim. It follows from the standard error of the difference, not from the difference.
 
     Attributes:
-        detectable: Minimum detectable difference (80 % power) in the scope of the pair, at the level of the
-            pair in its family; None if the error is not known, or if the metric cannot differ so much.
-        detect: The difference named by the user.
-        needs: For `detect`: the queries alone, with everything else unchanged; and the repeats, seeds or
-            resamples of the cheapest study on these queries. Empty if none is named, the error is not known,
-            or the pair is decided or lacks trainings.
-        planned: None if the error is not known.
+        detectable: Minimum detectable difference (80 % power) at the level of the pair in its family; None if
+            the error is not known, or if the metric cannot differ so much.
+        design: Sample sizes and variances of the present data; None if the error is not known.
+        level: Error level of the pair alone.
     """
 
     detectable: float | None = None
-    detect: float | None = None
-    needs: tuple[Need, ...] = ()
-    planned: PlannedPair | None = None
+    design: Design | None = None
+    level: float = 0.0
 
-    @property
-    def is_enough(self) -> bool:
-        """Whether the present data detect the difference named by the user."""
-        return any(
-            need.high is not None and need.high <= need.present
-            for need in self.needs[:1]
+    def queries_for(self, difference: float) -> int | None:
+        """Returns the number of queries that detects a difference with 80 % power, trainings unchanged.
+
+        It is computed from upper confidence limits of the variances (`Design.at_limit`). None if no number is
+        enough, or the error is not known.
+        """
+        if self.design is None or difference == 0:
+            return None
+        pilot = self.design.at_limit()
+        return fewest(
+            lambda queries: replace(pilot, num_queries=queries),
+            difference,
+            level=self.level,
         )
 
 
-def needs_of(power: Power) -> str:
-    """Returns what detects the named difference, such as "4 to 9 repeats x 3 seeds or 2,300 queries"."""
-    if power.is_enough:
-        return "no more data"
-    queries, *study = power.needs
-    repeated = " x ".join(map(str, study))
-    if queries.note:
-        return f"{repeated} ({queries.note})" if repeated else queries.note
-    return " or ".join(filter(None, [repeated, str(queries)]))
+def power_of(
+    queries: PairedQueries,
+    metric: str,
+    rows: tuple[int, int],
+    design: Design | None,
+    settings: Settings,
+    level: float,
+) -> Power:
+    """Returns the power of a pair of rows.
+
+    Args:
+        level: Error level of this pair alone.
+
+    Raises:
+        ConfigError: `settings.detect` is larger than the metric can differ.
+    """
+    unbounded = (-math.inf, math.inf)
+    low, high = bounds_of(settings.guard_of(metric).metric) or unbounded
+    require(f"detect (in {metric})", settings.detect, at_most=high - low)
+    if design is None:
+        return Power()
+    detectable = design.detectable(level=level)
+    means = [float(queries.sample.means[row]) for row in rows]
+    # How far a mean can be from one of these means.
+    largest = max(max(mean - low, high - mean) for mean in means)
+    return Power(detectable if detectable <= largest else None, design, level)
+
+
+def design_of_models(statistics: PairStatistics) -> Design | None:
+    """Returns the design of the claim about trained models; None if the error is not known, or 0."""
+    error = statistics.standard_error
+    if not error:
+        return None
+    return Design(statistics.num_queries, error**2 * statistics.num_queries)
+
+
+def design_of_methods(
+    queries: PairedQueries,
+    row: int,
+    statistics: PairStatistics,
+    inference: Inference | None,
+    variation: FoldVariation | None,
+) -> Design | None:
+    """Returns the design of the claim about methods; None if the error is not known, or 0, or if training
+    sets matter, whose variance is known from a few folds only."""
+    if variation is not None:
+        of_models = design_of_models(statistics)
+        if of_models is None or variation.matters:
+            return None
+        return replace(of_models, query=variation.factor**2 * of_models.query)
+    if inference is None or not inference.standard_error:
+        return None
+    correction = 0.0
+    resample = queries.trainings[row][0].resample
+    if resample is not None:
+        number = max(inference.num_replicates)
+        factor = resampling_factor(resample["kind"], number, resample["share"])
+        correction = factor - 1 / number
+    return design_of_replicates(inference, correction)

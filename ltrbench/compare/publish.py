@@ -64,7 +64,7 @@ from ltrbench.tables import (
 )
 from ltrbench.untrusted import in_markdown, read_bytes, read_json
 
-RECORD_FILE = "comparison.json"
+RECORD_FILE, REPORT_FILE = "comparison.json", "report.html"
 ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
 _LONGEST_FOLDER_NAME = 60
 """Number of characters; with four bytes each they are below the limit of file systems."""
@@ -87,7 +87,7 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
         (folder / RECORD_FILE).unlink(missing_ok=True)
         chapters = chapters_of(comparisons, command)
         files = _files(comparisons, folder.name) | {
-            "report.html": as_page(comparisons, chapters)
+            REPORT_FILE: as_page(comparisons, chapters)
         }
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
@@ -136,8 +136,7 @@ def as_markdown(
         run for comparison in comparisons for row in comparison.rows for run in row.runs
     ]
     tables = "\n".join(
-        f"## {render(item, None, glossary_file, most_columns=None)}"
-        for item in comparisons
+        f"## {render(item, None, glossary_file)}" for item in comparisons
     )
     over = text_over_data_sets(comparisons, None)
     return (

@@ -27,22 +27,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from ltrbench.compare import claim_sections, run_sections
-from ltrbench.compare.advice import (
+from ltrbench.compare.answer import Answer, answer_of
+from ltrbench.compare.cells import Note
+from ltrbench.compare.claim_notes import (
     about_claims,
     about_intervals,
-    about_training,
     about_tuning,
     all_notes,
-    final_step,
-    recommend,
-    verdict,
 )
-from ltrbench.compare.cells import Note
 from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import ATTRIBUTES
-from ltrbench.compare.leaderboard import MAIN_COLUMNS, columns_of_tables, leaderboard
-from ltrbench.compare.planning import next_step
+from ltrbench.compare.leaderboard import ALL, MAIN, columns_of_tables, leaderboard
 from ltrbench.compare.run_sections import grouped_notes
 from ltrbench.compare.slicing import slices
 from ltrbench.compare.views import (
@@ -60,7 +56,7 @@ from ltrbench.compare.views import (
     section_text,
 )
 from ltrbench.runs import Run
-from ltrbench.tables import Table, TableColumn, anchor, glossary
+from ltrbench.tables import Table, TableColumn, anchor, glossary, paragraph
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -69,8 +65,6 @@ if TYPE_CHECKING:
 SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
     claim_sections.leaderboard_section,
     claim_sections.pairs_section,
-    claim_sections.folds_section,
-    claim_sections.power_section,
     claim_sections.queries_section,
     claim_sections.risk_section,
     claim_sections.slices_section,
@@ -90,7 +84,6 @@ SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
 nothing to show."""
 
 OF_TEXT = (
-    claim_sections.folds_section,
     claim_sections.slices_section,
     run_sections.published_section,
 )
@@ -139,15 +132,32 @@ def _chapter(comparison: Comparison, name: str) -> Chapter:
         "runs": f"{len(results):,}",
         "trainings": ", ".join(dict.fromkeys(comparison.replicates.values())),
     }
+    answer = answer_of(comparison)
+    headline, number = _headline(answer)
     return Chapter(
         name=name,
         title=comparison.data,
         sections=[section for make in SECTIONS if (section := make(shown)) is not None],
-        answer=answer(comparison),
+        headline=headline,
+        answer=answer.sentences[number:],
         facts=[(fact, value) for fact, value in facts.items() if value],
-        next_step=next_step_views(comparison),
-        terms=("recommendation", "scope", "yardstick"),
+        next_step=next_step_views(answer),
+        terms=("recommendation", "these models", "trained again", "yardstick"),
     )
+
+
+_MOST_WORDS = 25  # of the headline
+
+
+def _headline(answer: Answer) -> tuple[str, int]:
+    """Returns the first sentences of an answer that fit into the headline, and their number."""
+    headline = ""
+    for number, sentence in enumerate(answer.sentences):
+        longer = f"{headline} {sentence}".strip()
+        if number and len(longer.split()) > _MOST_WORDS:
+            return headline, number
+        headline = longer
+    return headline, len(answer.sentences)
 
 
 def _glossary_chapter() -> Chapter:
@@ -316,66 +326,77 @@ def _with_code(text: str) -> Markup:
 
 # ---- Text.
 
+_WIDEST = 100  # columns of a line of text
+
 
 def render(
     comparison: Comparison,
     width: int | None = None,
     glossary_file: str | None = None,
-    most_columns: int | None = MAIN_COLUMNS,
+    which: str = ALL,
     shown_notes: Collection[Note] = (),
 ) -> str:
-    """Returns the comparison as text: title, recommendation, table, notes, folds, slices, published values.
+    """Returns the comparison as text.
+
+    For a terminal: title, table, answer and next step. Markdown for a file has all notes as well.
 
     Args:
         width: Width of the terminal in columns; None for Markdown with long lines.
         glossary_file: File that notes and columns link to. Without it, each group of notes lists its terms,
             for the command `glossary`.
-        most_columns: Number of columns of the main table; None for all of them.
+        which: `MAIN`: the columns of the answer; `ALL`: all columns.
         shown_notes: Notes that another table has shown.
     """
     shown = Shown(comparison)
-    columns = columns_of_tables(comparison)
-    main = columns[: None if most_columns is None else most_columns - 1]
-    first, *rest = map(Prose, (*answer(comparison), ""))
-    views: list[View] = [
-        Prose(title(comparison)),
-        first,
-        *next_step_views(comparison),
-        *rest,
+    answer = answer_of(comparison)
+    table = leaderboard(shown, shown.rows, columns_of_tables(comparison, which))
+    sections = [section for make in OF_TEXT if (section := make(shown)) is not None]
+    if width is None:
+        return _as_markdown(
+            comparison, answer, table, sections, glossary_file, shown_notes
+        )
+    narrow = min(width, _WIDEST)
+    parts = [
+        paragraph(answer.title, narrow),
+        table.plain(width),
+        "\n".join(paragraph(text, narrow) for text in answer.sentences),
+        *(section_text(section, width) for section in sections),
+        _next_in_words(answer),
     ]
-    views.append(leaderboard(shown, comparison.rows, main))
+    return f"{joined(parts)}\n"
+
+
+def _as_markdown(
+    comparison: Comparison,
+    answer: Answer,
+    table: Table,
+    sections: Sequence[Section],
+    glossary_file: str | None,
+    shown_notes: Collection[Note],
+) -> str:
+    views: list[View] = [Prose(answer.title)]
+    views += [Prose(sentence) for sentence in answer.sentences]
+    views += next_step_views(answer)
+    views.append(table)
     views += grouped_notes(
         note for note in all_notes(comparison) if note not in shown_notes
     )
-    parts = [as_text(view, width, glossary_file) for view in views]
-    sections = (make(shown) for make in OF_TEXT)
-    parts += [
-        section_text(section, width) for section in sections if section is not None
-    ]
+    parts = [as_text(view, None, glossary_file) for view in views]
+    parts += [section_text(section, None) for section in sections]
     if glossary_file is not None:
         links = [link_to(term, glossary_file) for term in _column_terms(comparison)]
         parts.append(f"Columns: {', '.join(links)}.")
-    else:
-        more = len(columns) - len(main)
-        parts.append(
-            f"{more} more columns: python -m ltrbench compare DIR --columns all"
-            if more
-            else ""
-        )
-        parts.append("Meaning of a column or term: python -m ltrbench glossary TERM")
     return f"{joined(parts)}\n"
 
 
 def render_all(
-    comparisons: Sequence[Comparison],
-    width: int | None,
-    most_columns: int | None = MAIN_COLUMNS,
+    comparisons: Sequence[Comparison], width: int | None, which: str = MAIN
 ) -> str:
     """Returns the tables of all data sets, with each note once, and the tests over data sets."""
     parts: list[str] = []
     shown: set[Note] = set()
     for comparison in comparisons:
-        parts.append(render(comparison, width, None, most_columns, shown).rstrip())
+        parts.append(render(comparison, width, None, which, shown).rstrip())
         shown |= {*all_notes(comparison)}
     return joined([*parts, text_over_data_sets(comparisons, width)])
 
@@ -390,26 +411,28 @@ def text_over_data_sets(comparisons: Sequence[Comparison], width: int | None) ->
     )
 
 
-def answer(comparison: Comparison) -> list[str]:
-    """Returns the paragraphs above the table: models to take, certainty, claims; empty with a single row."""
-    recommended = recommend(comparison)
-    if recommended is None:
+def _next_in_words(answer: Answer) -> str:
+    """Returns the next step as a line of text; empty if there is none."""
+    step = answer.next_step
+    if step is None:
+        return ""
+    if not step.command:
+        return f"Next: {visible(step.purpose)}"
+    line = f"Next: {visible(step.command)}"
+    purpose = visible(step.purpose)
+    if len(line) + len(purpose) + 4 <= _WIDEST:
+        return f"{line}    {purpose}"
+    return f"{line}\n      {purpose}"
+
+
+def next_step_views(answer: Answer) -> list[Prose | Code]:
+    """Returns what to do next, with its command."""
+    step = answer.next_step
+    if step is None:
         return []
-    texts = (
-        recommended.headline,
-        " ".join(recommended.remarks),
-        recommended.certainty,
-        verdict(comparison),
-    )
-    return [text for text in texts if text]
-
-
-def next_step_views(comparison: Comparison) -> list[Prose | Code]:
-    """Returns what would allow a claim, and what trains the model to deploy, with their commands."""
-    views: list[Prose | Code] = []
-    for step in filter(None, (next_step(comparison), final_step(comparison))):
-        views += [Prose(step.sentence), *([Code(step.command)] if step.command else [])]
-    return views
+    if not step.command:
+        return [Prose(step.purpose)]
+    return [Prose(f"Next step, which {step.purpose}:"), Code(step.command)]
 
 
 def _column_terms(comparison: Comparison) -> list[str]:
@@ -431,19 +454,14 @@ def as_latex(comparison: Comparison) -> str:
     out.
     """
     sentences = [
-        about(comparison)
-        for about in (about_intervals, about_claims, about_training, about_tuning)
+        about_intervals(comparison),
+        about_claims(comparison),
+        about_tuning(comparison),
     ]
     how = " ".join(filter(None, sentences)) if comparison.pairs else ""
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
     columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
     return heading + leaderboard(Shown(comparison), comparison.rows, columns).latex()
-
-
-def title(comparison: Comparison) -> str:
-    return (
-        f"{comparison.data}: test {comparison.metric} and others, {_counts(comparison)}"
-    )
 
 
 def _folds(comparison: Comparison) -> tuple[set[int], str]:

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.compare.advice import all_notes
 from ltrbench.compare.cells import (
     DATA_SPLITS,
     Note,
@@ -19,6 +18,7 @@ from ltrbench.compare.cells import (
     describe_cells,
     flatten,
 )
+from ltrbench.compare.claim_notes import all_notes
 from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
@@ -586,9 +586,12 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
 
 
 def notes_section(shown: Shown) -> Section | None:
-    """Returns the notes by group; None if there are none."""
-    parts = grouped_notes(all_notes(shown.comparison))
-    return Section("notes", "Notes", "", parts) if parts else None
+    """Returns the notes, folded by group; None if there are none."""
+    groups = grouped_notes(all_notes(shown.comparison))
+    if not groups:
+        return None
+    folded = [Folded(f"{each.group}: {len(each.notes)}", [each]) for each in groups]
+    return Section("notes", "Notes", "", folded)
 
 
 def grouped_notes(notes: Iterable[Note]) -> list[GroupedNotes]:
@@ -687,7 +690,9 @@ def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
             item.gap,
         )
         pair = item.untuned
-        on_test = [None, None] if pair is None else [difference_cell(pair), pair.claim]
+        on_test = (
+            [None, None] if pair is None else [difference_cell(pair), pair.models.state]
+        )
         rows.append(
             [shown.cell_of(item.label), *values, item.sd_over_searches, *on_test]
         )

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import (
-    BEST,
     EvaluatedRow,
     PairedQueries,
     Settings,
@@ -34,7 +33,7 @@ from ltrbench.compare.groups import (
 from ltrbench.errors import ResultError
 from ltrbench.metrics import parse_metric
 from ltrbench.runs.record import Run
-from ltrbench.statistics import Interval, PairedSample
+from ltrbench.statistics import Interval, PairedSample, simultaneous_intervals
 from ltrbench.statistics.claims import (
     FEWEST_DATA_SETS,
     DataSetTest,
@@ -42,7 +41,7 @@ from ltrbench.statistics.claims import (
     holm,
     welch_anova,
 )
-from ltrbench.statistics.paired import system_intervals, unknown_spread
+from ltrbench.statistics.paired import unknown_spread
 from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
 
 
@@ -115,9 +114,7 @@ def _slice(
     if base is not None:
         to_base = [(number, base) for number in range(len(queries.labels))]
         errors = sample.differences(to_base).standard_errors.tolist()
-        # The best row was chosen by these numbers, so that an unadjusted interval would be too narrow.
-        if comparison.settings.baseline != BEST:
-            intervals = system_intervals(sample.differences(to_base))
+        intervals = _intervals_in_slice(sample, base, comparison.settings)
     means = sample.means.tolist()
     rows = [
         InSlice(label, mean, None, None)
@@ -136,7 +133,24 @@ def _slice(
     return Slice(attribute, name, sample.num_queries, tuple(rows))
 
 
-CHOSEN = "the baseline was chosen by the same numbers"
+def _intervals_in_slice(
+    sample: PairedSample, base: int, settings: Settings
+) -> list[Interval | None]:
+    """Returns the simultaneous interval of each row minus the baseline, about these trained models.
+
+    A baseline that was chosen by the same numbers needs intervals that hold for all pairs.
+    """
+    rows = range(len(sample.values))
+    pairs = [(row, base) for row in rows if row != base]
+    if not settings.names_baseline:
+        pairs += list(itertools.combinations([row for row in rows if row != base], 2))
+    intervals = simultaneous_intervals(
+        sample, pairs, settings.num_draws, settings.seed, settings.level
+    )
+    of_pair = dict(zip(pairs, intervals, strict=True))
+    return [of_pair.get((row, base)) for row in rows]
+
+
 SMALLEST_GROUP = 20
 """Minimum number of queries of a slice in the test. The variance estimates of smaller groups are often far
 too small, and the test then rejects too often."""
@@ -152,8 +166,6 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
         for row in item.rows:
             if row.difference is not None:
                 groups.setdefault((item.attribute, row.label), []).append((item, row))
-    if comparison.settings.baseline == BEST:
-        return [Interaction(*key, 0, None, None, CHOSEN) for key in groups]
     tests = [_equal_means(of_row) for of_row in groups.values()]
     adjusted = holm([p_value for _, p_value, _ in tests])
     return [

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ltrbench.compare.cells import cell_of, flatten, grouped, is_per_fold
+from ltrbench.compare.claims import Pair, against
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.fairness import searched_runs
-from ltrbench.compare.pairs import Pair, against
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow

@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING
 
 from ltrbench.compare.cells import Note
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.compare.pairs import Pair
 from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.tables import Table, TableCell, TableColumn, TableRow, anchor, paragraph
+from ltrbench.tables import Table, TableCell, anchor, paragraph
 from ltrbench.untrusted import in_markdown, visible
 
 if TYPE_CHECKING:
@@ -143,8 +142,9 @@ class Chapter:
 
     Attributes:
         name: Name of its anchor, unique in the page.
-        answer: Paragraphs at the top: models to take, certainty, claims.
-        next_step: Parts below the first paragraph.
+        headline: The answer in one or two short sentences, in large type.
+        answer: Paragraphs below the headline.
+        next_step: Parts below them.
         facts: A few numbers, name -> value.
         terms: Entries of the glossary that are linked below the answer.
     """
@@ -152,6 +152,7 @@ class Chapter:
     name: str
     title: str
     sections: Sequence[Section]
+    headline: str = ""
     answer: Sequence[str] = ()
     facts: Sequence[tuple[str, str]] = ()
     next_step: Sequence[View] = ()
@@ -271,30 +272,6 @@ class Shown:
         return TableCell(
             label, note=note, colour=colour_of(self.comparison.row(label).model)
         )
-
-    def pair_tables(
-        self,
-        caption: str,
-        columns: Sequence[TableColumn],
-        cells: Callable[[Pair], TableRow],
-    ) -> list[View]:
-        """Returns one row per pair: those with the baseline first, others folded."""
-        baseline = self.comparison.baseline
-        first = [row.to_baseline for row in self.rows if row.to_baseline is not None]
-        rest = [
-            pair for pair in self.comparison.family if baseline not in (pair.a, pair.b)
-        ]
-        tables = [
-            Table(columns, [cells(pair) for pair in pairs], caption)
-            for pairs in (first, rest)
-            if pairs
-        ]
-        if first and rest:
-            return [
-                tables[0],
-                Folded(f"Pairs without {baseline}: {len(rest)}", tables[1:]),
-            ]
-        return [*tables]
 
     @property
     def all_folds(self) -> str:

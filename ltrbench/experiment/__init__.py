@@ -16,7 +16,7 @@ import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -520,12 +520,7 @@ def _load_and_fit(
     log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
-        log.log(
-            level,
-            "the load average is %.1f: other processes may slow down the fit on %s",
-            load,
-            by,
-        )
+        _warn_of_load(level)
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
     # A metric that fails on these data, such as a plug-in's, fails before a fit of hours.
@@ -554,6 +549,13 @@ def _load_and_fit(
         best_iteration=ranker.summary.num_trees if ranker.summary else None,
     )
     return fitted, curve
+
+
+@cache
+def _warn_of_load(level: int) -> None:
+    """Logs once in a process that other processes may slow down the fits; each run records its own load."""
+    text = "the load average is %.1f: other processes may slow down the fits"
+    log.log(level, text, load_average())
 
 
 def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:

@@ -6,6 +6,7 @@ training: see `repeated`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -23,6 +24,9 @@ from ltrbench.shapes import PerQuery, Values
 #
 # M systems (or pairs of systems) on the same Q queries. A stratum is the test set of a fold, evaluated with
 # the models of that fold. Queries are resampled within strata, because the folds are fixed, not sampled.
+
+_ALIKE = 0.99
+"""Effective number of queries over their number, from which weights are about equal."""
 
 DECIMALS = 12
 """Decimals of a difference. Averaging seeds in another order changes the last bits, which must be a tie."""
@@ -113,6 +117,17 @@ class PairedSample:
     def effective_sizes(self) -> NDArray[np.float64]:
         """(C,), effective number of queries of each stratum; see `effective_size`."""
         return np.array([effective_size(self.weights[cell]) for cell in self.cells])
+
+    @property
+    def allows_bootstrap(self) -> bool:
+        """Whether queries are many, and their weights in a stratum about equal.
+
+        In repeats of a cross-validation, folds of 112 and 113 queries give their queries slightly different
+        weights, which the bootstrap may ignore.
+        """
+        sizes = [len(cell) for cell in self.cells]
+        are_alike = self.effective_sizes >= _ALIKE * np.array(sizes)
+        return self.num_queries >= FEW_QUERIES and bool(are_alike.all())
 
     @property
     def is_weighted(self) -> bool:
@@ -263,19 +278,27 @@ def largest_t(
     and Wolf, 2005, Econometrica 73). A draw without variance and with another mean is infinitely far away.
 
     Args:
-        differences: rows that vary; all queries of a stratum have one weight.
+        differences: rows that vary; all queries of a stratum have about the same weight.
     """
-    at_once = max(1, _VALUES // max(differences.num_queries, 1))
     largest = np.zeros(num_draws)
-    for start in range(0, len(differences.values), at_once):
-        rows = replace(differences, values=differences.values[start : start + at_once])
-        np.maximum(largest, _largest_of_rows(rows, num_draws, seed), out=largest)
+    for rows, _ in _row_blocks(differences):
+        of_rows = [np.abs(t).max(axis=1) for t in _studentised(rows, num_draws, seed)]
+        np.maximum(largest, np.concatenate(of_rows), out=largest)
     return largest
 
 
-def _largest_of_rows(
+def _row_blocks(differences: PairedSample) -> Iterator[tuple[PairedSample, slice]]:
+    """Yields the sample with some of its rows at a time, to bound the memory, and which rows they are."""
+    at_once = max(1, _VALUES // max(differences.num_queries, 1))
+    for start in range(0, len(differences.values), at_once):
+        block = slice(start, start + at_once)
+        yield replace(differences, values=differences.values[block]), block
+
+
+def _studentised(
     differences: PairedSample, num_draws: int, seed: int
-) -> NDArray[np.float64]:
+) -> Iterator[NDArray[np.float64]]:
+    """Yields (b, M), (d*_p - d_p) / SE*_p of each row for the next b draws of the bootstrap."""
     # Each call has the same draws.
     rng = np.random.default_rng([seed, _COUNTS])
     num_rows = len(differences.values)
@@ -284,7 +307,6 @@ def _largest_of_rows(
         _on_grid(_moments(np.take(differences.values, cell, axis=1)))
         for cell in differences.cells
     ]
-    largest = []
     for num_drawn in _blocks(num_draws, differences.num_queries):
         apart, variance = np.zeros((2, num_drawn, num_rows))
         for (wholes, units), share in zip(grids, shares, strict=True):
@@ -294,9 +316,8 @@ def _largest_of_rows(
             apart += share * first
             variance += share**2 * np.maximum(second - first**2, 0) / (size - 1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            t = np.abs(apart) / np.sqrt(variance)
-        largest.append(np.where(apart == 0, 0, t).max(axis=1))
-    return np.concatenate(largest)
+            t = apart / np.sqrt(variance)
+        yield np.where(apart == 0, 0, t)
 
 
 def _moments(values: Values) -> Values:
@@ -550,18 +571,114 @@ def max_t_factor(
     """Returns c of max-T; None if Bonferroni's correction takes its place.
 
     Bonferroni's correction is used with few queries, which do not represent the population, with queries of
-    different weights, whose effective number is small, and if c is infinite.
+    clearly different weights, whose effective number is small, and if c is infinite.
 
     Args:
         differences: rows that vary.
     """
-    if differences.num_queries < FEW_QUERIES or differences.is_weighted:
+    if not differences.allows_bootstrap:
         return None
     largest = largest_t(differences, num_draws, seed)
     factor = float(np.quantile(largest, 1 - level, method="higher"))
     # The draws repeat queries, so that c can be below Student's quantile of a single pair.
     single = float(stdtrit(differences.degrees.min(), 1 - level / 2))
     return max(factor, single) if np.isfinite(factor) else None
+
+
+def largest_loss(
+    sample: PairedSample,
+    chosen: int,
+    num_draws: int = 10_000,
+    seed: int = 0,
+    level: float = LEVEL,
+) -> float | None:
+    """Returns an upper confidence bound of how much worse a system is than the best one, 0 or more.
+
+        max(0, max_j (x_j - x_i + c_j SE_ij))    over the systems j other than the chosen system i
+
+    where c_j is the one-sided factor of max-T for the differences of system j to all others. This is the
+    upper end of Hsu's multiple comparisons with the best (Hsu, 1981, Annals of Statistics 9): whichever
+    system is the best, with confidence 1 - level its differences to all others are below their upper bounds.
+    The bound therefore holds for every choice of i, also for the system with the highest mean.
+
+    Student's quantile with Bonferroni's correction takes the place of max-T as in `max_t_factor`. Systems
+    that differ on few queries have the bound of `Differing`.
+
+    Returns None with fewer than two systems, or without an interval for a difference.
+    """
+    others = [number for number in range(len(sample.values)) if number != chosen]
+    if not others or unknown_spread(sample):
+        return None
+    differences = sample.differences([(best, chosen) for best in others])
+    factors = _one_sided_factors(sample, num_draws, seed, level)
+    largest = 0.0
+    for row, best in enumerate(others):
+        plausible = largest_plausible(sample.values[[best, chosen]])
+        differing = Differing.of(
+            differences.values[row], differences.weights, plausible
+        )
+        error = float(differences.standard_errors[row])
+        if differing.are_few:
+            bound = differing.interval(level / len(others)).high
+        elif error == 0:
+            return None
+        else:
+            bound = float(differences.means[row]) + factors[best] * error
+        largest = max(largest, bound)
+    return largest
+
+
+def _one_sided_factors(
+    sample: PairedSample, num_draws: int, seed: int, level: float
+) -> list[float]:
+    """Returns c_j of `largest_loss` for each system j, with infinity replaced by Bonferroni's factor."""
+    num_systems = len(sample.values)
+    pairs = list(itertools.combinations(range(num_systems), 2))
+    differences = sample.differences(pairs)
+    varying = np.flatnonzero(differences.standard_errors > 0)
+    degrees = differences.degrees[varying].min(initial=np.inf)
+    each = level / (num_systems - 1)
+    if num_systems == 2 or not len(varying) or not differences.allows_bootstrap:
+        return [float(stdtrit(degrees, 1 - each))] * num_systems
+    # The sign of each pair of a system j: t of system j minus the other one is t or -t of the pair.
+    signs = np.zeros((num_systems, len(varying)))
+    for column, (first, second) in enumerate(np.array(pairs)[varying].tolist()):
+        signs[first, column] = 1.0
+        signs[second, column] = -1.0
+    vary = replace(differences, values=differences.values[varying])
+    drawn = _highest_by_system(vary, signs, num_draws, seed)
+    quantiles = np.quantile(drawn, 1 - level, axis=1, method="higher")
+    # The draws repeat queries, so that a factor can be below Student's quantile of a single pair.
+    least = float(stdtrit(degrees, 1 - level))
+    bonferroni = float(stdtrit(degrees, 1 - each))
+    finite = np.where(np.isfinite(quantiles), quantiles, bonferroni)
+    factors: list[float] = np.maximum(finite, least).tolist()
+    return factors
+
+
+def _highest_by_system(
+    differences: PairedSample, signs: NDArray[np.float64], num_draws: int, seed: int
+) -> NDArray[np.float64]:
+    """Returns (M, B), max over the pairs of each system of (d_p - d*_p) / SE*_p, d_p with the sign for it.
+
+    Args:
+        differences: (P, Q), pairs that vary.
+        signs: (M, P), 1 or -1 for the pairs of a system, 0 for the others.
+    """
+    highest = np.full((len(signs), num_draws), -np.inf)
+    for rows, block in _row_blocks(differences):
+        done = 0
+        for t in _studentised(rows, num_draws, seed):
+            draws = slice(done, done + len(t))
+            done += len(t)
+            for system, of_system in enumerate(signs[:, block]):
+                pairs = np.flatnonzero(of_system)
+                if len(pairs):
+                    largest = (t[:, pairs] * -of_system[pairs]).max(axis=1)
+                    np.maximum(
+                        highest[system, draws], largest, out=highest[system, draws]
+                    )
+    return highest
 
 
 TESTS = ("randomisation", "t", "wilcoxon")

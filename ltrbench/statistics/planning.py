@@ -1,4 +1,4 @@
-"""Minimum detectable difference of a study, and the queries, trainings or folds that a difference needs.
+"""Minimum detectable difference of a study, and the queries or trainings that a difference needs.
 
 For planning, with a difference that matters. The power at the observed difference is not computed, because it
 restates the p-value (Hoenig and Heisey, 2001). The variances of a pilot study are uncertain: a study that is
@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scipy.special import chdtri, nctdtrinc
+from scipy.special import chdtri, nctdtrinc, stdtrit
 
 from ltrbench.statistics.paired import LEVEL
-from ltrbench.statistics.repeated import Inference, SharedVariance, quantile_of
+from ltrbench.statistics.repeated import Inference
 
 POWER = 0.8
 LIMIT = 0.8
@@ -27,27 +27,23 @@ _MOST = 10**12
 class Design:
     """Sample sizes of a study, and the variances that determine the standard error of a difference.
 
-    With Q queries and R trainings of each model on each of J training sets, the squared standard error is
+    With Q queries and R trainings of each model, the squared standard error is
 
-        V = (1/J + n_test/n_train) (fold + query / Q) + (correction + 1/R) (training + by_query / Q) / J
+        V = query / Q + (correction + 1/R) (training + by_query / Q)
 
     `replace(design, num_queries=n)` is the same study with another sample size. This assumes that the
     variances are the true ones, and that additional data are like the existing data: queries from the same
-    distribution, trainings of the same methods on as many queries. Without folds J is 1, and fold and
-    n_test/n_train are 0.
+    distribution, trainings of the same methods on as many queries.
 
     Attributes:
-        query, training, by_query, fold: variances over queries, over trainings, of their interaction, and
-            over folds, for a single query, training and fold.
+        query, training, by_query: variances over queries, over trainings, and of their interaction, for a
+            single query and training. Over folds `query` contains the factor 1 + J rho of `FoldVariation`.
         correction: additional term for resampled training sets, which are not independent training sets: 1
             for bootstrap samples, p / (1 - p) for subsamples (`resampling_factor`); 0 for seeds.
-        test_share: n_test/n_train, the correlation of folds assumed by the corrected resampled t test. It
-            does not decrease with J.
         degrees_of_trainings: degrees of freedom of `training` for each training beyond the first: 1, or up
             to 2 if both models have their own trainings.
         is_pooled: whether trainings and queries have pooled degrees of freedom (Satterthwaite, 1946), or
             separate ones.
-        shared: as in `Inference`.
     """
 
     num_queries: int
@@ -56,12 +52,8 @@ class Design:
     training: float = 0.0
     by_query: float = 0.0
     correction: float = 0.0
-    num_folds: int = 1
-    fold: float = 0.0
-    test_share: float = 0.0
     degrees_of_trainings: float = 1.0
     is_pooled: bool = False
-    shared: SharedVariance | None = None
 
     @property
     def standard_error(self) -> float:
@@ -70,9 +62,6 @@ class Design:
     @property
     def degrees(self) -> tuple[tuple[float, float], ...]:
         """(share, degrees of freedom) of each part of V, as in `Inference.degrees`."""
-        if self.num_folds > 1:
-            num_models = 2 if self.shared is None else self.shared.num_models
-            return ((1.0, (self.num_folds - 1) * (num_models - 1)),)
         parts = [
             (self._of_trainings, self.degrees_of_trainings * (self.num_trainings - 1)),
             (self._of_queries, self.num_queries - 1),
@@ -87,21 +76,17 @@ class Design:
 
     @property
     def training_degrees(self) -> float:
-        """Degrees of freedom of the variance over folds, or without folds over trainings."""
-        if self.num_folds > 1:
-            return self.degrees[0][1]
+        """Degrees of freedom of the variance over trainings."""
         return self.degrees_of_trainings * (self.num_trainings - 1)
 
     @property
     def _of_queries(self) -> float:
-        return (1 / self.num_folds + self.test_share) * (
-            self.fold + self.query / self.num_queries
-        )
+        return self.query / self.num_queries
 
     @property
     def _of_trainings(self) -> float:
         of_one = self.training + self.by_query / self.num_queries
-        return (self.correction + 1 / self.num_trainings) * of_one / self.num_folds
+        return (self.correction + 1 / self.num_trainings) * of_one
 
     def at_limit(self, confidence: float = LIMIT) -> Design:
         """Returns the design with one-sided confidence limits of its variances; lower ones below 0.5.
@@ -109,7 +94,6 @@ class Design:
             nu s^2 / chi^2(nu),   the quantile of chi^2 at 1 - confidence
 
         The degrees of freedom nu are those of the design, which must be the one that estimated the variances.
-        Over folds the variance over queries, which many queries estimate, has no limit of its own.
         """
 
         def limit(variance: float, degrees: float) -> float:
@@ -119,18 +103,10 @@ class Design:
                 else 0.0
             )
 
-        of_queries = self.query / self.num_queries
-        if self.num_folds > 1:
-            between = limit(self.fold + of_queries, self.training_degrees)
-            of_queries, fold = min(of_queries, between), max(between - of_queries, 0.0)
-            degrees = self.num_folds * (self.num_trainings - 1.0)
-        else:
-            of_queries, fold = limit(of_queries, self.num_queries - 1), 0.0
-            degrees = self.training_degrees
+        degrees = self.training_degrees
         return replace(
             self,
-            query=of_queries * self.num_queries,
-            fold=fold,
+            query=limit(self.query, self.num_queries - 1),
             training=limit(self.training, degrees),
             by_query=limit(self.by_query, degrees),
         )
@@ -139,13 +115,12 @@ class Design:
         """Returns the true difference that the interval of a pair at `level` detects with the given power.
 
         It is sum_i share_i delta_i SE. delta_i is the noncentrality at which Student's t with the degrees of
-        freedom of part i exceeds `quantile_of` the interval with probability `power` (Cohen, 1988,
+        freedom of part i exceeds its quantile in the interval with probability `power` (Cohen, 1988,
         chapter 2; rejections on the wrong side are neglected). The mean over parts corresponds to the mean of
         quantiles in the interval: in a simulation the power is 80 to 81 %, with 3 trainings or more.
         """
         noncentrality = sum(
-            share
-            * float(nctdtrinc(free, 1 - power, quantile_of(free, level, self.shared)))
+            share * float(nctdtrinc(free, 1 - power, stdtrit(free, 1 - level / 2)))
             for share, free in self.degrees
         )
         return noncentrality * self.standard_error
@@ -189,45 +164,6 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
     )
 
 
-def design_of_folds(
-    inference: Inference,
-    test_share: float,
-    num_trainings: int = 1,
-    correction: float = 0.0,
-    times: float = 1.0,
-) -> Design:
-    """Returns the design of `fold_replicates`, V = (1/J + n_test/n_train) s^2 + sum_j W_j / J^2.
-
-    The variance over folds s^2 contains the variance over queries, the mean squared standard error of a fold;
-    the rest is the variance over training sets. The queries' part of V is 1 + J n_test/n_train times
-    `VarianceParts.query`, because the correction also multiplies it.
-
-    More folds are more splits of the same queries into training and test sets of the same sizes, as in a
-    repeated cross-validation: V decreases to (n_test/n_train) s^2 and no further. More queries make the test
-    sets of the folds larger. Two effects are neglected, which overestimates the error: methods learn more
-    from larger training sets, and more seeds also reduce s^2.
-
-    Args:
-        num_trainings: number of trainings of a model in each fold.
-        correction: see `Design`.
-        times: see `fold_replicates`.
-    """
-    parts, num_folds = inference.parts, inference.num_replicates[0]
-    variance = (parts.query + (parts.fold or 0.0)) / (1 / num_folds + test_share)
-    of_queries = min(parts.query * num_folds / times, variance)
-    return Design(
-        num_queries=inference.num_queries,
-        query=of_queries * inference.num_queries,
-        num_trainings=num_trainings,
-        training=parts.training * num_folds / (correction + 1 / num_trainings),
-        correction=correction,
-        num_folds=num_folds,
-        fold=variance - of_queries,
-        test_share=test_share,
-        shared=inference.shared,
-    )
-
-
 def fewest(
     design_with: Callable[[int], Design],
     difference: float,
@@ -237,7 +173,7 @@ def fewest(
     """Returns the smallest sample size that detects the difference with 80 % power; None if none does.
 
     Args:
-        design_with: returns the design for a number of queries, trainings or folds.
+        design_with: returns the design for a number of queries or trainings.
         least: smallest number to consider.
 
     >>> design = Design(num_queries=100, query=0.01, num_trainings=5, training=0.001)

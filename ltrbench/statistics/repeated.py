@@ -6,8 +6,7 @@ shares (Q,), the share of each query in a mean, which sum to 1.
 
     independent_replicates    each model has its own trainings, as with seeds of two libraries
     shared_replicates         models share each training: a seed that draws the same sample, or a resample
-    fold_replicates           folds of a cross-validation, with seeds within folds
-    with_shared_variance      the same, with variances over folds estimated from several models
+    fold_variations           folds of a cross-validation: how much wider an interval over queries must be
 
 Sources: Obuchowski and Rockette (1995), Communications in Statistics 24; Gallas (2006), Academic Radiology
 13; Hillis (2007), Statistics in Medicine 26; for retrieval Voorhees, Samarov and Soboroff (2017), TOIS 36(2).
@@ -19,17 +18,15 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr, stdtrit
+from scipy.special import fdtrc, stdtrit
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics.claims import BETTER, EQUIVALENT, WORSE, claim_of
 from ltrbench.statistics.paired import (
-    CONFIDENCE,
     DECIMALS,
     FEWEST_QUERIES,
     IDENTICAL,
@@ -42,6 +39,7 @@ from ltrbench.statistics.paired import (
     largest_plausible,
     squared_errors,
     student_intervals,
+    weighted_sum,
 )
 
 FEWEST_REPLICATES = 3
@@ -58,32 +56,15 @@ class VarianceParts:
         query: variance over queries.
         training: variance over trainings on the same queries.
         training_by_query: interaction: trainings differ in which queries they rank well.
-        fold: additional variance over folds; None without folds.
     """
 
     query: float
     training: float
     training_by_query: float
-    fold: float | None = None
 
     @property
     def total(self) -> float:
-        return self.query + self.training + self.training_by_query + (self.fold or 0.0)
-
-
-@dataclass(frozen=True)
-class SharedVariance:
-    """Variance over folds of the difference of two models, estimated from M models.
-
-    Attributes:
-        variance: sum of `shared_variances` of the two models.
-        num_models: M.
-        num_pairs: number of pairs that are decided together with this variance.
-    """
-
-    variance: float
-    num_models: int
-    num_pairs: int
+        return self.query + self.training + self.training_by_query
 
 
 @dataclass(frozen=True)
@@ -95,13 +76,12 @@ class Inference:
         standard_error: standard error of the difference, over all sources of variation; None if not
             available.
         degrees: (share, degrees of freedom) of each part of the squared standard error; the shares sum to 1.
-        num_replicates: number of replicates of a and of b; over folds, the number of folds for both.
+        num_replicates: number of replicates of a and of b.
         num_queries: Q.
         parts: parts of the squared standard error.
-        method: name of the interval: mrmc-t, paired-mrmc-t, resampled-t, corrected-t or shared-corrected-t.
+        method: name of the interval: mrmc-t, paired-mrmc-t or resampled-t.
         differing: queries with a difference of the means over trainings.
         note: reason why the standard error is None, "identical", or empty.
-        shared: the variance from several models; None if the variance is that of the pair.
     """
 
     difference: float
@@ -113,12 +93,11 @@ class Inference:
     method: str
     differing: Differing
     note: str = ""
-    shared: SharedVariance | None = None
 
     def interval(self, level: float) -> Interval | None:
         """Returns difference -+ sum_i share_i t(degrees_i) SE, at confidence 1 - level; None without SE.
 
-        If few queries differ, it is the interval of `Differing`. With a shared variance t is `quantile_of`.
+        If few queries differ, it is the interval of `Differing`.
 
         The mean of t quantiles is from Cochran and Cox (1957, "Experimental Designs", section 4.14). With one
         part it is Student's interval.
@@ -128,7 +107,7 @@ class Inference:
         if self.differing.are_few:
             return self.differing.interval(level)
         quantile = sum(
-            share * quantile_of(degrees, level, self.shared)
+            share * float(stdtrit(degrees, 1 - level / 2))
             for share, degrees in self.degrees
         )
         half = quantile * self.standard_error
@@ -236,161 +215,125 @@ def resampling_factor(kind: str, num_resamples: int, share: float = 1.0) -> floa
     return 1 / num_resamples + share / (1 - share)
 
 
-def fold_replicates(
-    folds: Sequence[Inference],
-    query_parts: Sequence[float],
-    test_share: float,
-    times: float = 1.0,
-    folds_of_repeat: int | None = None,
-) -> Inference:
-    """Corrected resampled t test with the variance of seeds within folds (Nadeau and Bengio, 2003).
+@dataclass(frozen=True)
+class FoldVariation:
+    """Variation of the mean difference of two methods over the test sets of a cross-validation.
 
-        V = (1/J + n_test/n_train) var_j(d_j) + sum_j W_j / J^2
+    An interval about the methods, trained on other queries, is the interval over queries times `factor`, and
+    at least as wide as `t` times `floor`.
 
-    for the differences d_j of J folds and the variance W_j of the trainings within fold j, with J - 1 degrees
-    of freedom. var_j already contains a part of the W_j, so V is conservative. J counts the folds of all
-    repeats of a cross-validation (Bouckaert and Frank, 2004, PAKDD, section 3.2).
+    Attributes:
+        factor: sqrt(1 + J rho), for J folds and rho = test queries / training queries of a fold.
+        statistic: F, the variance of the fold means over the variance that the queries of a fold explain;
+            None if the difference has no variance over queries.
+        p_value: p-value of F, under the null hypothesis that training sets do not matter.
+        floor: sqrt((1 / (J R) + rho) s^2) if training sets matter (p below `LEVEL`), s^2 the variance of the
+            J R fold means; otherwise 0.
+        degrees: degrees of freedom of s^2, J R - 1.
+    """
 
-    Assumes that test queries matter more than training sets: folds share most of their training queries, and
-    hardly show the variation of training sets. If that variation dominates, false claims are frequent
-    (results/calibration).
+    factor: float
+    statistic: float | None
+    p_value: float | None
+    floor: float
+    degrees: int
+
+    @property
+    def matters(self) -> bool:
+        """Whether the folds differ more than their queries explain, so that training sets matter."""
+        return self.floor > 0
+
+    def interval(self, over_queries: Interval | None, level: float) -> Interval | None:
+        """Returns the interval about the methods; None without an interval over queries.
+
+        Args:
+            over_queries: Interval of the trained models, whatever its method.
+            level: Error level of this pair alone, for the floor.
+        """
+        if over_queries is None:
+            return None
+        middle = (over_queries.low + over_queries.high) / 2
+        half = self.factor * (over_queries.high - middle)
+        method = "inflated"
+        at_least = float(stdtrit(self.degrees, 1 - level / 2)) * self.floor
+        if at_least > half:
+            half = at_least
+            method = "corrected-t"
+        return Interval(middle - half, middle + half, method, over_queries.note)
+
+
+def fold_variations(
+    differences: PairedSample, *, num_folds: int, test_share: float
+) -> list[FoldVariation]:
+    """Returns for each pair how much training sets add to the error of its mean difference over folds.
+
+    The trained models of J folds, each tested on its own queries, have the squared standard error
+
+        S = sum_j s_j^2 / n_j / J^2
+
+    over queries. For methods that are trained again on other queries it is inflated to
+
+        V = (1 + J rho) S,    rho = n_test / n_train
+
+    which is the correction of Nadeau and Bengio (2003, Machine Learning 52), (1/J + rho) s^2, with the
+    variance s^2 of the fold means replaced by what the queries say about it, J S. Hundreds of queries
+    estimate it, instead of J numbers: no quantile of t with J - 1 degrees of freedom inflates it again.
+
+    It is too small if the variance over training sets is larger than about 1.25 J S. An F test of the fold
+    means against the query noise detects that:
+
+        F = s^2 / mean_j(s_j^2 / n_j),    J R - 1 and sum_j (n_j - 1) degrees of freedom
+
+    If p < 5 %, V is at least (1 / (J R) + rho) s^2 (Bouckaert and Frank, 2004, PAKDD, section 3.2).
+    results/calibration has the measured rates of false claims.
 
     Args:
-        folds: inference within each fold, from its trainings; a single training adds no W_j.
-        query_parts: (J,), squared standard error over the queries of each fold.
-        test_share: n_test / n_train, in queries.
-        times: mean number of folds that a query is in: the number of repeats. Repeats have no new queries,
-            and do not reduce the variance over queries.
-        folds_of_repeat: number of folds of a repeat, of which a claim needs `FEWEST_REPLICATES`; None: J.
+        differences: (P, Q), difference of each pair on each query, averaged over seeds; its strata are the
+            test sets of the J folds of each of R repeats.
+        num_folds: J.
+        test_share: rho.
     """
-    values = np.array([fold.difference for fold in folds])
-    num_folds = len(folds)
-    within = (
-        sum(fold.parts.training + fold.parts.training_by_query for fold in folds)
-        / num_folds**2
-    )
-    between = (1 / num_folds + test_share) * _variance(values)
-    query = min(times * sum(query_parts) / num_folds**2, between)
-    error = float(np.sqrt(between + within))
-    note = "" if error else _SAME_DIFFERENCE if values.any() else IDENTICAL
-    folds_of_repeat = folds_of_repeat or num_folds
-    if folds_of_repeat < FEWEST_REPLICATES:
-        note = f"{folds_of_repeat} folds; a claim needs {FEWEST_REPLICATES}"
-    counts = [fold.differing for fold in folds]
-    return Inference(
-        difference=float(values.mean()),
-        standard_error=error if note in ("", IDENTICAL) else None,
-        degrees=((1.0, num_folds - 1),),
-        num_replicates=(num_folds, num_folds),
-        num_queries=round(sum(fold.num_queries for fold in folds) / times),
-        parts=VarianceParts(query, within, 0.0, between - query),
-        method="corrected-t",
-        differing=Differing(
-            num_queries=sum(count.num_queries for count in counts) / times,
-            num_differing=sum(count.num_differing for count in counts) / times,
-            share=sum(count.share for count in counts) / num_folds,
-            largest=max(count.largest for count in counts),
-        ),
-        note=note,
-    )
-
-
-def shared_variances(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns (M,), the part of each model in the variance over folds of a difference, for M >= 3.
-
-    For values x of the shape (M, J) and
-
-        S_m = sum_j (x_mj - mean_j x_mj - mean_m x_mj + mean_mj x_mj)^2 / (J - 1)
-
-    the variance of the interaction of model m and fold is estimated by
-
-        v_m = (M S_m - mean v) / (M - 2),    mean v = sum_m S_m / (M - 1)
-
-    (Grubbs, 1948, JASA 43; Shukla, 1972, Heredity 29). Returns max(v_m, mean v): a model that varies more
-    than the others keeps its own variance, which limits false claims (results/calibration).
-    """
-    num_models = len(values)
-    interaction = values - values.mean(axis=0)
-    squares = interaction.var(axis=1, ddof=1)
-    mean = squares.sum() / (num_models - 1)
-    of_models: NDArray[np.float64] = np.maximum(
-        (num_models * squares - mean) / (num_models - 2), mean
-    )
-    return of_models
-
-
-def with_shared_variance(
-    inference: Inference, shared: SharedVariance, test_share: float
-) -> Inference:
-    """Returns an inference of `fold_replicates` with var_j(d_j) replaced by the variance of the two models.
-
-    The degrees of freedom are those of the mean variance, (M - 1) (J - 1).
-
-    Args:
-        test_share: as in `fold_replicates`.
-    """
-    parts, num_folds = inference.parts, inference.num_replicates[0]
-    between = (1 / num_folds + test_share) * shared.variance
-    query = min(parts.query, between)
-    parts = replace(parts, query=query, fold=between - query)
-    note = "" if inference.note == _SAME_DIFFERENCE else inference.note
-    return replace(
-        inference,
-        standard_error=math.sqrt(parts.total) if note in ("", IDENTICAL) else None,
-        degrees=((1.0, (num_folds - 1) * (shared.num_models - 1)),),
-        parts=parts,
-        method="shared-corrected-t",
-        note=note,
-        shared=shared,
-    )
-
-
-def quantile_of(
-    degrees: float, level: float, shared: SharedVariance | None = None
-) -> float:
-    """Returns the half-width of the interval of one pair, in standard errors.
-
-    It is Student's quantile at 1 - level / 2. With a shared variance it is the smaller of this and Tukey's
-    (1953): that of the studentised range at 1 - num_pairs level, divided by sqrt(2), which is valid for all
-    pairs of the M models together.
-    """
-    student = float(stdtrit(degrees, 1 - level / 2))
-    if shared is None:
-        return student
-    of_range = studentised_range(level * shared.num_pairs, shared.num_models, degrees)
-    return min(student, of_range / math.sqrt(2))
-
-
-@lru_cache(maxsize=4096)
-def studentised_range(level: float, num_models: int, degrees: float) -> float:
-    """Returns the quantile at 1 - level of the studentised range of M normal values.
-
-        P(range < q) = E_s M integral phi(z) (Phi(z) - Phi(z - q s))^(M - 1) dz
-
-    for s^2 = chi^2(degrees) / degrees. Both integrals are sums at equal steps of z and log s, which converge
-    fast because the integrands vanish at both ends. scipy.stats.studentized_range needs 0.2 s for a value.
-    """
-    z = np.linspace(-8, 8, 81)
-    # log s has the density exp(degrees (u - exp(2 u) / 2)); e^-40 of its maximum is left out.
-    width = math.sqrt(40 / degrees)
-    log_s = np.linspace(-width - 40 / degrees, width, 120)
-    density = np.exp(degrees * (log_s - np.expm1(2 * log_s) / 2))
-    step = num_models * (z[1] - z[0]) / math.sqrt(2 * math.pi)
-    outer = step * np.exp(-(z**2) / 2) * (density / density.sum())[:, np.newaxis]
-    s = np.exp(log_s)[:, np.newaxis]
-    # The quantile is between those of one pair and of all pairs by Bonferroni.
-    num_pairs = num_models * (num_models - 1) / 2
-    low, high = (
-        math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2 / n))
-        for n in (1, num_pairs)
-    )
-    while high - low > 1e-11 * high:
-        middle = (low + high) / 2
-        inside = float(
-            (outer * (ndtr(z) - ndtr(z - middle * s)) ** (num_models - 1)).sum()
+    means = []
+    errors = []
+    for cell in differences.cells:
+        shares = differences.weights[cell] / differences.weights[cell].sum()
+        values = np.take(differences.values, cell, axis=1)
+        means.append(weighted_sum(values, shares))
+        errors.append(squared_errors(values, shares))
+    num_sets = len(means)
+    num_repeats = num_sets / num_folds
+    # Repeats have no new queries.
+    free = float((differences.effective_sizes - 1).sum()) / num_repeats
+    return [
+        _fold_variation(
+            of_pair,
+            float(of_queries),
+            free,
+            factor=math.sqrt(1 + num_folds * test_share),
+            inflation=1 / num_sets + test_share,
         )
-        low, high = (middle, high) if inside < 1 - level else (low, middle)
-    return high
+        for of_pair, of_queries in zip(
+            np.array(means).T, np.mean(errors, axis=0), strict=True
+        )
+    ]
+
+
+def _fold_variation(
+    means: NDArray[np.float64],
+    of_queries: float,
+    free: float,
+    *,
+    factor: float,
+    inflation: float,
+) -> FoldVariation:
+    degrees = len(means) - 1
+    variance = _variance(means)
+    if not of_queries > 0:
+        return FoldVariation(factor, None, None, 0.0, degrees)
+    statistic = variance / of_queries
+    p_value = float(fdtrc(degrees, free, statistic))
+    floor = math.sqrt(inflation * variance) if p_value < LEVEL else 0.0
+    return FoldVariation(factor, statistic, p_value, floor, degrees)
 
 
 def _two_way(
@@ -506,116 +449,8 @@ def _check(shares: PerQuery, *models: ReplicateValues) -> None:
             )
 
 
-# ---- Two methods over the folds of a cross-validation: inference for training on other queries.
-#
-# The differences of the folds are not independent, because any two folds share most of their training
-# queries. Both tests increase the standard error of the mean accordingly.
-
 ROPE = 0.005
 """Half the width of the region of practical equivalence, in NDCG: users do not notice such a difference."""
-
-_SAME_DIFFERENCE = "the same difference in every fold"
-
-
-@dataclass(frozen=True)
-class FoldTest:
-    """Mean difference over J folds, its corrected interval and two-sided p-value; `degrees` is J - 1."""
-
-    difference: float
-    interval: Interval
-    p_value: float | None
-    degrees: int
-    note: str = ""
-
-    def turned(self) -> FoldTest:
-        """Returns the result for the second method minus the first."""
-        return replace(
-            self, difference=0.0 - self.difference, interval=self.interval.turned()
-        )
-
-
-@dataclass(frozen=True)
-class RopeProbabilities:
-    """Probabilities of a difference below -rope, from -rope to rope, and above rope; they sum to 1."""
-
-    left: float
-    within: float
-    right: float
-    rope: float
-    note: str = ""
-
-    def turned(self) -> RopeProbabilities:
-        """Returns the result for the second method minus the first."""
-        return replace(self, left=self.right, right=self.left)
-
-
-def corrected_resampled_t(differences: Sequence[float], test_share: float) -> FoldTest:
-    """Computes the corrected resampled t test (Nadeau and Bengio, 2003, Machine Learning 52, section 3).
-
-    t = mean / sqrt((1/J + n_test/n_train) s^2) with J - 1 degrees of freedom, for the variance s^2 of the J
-    differences. The term n_test/n_train corresponds to a correlation of n_test / (n_train + n_test) between
-    folds: for J normal differences with that correlation the level is exact.
-
-    Assumes normal differences and that correlation, which is the authors' estimate: no unbiased one exists
-    (Bengio and Grandvalet, 2004). If all differences are 0, p = 1; if all are equal and not 0, p is None.
-
-    Args:
-        differences: (J,), one mean difference per fold, averaged over seeds.
-        test_share: n_test / n_train, in queries.
-
-    """
-    mean, error, degrees = _corrected(differences, test_share)
-    if error == 0:
-        note, p_value = (IDENTICAL, 1.0) if mean == 0 else (_SAME_DIFFERENCE, None)
-        return FoldTest(
-            mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note
-        )
-    half = float(stdtrit(degrees, (1 + CONFIDENCE) / 2)) * error
-    p_value = float(2 * stdtr(degrees, -abs(mean) / error))
-    return FoldTest(
-        mean, Interval(mean - half, mean + half, "corrected-t"), p_value, degrees
-    )
-
-
-def bayesian_correlated_t(
-    differences: Sequence[float], test_share: float, rope: float = ROPE
-) -> RopeProbabilities:
-    """Computes the Bayesian correlated t test.
-
-    (Benavoli, Corani, Demsar and Zaffalon, 2017, JMLR 18, section 3.1.) With a flat prior the posterior of
-    the difference is Student's t with J - 1 degrees of freedom, centred at the mean, with scale sqrt((1/J +
-    rho/(1 - rho)) s^2) and rho = n_test / (n_train + n_test), so rho/(1 - rho) = n_test/n_train. The
-    assumptions are those of the corrected t test. If all differences are equal, the posterior is a point.
-
-    Args:
-        differences: (J,), one mean difference per fold, averaged over seeds.
-        test_share: n_test / n_train, in queries.
-        rope: differences from -rope to rope count as practically zero.
-    """
-    mean, error, degrees = _corrected(differences, test_share)
-    if error == 0:
-        left, right = float(mean < -rope), float(mean > rope)
-        note = IDENTICAL if mean == 0 else _SAME_DIFFERENCE
-        return RopeProbabilities(left, 1 - left - right, right, rope, note)
-    left = float(stdtr(degrees, (-rope - mean) / error))
-    right = float(stdtr(degrees, (mean - rope) / error))
-    return RopeProbabilities(left, max(0.0, 1 - left - right), right, rope)
-
-
-def _corrected(
-    differences: Sequence[float], test_share: float
-) -> tuple[float, float, int]:
-    """Returns the mean over J folds, its corrected standard error, and J - 1."""
-    values = np.array(differences)
-    if len(values) < 2:
-        raise ConfigError(
-            "a test over folds needs the differences of two folds or more."
-        )
-    if values.min() == values.max():
-        return float(values[0]), 0.0, len(values) - 1
-    variance = (1 / len(values) + test_share) * values.var(ddof=1)
-    return float(values.mean()), float(np.sqrt(variance)), len(values) - 1
-
 
 # ---- A/A test: rate of claims between a model and itself, where there is no difference.
 #
@@ -628,9 +463,8 @@ def _corrected(
 # training queries. Halves of resamples share the resampled training set, whose effect cancels: the claim is
 # about trainings on its resamples.
 #
-# With folds, a half has the same replicates in every fold, and `fold_replicates` compares the halves like
-# two models. It is conservative here: the halves share the training set of each fold, so the variance over
-# folds already contains the variance of the trainings, which is added.
+# With folds, a half has the same replicates in every fold, and `fold_variations` compares the halves like two
+# models.
 
 FEWEST_TO_HALVE = 8
 """Minimum number of replicates. With fewer, a half has fewer than four, and there are at most 35 halvings."""
@@ -682,9 +516,7 @@ def against_itself(
     judged, by_queries = [], 0
     for first, second in halvings(len(values), MOST_HALVINGS, seed):
         judged.append(
-            _inference(values[first], values[second], sample, test_share).interval(
-                LEVEL
-            )
+            _interval_of_halves(values[first], values[second], sample, test_share)
         )
         difference = values[first].mean(axis=0) - values[second].mean(axis=0)
         of_means = PairedSample(difference[None], sample.weights, sample.strata)
@@ -739,24 +571,18 @@ def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
     return list(drawn)
 
 
-def _inference(
+def _interval_of_halves(
     a: ReplicateValues,
     b: ReplicateValues,
     sample: PairedSample,
     test_share: float | None,
-) -> Inference:
-    """Returns the inference for the difference of two halves."""
-    folds, query_parts = [], []
-    for cell in sample.cells:
-        shares = sample.weights[cell] / sample.weights[cell].sum()
-        of_fold = a[:, cell], b[:, cell]
-        folds.append(independent_replicates(*of_fold, shares))
-        means = tuple(half.mean(axis=0)[None] for half in of_fold)
-        query_parts.append(
-            independent_replicates(means[0], means[1], shares).parts.query
-        )
-    return (
-        folds[0]
-        if len(folds) == 1
-        else fold_replicates(folds, query_parts, test_share or 0.0)
+) -> Interval | None:
+    """Returns the interval of the difference of two halves, as a comparison of two models has it."""
+    if len(sample.cells) == 1:
+        return independent_replicates(a, b, sample.weights).interval(LEVEL)
+    difference = a.mean(axis=0) - b.mean(axis=0)
+    differences = PairedSample(difference[None], sample.weights, sample.strata)
+    (variation,) = fold_variations(
+        differences, num_folds=len(sample.cells), test_share=test_share or 0.0
     )
+    return variation.interval(student_intervals(differences)[0], LEVEL)

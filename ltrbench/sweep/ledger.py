@@ -5,12 +5,13 @@ follow. Many looks, in other metrics, of other models or with more seeds, lead t
 is therefore a line of looks.jsonl in the folder of the sweep, and the level of the claims falls with their
 number:
 
-    level = LEVEL / max(k, N)
+    level = LEVEL / N              for the first N looks, declared in advance (`looks=N`, or `--looks N`)
+    level = LEVEL / (k (k + 1))    for the k-th look, if it was not declared
 
-for k distinct looks so far, and N looks declared in advance (`looks=N`, or `--looks N`). A repeated look is
-shown at the present level. Looks at different data sets, or without a common scope, are different questions,
-and do not count together: each Comparison is a look of its own, in the ledgers of the sweeps of its runs.
-docs/concepts/statistics.md has the measured rates of false claims.
+The levels of all undeclared looks sum to at most LEVEL / (N + 1), however many follow. A repeated look keeps
+its level. Looks at different data sets are different questions, and do not count together: each Comparison is
+a look of its own, in the ledgers of the sweeps of its runs. docs/concepts/statistics.md has the measured
+rates of false claims.
 
 The pairs of a row carry no claim if the sweep has planned trainings of this row that are not compared: they
 failed, have not finished, or were left out. With a reason for the selection, which is printed, they do.
@@ -24,7 +25,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NotRequired
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -71,10 +71,6 @@ _NUMBERS = ("replicates", "replicates.number")
 _MOST_SHOWN = 3
 """Maximum number of other looks, of their models, and of trainings that a sentence lists."""
 
-_IDENTITY = ("metrics", "convention", "baseline", "ropes", "trainings", "left_out")
-"""The fields of a look that, with the digests of its rows, distinguish it from another look at the same data
-set. Labels of rows may change: with the other rows, and with the version of ltrbench."""
-
 
 class Look(TypedDict):
     """A comparison from which claims can follow: a line of the ledger.
@@ -82,26 +78,34 @@ class Look(TypedDict):
     `ropes` has half the width of the region of equivalence of each metric. `rows` has the label of each
     compared row, and a digest of its overrides or, for another system, of its scores. `trainings` has each
     fold, split seed, resample and seed that the sweep has planned for these rows, such as "seed 1", and
-    `left_out` the trainings that were left out for a stated reason. `scopes` does not distinguish imported
-    scores. The first ledgers lack what is not required.
+    `left_out` the trainings that were left out for a stated reason.
     """
 
-    data: NotRequired[str]
+    data: str
     metrics: list[str]
     convention: str
     baseline: str | None
-    ropes: NotRequired[dict[str, float]]
-    rows: NotRequired[dict[str, str]]
+    ropes: dict[str, float]
+    rows: dict[str, str]
     trainings: list[str]
     left_out: list[str]
-    scopes: list[str]
     declared: int
     time: str
 
 
 def _identity(look: Look) -> str:
+    """Returns a digest of the fields of a look, without the time, and of its rows without their labels, which
+    may change with the other rows and with the version of ltrbench."""
     return digest_of(
-        [*(look.get(name) for name in _IDENTITY), sorted(look.get("rows", {}).values())]
+        [
+            look["metrics"],
+            look["convention"],
+            look["baseline"],
+            look["ropes"],
+            look["trainings"],
+            look["left_out"],
+            sorted(look["rows"].values()),
+        ]
     )
 
 
@@ -138,30 +142,36 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
     """Returns the level of the claims of a look, and the sentence about it; empty at the level LEVEL.
 
     Args:
-        earlier: The looks in the ledger. What the first ledgers lack is taken to be that of `look`.
+        earlier: The looks in the ledgers.
     """
-    complete: list[Look] = sorted(
-        ({**look, **each} for each in earlier), key=lambda each: each["time"]
-    )
-    linked = [
-        old
-        for old in complete
-        if old["data"] == look["data"] and {*old["scopes"]} & {*look["scopes"]}
-    ]
+    in_order = sorted(earlier, key=lambda each: each["time"])
+    linked = [each for each in in_order if each["data"] == look["data"]]
     known = first_by(linked, _identity)
+    identities = list(known)
+    number = len(identities) + 1
+    if _identity(look) in known:
+        number = identities.index(_identity(look)) + 1
+    declared = max(each["declared"] for each in (look, *linked))
+    level = LEVEL / declared
+    if number > declared:
+        level = LEVEL / (number * (number + 1))
+    if level == LEVEL:
+        return level, ""
     others = [
         _described(each, look)
         for identity, each in known.items()
         if identity != _identity(look)
     ]
-    number, listing = len(others) + 1, _shortened(others)
-    total = max(number, *(each["declared"] for each in (look, *linked)))
-    text = f"Look {number} of {total} at these runs (others: {listing or 'none yet'})"
-    if _identity(look) in known:
-        count = f"{number} of {total}" if total > number else f"{number}"
-        text = f"{count} looks at these runs so far (this one{' and ' * bool(others)}{listing})"
-    text += f": claims are at {percent(LEVEL / total)} instead of {percent(LEVEL)}."
-    return LEVEL / total, text * (total > 1)
+    listing = _shortened(others) or "none yet"
+    of = (
+        f"look {number} of {declared} declared"
+        if number <= declared
+        else f"look {number}"
+    )
+    return level, (
+        f"This is {of} at these runs (others: {listing}): claims are at {percent(level)} instead of "
+        f"{percent(LEVEL)}."
+    )
 
 
 def read_ledger(sweep: Path) -> list[Look]:
@@ -263,9 +273,8 @@ def _as_look(
     sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
     if left_out and not selected:
         item = with_level(item, left_out, LEVEL)
-    scopes = {pair.scope.partition(",")[0] for pair in item.claims if pair.interval}
     level = LEVEL
-    if scopes:
+    if any(pair.models.interval is not None for pair in item.claims):
         ropes = {
             name: item.settings.rope_of(name)
             for name in sorted({item.metric, *item.declared})
@@ -288,7 +297,6 @@ def _as_look(
             "left_out": sorted(
                 " ".join([_row(job), *_training(job)]) for job in missing
             ),
-            "scopes": sorted(scopes),
             "declared": declared,
             "time": now(),
         }

@@ -218,13 +218,14 @@ class Job:
 
     @property
     def settings_of_job(self) -> list[str]:
-        """The overrides without those that apply to the whole command; of a trial only those that differ from
-        other jobs."""
+        """The overrides that differ from those of other jobs of the command; without any, all that do not
+        apply to the whole command."""
         overrides = of_job(self.overrides)
-        if not self.is_trial:
-            return overrides
-        differing = (*self.swept, "model.")
-        return [line for line in overrides if line.lstrip("+~").startswith(differing)]
+        differing = (*self.swept, "model.") if self.is_trial else tuple(self.swept)
+        varying = [
+            line for line in overrides if line.lstrip("+~").startswith(differing)
+        ]
+        return varying or overrides
 
 
 def as_text(job: Job) -> str:

@@ -96,8 +96,8 @@ class JobTask:
         return self.sweep / self.job.folder
 
     def __str__(self) -> str:
-        words = self.job.settings_of_job if self.job.is_trial else self.job.overrides
-        return f"{self.job.kind} {self.job.number}: {' '.join(words)}"
+        words = " ".join(self.job.settings_of_job)
+        return f"{self.job.kind} {self.job.number}: {words}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,8 +16,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ltrbench.compare import Guard, Settings, compare
-from ltrbench.compare.advice import recommend
-from ltrbench.compare.decision import SHIP
+from ltrbench.compare.decision import SHIP, decide
 from ltrbench.data import Judgments
 from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
 from results.calibration.rates import RateRow, Tables, rates
@@ -146,5 +145,5 @@ def _ships(
         "value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000
     )
     (comparison,) = compare(runs, settings=settings)
-    recommended = recommend(comparison)
-    return recommended is not None and recommended.verdict == SHIP
+    decision = decide(comparison)
+    return decision is not None and decision.kind == SHIP

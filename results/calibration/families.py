@@ -14,13 +14,12 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ltrbench.statistics import LEVEL, Inference, Interval, fold_replicates
-from ltrbench.statistics.paired import Differing, excludes
-from ltrbench.statistics.repeated import (
+from ltrbench.statistics import LEVEL, Interval
+from ltrbench.statistics.paired import excludes
+from results.calibration.earlier import (
     SharedVariance,
-    VarianceParts,
+    interval_over_folds,
     shared_variances,
-    with_shared_variance,
 )
 from results.calibration.rates import RateRow, Tables, rates
 from results.calibration.two_way import Simulation
@@ -175,39 +174,21 @@ def family_rates(
 def _intervals(
     means: Means, test_share: float, pairs: list[tuple[int, int]]
 ) -> dict[str, list[Interval | None]]:
-    """Returns name of the procedure -> intervals of the pairs, as a comparison computes them."""
-    num_folds, level = means.shape[1], LEVEL / len(pairs)
+    """Returns name of the procedure -> intervals of the pairs."""
+    level = LEVEL / len(pairs)
     variances = shared_variances(means)
     mean = (means - means.mean(axis=0)).var(axis=1, ddof=1).sum() * 2 / (len(means) - 1)
     intervals: dict[str, list[Interval | None]] = {SHARED: [], OWN: [], LARGER: []}
     for a, b in pairs:
         differences = means[a] - means[b]
-        single = fold_replicates(
-            [_fold(value) for value in differences], [0] * num_folds, test_share
-        )
         of_procedure = {
             SHARED: variances[a] + variances[b],
             LARGER: max(mean, differences.var(ddof=1)),
         }
-        intervals[OWN].append(single.interval(level))
+        intervals[OWN].append(interval_over_folds(differences, test_share, level))
         for name, variance in of_procedure.items():
             shared = SharedVariance(float(variance), len(means), len(pairs))
             intervals[name].append(
-                with_shared_variance(single, shared, test_share).interval(level)
+                interval_over_folds(differences, test_share, level, shared)
             )
     return intervals
-
-
-def _fold(difference: float) -> Inference:
-    """Returns the inference within a fold: one training, and many queries."""
-    differing = Differing(NUM_QUERIES, NUM_QUERIES, 1.0, 1.0)
-    return Inference(
-        difference,
-        None,
-        (),
-        (1, 1),
-        NUM_QUERIES,
-        VarianceParts(0.0, 0.0, 0.0),
-        "t",
-        differing,
-    )

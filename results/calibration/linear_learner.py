@@ -22,16 +22,14 @@ from numpy.typing import NDArray
 from ltrbench.data.splits import BOOTSTRAP, SUBSAMPLE
 from ltrbench.statistics import (
     LEVEL,
-    Inference,
     PairedSample,
-    corrected_resampled_t,
-    fold_replicates,
-    independent_replicates,
     resampling_factor,
     shared_replicates,
 )
 from ltrbench.statistics.paired import excludes, student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
+from results.calibration.earlier import corrected_resampled_t
+from results.calibration.folds import interval_of_methods
 from results.calibration.rates import Rate, Tables, equal_shares, over_queries, rates
 from results.calibration.two_way import QUERY_SPREAD, Simulation
 
@@ -186,14 +184,12 @@ def _fold_levels(
         rng = simulation.rng(8, METHOD_PAIRS.index(methods), num_folds, num_seeds)
         for _ in range(simulation.num_draws // 2):
             folds = list(_folds(methods, num_folds, num_seeds, rng))
-            differences = [fold.difference for fold in folds]
-            inference = fold_replicates(
-                folds, [fold.parts.query for fold in folds], test_share
-            )
+            differences = [float(fold.mean()) for fold in folds]
+            interval = interval_of_methods(folds, test_share)
             corrected = corrected_resampled_t(differences, test_share)
             (plain,) = student_intervals(PairedSample.of(np.array(differences)))
             yield {
-                "folds and seeds": excludes(inference.interval(LEVEL)),
+                "folds and seeds": excludes(interval),
                 "corrected resampled t of means over seeds": excludes(
                     corrected.interval
                 ),
@@ -205,14 +201,13 @@ def _fold_levels(
 
 def _folds(
     methods: Methods, num_folds: int, num_seeds: int, rng: Generator
-) -> Iterator[Inference]:
+) -> Iterator[NDArray[np.float64]]:
+    """Yields the differences of the queries of each fold, averaged over seeds."""
     points = _points(FOLD_QUERIES, rng)
     size = FOLD_QUERIES // num_folds
-    shares = equal_shares(size)
     for fold in range(num_folds):
         rest = np.delete(points, slice(fold * size, (fold + 1) * size), axis=0)
         fitted = np.sqrt(FOLD_QUERIES) * rest.mean(axis=0)
         seeded = fitted + SEEDED * rng.normal(size=(num_seeds, 2, DIMENSIONS))
-        yield independent_replicates(
-            *methods.values((seeded[:, 0], seeded[:, 1]), size, rng), shares
-        )
+        a, b = methods.values((seeded[:, 0], seeded[:, 1]), size, rng)
+        yield a.mean(axis=0) - b.mean(axis=0)

@@ -25,6 +25,9 @@ METRICS = (
     *("mrr", "precision@1", "precision@5", "precision@10", "ndcg"),
 )
 NUM_QUERIES = 200
+_MOST = max(len(SEEDS), len(METRICS))
+DIVISORS = sorted({*range(1, _MOST + 1), *(k * (k + 1) for k in range(1, _MOST + 1))})
+"""Divisors of the level of a look, of all rules."""
 
 
 def looks_tables(simulation: Simulation) -> Tables:
@@ -53,6 +56,10 @@ def _judged(
     rules = {
         "5 % each": [1] * number,
         "5 %/k": [*range(1, number + 1)],
+        "5 %/(k (k + 1)) after the first": [
+            1,
+            *(k * (k + 1) for k in range(2, number + 1)),
+        ],
         "declared": [number] * number,
     }
     shifts = {"": 0.0, "found, ": -difference}
@@ -78,7 +85,7 @@ def _of_seeds(
             independent_replicates(a[:number], b[:number], shares) for number in SEEDS
         ]
         yield _judged(
-            [{k: look.interval(LEVEL / k) for k in range(1, 6)} for look in looks],
+            [{k: look.interval(LEVEL / k) for k in DIVISORS} for look in looks],
             difference,
         )
 
@@ -97,10 +104,5 @@ def _of_metrics(num_draws: int, rng: Generator) -> Iterator[Mapping[str, bool]]:
         for metric in METRICS:
             difference = models[0].per_query[metric] - models[1].per_query[metric]
             sample = PairedSample.of(difference[None, ~np.isnan(difference)])
-            looks.append(
-                {
-                    k: student_intervals(sample, LEVEL / k)[0]
-                    for k in range(1, len(METRICS) + 1)
-                }
-            )
+            looks.append({k: student_intervals(sample, LEVEL / k)[0] for k in DIVISORS})
         yield _judged(looks, 0.03)

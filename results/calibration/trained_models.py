@@ -35,14 +35,13 @@ from ltrbench.statistics import (
     Interval,
     PairedSample,
     compare_pairs,
-    corrected_resampled_t,
-    fold_replicates,
-    independent_replicates,
     simultaneous_intervals,
     system_intervals,
 )
 from ltrbench.statistics.paired import excludes
-from results.calibration.rates import Rate, RateRow, equal_shares, rates
+from results.calibration.earlier import corrected_resampled_t
+from results.calibration.folds import interval_of_methods
+from results.calibration.rates import Rate, RateRow, rates
 from results.calibration.two_way import Simulation
 
 _METRIC = "ndcg@10"
@@ -221,7 +220,6 @@ def false_claims(kind: str, size: int, simulation: Simulation) -> RateRow:
 
 def shared_training(size: int, simulation: Simulation) -> RateRow:
     """Returns a row: false claims about methods, if subsets of a test file were taken for folds."""
-    shares = equal_shares(size)
 
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(10, size)
@@ -230,14 +228,8 @@ def shared_training(size: int, simulation: Simulation) -> RateRow:
             values = _TRAINING * rng.normal() + DEVIATION * rng.normal(
                 size=(_SUBSETS, size)
             )
-            folds = [
-                independent_replicates(fold[None], 0 * fold[None], shares)
-                for fold in values
-            ]
-            taken = fold_replicates(
-                folds, [fold.parts.query for fold in folds], 1 / (_SUBSETS - 1)
-            )
-            yield {"taken for folds": excludes(taken.interval(LEVEL))}
+            taken = interval_of_methods(list(values), 1 / (_SUBSETS - 1))
+            yield {"taken for folds": excludes(taken)}
 
     row: dict[str, Rate] = rates(judged())
     return {"queries": _SUBSETS * size, **row}

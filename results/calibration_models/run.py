@@ -32,9 +32,9 @@ from ltrbench.statistics import (
     ROPE,
     WORSE,
     Inference,
+    Interval,
     PairedSample,
     claim_of,
-    fold_replicates,
     independent_replicates,
     resampling_factor,
     shared_replicates,
@@ -43,6 +43,7 @@ from ltrbench.statistics.paired import excludes, student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
 from ltrbench.tables import assignments
 from results.calibration.families import family_rates, folds_name
+from results.calibration.folds import interval_of_methods
 from results.calibration.linear_learner import resampled, resampling_name
 from results.calibration.rates import (
     RateRow,
@@ -369,17 +370,11 @@ def _exchangeable_folds(
             values = [
                 _values_in_fold(ranker, data, part, 2)[:, np.newaxis] for part in parts
             ]
-            folds = [
-                independent_replicates(a, b, equal_shares(a.shape[1]))
-                for a, b in values
-            ]
-            inference = fold_replicates(
-                folds, [fold.parts.query for fold in folds], test_share
-            )
-            (plain,) = student_intervals(
-                PairedSample.of(np.array([fold.difference for fold in folds]))
-            )
-            yield _verdicts(inference) | {NOT_CORRECTED: excludes(plain)}
+            differences = [a.mean(axis=0) - b.mean(axis=0) for a, b in values]
+            means = np.array([fold.mean() for fold in differences])
+            (plain,) = student_intervals(PairedSample.of(means))
+            interval = interval_of_methods(differences, test_share)
+            yield _verdicts(interval) | {NOT_CORRECTED: excludes(plain)}
 
     what: RateRow = {
         "folds": case.num_folds,
@@ -459,11 +454,12 @@ def _claimed(
     inference: Inference, a: ReplicateValues, b: ReplicateValues
 ) -> dict[str, bool]:
     by_queries = (excludes(over_queries(a, b)), excludes(over_queries(a[:1], b[:1])))
-    return _verdicts(inference) | dict(zip(OVER_QUERIES, by_queries, strict=True))
+    return _verdicts(inference.interval(LEVEL)) | dict(
+        zip(OVER_QUERIES, by_queries, strict=True)
+    )
 
 
-def _verdicts(inference: Inference) -> dict[str, bool]:
-    interval = inference.interval(LEVEL)
+def _verdicts(interval: Interval | None) -> dict[str, bool]:
     verdicts = (excludes(interval), claim_of(interval, ROPE) in (BETTER, WORSE))
     return dict(zip(CLAIMS, verdicts, strict=True))
 

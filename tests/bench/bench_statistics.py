@@ -16,7 +16,7 @@ from bench_jobs import options
 
 from ltrbench.compare import Settings
 from ltrbench.compare.cells import DataCell, PairedQueries, Trainings
-from ltrbench.compare.comparison import all_pairs
+from ltrbench.compare.claims import all_pairs
 from ltrbench.measure import MemoryMeter, Stopwatch
 from ltrbench.statistics import (
     PairedSample,

@@ -172,7 +172,8 @@ def test_an_interaction_of_two_slices_is_welchs_t_test_of_their_differences(
         toy_runs.write(tmp_path / model, model, fold=None, skill=skill, judged=judged())
         for model, skill in models.items()
     ]
-    (comparison,) = compare(runs, settings=Settings(metric="ndcg@10", num_draws=20))
+    settings = Settings(metric="ndcg@10", baseline="native", num_draws=20)
+    (comparison,) = compare(runs, settings=settings)
     base, *others = comparison.queries.sample.values
     sliced = slices(comparison, ["query_size"])
     assert [item.name for item in sliced] == ["4", "12"]

@@ -17,8 +17,16 @@ from messages import naming
 from scipy import stats
 from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
 
-from ltrbench.compare import Settings, best_by_validation, compare, render, verdict
+from ltrbench.compare import (
+    Comparison,
+    Settings,
+    answer_of,
+    best_by_validation,
+    compare,
+    render,
+)
 from ltrbench.compare.cells import clustered
+from ltrbench.compare.claims import NOT_ALIKE
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.folders import conf_dir, settings_in
@@ -27,7 +35,10 @@ from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.runs.record import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 from ltrbench.statistics import PairedSample
-from ltrbench.statistics.claims import MODELS
+
+
+def remarks_of(comparison: Comparison) -> str:
+    return " ".join(answer_of(comparison).remarks)
 
 
 def test_the_difference_is_paired_by_query_and_its_interval_is_students(
@@ -108,14 +119,12 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     assert any(
         mentions(note, "xgboost", "folds 1, 3", "left out") for note in comparison.notes
     )
-    # In any order of the runs; the first complete row is then the baseline.
-    for baseline in (None, "xgboost"):
+    # In any order of the runs; a complete row replaces a baseline that is not.
+    for baseline, replaced in ((None, "native"), ("xgboost", "lightgbm")):
         (partial,) = compare(runs[::-1], settings=Settings(baseline=baseline))
         assert {(pair.a, pair.b) for pair in partial.pairs} == {("lightgbm", "native")}
-        assert partial.baseline == "lightgbm"
-        assert mentions(
-            verdict(partial), "xgboost", "folds 1, 3", "Train the missing", "--selected"
-        )
+        assert partial.baseline == replaced
+        assert mentions(remarks_of(partial), "xgboost", "folds 1, 3")
     # With a reason, all rows are paired over the common fold.
     (selected,) = compare(runs, settings=Settings(selected="they crashed"))
     assert len(selected.pairs) == 3
@@ -123,11 +132,11 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
         pair.statistics.num_queries == NUM_QUERIES - 1 for pair in selected.pairs
     )
     assert selected.row("native").runs == (runs[1],)
-    assert mentions(verdict(selected), "they crashed", "1 of 3")
+    assert mentions(remarks_of(selected), "they crashed", "1 of 3")
     # A single complete row has no partner.
     (alone,) = compare([*runs[:4], *runs[5:]])
     assert (alone.pairs, len(alone.row("native").runs)) == ((), 3)
-    assert mentions(verdict(alone), "xgboost", "lightgbm", "fold 2", "--selected")
+    assert mentions(remarks_of(alone), "xgboost", "lightgbm", "fold 2")
 
 
 @pytest.mark.parametrize(
@@ -400,6 +409,41 @@ def test_random_half_splits_of_one_data_set_count_each_query_once(
     np.testing.assert_allclose(once.means, queries.sample.means, rtol=1e-12)
 
 
+def test_feature_sets_on_the_same_judgments_are_rows_of_one_table_and_paired(
+    tmp_path: Path,
+) -> None:
+    def with_features(ignore: list[str], skill: float, **fields: Any) -> list[Run]:
+        runs = []
+        for fold in (1, 2, 3):
+            folder = tmp_path / f"{len(ignore)}{skill}{fold}"
+            run = write(
+                folder,
+                "native",
+                fold=fold,
+                skill=skill,
+                train=f"{ignore} {fold}",
+                valid=f"{ignore} {fold}",
+                data_settings={"ignore": ignore, **fields},
+            )
+            test = {**run.result.data["test"], "fingerprint": f"{ignore} {fold} test"}
+            data = {**run.result.data, "test": test}
+            runs.append(replace(run, result=replace(run.result, data=data)))
+        return runs
+
+    both = [*with_features([], 3.0), *with_features(["price"], 1.0)]
+    (comparison,) = compare(both)
+    assert [row.label for row in comparison.rows] == [
+        "native data.ignore=[]",
+        "native data.ignore=[price]",
+    ]
+    (pair,) = comparison.pairs
+    assert pair.statistics.num_queries == 3 * (NUM_QUERIES - 1)
+    assert (pair.models.state, pair.variation is None) == ("better", False)
+    # Other data with other features stay apart.
+    others = with_features(["price"], 2.0, root="elsewhere")
+    assert len(compare([*both[:3], *others])) == 2
+
+
 def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(
     tmp_path: Path,
 ) -> None:
@@ -411,8 +455,9 @@ def test_subsets_of_one_test_set_with_one_training_set_are_not_folds(
         for fold, test in enumerate(parts(dataset()), start=1)
     ]
     (comparison,) = compare(runs)
-    assert (comparison.pairs[0].scope, comparison.pairs[0].over_folds) == (MODELS, None)
-    assert comparison.pairs[0].statistics.num_queries == OF_DATA
+    (pair,) = comparison.pairs
+    assert (pair.methods.reason, pair.variation) == (NOT_ALIKE, None)
+    assert pair.statistics.num_queries == OF_DATA
     assert any(mentions(note, "same training set") for note in comparison.notes)
 
 

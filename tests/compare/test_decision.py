@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from shop_log import shop_log
 from toy_runs import keys_of, mentions, write
 
-from ltrbench.compare import Guard, Settings, compare
-from ltrbench.compare.advice import recommend
-from ltrbench.compare.decision import Recommendation
+from ltrbench.compare import Answer, Guard, Settings, answer_of, compare
+from ltrbench.compare.decision import Decision, decide
 from ltrbench.data import Judgments
 from ltrbench.runs.record import Run, ScoredSplit
 
@@ -40,8 +39,10 @@ PART_OF_DOCUMENT = np.array(["head", "torso", "tail"])[(3 * SHARE).astype(int)][
 Scores = NDArray[np.float64]
 
 
-def decision(folder: Path, guards: list[str], **scores: Scores) -> Recommendation:
-    """Returns the decision about models with these scores."""
+def decision(
+    folder: Path, guards: list[str], **scores: Scores
+) -> tuple[Decision, Answer]:
+    """Returns the decision about models with these scores, and its words."""
     runs = []
     for model, of_model in {"in_use": IN_USE, **scores}.items():
         written = write(folder / model, model, fold=None, judged=JUDGED)
@@ -51,7 +52,8 @@ def decision(folder: Path, guards: list[str], **scores: Scores) -> Recommendatio
     settings = Settings(
         "value@5:revenue", guards=parsed, baseline="in_use", num_draws=200
     )
-    return recommend(compare(runs, settings=settings)[0])
+    (comparison,) = compare(runs, settings=settings)
+    return decide(comparison), answer_of(comparison)
 
 
 BETTER = IN_USE + (LOG.revenue.to_numpy() > 0)
@@ -105,10 +107,11 @@ SHUFFLED_TAIL = np.where(PART_OF_DOCUMENT == "tail", RNG.permutation(BETTER), BE
 def test_the_verdict_changes_as_planted_effects_do(
     tmp_path: Path, new: Scores, verdict: str, parts: list[str]
 ) -> None:
-    decided = decision(tmp_path, ["ndcg@10=-0.005", "ndcg@10:tail=-0.1"], new=new)
-    assert decided.verdict == verdict, decided.headline
-    assert mentions(decided.headline, *parts), decided.headline
-    assert decided.models == (("new",) if verdict == "ship" else ())
+    guards = ["ndcg@10=-0.005", "ndcg@10:tail=-0.1"]
+    decided, answer = decision(tmp_path, guards, new=new)
+    assert decided.kind == verdict, answer.headline
+    assert mentions(answer.headline, *parts), answer.headline
+    assert decided.models == ("new" if verdict == "ship" else "in_use",)
 
 
 @pytest.mark.slow
@@ -142,7 +145,7 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
     done = compared(
         "value@10:revenue=-9", "latency=5s", "memory=9GB", "memory=0.00001MB"
     )
-    decided = json.loads(done.stdout)["comparisons"][0]["recommendation"]
+    decided = json.loads(done.stdout)["comparisons"][0]["decision"]
     conditions = decided["conditions"]["native"]
     assert [each["name"] for each in conditions] == [
         "ndcg@10",
@@ -152,7 +155,7 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
         "memory",
     ]
     assert decided["conditions"].keys() == {"native"}
-    assert decided["verdict"] == "keep"
+    assert decided["kind"] == "keep"
     assert 0 < conditions[2]["values"][0] < 5000
     assert [each["state"] for each in conditions] == ["holds"] * 4 + ["fails"]
     refused = compared("latency=5s", baseline="native", expected=2)
@@ -170,7 +173,7 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
         folder=tmp_path,
     )
     done = compared("latency=5s", "ndcg@10=-0.1")
-    decided = json.loads(done.stdout)["comparisons"][0]["recommendation"]
+    decided = json.loads(done.stdout)["comparisons"][0]["decision"]
     of_latency = {
         label: [each["name"] for each in of_row]
         for label, of_row in decided["conditions"].items()

@@ -78,7 +78,7 @@ def test_a_file_a_fold_joins_the_table_and_has_no_times(tmp_path: Path) -> None:
     assert (
         next(
             line
-            for line in render(comparison, most_columns=None).splitlines()
+            for line in render(comparison).splitlines()
             if line.startswith("| ranklib")
         ).count(" - |")
         >= 3

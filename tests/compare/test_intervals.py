@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +11,11 @@ import pytest
 from claim_cases import SEEDS, deterministic, folds, only, resampled, runs_of, values_of
 from numpy.typing import NDArray
 from scipy import stats
+from toy_runs import mentions, write
 
-from ltrbench.compare import Settings
-from ltrbench.compare.pairs import against
+from ltrbench.compare import Comparison, Settings
+from ltrbench.compare.claim_notes import all_notes
+from ltrbench.compare.claims import against
 from ltrbench.runs import Run
 
 Values = NDArray[np.float64]  # (R, Q)
@@ -30,13 +30,6 @@ TRAIN, TEST = 90, 30
 
 def t_of(degrees: float, level: float = 0.05) -> float:
     return float(stats.t.ppf(1 - level / 2, degrees))
-
-
-@lru_cache
-def tukey(num_models: int, degrees: int, level: float) -> float:
-    return float(
-        stats.studentized_range.ppf(1 - level, num_models, degrees) / np.sqrt(2)
-    )
 
 
 def by_queries(num_pairs: int) -> Half:
@@ -98,59 +91,31 @@ def crossed(factor: float) -> Half:
     return half
 
 
-def over_folds(models: Models, a: str, b: str, variance: float | None = None) -> float:
-    """Standard error of Nadeau and Bengio (2003), and the variance of seeds within folds."""
-    number = len(models[a])
-    if variance is None:
-        variance = float(np.var(means_of(models, a) - means_of(models, b), ddof=1))
-    within = sum(
-        np.var(fold.mean(axis=1), ddof=1) / len(fold)
-        for label in (a, b)
-        for fold in models[label]
-        if len(fold) > 1
-    )
-    return float(np.sqrt((1 / number + TEST / TRAIN) * variance + within / number**2))
+def standard_error(models: Models, a: str, b: str) -> float:
+    """Standard error of the mean over folds of the differences of the trained models, over queries."""
+    pairs = zip(models[a], models[b], strict=True)
+    folds_of_pair = [x.mean(axis=0) - y.mean(axis=0) for x, y in pairs]
+    total = sum(np.var(fold, ddof=1) / len(fold) for fold in folds_of_pair)
+    return float(np.sqrt(total)) / len(folds_of_pair)
 
 
-def means_of(models: Models, label: str) -> Values:
-    return np.array([fold.mean() for fold in models[label]])
-
-
-def corrected(num_pairs: int) -> Half:
-    return lambda models, a, b: (
-        t_of(len(models[a]) - 1, 0.05 / num_pairs) * over_folds(models, a, b)
-    )
-
-
-def shared(num_pairs: int, num_sharing: int) -> Half:
-    """Variances of Grubbs (1948), from the variances of all pairs of the pool, and the quantile of Tukey."""
+def inflated(num_pairs: int) -> Half:
+    """Student's t over the queries of all folds, times sqrt(1 + J n_test / n_train)."""
 
     def half(models: Models, a: str, b: str) -> float:
-        if "random" in (a, b):
-            return corrected(num_pairs)(models, a, b)
-        pool = [label for label in models if label != "random"]
-        of_pairs = {
-            frozenset(pair): np.var(
-                means_of(models, pair[0]) - means_of(models, pair[1]), ddof=1
-            )
-            for pair in itertools.combinations(pool, 2)
-        }
-        total = sum(of_pairs.values()) / (len(pool) - 1)
-        least = total / len(pool)
-        variance = sum(
-            max(
-                least,
-                (sum(of_pairs[pair] for pair in of_pairs if label in pair) - total)
-                / (len(pool) - 2),
-            )
-            for label in (a, b)
+        num_folds = len(models[a])
+        sizes = [fold.shape[1] for fold in models[a]]
+        parts = [
+            np.var(x.mean(axis=0) - y.mean(axis=0), ddof=1) / size
+            for x, y, size in zip(models[a], models[b], sizes, strict=True)
+        ]
+        # Satterthwaite
+        degrees = sum(parts) ** 2 / sum(
+            part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True)
         )
-        degrees = (len(pool) - 1) * (len(models[a]) - 1)
-        level = 0.05 * num_sharing / num_pairs
-        quantile = min(
-            tukey(len(pool), degrees, level), t_of(degrees, 0.05 / num_pairs)
-        )
-        return quantile * over_folds(models, a, b, float(variance))
+        quantile = t_of(float(degrees), 0.05 / num_pairs)
+        factor = float(np.sqrt(1 + num_folds * TEST / TRAIN))
+        return quantile * factor * standard_error(models, a, b)
 
     return half
 
@@ -174,80 +139,120 @@ SAME = {"ranker": {"class": "native", "fields": {}}}
 
 
 @pytest.mark.parametrize(
-    ("method", "build", "half", "baseline"),
+    ("kind", "method", "build", "half", "baseline"),
     [
-        ("t", of_models(deterministic, "native", "xgboost"), by_queries(1), None),
         (
+            "models",
+            "t",
+            of_models(deterministic, "native", "xgboost"),
+            by_queries(1),
+            None,
+        ),
+        (
+            "models",
             "bonferroni-t",
             of_models(deterministic, *FIVE[:3], counted=60),
             by_queries(3),
             None,
         ),
-        ("mrmc-t", of_models(runs_of, "native", "xgboost"), split_plot, None),
         (
+            "methods",
+            "mrmc-t",
+            of_models(runs_of, "native", "xgboost"),
+            split_plot,
+            None,
+        ),
+        (
+            "methods",
             "paired-mrmc-t",
             of_models(runs_of, "native", "other", **SAME),
             crossed(1 / len(SEEDS)),
             None,
         ),
         (
+            "methods",
             "resampled-t",
             of_models(resampled, "native", "xgboost", numbers=SEEDS),
             crossed(1.25),
             None,
         ),
         (
-            "corrected-t",
+            "methods",
+            "inflated",
             of_models(folds, "native", "xgboost", seeds=SEEDS),
-            corrected(1),
+            inflated(1),
             None,
         ),
         (
-            "shared-corrected-t",
-            of_models(folds, *FIVE[:3], seeds=(1,)),
-            shared(3, 3),
-            None,
-        ),
-        (
-            "shared-corrected-t",
-            of_models(folds, *FIVE, seeds=(1, 2)),
-            shared(10, 6),
-            None,
-        ),
-        (
-            "shared-corrected-t",
-            of_models(folds, *FIVE, seeds=(1,)),
-            shared(4, 3),
-            "linear",
+            "methods",
+            "inflated",
+            of_models(folds, *FIVE[:3], seeds=(1, 2), counted=18),
+            inflated(2),
+            "lightgbm",
         ),
     ],
 )
 def test_every_interval_is_that_of_its_formula(
     tmp_path: Path,
+    kind: str,
     method: str,
     build: Callable[[Path], list[Run]],
     half: Half,
     baseline: str | None,
 ) -> None:
     comparison = only(build(tmp_path), Settings(baseline=baseline, num_draws=100))
+    models = values_by_row(comparison)
+    family = comparison.family
+    assert len(family) == len(
+        against(comparison.pairs, baseline) if baseline else comparison.pairs
+    )
+    for pair in family:
+        claim = getattr(pair, kind)
+        assert claim.interval.method == method
+        means = [
+            np.mean([fold.mean() for fold in models[label]])
+            for label in (pair.a, pair.b)
+        ]
+        difference = means[0] - means[1]
+        expected = half(models, pair.a, pair.b)
+        ends = difference - expected, difference + expected
+        assert (claim.interval.low, claim.interval.high) == pytest.approx(
+            ends, rel=0, abs=1e-9
+        )
+
+
+def values_by_row(comparison: Comparison) -> dict[str, list[Values]]:
+    """Returns label -> (R, Q) values in each fold."""
     models = {}
     for row in comparison.rows:
         of_fold: dict[int, list[Run]] = {}
         for run in row.runs:
             of_fold.setdefault(run.result.data["fold"] or 0, []).append(run)
         models[row.label] = [values_of(runs) for runs in of_fold.values()]
-    family = comparison.family
-    assert method in {pair.interval.method for pair in family}
-    assert len(family) == len(
-        against(comparison.pairs, baseline) if baseline else comparison.pairs
+    return models
+
+
+def test_folds_that_differ_more_than_their_queries_explain_widen_the_claim_on_methods(
+    tmp_path: Path,
+) -> None:
+    """One model is much better in some folds and much worse in others."""
+    runs = []
+    for fold, skill in enumerate((9.0, 0.0, 9.0, 0.0, 9.0), start=1):
+        for model, of_model in (("native", 1.0), ("xgboost", skill)):
+            folder = tmp_path / f"{model}{fold}"
+            runs.append(write(folder, model, fold=fold, skill=of_model))
+    comparison = only(runs)
+    (pair,) = comparison.pairs
+    assert pair.variation.matters
+    models = values_by_row(comparison)
+    differences = np.array([x.mean() for x in models[pair.a]]) - np.array(
+        [x.mean() for x in models[pair.b]]
     )
-    for pair in family:
-        means = [
-            np.mean([fold.mean() for fold in models[label]])
-            for label in (pair.a, pair.b)
-        ]
-        difference, expected = means[0] - means[1], half(models, pair.a, pair.b)
-        ends = difference - expected, difference + expected
-        assert (pair.interval.low, pair.interval.high) == pytest.approx(
-            ends, rel=0, abs=1e-9
-        )
+    error = np.sqrt((1 / 5 + TEST / TRAIN) * np.var(differences, ddof=1))
+    half = (pair.methods.interval.high - pair.methods.interval.low) / 2
+    assert half == pytest.approx(t_of(4) * error)
+    assert half > inflated(1)(models, pair.a, pair.b)
+    assert any(
+        mentions(note.sentence, "Training sets matter")
+        for note in all_notes(comparison)
+    )

@@ -101,7 +101,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         json.dumps(comparisons_as_json([comparison]), allow_nan=False)
     )["rows"]
     in_frame = as_frame(comparison).to_dict("records")
-    text = render(comparison, most_columns=None).splitlines()
+    text = render(comparison).splitlines()
     table, picture = leaderboard_section(Shown(comparison)).parts
     assert isinstance(table, Table)
     assert isinstance(picture, Figures)
@@ -131,19 +131,22 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         if pair is None:
             assert (of_csv["difference"], of_json["difference"]) == ("", None)
             continue
-        ends = [pair.interval.low, pair.interval.high]
-        assert [float(of_csv[f"difference_{end}"]) for end in ("low", "high")] == ends
+        claim = pair.models
+        ends = [claim.interval.low, claim.interval.high]
+        assert [float(of_csv[f"models_{end}"]) for end in ("low", "high")] == ends
         assert of_json["difference_interval"] == ends
         assert of_frame["p_holm"] == pair.p_adjusted["holm"]["randomisation"]
-        assert of_csv["claim"] == of_json["claim"] == pair.claim
+        for kind in ("models", "methods"):
+            state = getattr(pair, kind).state
+            assert of_csv[kind] == of_json[kind] == of_frame[kind] == state
         assert tuple(ends) in in_picture
-        assert (pair.difference,) in in_picture
+        assert (claim.difference,) in in_picture
         assert mentions(
-            line, f"{pair.difference:+.4f}", f"{ends[0]:+.4f}", f"| {pair.claim} "
+            line, f"{claim.difference:+.3f}", f"{ends[0]:+.3f}", f"| {claim.state} "
         )
         wins, losses = pair.statistics.wins, pair.statistics.losses
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
-        assert {f"{pair.difference:+.4f}", pair.claim, counts} <= {*cells}
+        assert {f"{claim.difference:+.4f}", claim.state, counts} <= {*cells}
         assert counts in line
 
 
@@ -452,21 +455,3 @@ def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all
     # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.
     assert all_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(3 * p_value)
     assert two_pair.p_adjusted["holm"]["randomisation"] == pytest.approx(2 * p_value)
-
-
-def test_a_second_table_has_the_chances_over_folds_beside_the_claim(
-    tmp_path: Path,
-) -> None:
-    comparison = comparison_of(tmp_path)
-    pair = comparison.rows[2].to_baseline
-    bayes = pair.over_folds.bayesian
-    rows = [
-        line
-        for line in render(comparison).splitlines()
-        if line.startswith("| random_ \N{MINUS SIGN}")
-    ]
-    cells = [cell.strip() for cell in rows[0].split("|")]
-    assert cells[2] == pair.claim
-    assert cells[-4:-1] == [
-        f"{100 * value:.1f} %" for value in (bayes.left, bayes.within, bayes.right)
-    ]

@@ -175,5 +175,5 @@ def test_means_under_a_convention_are_those_of_a_comparison_under_it(
         }
         assert (
             outcome.difference("weak", "native")
-            == f"{direct.row('weak').to_baseline.difference:+.4f}"
+            == f"{direct.row('weak').to_baseline.models.difference:+.4f}"
         )

@@ -34,10 +34,7 @@ RANKERS = {
 
 
 def _values(comparison: Comparison) -> list[object]:
-    pairs = [
-        (pair.a, pair.b, pair.claim, pair.interval, pair.scope)
-        for pair in comparison.pairs
-    ]
+    pairs = [(pair.a, pair.b, pair.models, pair.methods) for pair in comparison.pairs]
     return [
         pairs,
         [(row.label, row.metrics) for row in comparison.rows],
@@ -118,7 +115,7 @@ def test_a_cell_runs_again_and_seeds_and_replicates_are_trained(
     replicated = compare(
         RANKERS, TRAIN, TEST, replicates=2, folder=tmp_path, overwrite=True
     )
-    assert {pair.scope for pair in replicated.pairs} == {METHODS}
+    assert {pair.methods.scope for pair in replicated.pairs} == {METHODS}
     assert len(ltrbench.find_runs([tmp_path])) == 7
     assert kept.path.exists()
 

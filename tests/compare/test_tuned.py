@@ -14,16 +14,14 @@ import pytest
 from claim_cases import only
 from toy_runs import SPACE, mentions, searched, tuned, write
 
-from ltrbench.compare import Comparison, Settings, render, verdict
-from ltrbench.compare.advice import recommend
-from ltrbench.compare.planning import next_step
+from ltrbench.compare import Comparison, Settings, answer_of
+from ltrbench.compare.claim_notes import about_tuning
 from ltrbench.compare.report import as_latex
 from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Shown
 from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
-from ltrbench.statistics import SCOPES
 from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
 from ltrbench.tables import Table
 
@@ -108,13 +106,11 @@ def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
 
 def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -> None:
     comparison = only(both(tmp_path, SEEDS))
-    assert [pair.scope for pair in comparison.pairs] == [RETUNED]
-    assert SCOPES[RETUNED] in verdict(comparison).lower()
-    assert SCOPES[RETUNED] in render(comparison)
-    assert "not repeated" not in verdict(comparison)
-    recommended = recommend(comparison)
-    assert SCOPES[RETUNED] in recommended.certainty
-    assert next_step(comparison) is None
+    assert [pair.methods.scope for pair in comparison.pairs] == [RETUNED]
+    assert mentions(
+        " ".join(answer_of(comparison).claims), "tuned again", "other seeds"
+    )
+    assert about_tuning(comparison) == ""
 
 
 def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(
@@ -122,9 +118,9 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(
 ) -> None:
     once = [*over_folds(tmp_path), *over_folds(tmp_path, "xgboost", skill=0.5)]
     comparison = only(once)
-    assert {pair.scope for pair in comparison.pairs} == {METHODS}
+    assert {pair.methods.scope for pair in comparison.pairs} == {METHODS}
     assert mentions(
-        verdict(comparison),
+        about_tuning(comparison),
         "Tuning was",
         "not repeated",
         "native and xgboost",
@@ -140,8 +136,8 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(
         for run in over_folds(tmp_path / f"{seed}", "xgboost", seed=seed, skill=0.5)
     ]
     repeated = only([*again, *others])
-    assert {pair.scope for pair in repeated.pairs} == {TUNED_METHODS}
-    assert "not repeated" not in verdict(repeated)
+    assert {pair.methods.scope for pair in repeated.pairs} == {TUNED_METHODS}
+    assert about_tuning(repeated) == ""
 
 
 def test_unequal_trials_are_named(tmp_path: Path) -> None:

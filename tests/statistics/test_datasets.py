@@ -1,5 +1,5 @@
 # mypy: strict-optional=False
-"""Tests over data sets, folds and groups of queries, and adjusted p-values: published examples and scipy."""
+"""Tests over data sets and groups of queries, and adjusted p-values: published examples and scipy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy import stats
 
-from ltrbench.statistics import PairedSample, corrected_resampled_t
+from ltrbench.statistics import PairedSample
 from ltrbench.statistics.claims import (
     friedman,
     holm,
@@ -20,7 +20,6 @@ from ltrbench.statistics.claims import (
     not_different,
     welch_anova,
 )
-from ltrbench.statistics.repeated import bayesian_correlated_t
 
 # Table 6 of Demsar (2006), JMLR 7: AUC of C4.5, C4.5+m, C4.5+cf, C4.5+m+cf on 14 data sets. On the last but
 # one the article ranks C4.5+cf before C4.5+m+cf, which its three digits do not show; a fourth digit is added.
@@ -68,36 +67,6 @@ def test_wilcoxon_is_scipys_and_adjusted_over_all_pairs() -> None:
         assert pair.wilcoxon == pytest.approx(stats.wilcoxon(difference).pvalue)
     assert [pair.wilcoxon_holm for pair in result.pairs] == pytest.approx(
         holm([pair.wilcoxon for pair in result.pairs])
-    )
-
-
-# Accuracy of naive Bayes minus that of AODE on anneal over ten times ten folds, in units of 0.0001 -> folds:
-# the example of Benavoli, Corani, Demsar and Zaffalon (2017), JMLR 18, with what the notebook of its
-# repository (BayesianTestsML/tutorial, on the correlated t test) prints for it.
-_FOLDS = {
-    0: 16, -111: 30, -112: 3, -113: 3, -222: 15, -223: 5, -224: 1, -225: 5, -333: 6, -334: 2, -337: 3,
-    -445: 3, -450: 2, -555: 1, -556: 1, -562: 1, -667: 2, -674: 1,
-}  # fmt: skip
-ANNEAL = np.repeat(list(_FOLDS), list(_FOLDS.values())) / 10_000
-PRINTED = (0.9542966354882696, 0.04570306097263277, 3.0353909763469744e-07)
-
-
-def test_the_bayesian_test_prints_the_probabilities_of_the_authors_notebook() -> None:
-    result = bayesian_correlated_t(ANNEAL.tolist(), test_share=1 / 9, rope=0.01)
-    assert (result.left, result.within, result.right) == pytest.approx(
-        PRINTED, rel=1e-9
-    )
-
-
-def test_the_correction_is_nadeau_and_bengios_factor() -> None:
-    folds = [0.01, 0.03, -0.01, 0.02, 0.02]
-    result = corrected_resampled_t(folds, test_share=1 / 3)
-    error = np.sqrt((1 / 5 + 1 / 3) * np.var(folds, ddof=1))
-    assert result.difference == pytest.approx(np.mean(folds))
-    assert result.degrees == 4
-    assert result.p_value == pytest.approx(2 * stats.t.sf(np.mean(folds) / error, 4))
-    assert result.interval.high - result.interval.low == pytest.approx(
-        2 * stats.t.ppf(0.975, 4) * error
     )
 
 

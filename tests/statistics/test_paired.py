@@ -12,6 +12,7 @@ from paired_samples import folded, ndcg_like
 from scipy import stats
 
 from ltrbench.statistics import (
+    LEVEL,
     TESTS,
     Interval,
     PairedSample,
@@ -19,6 +20,7 @@ from ltrbench.statistics import (
     claim_of,
     compare_pairs,
     independent_replicates,
+    largest_loss,
     simultaneous_intervals,
     system_intervals,
 )
@@ -229,3 +231,72 @@ def test_each_draw_of_max_t_is_divided_by_its_own_standard_error() -> None:
     assert largest_t(differences, num_draws, seed=3) == pytest.approx(
         np.abs(t), rel=1e-6
     )
+
+
+def largest_loss_by_definition(
+    sample: PairedSample, chosen: int, level: float
+) -> float:
+    """Hsu's upper end with the draws of max-T written out; all queries have one weight."""
+    num_systems = len(sample.values)
+    bound = 0.0
+    for best in range(num_systems):
+        if best == chosen:
+            continue
+        others = [other for other in range(num_systems) if other != best]
+        highest = np.full(DRAWS, -np.inf)
+        for other in others:
+            difference = sample.values[best] - sample.values[other]
+            drawn = np.random.default_rng([0, 1]).integers(
+                len(difference), size=(DRAWS, len(difference))
+            )
+            of_draws = difference[drawn]
+            t = (of_draws.mean(axis=1) - difference.mean()) / stats.sem(
+                of_draws, axis=1
+            )
+            highest = np.maximum(highest, -t)
+        factor = np.quantile(highest, 1 - level, method="higher")
+        difference = sample.values[best] - sample.values[chosen]
+        bound = max(bound, difference.mean() + factor * stats.sem(difference))
+    return bound
+
+
+def test_the_largest_loss_is_hsus_bound_and_never_above_that_of_two_sided_intervals() -> (
+    None
+):
+    sample = PairedSample.of(ndcg_like(4, 150))
+    for chosen in range(4):
+        loss = largest_loss(sample, chosen, DRAWS)
+        assert loss == pytest.approx(
+            largest_loss_by_definition(sample, chosen, LEVEL), rel=1e-6
+        )
+        others = [other for other in range(4) if other != chosen]
+        pairs = [(other, chosen) for other in others]
+        pairs += list(itertools.combinations(others, 2))
+        two_sided = simultaneous_intervals(sample, pairs, DRAWS)
+        assert loss <= max(interval.high for interval in two_sided[:3])
+
+
+def test_the_largest_loss_covers_what_the_leader_loses_in_nineteen_of_twenty_draws() -> (
+    None
+):
+    rng = np.random.default_rng(3)
+    means = np.array([0.0, 0.01, 0.01, 0.02])
+    covered = []
+    for _ in range(300):
+        values = means[:, None] + 0.1 * rng.normal(size=(4, 120))
+        sample = PairedSample.of(values)
+        leader = int(np.argmax(sample.means))
+        loss = largest_loss(sample, leader, num_draws=200)
+        covered.append(loss >= means.max() - means[leader])
+    assert np.mean(covered) >= 0.93
+
+
+def test_nearly_equal_weights_keep_max_t_and_clearly_unequal_ones_do_not() -> None:
+    values = ndcg_like(3, 200)
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    for spread, method in ((0.01, "max-t"), (2.0, "bonferroni-t")):
+        weights = 1 + spread * np.random.default_rng(0).random(200)
+        intervals = simultaneous_intervals(
+            PairedSample.of(values, weights), pairs, DRAWS
+        )
+        assert {interval.method for interval in intervals} == {method}

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy import stats
 
 from ltrbench.statistics import (
@@ -17,19 +16,11 @@ from ltrbench.statistics import (
     Design,
     Inference,
     fewest,
-    fold_replicates,
     independent_replicates,
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.paired import Differing
-from ltrbench.statistics.planning import design_of_folds, design_of_replicates
-from ltrbench.statistics.repeated import (
-    SharedVariance,
-    VarianceParts,
-    shared_variances,
-    with_shared_variance,
-)
+from ltrbench.statistics.planning import design_of_replicates
 
 DRAWS = 2000
 
@@ -90,19 +81,6 @@ def test_shared_trainings_detect_the_detectable_difference_in_four_of_five_studi
     assert power == pytest.approx(0.8, abs=0.03)
 
 
-def of_fold(value: float, within: float = 0.0) -> Inference:
-    return Inference(
-        value,
-        0.0,
-        (),
-        (1, 1),
-        100,
-        VarianceParts(0.0, within, 0.0),
-        "mrmc-t",
-        Differing(100, 100, 1.0, 1.0),
-    )
-
-
 def replicates(
     seed: int, *shape: int
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
@@ -122,11 +100,6 @@ def test_a_design_has_the_error_and_the_degrees_of_its_inference(seed: int) -> N
         np.full(30, 1 / 30),
     )
     factor = resampling_factor("bootstrap", 4)
-    folds = [of_fold(value, within=0.01) for value in (0.2, 0.5, 0.1)]
-    over_folds = fold_replicates(folds, [0.003] * 3, 0.25)
-    shared = with_shared_variance(
-        over_folds, SharedVariance(0.1, num_models=4, num_pairs=6), 0.25
-    )
     own_trainings = independent_replicates(a, b, shares)
     shared_seeds, resamples = (
         shared_replicates(a, b, shares),
@@ -136,8 +109,6 @@ def test_a_design_has_the_error_and_the_degrees_of_its_inference(seed: int) -> N
         (own_trainings, design_of_replicates(own_trainings)),
         (shared_seeds, design_of_replicates(shared_seeds)),
         (resamples, design_of_replicates(resamples, factor - 1 / 4)),
-        (over_folds, design_of_folds(over_folds, 0.25, num_trainings=6)),
-        (shared, design_of_folds(shared, 0.25, num_trainings=6)),
     ]:
         assert design.standard_error == pytest.approx(inference.standard_error)
         assert np.array(design.degrees) == pytest.approx(np.array(inference.degrees))
@@ -163,39 +134,9 @@ def test_the_fewest_is_where_a_search_through_all_numbers_ends(
     assert number == first or (first is None and (number is None or number >= 500))
 
 
-# Plans. A study is planned from the first of its folds or seeds, which it contains. Four models are compared;
-# the first is better than the second by the planned difference.
+# Plans. A study is planned from the first of its seeds, which it contains.
 
-MODELS, FOLDS, TEST_SHARE, PAIRS = 4, 5, 0.25, 6
-LEVEL_OF_PAIR = LEVEL / 2 / PAIRS  # of the second look
-
-
-def over_folds(values: NDArray[np.float64]) -> Inference:
-    """Inference of the first model minus the second from values (M, J), with the shared variance."""
-    folds = [of_fold(difference) for difference in values[0] - values[1]]
-    shared = SharedVariance(float(shared_variances(values)[:2].sum()), MODELS, PAIRS)
-    return with_shared_variance(
-        fold_replicates(folds, [0.0] * len(folds), TEST_SHARE), shared, TEST_SHARE
-    )
-
-
-def planned_over_folds(rng: np.random.Generator, difference: float) -> Inference | None:
-    """A difference has the variance 1 over folds, and that of a common part, which no repeat reduces."""
-    common = np.sqrt(TEST_SHARE / 2) * rng.normal(size=(MODELS, 1))
-    values = common + np.sqrt(1 / 2) * rng.normal(size=(MODELS, 10 * FOLDS))
-    values[0] += difference
-    limit = design_of_folds(over_folds(values[:, :FOLDS]), TEST_SHARE).at_limit()
-    repeats = fewest(
-        lambda number: replace(limit, num_folds=FOLDS * number),
-        difference,
-        1,
-        level=LEVEL_OF_PAIR,
-    )
-    return (
-        None
-        if repeats is None or repeats > 10
-        else over_folds(values[:, : FOLDS * repeats])
-    )
+LEVEL_OF_PAIR = LEVEL / 6
 
 
 def planned_by_seeds(rng: np.random.Generator, difference: float) -> Inference | None:
@@ -219,16 +160,10 @@ def planned_by_seeds(rng: np.random.Generator, difference: float) -> Inference |
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("planned", "difference"),
-    [(planned_over_folds, 2.0), (planned_over_folds, 2.5), (planned_by_seeds, 0.05)],
-)
-def test_seven_of_ten_planned_studies_are_decided(
-    planned: Callable[[np.random.Generator, float], Inference | None], difference: float
-) -> None:
+def test_seven_of_ten_planned_studies_are_decided() -> None:
     rng = np.random.default_rng(0)
     studies = [
-        study for _ in range(800) if (study := planned(rng, difference)) is not None
+        study for _ in range(800) if (study := planned_by_seeds(rng, 0.05)) is not None
     ]
     intervals = [study.interval(LEVEL_OF_PAIR) for study in studies]
     assert len(studies) > 100

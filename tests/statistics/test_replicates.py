@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from scipy import stats
 
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (
@@ -22,8 +23,7 @@ from ltrbench.statistics import (
     Interval,
     PairedSample,
     claim_of,
-    corrected_resampled_t,
-    fold_replicates,
+    fold_variations,
     independent_replicates,
     shared_replicates,
 )
@@ -113,15 +113,10 @@ def test_the_parts_add_up_to_the_squared_standard_error(
         independent_replicates(a, b, unequal(num_queries)),
         shared_replicates(a[:3], b[:3], unequal(num_queries), factor=1.2),
     ]
-    # Folds with a much larger error over queries than their differences suggest; this can happen by chance.
-    inferences.append(fold_replicates([*inferences, inferences[0]], [1.0] * 3, 0.5))
     for inference in inferences:
         parts = inference.parts
         assert parts.total == pytest.approx(squared(inference))
-        assert (
-            min(parts.query, parts.training, parts.training_by_query, parts.fold or 0)
-            >= 0
-        )
+        assert min(parts.query, parts.training, parts.training_by_query) >= 0
         assert sum(share for share, _ in inference.degrees) == pytest.approx(1)
 
 
@@ -134,32 +129,46 @@ def test_two_trainings_give_no_claim_but_a_reason(
     assert all(part in inference.note for part in ("2 trainings", "needs 3"))
 
 
-def folds_of(num_folds: int, num_seeds: int) -> list[Inference]:
-    return [
-        independent_replicates(
-            trained(num_seeds, 20, seed=100 + fold),
-            trained(num_seeds, 20, seed=200 + fold),
-            equal(20),
-        )
-        for fold in range(num_folds)
-    ]
+def over_folds(
+    training: float, seed: int, num_folds: int = 5, repeats: int = 1
+) -> PairedSample:
+    """Returns the differences of one pair on 60 queries in each fold; training sets add to whole folds."""
+    rng = np.random.default_rng(seed)
+    sets = num_folds * repeats
+    values = 0.1 * rng.normal(size=(sets, 60)) + training * rng.normal(size=(sets, 1))
+    return PairedSample.of(values.ravel(), strata=np.repeat(np.arange(sets), 60))
 
 
-@pytest.mark.parametrize("num_folds", [3, 5, 10])
-def test_folds_with_one_training_use_the_corrected_resampled_t_test(
-    num_folds: int,
+@pytest.mark.parametrize(("training", "repeats"), [(0.0, 1), (0.1, 1), (0.1, 3)])
+def test_folds_widen_the_interval_over_queries_and_more_if_training_sets_matter(
+    training: float, repeats: int
 ) -> None:
-    folds, test_share = folds_of(num_folds, num_seeds=1), 1 / (num_folds - 1)
-    inference = fold_replicates(folds, [fold.parts.query for fold in folds], test_share)
-    test = corrected_resampled_t([fold.difference for fold in folds], test_share)
-    interval = inference.interval(0.05)
+    sample = over_folds(training, seed=1, repeats=repeats)
+    (variation,) = fold_variations(sample, num_folds=5, test_share=0.25)
+    by_fold = sample.values.reshape(5 * repeats, 60)
+    means = by_fold.mean(axis=1)
+    noise = (by_fold.var(axis=1, ddof=1) / 60).mean()
+    f = means.var(ddof=1) / noise
+    p_value = stats.f.sf(f, len(means) - 1, 5 * 59)
+    assert (variation.statistic, variation.p_value) == pytest.approx((f, p_value))
+    assert variation.matters == (training > 0)
+
+    (over_queries,) = student_intervals(sample)
+    interval = variation.interval(over_queries, LEVEL)
+    half = np.sqrt(1 + 5 * 0.25) * (over_queries.high - over_queries.low) / 2
+    if training:
+        corrected = np.sqrt((1 / len(means) + 0.25) * means.var(ddof=1))
+        half = max(half, stats.t.ppf(0.975, len(means) - 1) * corrected)
     assert (interval.low, interval.high) == pytest.approx(
-        (test.interval.low, test.interval.high)
+        (means.mean() - half, means.mean() + half)
     )
-    # At a level equal to the p-value one end of the interval is 0.
-    assert test.p_value is not None
-    at_p = inference.interval(test.p_value)
-    assert min(abs(at_p.low), abs(at_p.high)) == pytest.approx(0, abs=1e-9)
+
+
+def test_equal_values_in_every_fold_leave_nothing_to_inflate() -> None:
+    sample = PairedSample.of(np.zeros(30), strata=np.repeat(np.arange(3), 10))
+    (variation,) = fold_variations(sample, num_folds=3, test_share=0.5)
+    assert (variation.statistic, variation.matters) == (None, False)
+    assert variation.interval(None, LEVEL) is None
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from messages import naming
 from ltrbench.errors import ConfigError
 from ltrbench.statistics import (
     PairedSample,
-    corrected_resampled_t,
     independent_replicates,
     shared_replicates,
 )
@@ -29,7 +28,6 @@ REFUSALS: list[tuple[Callable[[], object], tuple[object, ...]]] = [
         lambda: PairedSample.of(np.ones((1, 2)), np.array([1.0, 0.0])),
         ("weights", "positive", "leave out"),
     ),
-    (lambda: corrected_resampled_t([0.1], 0.25), ("two folds",)),
     (
         lambda: independent_replicates(np.zeros((3, 4)), TRAININGS, SHARES),
         ("5 queries", "(3, 4)"),

@@ -276,7 +276,7 @@ def test_two_commands_that_start_together_run_each_job_once(tmp_path: Path) -> N
     assert [command.returncode for command in ended] == [0, 0], ended
     assert sorted(fits(tmp_path)) == [f"seed={seed}" for seed in (1, 2, 3, 4, 5)]
     assert all_finished(tmp_path / SWEEP, 5)
-    assert "5 seeds" in ended[1].stdout
+    assert "5 trainings" in ended[1].stdout
     of_jobs = [(f"slow seed={seed}", "FINISHED") for seed in (1, 2, 3, 4, 5)]
     assert statuses(tmp_path) == [("slow on synthetic: seed", "FINISHED"), *of_jobs]
 

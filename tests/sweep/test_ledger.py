@@ -19,8 +19,7 @@ from messages import naming
 from plan_cases import job, numbered
 from toy_runs import mentions, write
 
-from ltrbench.compare import Comparison, Settings, compare, render, verdict
-from ltrbench.compare.planning import next_step
+from ltrbench.compare import Comparison, Settings, answer_of, compare, render
 from ltrbench.errors import ResultError
 from ltrbench.metrics import preset
 from ltrbench.runs.record import find_runs
@@ -56,6 +55,16 @@ def sweep_of(folder: Path, seeds: Iterable[int], **given: Any) -> Path:
     return folder
 
 
+def about_the_look(comparison: Comparison) -> str:
+    notes = [note for note in comparison.note_entries if note.term == "look"]
+    return " ".join(note.sentence for note in notes)
+
+
+def after(number: int) -> float:
+    """Level of the look with this number, if the first one was declared."""
+    return LEVEL / (number * (number + 1))
+
+
 def compared(*folders: Path, declared: int = 1, **settings: Any) -> Comparison:
     chosen = Settings(**settings, num_draws=200)
     (comparison,) = compare_sweeps(find_runs(folders), chosen, declared)
@@ -82,26 +91,25 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
     ]
     for number, settings in enumerate(looks, start=2):
         comparison = compared(sweep, **settings)
-        assert comparison.settings.level == LEVEL / number
+        assert comparison.settings.level == after(number)
         direct = compare(
             find_runs([sweep]),
-            settings=replace(comparison.settings, level=LEVEL / number),
+            settings=replace(comparison.settings, level=after(number)),
         )
         assert comparison.claims == direct[0].claims
         assert [row.to_baseline for row in comparison.rows] == [
             row.to_baseline for row in direct[0].rows
         ]
     longer = compared(sweep_of(sweep, (1, 2, 3, 4, 5)))
-    assert longer.settings.level == LEVEL / 7
-    # The first look is part of the same family, and every output states the level.
-    assert mentions(
-        verdict(longer), "7 of 7", "0.714 %", "ndcg@5", "0.01", "and 3 more"
-    )
-    assert mentions(render(longer), "99.286 %")
-    assert mentions(verdict(compared(sweep)), "7 looks", "and 3 more")
-    assert mentions(
-        verdict(compared(sweep, rope=0.01)), "8 of 8", "±0.01, set by --rope"
-    )
+    assert longer.settings.level == after(7)
+    # Every output states the level.
+    look = about_the_look(longer)
+    assert mentions(look, "look 7", "0.0893 %", "ndcg@5", "0.01", "and 3 more")
+    assert mentions(render(longer), "99.9107 %")
+    # A repeated look keeps its level.
+    again = compared(sweep, metric="ndcg@5")
+    assert again.settings.level == after(8)  # with more seeds it is another one
+    assert compared(sweep, metric="ndcg@5").settings.level == after(8)
 
 
 def test_other_rows_and_other_left_out_trainings_are_other_looks(
@@ -110,7 +118,7 @@ def test_other_rows_and_other_left_out_trainings_are_other_looks(
     sweep = sweep_of(tmp_path / "s", range(5))
     folders = [sweep / str(number) for number in range(15)]
     assert compared(sweep).settings.level == LEVEL
-    assert compared(*folders[:10]).settings.level == LEVEL / 2
+    assert compared(*folders[:10]).settings.level == after(2)
     # Two systems of one name, outside of the sweep.
     for number, skill in enumerate((0.1, 0.2), start=3):
         write(
@@ -121,20 +129,14 @@ def test_other_rows_and_other_left_out_trainings_are_other_looks(
             fold=None,
             counted=QUERIES,
         )
-        assert (
-            compared(sweep, tmp_path / f"new{number}").settings.level == LEVEL / number
+        assert compared(sweep, tmp_path / f"new{number}").settings.level == after(
+            number
         )
     # A comparison of one model lacks four trainings, of which a sentence shows three.
     for number, kept in enumerate((0, 1), start=5):
         shown = compared(*folders[5:], folders[kept], selected="a test")
-        assert shown.settings.level == LEVEL / number
-        assert mentions(verdict(shown), "4 of 5", "and 1 more")
-    # Ledgers of the first format have no rows.
-    first = [{**look} for look in read_ledger(sweep)][:1]
-    for name in ("data", "ropes", "rows"):
-        del first[0][name]
-    (sweep / LEDGER_FILE).write_text("".join(f"{json.dumps(look)}\n" for look in first))
-    assert compared(sweep).settings.level == LEVEL
+        assert shown.settings.level == after(number)
+        assert mentions(about_the_look(shown), "4 of 5", "and 1 more")
 
 
 def test_each_data_set_has_looks_of_its_own(tmp_path: Path) -> None:
@@ -153,7 +155,7 @@ def test_declared_looks_share_the_level_and_several_ledgers_are_joined(
     a, b = sweep_of(tmp_path / "a", (1, 2, 3)), sweep_of(tmp_path / "b", (4, 5, 6))
     assert compared(a, declared=2).settings.level == LEVEL / 2
     assert compared(a, metric="ndcg@5").settings.level == LEVEL / 2
-    assert compared(a, b).settings.level == LEVEL / 3
+    assert compared(a, b).settings.level == after(3)
     assert [len(read_ledger(folder)) for folder in (a, b)] == [3, 1]
 
 
@@ -171,27 +173,27 @@ def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(
     partial = compared(sweep)
     for pair in partial.pairs:
         is_partial = "native" in (pair.a, pair.b)
-        assert (pair.interval is None) == is_partial
-        assert mentions(
-            pair.reason, *["2 of 5", "native", "seed 3", "seed 4"] * is_partial
-        )
-        assert pair.claim == UNDECIDED or not is_partial
-    assert mentions(verdict(partial), "resume", "--selected")
-    step = next_step(partial)
-    assert step.command == f"python -m ltrbench resume {os.path.relpath(sweep)}"
-    assert mentions(step.reason, "2 of 15 jobs")
+        for claim in pair.claims:
+            assert (claim.interval is None) == is_partial
+            parts = ["2 of 5", "native", "seed 3", "seed 4"] if is_partial else []
+            assert mentions(claim.reason, *parts)
+            assert claim.state == UNDECIDED or not is_partial
+    answer = answer_of(partial)
+    assert mentions(" ".join(answer.remarks), "--selected")
+    resume = f"python -m ltrbench resume {os.path.relpath(sweep)}"
+    assert answer.next_step.command == resume
+    assert mentions(answer.next_step.purpose, "2 of 15 jobs")
     selected = compared(sweep, selected="they crashed")
-    assert next_step(selected) is None
-    assert all(pair.interval for pair in selected.pairs)
-    assert mentions(verdict(selected), "they crashed", "2 of 5", "seed 3")
-    assert selected.settings.level == LEVEL / 2
+    assert all(pair.models.interval for pair in selected.pairs)
+    assert mentions(about_the_look(selected), "they crashed", "2 of 5", "seed 3")
+    assert selected.settings.level == after(2)
     # A comparison of fewer models is deliberate.
     others = [
         sweep / job.folder
         for job in read_plan(sweep).jobs.values()
         if job.folder not in of_native
     ]
-    assert all(pair.interval for pair in compared(*others).pairs)
+    assert all(pair.models.interval for pair in compared(*others).pairs)
 
 
 def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(

@@ -23,6 +23,7 @@ from ltrbench.cli.console import (
     echo_json,
     split_settings,
     terminal_width,
+    width_of_text,
     wrapped,
 )
 from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION, sources_in_yaml
@@ -150,8 +151,8 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
 @click.option(
     "--baseline",
     metavar="MODEL",
-    help="Model or row that all others are compared with, or best, the one with the highest metric. Default: "
-    "the first row, with claims about all pairs.",
+    help="Model or row that all others are compared with, such as the one in production. Default: best, the "
+    "one with the highest metric, with claims about all pairs.",
 )
 @CONVENTION_OPTION
 @SETTINGS_OPTION
@@ -189,7 +190,7 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "--detect",
     type=float,
     metavar="D",
-    help="Plan the repeats, seeds or resamples, or the queries, that detect a difference D.",
+    help="Difference to plan queries for. Default: the width of the region of equivalence.",
 )
 @click.option(
     "--rope",
@@ -268,7 +269,7 @@ def compare_verb(
     from ltrbench.compare.decision import latency_of_row
     from ltrbench.compare.derived import Fusing, default_metric
     from ltrbench.compare.derived import fuse as fuse_runs
-    from ltrbench.compare.leaderboard import MAIN_COLUMNS, comparisons_as_json
+    from ltrbench.compare.leaderboard import comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
     from ltrbench.sweep.ledger import compare_sweeps
@@ -301,8 +302,8 @@ def compare_verb(
         echo(
             render_all(
                 comparisons,
-                terminal_width(),
-                None if columns == "all" else MAIN_COLUMNS,
+                width_of_text(),
+                columns,
             )
         )
     # After the table is printed, so that a full disk does not cost the table.

@@ -636,7 +636,8 @@ def monitor_verb(
     test = None if runs[0].result.final else runs[0].scored("test")
     measures = monitor(train, models, given, metric, test)
     chapter, width = as_chapter(str(new), models[0][1], measures), terminal_width()
-    texts = [as_text(Prose(text), width) for text in chapter.answer]
+    answer = [chapter.headline, *chapter.answer]
+    texts = [as_text(Prose(text), width) for text in answer]
     echo(
         joined(
             [*texts, *(section_text(section, width) for section in chapter.sections)]
@@ -648,7 +649,7 @@ def monitor_verb(
             "new": str(new),
             "queries": models[0][1].num_queries,
         }
-        record |= {"answer": [*chapter.answer], "measures": [*map(asdict, measures)]}
+        record |= {"answer": answer, "measures": [*map(asdict, measures)]}
         output.mkdir(parents=True, exist_ok=True)
         write_output(as_page([], [chapter], f"{run}: {new}"), output / "monitor.html")
         write_output(

@@ -150,7 +150,7 @@ def test_ctrl_c_says_what_is_finished_and_the_command_it_prints_does_the_rest(
     done = interrupted(words, tmp_path)
     # The job that was interrupted lost its work, and waits like the others.
     table = (tmp_path / "stdout.txt").read_text()
-    assert table.index("1 of 6 jobs") < table.index("| sleepy ")
+    assert table.index("\nsleepy ") < table.index("5 of 6 jobs")
     assert "of 6 jobs: 1 finished, 5 waiting" in done
     assert read_run(tmp_path / "out/1").result.error == "interrupted"
     assert holder(tmp_path / "out") is holder(tmp_path / "out/1") is None

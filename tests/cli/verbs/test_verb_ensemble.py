@@ -79,7 +79,7 @@ def test_each_cell_has_the_ensemble_of_a_plain_greedy_selection(tmp_path: Path) 
         assert not any(name.startswith("valid/") for name in each.result.metrics)
         drawn = [members[number].result.seconds["predict"] for number in set(draws)]
         assert each.result.seconds["predict"] == pytest.approx(sum(drawn))
-    assert "| ensemble " in run("compare", "sweep", folder=tmp_path).stdout
+    assert "\nensemble " in run("compare", "sweep", folder=tmp_path).stdout
     assert "members" in run("show", str(made[0].path), folder=tmp_path).stdout
     assert ("ensemble on synthetic", "FINISHED") in statuses(tmp_path)
 

@@ -1,0 +1,315 @@
+"""The answer: what a comparison says, in a few sentences that follow from its values.
+
+`answer_of` is the only place where a decision and its claims become sentences: the terminal, the report, a
+notebook, table.md and comparison.json show the same ones. Each function below is one template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ltrbench.compare.cells import Trainings, percent
+from ltrbench.compare.claims import NOT_REPEATED, Claim, Pair
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.decision import (
+    HOLDS,
+    KEEP,
+    SHIP,
+    Condition,
+    Decision,
+    decide,
+    pairs_of,
+)
+from ltrbench.compare.planning import NextStep, next_step
+from ltrbench.metrics import bounds_of
+from ltrbench.statistics.claims import (
+    BETTER,
+    EQUIVALENT,
+    LATER,
+    METHODS,
+    RETRAINED,
+    RETUNED,
+    TUNED_METHODS,
+    UNDECIDED,
+    WORSE,
+    with_imported,
+)
+from ltrbench.tables import DIFFERENCE, format_interval, format_number, listed
+
+_TRAINED_AGAIN = {
+    RETRAINED: "Trained again with other seeds",
+    RETUNED: "Trained and tuned again with other seeds",
+    METHODS: "Trained again on other queries",
+    TUNED_METHODS: "Trained and tuned again on other queries",
+    LATER: "Trained again, and tested on later queries",
+}
+_TRAINED_AGAIN |= {with_imported(scope): how for scope, how in _TRAINED_AGAIN.items()}
+
+_IMPORTANT = ("failed runs", "missing runs", "mismatched data", "baseline")
+"""Terms of notes that belong to the answer, because runs or rows are missing from the table."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a comparison says.
+
+    Attributes:
+        title: Data set, metric, and numbers of queries and trainings.
+        headline: What to do, or which model is best, in one sentence or two; empty with a single row.
+        claims: What the claims say about it, one sentence each.
+        remarks: Rows that are not considered, and runs that are missing, one sentence each.
+        next_step: What to do next; None if there is nothing.
+    """
+
+    title: str
+    headline: str
+    claims: tuple[str, ...]
+    remarks: tuple[str, ...]
+    next_step: NextStep | None
+
+    @property
+    def sentences(self) -> list[str]:
+        """All sentences, the most important one first."""
+        first = [self.headline] if self.headline else []
+        return [*first, *self.claims, *self.remarks]
+
+
+def answer_of(comparison: Comparison) -> Answer:
+    """Returns the answer of a comparison."""
+    decision = decide(comparison)
+    headline = ""
+    claims: list[str] = []
+    remarks: list[str] = []
+    if decision is not None:
+        headline = _headline(comparison, decision)
+        claims = list(_claims(comparison, decision))
+        remarks.extend(decision.excluded)
+    remarks.extend(
+        str(note) for note in comparison.note_entries if note.term in _IMPORTANT
+    )
+    if any(pair.withheld for pair in comparison.family):
+        remarks.append(
+            "Train the missing runs, or make claims without them (compare --selected REASON)."
+        )
+    return Answer(
+        title=title_of(comparison),
+        headline=headline,
+        claims=tuple(claims),
+        remarks=tuple(remarks),
+        next_step=next_step(comparison, decision),
+    )
+
+
+def title_of(comparison: Comparison) -> str:
+    """Returns data set, metric, and numbers of queries and trainings, such as "MQ2008, ndcg@10, 564 queries,
+    15 trainings of each model"."""
+    parts = [comparison.data, comparison.metric]
+    if comparison.queries is not None:
+        count = comparison.queries.distinct.num_queries
+        parts.append(f"{count:,} queries" if count > 1 else "1 query")
+    numbers = {
+        len(row.runs)
+        for row in comparison.rows
+        if not any(of.is_imported for of in _trainings_of(comparison, row.label))
+    }
+    if numbers:
+        span = " to ".join(
+            f"{number:,}" for number in sorted({min(numbers), max(numbers)})
+        )
+        noun = "training" if numbers == {1} else "trainings"
+        parts.append(f"{span} {noun} of each model")
+    return ", ".join(parts)
+
+
+def _trainings_of(comparison: Comparison, label: str) -> Sequence[Trainings]:
+    queries = comparison.queries
+    if queries is None or label not in queries.labels:
+        return ()
+    return queries.trainings[queries.labels.index(label)]
+
+
+# ---- The headline.
+
+
+def _headline(comparison: Comparison, decision: Decision) -> str:
+    if decision.conditions:
+        return _guards_in_words(comparison, decision)
+    if decision.reason:
+        return f"No model is recommended: {decision.reason}."
+    if decision.kind == SHIP:
+        return _better_in_words(comparison, decision)
+    if comparison.settings.names_baseline:
+        return f"Keep {comparison.baseline}: {_none_is_better(decision)}."
+    return _leader_in_words(comparison, decision)
+
+
+def _none_is_better(decision: Decision) -> str:
+    if decision.kind == KEEP:
+        return "no other model is better on these queries"
+    return "no other model is shown to be better on these queries"
+
+
+def _better_in_words(comparison: Comparison, decision: Decision) -> str:
+    """Returns which models replace the named baseline, with the difference of the first one."""
+    first, *others = decision.models
+    claim = pairs_of(comparison, first)[comparison.baseline].models
+    text = (
+        f"Take {first}: on these queries it is better than {comparison.baseline} "
+        f"({_difference_in_words(comparison, claim)})."
+    )
+    if others:
+        text += f" {listed(others)} {_is(others)} better, too."
+    return text
+
+
+def _difference_in_words(comparison: Comparison, claim: Claim) -> str:
+    """Returns a difference and its interval; of a metric without bounds in per cent of the baseline."""
+    assert claim.interval is not None  # a decided claim has one
+    ends = (claim.difference or 0.0, claim.interval.low, claim.interval.high)
+    mean = comparison.row(comparison.baseline).metrics[comparison.metric] or 0.0
+    if bounds_of(comparison.metric) is not None or mean <= 0:
+        difference = format_number(ends[0], DIFFERENCE)
+        return f"{difference} {format_interval(*ends[1:], DIFFERENCE)}"
+    change, low, high = (100 * end / mean for end in ends)
+    return f"{change:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
+def _leader_in_words(comparison: Comparison, decision: Decision) -> str:
+    leader = decision.subject
+    if leader == comparison.best:
+        return f"{leader} has the highest {comparison.metric}."
+    return (
+        f"{comparison.best} has the highest {comparison.metric}; of the models that can be taken, it is "
+        f"{leader}."
+    )
+
+
+def _guards_in_words(comparison: Comparison, decision: Decision) -> str:
+    """Returns the decision with the conditions of the models."""
+    order = ("fails", UNDECIDED, HOLDS)
+
+    def words_of(label: str) -> str:
+        conditions: list[Condition] = sorted(
+            decision.conditions[label], key=lambda each: order.index(each.state)
+        )
+        return f"{label}: {listed([each.words for each in conditions])}"
+
+    if decision.kind == SHIP:
+        return f"Ship {words_of(decision.models[0])}."
+    reasons = "; ".join(map(words_of, decision.conditions))
+    start = "Keep" if decision.kind == KEEP else "Undecided, keep"
+    text = f"{start} {comparison.baseline}. {reasons}."
+    for label, conditions in decision.conditions.items():
+        needed = [each for each in conditions if each.queries]
+        if needed:
+            numbers = [f"{each.queries:,} queries for {each.name}" for each in needed]
+            return f"{text} To decide on {label} takes about {listed(numbers)}."
+    return text
+
+
+# ---- The claims.
+
+
+def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
+    """Yields what the claims say about the subject of the decision."""
+    subject = decision.subject
+    if not subject or decision.reason:
+        return
+    pairs = pairs_of(comparison, subject)
+    if not comparison.settings.names_baseline:
+        yield _on_these_queries(comparison, pairs)
+        if decision.unbeaten:
+            yield (
+                f"{subject} is not shown to be better than {listed(decision.unbeaten)}, which needs no "
+                "training: no model is recommended."
+            )
+    methods = _methods_in_words(comparison, subject, pairs)
+    if methods:
+        yield methods
+    if decision.loss:
+        verb = "Keeping" if decision.kind in (KEEP, UNDECIDED) else "Taking"
+        confidence = percent(1 - comparison.settings.level_of(comparison.metric))
+        loss = _loss_in_words(comparison, decision.loss)
+        yield f"{verb} {subject} loses at most {loss} to any of the others ({confidence})."
+
+
+def _on_these_queries(comparison: Comparison, pairs: dict[str, Pair]) -> str:
+    of_state = _by_state({label: pair.models for label, pair in pairs.items()})
+    if len(of_state[BETTER]) == len(pairs):
+        others = pairs if len(pairs) == 1 else ["all others"]
+        return f"On these queries it is better than {listed([*others])}."
+    parts = [
+        f"{state} than {listed(of_state[state])}"
+        for state in (BETTER, WORSE)
+        if of_state[state]
+    ]
+    if not parts:
+        parts.append("not shown to be better than any other")
+    if of_state[EQUIVALENT]:
+        rope = comparison.settings.rope_of(comparison.metric)
+        equal = listed(of_state[EQUIVALENT])
+        parts.append(f"equivalent to {equal} (within ±{rope:g})")
+    return f"On these queries it is {', and '.join(parts)}."
+
+
+def _methods_in_words(
+    comparison: Comparison, subject: str, pairs: dict[str, Pair]
+) -> str:
+    """Returns what is known about the methods, trained again; empty without other rows."""
+    if comparison.settings.names_baseline and subject != comparison.baseline:
+        # Claims are about pairs with the baseline only.
+        pairs = {comparison.baseline: pairs[comparison.baseline]}
+    known = {
+        label: pair.methods
+        for label, pair in pairs.items()
+        if pair.methods.interval is not None
+    }
+    if not known:
+        reasons = {pair.methods.reason for pair in pairs.values()} - {""}
+        if reasons == {NOT_REPEATED}:
+            return (
+                f"Each model was trained once: whether the lead of {subject} holds when it is trained "
+                "again is not known."
+            )
+        return f"About training again nothing is claimed: {listed(sorted(reasons))}."
+    how = listed_in_order(_TRAINED_AGAIN[claim.scope] for claim in known.values())
+    of_state = _by_state(known)
+    parts = [
+        f"{state} than {listed(of_state[state])}"
+        for state in (BETTER, WORSE)
+        if of_state[state]
+    ]
+    if len(of_state[BETTER]) == len(pairs) > 1:
+        parts = ["better than all others"]
+    if of_state[EQUIVALENT]:
+        parts.append(f"equivalent to {listed(of_state[EQUIVALENT])}")
+    if parts:
+        return f"{how}, {subject} is {', and '.join(parts)}."
+    other = "any" if len(pairs) > 1 else next(iter(pairs))
+    return f"{how}, {subject} is not shown to be better than {other}."
+
+
+def listed_in_order(texts: Iterator[str]) -> str:
+    """Returns the distinct texts in their order, joined."""
+    return "; ".join(dict.fromkeys(texts))
+
+
+def _by_state(claims: dict[str, Claim]) -> dict[str, list[str]]:
+    """Returns state -> the labels with that claim."""
+    of_state: dict[str, list[str]] = {
+        state: [] for state in (BETTER, WORSE, EQUIVALENT, UNDECIDED)
+    }
+    for label, claim in claims.items():
+        of_state[claim.state].append(label)
+    return of_state
+
+
+def _loss_in_words(comparison: Comparison, loss: float) -> str:
+    if bounds_of(comparison.metric) is not None:
+        return f"{loss:.3f}" if loss >= 0.0005 else f"{loss:.1g}"
+    return f"{loss:.3g}"
+
+
+def _is(labels: Sequence[str]) -> str:
+    return "is" if len(labels) == 1 else "are"

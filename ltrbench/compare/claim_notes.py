@@ -1,0 +1,184 @@
+"""How the claims of a comparison are made, as notes of the group "Claims" for the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ltrbench.compare.cells import ON_CLAIMS, Note, tuned_once
+from ltrbench.compare.claims import Pair
+from ltrbench.compare.comparison import Comparison
+from ltrbench.compare.planning import more_queries
+from ltrbench.tables import listed
+
+_METHODS = {
+    "t": "Student's t over queries",
+    "differing": "bound on the share of queries that differ",
+    "max-t": "max-T bootstrap over queries",
+    "bonferroni-t": "Student's t over queries, Bonferroni-corrected",
+    "inflated": "the intervals of these models, inflated for the training sets of folds",
+    "corrected-t": "corrected resampled t over folds, Bonferroni-corrected, where training sets matter",
+    "mrmc-t": "multi-reader multi-case analysis of seeds and queries, Bonferroni-corrected",
+    "paired-mrmc-t": "multi-reader multi-case analysis of shared seeds and queries, Bonferroni-corrected",
+    "resampled-t": "Student's t over resampled training sets and queries, Bonferroni-corrected",
+}
+
+_ENOUGH = 10
+"""Number of trainings from which there is no note on rare failures."""
+
+
+def family_of(comparison: Comparison) -> str:
+    """Returns the family of claims in words: its pairs and its metrics."""
+    count = len(comparison.family)
+    if comparison.settings.names_baseline:
+        pairs = f"the {count} differences to {comparison.baseline}"
+        if count == 1:
+            pairs = f"the difference to {comparison.baseline}"
+    else:
+        pairs = "the only pair" if count == 1 else f"all {count} pairs"
+    metrics = [comparison.metric, *comparison.declared]
+    return pairs if len(metrics) == 1 else f"{pairs} in {listed(metrics)}"
+
+
+def all_notes(comparison: Comparison) -> list[Note]:
+    """Returns every note of the report: on the claims, and those of the comparison."""
+    if not comparison.pairs:
+        return list(comparison.note_entries)
+    return [*_on_claims(comparison), *comparison.note_entries]
+
+
+def _on_claims(comparison: Comparison) -> Iterator[Note]:
+    sentences = {
+        "simultaneous interval": about_intervals(comparison),
+        "claim": about_claims(comparison),
+        "training sets": about_training_sets(comparison),
+        "trainings": about_few_trainings(comparison),
+        "tuning": about_tuning(comparison),
+        "effective number of queries": about_weights(comparison),
+        "minimum detectable difference": about_power(comparison),
+    }
+    for term, sentence in sentences.items():
+        if sentence:
+            yield Note(ON_CLAIMS, term, sentence)
+
+
+def about_intervals(comparison: Comparison) -> str:
+    """Returns the meaning of the differences, and how their intervals are computed."""
+    differences = f"Differences are to {comparison.baseline}, paired by query."
+    claims = [claim for pair in comparison.claims for claim in pair.claims]
+    used = {claim.interval.method for claim in claims if claim.interval is not None}
+    if not used:
+        return f"{differences} They have no interval, and there are no claims."
+    methods = "; ".join(_METHODS[method] for method in sorted(used))
+    if len(comparison.claims) == 1:
+        return f"{differences} Intervals have {comparison.settings.confidence} confidence ({methods})."
+    return (
+        f"{differences} Intervals are simultaneous: {comparison.settings.confidence} confidence over "
+        f"{family_of(comparison)} together ({methods})."
+    )
+
+
+def about_claims(comparison: Comparison) -> str:
+    """Returns how a claim follows from an interval, and which metrics carry claims; empty without claims."""
+    if all(pair.models.interval is None for pair in comparison.claims):
+        return ""
+    metrics = [comparison.metric, *comparison.declared]
+    ropes = {metric: comparison.settings.rope_of(metric) for metric in metrics}
+    regions = [f"±{rope:g} {metric}" for metric, rope in ropes.items() if rope]
+    if len(set(ropes.values())) == 1:
+        regions = [region.split()[0] for region in regions[:1]]
+    equivalent = ""
+    if regions:
+        equivalent = f"equivalent if the interval is within {listed(regions)}; else "
+    return (
+        f"Claims: {equivalent}better or worse if the interval excludes 0; else undecided. They are about "
+        f"{listed(metrics)} only; all other columns are descriptive."
+    )
+
+
+def about_training_sets(comparison: Comparison) -> str:
+    """Returns the largest F over folds, and for which pairs training sets matter; empty without folds."""
+    tested = [
+        pair
+        for pair in comparison.family
+        if pair.variation is not None and pair.variation.statistic is not None
+    ]
+    if not tested:
+        return ""
+    mattering = [pair for pair in tested if pair.variation and pair.variation.matters]
+    if not mattering:
+        largest = max(tested, key=_statistic)
+        return (
+            "Folds differ no more than their queries explain: the largest F is "
+            f"{_statistic(largest):.2f} ({largest.a} and {largest.b})."
+        )
+    pairs = [
+        f"{pair.a} and {pair.b} (F = {_statistic(pair):.2f})" for pair in mattering
+    ]
+    return (
+        f"Training sets matter for {listed(pairs)}: their folds differ more than the queries explain, so "
+        "that the intervals of the methods are wider."
+    )
+
+
+def _statistic(pair: Pair) -> float:
+    if pair.variation is None or pair.variation.statistic is None:
+        return 0.0
+    return pair.variation.statistic
+
+
+def about_few_trainings(comparison: Comparison) -> str:
+    """Returns that claims on few trainings do not cover rare failures; empty without such claims."""
+    queries = comparison.queries
+    if queries is None:
+        return ""
+    claimed = {
+        label
+        for pair in comparison.claims
+        if pair.methods.is_decided
+        for label in (pair.a, pair.b)
+    }
+    counts = []
+    for label, trainings in zip(queries.labels, queries.trainings, strict=True):
+        is_fixed = any(each.is_imported or each.is_constant for each in trainings)
+        if label in claimed and not is_fixed:
+            counts.append(sum(len(each.keys) for each in trainings))
+    if min(counts, default=_ENOUGH) >= _ENOUGH:
+        return ""
+    return (
+        f"Claims about the methods rest on {min(counts)} trainings of a model: a rare failure, such as one "
+        f"in ten, may be missing among them. {_ENOUGH} or more are safer."
+    )
+
+
+def about_tuning(comparison: Comparison) -> str:
+    """Returns which models were tuned with one search seed only; empty if there are none."""
+    labels = tuned_once(comparison.queries)
+    if not labels:
+        return ""
+    have = "has" if len(labels) == 1 else "have"
+    return (
+        f"Tuning was not repeated: {listed(labels)} {have} one search seed, so that no claim covers the "
+        "variation between searches."
+    )
+
+
+def about_weights(comparison: Comparison) -> str:
+    """Returns the effective number of queries; empty if all queries of a fold have one weight."""
+    sample = None if comparison.queries is None else comparison.queries.distinct
+    # Folds of sizes 6 and 7 give queries in several repeats nearly equal weights.
+    if (
+        sample is None
+        or not sample.is_weighted
+        or round(sample.effective_sizes.sum()) == sample.num_queries
+    ):
+        return ""
+    return (
+        f"Queries have different weights: the {sample.num_queries:,} queries count in intervals like "
+        f"{sample.effective_sizes.sum():,.1f} queries of equal weight (n_eff)."
+    )
+
+
+def about_power(comparison: Comparison) -> str:
+    """Returns how many queries decide between the two closest models; empty if they are decided."""
+    plan = more_queries(comparison)
+    return "" if plan is None else plan.purpose

@@ -1,0 +1,293 @@
+# mypy: strict-optional=False
+"""The answer: the decision, the sentences that say it, and the next step."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claim_cases import SEEDS, folds, only, runs_of
+from command_line import run
+from paths import USER_BACKEND
+from toy_runs import judgments, mentions, write
+
+from ltrbench.compare import Answer, Comparison, Settings, answer_of, compare, render
+from ltrbench.compare.comparison import SweepState
+from ltrbench.compare.decision import NONE, SHIP, TAKE, Decision, decide
+from ltrbench.compare.planning import START_UP, NextStep
+from ltrbench.compare.report import as_page, chapters_of
+from ltrbench.runs import Run, find_runs
+from ltrbench.runs.record import IMPORTED
+from ltrbench.statistics.claims import BETTER, METHODS, UNDECIDED
+
+
+def trained(
+    folder: Path,
+    skills: dict[str, float],
+    seeds: tuple[int, ...] = SEEDS,
+    baseline: str | None = None,
+) -> Comparison:
+    """Each model trained with several seeds, ranking as well as its skill."""
+    runs = [
+        run
+        for model, skill in skills.items()
+        for run in runs_of(folder, model, seeds, skill=skill)
+    ]
+    return only(runs, Settings(num_draws=300, baseline=baseline))
+
+
+def decided(comparison: Comparison) -> Decision:
+    decision = decide(comparison)
+    assert decision is not None
+    return decision
+
+
+def test_the_leader_is_taken_with_what_is_claimed_of_it_and_what_it_loses_at_most(
+    tmp_path: Path,
+) -> None:
+    comparison = trained(tmp_path, {"native": 1.0, "xgboost": 1.5, "lightgbm": 1.48})
+    decision = decided(comparison)
+    assert (decision.kind, decision.models) == (TAKE, ("xgboost",))
+    answer = answer_of(comparison)
+    assert mentions(answer.headline, "xgboost has the highest ndcg@10")
+    on_queries, methods, loss = answer.claims
+    assert mentions(on_queries, "On these queries", "better than native")
+    assert mentions(methods, "other seeds", "xgboost")
+    assert 0 < decision.loss < 0.1
+    assert mentions(loss, "Taking xgboost", f"at most {decision.loss:.3f}", "95 %")
+    # The same sentences in every output, in this order.
+    page = as_page([comparison], chapters_of([comparison]))
+    for text in (render(comparison, 200), render(comparison), page):
+        places = [text.index(sentence) for sentence in answer.sentences]
+        assert places == sorted(places)
+
+
+def test_a_leader_that_is_better_than_all_others_loses_nothing(tmp_path: Path) -> None:
+    comparison = trained(tmp_path, {"native": 0.5, "xgboost": 3.0, "random": 0.0})
+    decision = decided(comparison)
+    assert comparison.beats_all("xgboost")
+    assert (decision.models, decision.loss) == (("xgboost",), 0.0)
+    claims = " ".join(answer_of(comparison).claims)
+    assert mentions(claims, "all others")
+    assert "loses" not in claims
+
+
+def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(
+    tmp_path: Path,
+) -> None:
+    skills = {"native": 1.01, "single_feature": 1.0, "random": 0.0}
+    comparison = trained(tmp_path, skills)
+    decision = decided(comparison)
+    assert (decision.kind, decision.models) == (NONE, ())
+    assert decision.unbeaten == ("single_feature",)
+    assert mentions(
+        " ".join(answer_of(comparison).claims),
+        "single_feature",
+        "no model",
+    )
+
+
+def test_one_training_decides_about_these_models_and_asks_for_folds(
+    tmp_path: Path,
+) -> None:
+    skills = {"native": 3.0, "lightgbm": 0.5, "random": 0.0}
+    comparison = trained(tmp_path, skills, seeds=(1,))
+    assert {pair.models.state for pair in comparison.pairs} == {BETTER}
+    assert decided(comparison).models == ("native",)
+    answer = answer_of(comparison)
+    assert mentions(answer.claims[1], "trained once", "not known")
+    assert answer.next_step is not None
+
+
+@pytest.mark.parametrize("better", [True, False])
+def test_a_named_baseline_is_replaced_only_by_a_model_that_is_better(
+    tmp_path: Path, better: bool
+) -> None:
+    skills = {"native": 1.0, "xgboost": 2.0 if better else 1.01, "random": 0.0}
+    comparison = trained(tmp_path, skills, baseline="native")
+    decision = decided(comparison)
+    headline = answer_of(comparison).headline
+    if better:
+        assert (decision.kind, decision.models) == (SHIP, ("xgboost",))
+        interval = comparison.row("xgboost").to_baseline.models.interval
+        assert mentions(headline, "Take xgboost", "native", f"{interval.low:+.4f}")
+    else:
+        assert (decision.kind, decision.models) == (UNDECIDED, ("native",))
+        assert mentions(headline, "Keep native", "no other model")
+
+
+def test_among_settings_of_a_model_validation_chooses_and_not_this_table(
+    tmp_path: Path,
+) -> None:
+    # The second setting of native is better on test and worse on validation.
+    rows = (
+        ("native", 15, 1.8, 0.9),
+        ("native", 31, 2.0, 0.7),
+        ("xgboost", 31, 0.1, 0.5),
+    )
+    runs = []
+    for model, leaves, skill, value in rows:
+        settings = {"num_leaves": leaves}
+        metrics = {"test/ndcg@10": skill / 3, "valid/ndcg@10": value}
+        folder = tmp_path / f"{model}{leaves}"
+        runs += runs_of(folder, model, skill=skill, settings=settings, metrics=metrics)
+    comparison = only(runs)
+    assert comparison.best == "native num_leaves=31"
+    assert decided(comparison).models == ("native num_leaves=15",)
+    remarks = answer_of(comparison).remarks
+    assert any(
+        mentions(remark, "2 rows", "num_leaves=15", "validation") for remark in remarks
+    )
+
+
+def test_a_model_that_was_stopped_by_the_test_set_is_not_recommended(
+    tmp_path: Path,
+) -> None:
+    judged = judgments(1, 150)
+    runs = [
+        write(
+            tmp_path / "a", "native", skill=3.0, judged=judged, valid="test of fold 1"
+        ),
+        write(tmp_path / "b", "xgboost", skill=1.0, judged=judged),
+    ]
+    comparison = only(runs, Settings(allow_mismatch=True))
+    assert decided(comparison).models == ("xgboost",)
+    answer = answer_of(comparison)
+    assert mentions(answer.headline, "native", "highest", "xgboost")
+    assert any(
+        mentions(remark, "native", "picked on test") for remark in answer.remarks
+    )
+
+
+def test_the_answer_of_six_models_fits_in_twenty_lines_of_a_hundred_columns(
+    tmp_path: Path,
+) -> None:
+    skills = {f"model{number}": 1.0 + number / 4 for number in range(6)}
+    lines = render(trained(tmp_path, skills), 100, which="main").splitlines()
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 100
+
+
+# The next step.
+
+CHEAP = ("data.num_queries=80", "tracking=none", "importance=null")
+
+
+def answered(runs: list[Run], settings: Settings | None = None) -> Answer:
+    return answer_of(only(runs, settings))
+
+
+def step_of(runs: list[Run], settings: Settings | None = None) -> NextStep:
+    step = answered(runs, settings).next_step
+    assert step is not None
+    return step
+
+
+def once(folder: Path, **fields: Any) -> list[Run]:
+    """Two models, each trained once on one split, in 1 s + 0.1 s and 2 s + 0.1 s."""
+    seconds = {
+        "warm_up": 50.0,  # compiling is not repeated
+        "fit": 1.0,
+        "monitor": 0.5,
+        "predict": 0.1,
+    }
+    native = runs_of(folder, "native", (1,), seconds=seconds, **fields)
+    return [
+        *native,
+        *runs_of(
+            folder, "xgboost", (1,), seconds={"fit": 2.0, "predict": 0.1}, **fields
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("data", "added", "number"),
+    [
+        ({"cv": None, "test": None}, ["cv=5"], 5),
+        ({"cv": None, "test": "test.txt"}, ["replicates=5"], 5),
+        ({"root": "data"}, ["replicates=5"], 5),
+        (
+            {"cv": None, "test": None, "split_by": "date"},
+            ["cv=3", "cv_split=forward"],
+            3,
+        ),
+    ],
+)
+def test_a_single_training_is_repeated_on_folds_or_on_resamples_beside_a_test_set(
+    tmp_path: Path, data: dict[str, Any], added: list[str], number: int
+) -> None:
+    step = step_of(once(tmp_path, data_settings=data))
+    words = shlex.split(step.command)
+    assert words == ["python", "-m", "ltrbench", "model=native,xgboost", *added, "-m"]
+    # Evaluation is a part of fit.
+    assert step.seconds == pytest.approx(number * (1.0 + 0.1 + 2.0 + 0.1) + START_UP)
+
+
+def test_imported_scores_stay_as_they_are_when_models_are_trained_again(
+    tmp_path: Path,
+) -> None:
+    fields = {"data_settings": {"cv": None, "test": None}}
+    imported = runs_of(tmp_path, "old", (1,), params=IMPORTED, **fields)
+    step = step_of([*once(tmp_path, **fields), *imported])
+    assert shlex.split(step.command)[3:] == ["model=native,xgboost", "cv=5", "-m"]
+
+
+def test_repeated_trainings_lead_to_the_final_model_or_to_more_queries(
+    tmp_path: Path,
+) -> None:
+    of_class = {"ranker": {"class": "native", "fields": {}}}
+    native = folds(tmp_path, "native", (1,), **of_class)
+    xgboost = folds(tmp_path, "xgboost", (1,), skill=0.98, **of_class)
+    step = step_of([*native, *xgboost])
+    assert mentions(step.command, "ltrbench final", "--model xgboost")
+    # The baseline is kept, and it was not trained here.
+    old = folds(tmp_path, "old", (1,), skill=0.99, params=IMPORTED)
+    settings = Settings(baseline="old", detect=0.001)
+    plan = step_of([*native, *old], settings)
+    assert plan.command == ""
+    assert mentions(plan.purpose, "judged queries", "0.001", "native", "old")
+
+
+def test_an_unfinished_sweep_is_resumed_first(tmp_path: Path) -> None:
+    comparison = replace(
+        trained(tmp_path, {"native": 1.0, "xgboost": 2.0}),
+        sweeps=SweepState([tmp_path], [tmp_path] * 2, num_jobs=9),
+    )
+    step = answer_of(comparison).next_step
+    assert mentions(step.command, "ltrbench resume")
+    assert mentions(step.purpose, "2 of 9 jobs")
+
+
+def executed(step: NextStep, folder: Path) -> None:
+    """Runs the command as a shell does, with the Python of these tests."""
+    command = step.command.replace("python -m", f"{shlex.quote(sys.executable)} -m")
+    done = subprocess.run(
+        command, shell=True, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def comparison_in(folder: Path) -> Comparison:
+    (comparison,) = compare(find_runs([folder]))
+    return comparison
+
+
+@pytest.mark.slow
+def test_the_command_of_a_step_runs_and_allows_a_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    models = "model=random,single_feature"
+    config = ("--config-dir", str(USER_BACKEND))
+    run(*config, models, "-m", *CHEAP, "hydra.sweep.dir=my sweep", folder=tmp_path)
+    step = answer_of(comparison_in(Path("my sweep"))).next_step
+    assert [*config] == shlex.split(step.command)[3:5]
+    executed(replace(step, command=f"{step.command} hydra.sweep.dir=again"), tmp_path)
+    (pair,) = comparison_in(Path("again")).pairs
+    assert pair.methods.scope == METHODS
+    assert pair.methods.interval is not None
