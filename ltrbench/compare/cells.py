@@ -42,6 +42,7 @@ from ltrbench.metrics import (
     rope_of,
 )
 from ltrbench.metrics.evaluation import check_defined
+from ltrbench.metrics.functions import check_scored
 from ltrbench.native.objectives.base import yamls
 from ltrbench.rankers.base import is_ours
 from ltrbench.rankers.importance import YARDSTICKS
@@ -965,6 +966,9 @@ def evaluate_rows(
     def evaluated(run: Run, scored: ScoredSplit) -> EvaluatedRun:
         cell = cell_of_run(run)
         reader, judgments = first[cell]
+        if convention.unanswered is None:
+            with naming(run):
+                check_scored(judgments, scored.scores)
         with naming(reader):
             evaluation = evaluate(judgments, scored.scores, defined, convention)
         return EvaluatedRun(
@@ -997,7 +1001,8 @@ def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[Evaluat
 
 
 def _have_same_scores(items: Sequence[EvaluatedRun]) -> bool:
-    return all(np.array_equal(items[0].scores, item.scores) for item in items[1:])
+    first, *others = (item.scores for item in items)
+    return all(np.array_equal(first, scores, equal_nan=True) for scores in others)
 
 
 def _search_seeds(items: Sequence[EvaluatedRun]) -> frozenset[int]:

@@ -137,6 +137,11 @@ def _scaled(
     return scaled
 
 
+def _ranked_last(scores: Scores) -> Scores:
+    """Returns the scores, (D,), with minus infinity for documents that were not retrieved (NaN)."""
+    return np.where(np.isnan(scores), -np.inf, scores)
+
+
 def _summed(weights: NDArray[np.float64], parts: FusionPart) -> FusionPart:
     # einsum instead of BLAS, whose rounding would order tied documents by their row.
     summed: FusionPart = np.einsum("m,md->d", weights, parts)
@@ -240,16 +245,20 @@ def derived_run(
 
     Args:
         path: Path in messages.
-        scored: "test", and "valid" if it has scores.
+        scored: "test", and "valid" if it has scores. If a document has none (NaN), the metrics are None:
+            they are not defined under the default convention.
         overrides: Words of the command that makes it again.
     """
     names = reported_metrics(like)
-    with naming(like):
-        means = {
-            f"{split}/{name}": None if np.isnan(mean) else mean
-            for split, item in scored.items()
-            for name, mean in evaluate(item.judgments, item.scores, names).means.items()
-        }
+    means: dict[str, float | None] = {}
+    for split, item in scored.items():
+        if np.isnan(item.scores).any():
+            means |= {f"{split}/{name}": None for name in names}
+            continue
+        with naming(like):
+            evaluation = evaluate(item.judgments, item.scores, names)
+        for name, mean in evaluation.means.items():
+            means[f"{split}/{name}"] = None if np.isnan(mean) else mean
     now = datetime.now(UTC).isoformat(timespec="milliseconds")
     result = RunResult(
         status=FINISHED,
@@ -445,7 +454,9 @@ def _fused(
     scored, weights = {}, np.ones(len(members))
     for split in ("test",) if without_valid else ("valid", "test"):
         of_split = [run.scored(split) for run in members.values()]
-        parts = np.stack([part(item.judgments, item.scores, **k) for item in of_split])
+        parts = np.stack(
+            [part(item.judgments, _ranked_last(item.scores), **k) for item in of_split]
+        )
         if is_greedy and split == "valid":
             judgments = of_split[0].judgments
             weights = select_greedily(
@@ -663,8 +674,8 @@ def import_like(
     Raises:
         ResultError: The folder already holds a run, `like` is not finished or a trial, or the file is a model
             of an unsupported format.
-        DataError: The file does not exist or does not match the documents, or the data differ from those of
-            the run or lack features of the model.
+        DataError: The file does not exist, does not match the documents or leaves out some of them, or the
+            data differ from those of the run or lack features of the model.
     """
     if like.result.status != FINISHED:
         raise ResultError(
@@ -676,6 +687,7 @@ def import_like(
         run, ranker, splits = _of_model(system, like, folder, load_splits, load_exact)
     else:
         run = _of_scores(system, like, folder, {})
+        _refuse_incomplete(system, like, run)
     with claim(folder, options="--output DIR"):
         if ranker is None or splits is None:
             return write_derived(run, folder)
@@ -690,6 +702,17 @@ def import_like(
             ),
             example=splits.test,
             check_model=lambda saved: check_saved(ranker, saved, features, scores),
+        )
+
+
+def _refuse_incomplete(system: Import, like: Run, run: Run) -> None:
+    """Raises DataError if a document has no score: the metrics of a run folder are not defined then."""
+    missing = int(np.isnan(run.scored("test").scores).sum())
+    if missing:
+        raise DataError(
+            f"{run.path}: {missing} documents of test of {_name_of(like)} have no score, so that the "
+            "metrics of a run folder are not defined. Give every document a score, or compare the file: "
+            f"python -m ltrbench compare {like.path} {system} --convention trec_eval."
         )
 
 

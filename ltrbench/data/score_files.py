@@ -406,7 +406,7 @@ def idv_lines(
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """Scores of a split's documents, (D,), and notes on their interpretation."""
+    """Scores of a split's documents, (D,), NaN if not retrieved, and notes on their interpretation."""
 
     scores: Scores
     notes: tuple[str, ...] = ()
@@ -540,15 +540,21 @@ class _ScoresOfDocuments(ScoreFile):
                 "Use the ids that `export RUN --format csv` or qrels writes; if the data have none, name "
                 "their column with data.document. A document that was not retrieved scores below all others."
             )
-        # Documents that were not retrieved rank below all others, whatever the scores.
-        scores = np.array([-np.inf if score is None else score for score in known])
+        scores = np.array([np.nan if score is None else score for score in known])
         notes = []
         if missing:
-            empty = sum(not documents for documents in retrieved)
-            notes.append(
-                f"{missing} of {judgments.num_documents} documents of {split} were not retrieved and are "
-                f"ranked last, tied; {empty} of {judgments.num_queries} queries have no retrieved document."
+            is_missing = np.isnan(scores)
+            empty = np.logical_and.reduceat(is_missing, judgments.query_start[:-1])
+            note = (
+                f"{missing} of {judgments.num_documents} documents of {split} were not retrieved, and earn "
+                "nothing."
             )
+            if empty.any():
+                note += (
+                    f" {empty.sum()} of {judgments.num_queries} queries have no retrieved document; they "
+                    "count 0, or are left out with --set unanswered=skip."
+                )
+            notes.append(note)
         total = sum(map(len, self.run.values() if self.is_table else retrieved))
         unjudged = total + missing - judgments.num_documents
         if unjudged:

@@ -120,6 +120,8 @@ class Convention:
         discount: D(r), weight of a rank, ranks from 0.
         ties: order of documents with tied scores.
         no_relevant: value of a query without a relevant document.
+        unanswered: value of a query without a retrieved document, ZERO or SKIP; None: no document may lack a
+            score. Otherwise a document whose score is NaN was not retrieved, and earns nothing.
         skip_constant_labels: whether queries whose documents all have the same label are skipped.
         skip_shorter_than: queries with fewer documents are skipped.
         default_cutoff: k of a name without a cutoff, such as `ndcg`; None: the whole list.
@@ -146,6 +148,7 @@ class Convention:
     discount: Discount = logarithmic_discount
     ties: Ties = Ties.EXPECTED
     no_relevant: NoRelevant = NoRelevant.SKIP
+    unanswered: NoRelevant | None = None
     skip_constant_labels: bool = False
     skip_shorter_than: int = 1
     default_cutoff: int | None = None
@@ -211,6 +214,11 @@ def with_settings(convention: Convention, settings: Mapping[str, Any]) -> Conven
     if not settings:
         return convention
     values = {key: _parse(key, str(value)) for key, value in settings.items()}
+    if "unanswered" in values and convention.unanswered is None:
+        raise ConfigError(
+            f"unanswered: under the convention {convention.name} every document needs a score; only "
+            "trec_eval has documents that were not retrieved."
+        )
     kept = {
         metric: {
             name: value for name, value in departures.items() if name not in values
@@ -233,6 +241,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "discount": {"logarithmic": logarithmic_discount, "letor": letor_discount},
     "ties": _by_value(*Ties),
     "no_relevant": _by_value(*NoRelevant),
+    "unanswered": _by_value(NoRelevant.ZERO, NoRelevant.SKIP),
     "average_precision_denominator": _by_value(
         Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT
     ),
@@ -461,11 +470,13 @@ LETOR4 = Convention(
 )
 
 # trec_eval 9: m_ndcg_cut.c, m_map_cut.c, m_P.c, m_recall.c, m_recip_rank.c; form_res_rels.c orders the ties.
+# unanswered=0 is its option -c: without it, a system would gain by not answering hard queries.
 TREC_EVAL = Convention(
     name="trec_eval",
     gain=linear_gain,
     ties=Ties.DOCUMENT_ID,
     no_relevant=NoRelevant.ZERO,
+    unanswered=NoRelevant.ZERO,
     average_precision_denominator=Denominator.RELEVANT,
     aggregation=Aggregation.UNWEIGHTED,
     score_dtype="float32",
@@ -477,6 +488,9 @@ TREC_EVAL = Convention(
         "The gain is the label, not 2^label - 1.",
         "AP@k divides by the number of all relevant documents; with more than k of them it cannot reach 1.",
         "A query without a relevant document has the value 0, so the mean falls with their share.",
+        "A document without a score (NaN) was not retrieved: it has no rank and earns nothing.",
+        "A query without a retrieved document has the value 0, as with trec_eval -c; without -c it is left "
+        "out of the mean: unanswered=skip.",
     ),
 )
 

@@ -122,15 +122,15 @@ def evaluate(
 
     Args:
         dataset: documents with their labels; the features are not used.
-        scores: (D,), higher is ranked earlier.
+        scores: (D,), higher is ranked earlier. Under trec_eval NaN means: not retrieved.
         names: such as `ndcg@10`, `map`, `mrr`, `precision@5`; `functions.py` has all.
         convention: everything that the names leave open; `preset("lightgbm")` is the one of LightGBM.
 
     Raises:
         ConfigError: If a metric is unknown, or a cutoff is not a positive whole number.
         UndefinedMetricError: If the convention does not define a metric, at all or for these data.
-        DataError: If the number of scores is wrong or a score is NaN; if a label has no gain or an infinite
-            gain, or is above the highest grade.
+        DataError: If the number of scores is wrong; if a score is NaN under a convention other than
+            trec_eval, or all are; if a label has no gain or an infinite gain, or is above the highest grade.
 
     Two queries of four and two documents; the second has no relevant document:
 
@@ -160,12 +160,15 @@ def evaluate(
         )
     requests = {name: _request_of(name, dataset, convention) for name in names}
     rankings = _rank(dataset, scores, requests.values())
+    unanswered = _unanswered(dataset, scores, convention)
     per_query, weightings, means, skipped = {}, {}, {}, {}
     for name, (metric, cutoff, of_metric) in requests.items():
         ranking = rankings[_policy(metric, of_metric)]
         values = _values_of(name, metric, ranking, scores, cutoff, of_metric)
         is_defined = ~np.isnan(values)
         filled = np.where(is_defined, values, of_metric.no_relevant.value_of_query)
+        if convention.unanswered is not None:
+            filled[unanswered] = convention.unanswered.value_of_query
         filled[_filtered(dataset, of_metric)] = np.nan
         per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
         denominators = None
@@ -180,6 +183,15 @@ def evaluate(
         skipped[name] = int(np.isnan(per_query[name]).sum())
     share = float(np.mean(~has_relevant_document(dataset, convention)))
     return Evaluation(means, per_query, weightings, skipped, share, convention)
+
+
+def _unanswered(
+    dataset: Judgments, scores: Scores, convention: Convention
+) -> NDArray[np.bool_]:
+    """Returns (Q,), whether no document of each query has a score; all False if every document needs one."""
+    if convention.unanswered is None:
+        return np.zeros(dataset.num_queries, dtype=np.bool_)
+    return np.logical_and.reduceat(np.isnan(scores), dataset.query_start[:-1])
 
 
 def _values_of(
@@ -240,7 +252,8 @@ class _Request(NamedTuple):
     convention: Convention  # with the values for the metric
 
 
-_Policy = tuple[Ties, str | None]  # inputs of a ranking other than the scores
+# Inputs of a ranking other than the scores: order of ties, type of the scores, whether NaN is allowed.
+_Policy = tuple[Ties, str | None, bool]
 
 
 def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Request:
@@ -255,6 +268,7 @@ def _policy(metric: Metric, convention: Convention) -> _Policy:
     return (
         Ties.EXPECTED if metric.ties_in_formula else convention.ties,
         convention.score_dtype,
+        convention.unanswered is not None,
     )
 
 
@@ -267,8 +281,8 @@ def _rank(
         policy = _policy(metric, convention)
         depths[policy] = max(depths.get(policy, 0), metric.depth(cutoff, convention))
     return {
-        (ties, dtype): rank(dataset, _rounded(scores, dtype), ties, depth)
-        for (ties, dtype), depth in depths.items()
+        policy: rank(dataset, _rounded(scores, policy[1]), policy[0], depth, policy[2])
+        for policy, depth in depths.items()
     }
 
 

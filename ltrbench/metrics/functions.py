@@ -55,12 +55,15 @@ class Ranking:
         order: (P,), row of the document at each position.
         position_start: (Q + 1,), first position of each query, then P.
         tie_start: (T,), first position of each run of tied scores.
+        is_retrieved: (P,), whether the document at each position has a score; None: all have. The others
+            stand behind all of these, and have no gain and no relevance.
     """
 
     judgments: Judgments
     order: Indices
     position_start: QueryStart
     tie_start: Indices
+    is_retrieved: NDArray[np.bool_] | None = None
 
     @cached_property
     def labels(self) -> Labels:
@@ -170,6 +173,7 @@ def rank(
     scores: Scores,
     ties: Ties = Ties.EXPECTED,
     depth: int = LONGEST,
+    allows_missing: bool = False,
 ) -> Ranking:
     """Ranks the documents of every query by score, highest first.
 
@@ -178,10 +182,12 @@ def rank(
         ties: order of tied documents.
         depth: number of ranks needed per query. Later ranks are left out, except those of a run of tied
             scores that crosses the limit. Ten of a hundred ranks take a fifth of the time of all.
+        allows_missing: whether a score may be NaN: the document was not retrieved, and ranks behind all
+            documents with a score.
 
     Raises:
-        DataError: If the number of scores differs from the number of documents, or a score is NaN or no real
-            number.
+        DataError: If the number of scores differs from the number of documents, or a score is no real
+            number; if a score is NaN and must not be, or all are.
         UndefinedMetricError: If ties are ordered by document id and the documents have no ids.
     """
     scores = np.asarray(scores)
@@ -193,10 +199,15 @@ def rank(
         raise DataError(
             f"scores have the dtype {scores.dtype}; give real numbers: np.asarray(scores, dtype=np.float64)."
         )
-    missing = np.flatnonzero(np.isnan(scores))
-    if missing.size:
-        raise DataError(f"scores[{missing[0]}] is NaN; give every document a score.")
     keys = np.ascontiguousarray(scores, dtype=np.float64)
+    is_missing = np.isnan(keys)
+    has_missing = bool(is_missing.any())
+    if not allows_missing or is_missing.all():
+        check_scored(judgments, keys)
+    if has_missing:
+        # A score of minus infinity ranks above a document without a score.
+        lowest = np.finfo(np.float64).min
+        keys = np.where(is_missing, -np.inf, np.maximum(keys, lowest))
     tied_first = _tied_first(judgments, ties)
     if tied_first is None:
         order, position_start = _order(keys, judgments.query_start, depth)
@@ -208,7 +219,30 @@ def rank(
     if ties is Ties.EXPECTED:
         starts_run[1:] = in_order[1:] != in_order[:-1]
         starts_run[position_start[:-1]] = True
-    return Ranking(judgments, order, position_start, np.flatnonzero(starts_run))
+    return Ranking(
+        judgments,
+        order,
+        position_start,
+        np.flatnonzero(starts_run),
+        ~is_missing[order] if has_missing else None,
+    )
+
+
+def check_scored(judgments: Judgments, scores: Scores) -> None:
+    """Raises DataError if a score is NaN, with the query and the id of the first such document."""
+    is_missing = np.isnan(scores)
+    if not is_missing.any():
+        return
+    row = int(is_missing.argmax())
+    query = str(judgments.query_ids[judgments.query_of_document[row]])
+    document = f"scores[{row}] (query {query!r}) is NaN"
+    if judgments.document_ids is not None:
+        name = str(judgments.document_ids[row])
+        document = f"scores[{row}] (document {name!r} of query {query!r}) is NaN"
+    raise DataError(
+        f"{int(is_missing.sum())} of {len(is_missing)} documents have no score: {document}. Give every "
+        "document a score; only under the convention trec_eval may some be missing."
+    )
 
 
 def _tied_first(judgments: Judgments, ties: Ties) -> Indices | None:
@@ -678,13 +712,17 @@ BUILT_IN = tuple(METRICS)
 
 
 def _gains(ranking: Ranking, convention: Convention) -> Values:
-    """(P,), G(l) at each position."""
-    return convention.gain(ranking.labels)
+    """(P,), G(l) at each position; 0 if the document was not retrieved."""
+    gains = convention.gain(ranking.labels)
+    return gains if ranking.is_retrieved is None else gains * ranking.is_retrieved
 
 
 def _relevance(ranking: Ranking, convention: Convention) -> Values:
-    """(P,), rel at each position, 0 or 1."""
-    return (ranking.labels >= convention.relevance_threshold).astype(np.float64)
+    """(P,), rel at each position, 0 or 1; 0 if the document was not retrieved."""
+    is_relevant = ranking.labels >= convention.relevance_threshold
+    if ranking.is_retrieved is not None:
+        is_relevant &= ranking.is_retrieved
+    return is_relevant.astype(np.float64)
 
 
 def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:

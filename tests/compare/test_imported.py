@@ -21,7 +21,7 @@ from toy_runs import METRICS, mentions
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import load_model, load_splits
-from ltrbench.compare import compare, render
+from ltrbench.compare import Settings, compare, render
 from ltrbench.compare.derived import (
     FUSION_METHODS,
     Fusing,
@@ -105,6 +105,42 @@ def test_one_run_for_all_folds_is_matched_by_query_and_document(tmp_path: Path) 
     for run in imported:
         (note,) = run.result.notes
         assert mentions(note, "imported", "not trained")
+
+
+def test_a_run_that_retrieves_only_some_documents_is_compared_under_trec_eval_only(
+    tmp_path: Path,
+) -> None:
+    runs = [finished_run(tmp_path / str(seed), "native", seed=seed) for seed in (1, 2)]
+    judgments = judged(1, "test")
+    scores = noisy(judgments, 1.0, 1)
+    names, _ = document_names(judgments)
+    lines = [*trec_run_lines(judgments, scores, names, "bm25")]
+    # The first query is not answered, and the others lack their last documents.
+    retrieved = [line for line in lines if int(line.split()[3]) < 4]
+    answered = [line for line in retrieved if line.split()[0] != lines[0].split()[0]]
+    (tmp_path / "bm25.run").write_text("".join(answered))
+    system = Import("bm25", str(tmp_path / "bm25.run"))
+    (made,) = import_runs(system, runs, load_splits)
+    assert set(made.result.metrics.values()) == {None}
+    found = {tuple(line.split()[:3:2]) for line in answered}
+    queries = judgments.query_ids[judgments.query_of_document].tolist()
+    pairs = zip(queries, names.tolist(), strict=True)
+    kept = np.array([pair in found for pair in pairs])
+    expected = np.where(kept, scores, np.nan)
+    np.testing.assert_array_equal(made.scored("test").scores, expected)
+    convention = preset("trec_eval")
+    of_trec_eval = Settings(metric="ndcg@5", convention=convention)
+    (comparison,) = compare([*runs, made], settings=of_trec_eval)
+    row = next(row for row in comparison.rows if row.label.startswith("bm25"))
+    means = evaluate(judgments, expected, ["ndcg@5"], convention).means
+    assert row.metrics["ndcg@5"] == means["ndcg@5"]
+    with pytest.raises(DataError, match=naming("bm25.run", "score", "trec_eval")):
+        compare([*runs, made])
+    with pytest.raises(DataError, match=naming("bm25.run", "--convention trec_eval")):
+        import_like(system, runs[0], tmp_path / "made", load_splits)
+    for method in ("rrf", "zscore", "minmax"):
+        fused = fuse([runs[0], made], Fusing((method,)))[0].scored("test").scores
+        assert np.isfinite(fused).all()
 
 
 def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(

@@ -73,7 +73,7 @@ def test_a_run_that_is_written_reads_back_with_the_same_bits(
     )
 
 
-def test_what_is_not_retrieved_ranks_last_and_what_is_not_judged_is_left_out_in_number(
+def test_what_is_not_retrieved_has_no_score_and_what_is_not_judged_is_left_out_in_number(
     tmp_path: Path,
 ) -> None:
     judgments = judged((3, 2))
@@ -82,10 +82,13 @@ def test_what_is_not_retrieved_ranks_last_and_what_is_not_judged_is_left_out_in_
         f"q0 Q0 {first} 1 -7 x\nq0 Q0 stranger 2 -8 x\nq9 Q0 {first} 1 3 x\n"
     )
     matched = read_score_file(file).match(judgments, None, "test")
-    assert matched.scores.tolist() == [-7.0, *[-np.inf] * 4]
+    np.testing.assert_array_equal(matched.scores, [-7.0, *[np.nan] * 4])
     missing, unjudged = matched.notes
     assert re.search(
-        naming("4 of 5 documents", "test", "last", "1 of 2 queries"), missing
+        naming(
+            "4 of 5 documents", "test", "nothing", "1 of 2 queries", "unanswered=skip"
+        ),
+        missing,
     )
     assert re.search(naming("1 of 2 retrieved documents", "test", "ignored"), unjudged)
 

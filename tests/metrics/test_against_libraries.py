@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import dcg_score, ndcg_score
 
 from ltrbench.data import Judgments, RankingDataset, read_letor
-from ltrbench.errors import UndefinedMetricError
-from ltrbench.metrics import evaluate, preset, with_settings
+from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
+from ltrbench.metrics import PRESETS, evaluate, preset, with_settings
 from ltrbench.metrics.conventions import TableGain
 from ltrbench.shapes import PerQuery, Scores
 
@@ -344,7 +344,7 @@ TREC_NAMES = {
 
 
 def by_trec_eval(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
-    """Returns the values of trec_eval for every query."""
+    """Returns the values of trec_eval for every query; 0, as with -c, if the run does not answer it."""
     judgments, run = {}, {}
     assert data.document_ids is not None
     for query, rows in zip(data.query_ids.tolist(), rows_of_queries(data), strict=True):
@@ -352,12 +352,16 @@ def by_trec_eval(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
         judgments[query] = dict(
             zip(documents, data.labels[rows].astype(int).tolist(), strict=True)
         )
-        run[query] = dict(zip(documents, scores[rows].tolist(), strict=True))
+        retrieved = zip(documents, scores[rows].tolist(), strict=True)
+        run[query] = {name: score for name, score in retrieved if not np.isnan(score)}
+    run = {query: documents for query, documents in run.items() if documents}
     cutoffs = ",".join(map(str, CUTOFFS))
     measures = {re.sub(r"_\d+$", f".{cutoffs}", name) for name in TREC_NAMES.values()}
     values = pytrec_eval.RelevanceEvaluator(judgments, measures).evaluate(run)
     return {
-        name: np.array([values[query][theirs] for query in data.query_ids.tolist()])
+        name: np.array(
+            [values.get(query, {}).get(theirs, 0.0) for query in data.query_ids]
+        )
         for name, theirs in TREC_NAMES.items()
     }
 
@@ -383,6 +387,49 @@ def test_scores_that_float32_cannot_tell_apart_are_tied_as_in_trec_eval() -> Non
         np.testing.assert_allclose(
             values, theirs[name], rtol=0, atol=1e-9, err_msg=name
         )
+
+
+@pytest.mark.parametrize("share", [0.05, 0.5, 0.9])
+@pytest.mark.parametrize("highest", [1, 4])
+def test_what_a_run_does_not_retrieve_earns_nothing_as_in_trec_eval(
+    highest: int, share: float
+) -> None:
+    data = judged_queries(highest=highest)
+    rng = np.random.default_rng(int(100 * share))
+    scores = tied_scores(data)
+    scores[rng.random(len(scores)) < 0.1] = -np.inf  # retrieved, with the lowest score
+    scores[rng.random(len(scores)) < share] = np.nan
+    scores[data.query_of_document % 7 == 0] = np.nan
+    is_answered = np.logical_or.reduceat(~np.isnan(scores), data.query_start[:-1])
+    names = list(TREC_NAMES)
+    ours = evaluate(data, scores, names, preset("trec_eval"))
+    skipping = with_settings(preset("trec_eval"), {"unanswered": "skip"})
+    answered = evaluate(data, scores, names, skipping)
+    for name, theirs in by_trec_eval(data, scores).items():
+        np.testing.assert_allclose(
+            ours.per_query[name], theirs, rtol=0, atol=1e-9, err_msg=name
+        )
+        assert ours.means[name] == pytest.approx(theirs.mean(), rel=0, abs=1e-9)
+        mean = theirs[is_answered].mean()
+        assert answered.means[name] == pytest.approx(mean, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_documents_without_a_score_are_refused_where_the_convention_has_none(
+    name: str,
+) -> None:
+    data, convention = judged_queries(highest=1, smallest=2), preset(name)
+    metrics = ["ndcg@5"] if convention.metrics is None else [*convention.metrics]
+    scores = tied_scores(data)
+    scores[-1] = np.nan
+    if convention.unanswered is None:
+        with pytest.raises(ConfigError, match=naming("unanswered", name, "trec_eval")):
+            with_settings(convention, {"unanswered": "0"})
+    else:
+        scores[:] = np.nan  # of a model that diverged
+    place = f"scores[{int(np.isnan(scores).argmax())}]"
+    with pytest.raises(DataError, match=naming(place, "query", "trec_eval")):
+        evaluate(data, scores, metrics, convention)
 
 
 def test_trec_evals_preset_needs_document_ids() -> None:
