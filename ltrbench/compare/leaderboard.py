@@ -253,7 +253,7 @@ def _columns(comparison: Comparison) -> list[Column]:
     columns = [
         metric(first, is_main=True),
         *_columns_of_differences(comparison),
-        *(metric(name, is_main=True) for name in declared),
+        *map(metric, declared),
         fit,
         seconds("predict", ".3f"),
         cost("trees", ".0f", value("trees")),

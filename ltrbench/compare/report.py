@@ -87,7 +87,7 @@ OF_TEXT = (
     claim_sections.slices_section,
     run_sections.published_section,
 )
-"""The sections below the table on a terminal and in table.md."""
+"""The sections below the table in table.md; a terminal shows published values on request only."""
 
 _DRAWS = 2_000
 """Number of bootstrap draws in the default slices: enough for three digits of the width of an interval."""
@@ -350,7 +350,10 @@ def render(
     shown = Shown(comparison)
     answer = answer_of(comparison)
     table = leaderboard(shown, shown.rows, columns_of_tables(comparison, which))
-    sections = [section for make in OF_TEXT if (section := make(shown)) is not None]
+    makers: Sequence[Callable[[Shown], Section | None]] = OF_TEXT
+    if width is not None and not comparison.settings.published:
+        makers = (claim_sections.slices_section,)
+    sections = [section for make in makers if (section := make(shown)) is not None]
     if width is None:
         return _as_markdown(
             comparison, answer, table, sections, glossary_file, shown_notes
