@@ -39,6 +39,7 @@ from docs.macros.results import (
     result_schema,
     results_by_study,
 )
+from docs.macros.shipping import absent_features
 from docs.macros.translation import translation
 from docs.walkthrough import tell
 
@@ -64,6 +65,7 @@ MACROS = (
     ),
     *(objectives, public_names, reference, committed_table, leaderboards, listing),
     *(committed_studies, published_data_sets, result_schema, results_by_study),
+    absent_features,
 )
 
 

@@ -262,7 +262,7 @@ class LibraryRanker(BoostingRanker):
             yield Finding(Severity.REFUSED, f"labels[{row}] is {label}; {remedy}")
 
     def _varying_weights(self, train: RankingDataset) -> Iterator[Finding]:
-        """Yields a refusal if weights vary within a query, because the library has one weight per query."""
+        """Yields a refusal if weights vary within a query: the library gets one weight per query."""
         if train.document_weights is None:
             return
         changes = np.diff(train.document_weights) * (
@@ -271,7 +271,7 @@ class LibraryRanker(BoostingRanker):
         query = train.query_ids[train.query_of_document[np.flatnonzero(changes)[0]]]
         yield Finding(
             Severity.REFUSED,
-            f"the documents of query {query} have different weights, but {self.library} has one weight per "
+            f"the documents of query {query} have different weights, but {self.library} gets one weight per "
             "query. Use equal weights within each query, or use model=lightgbm or model=native.",
         )
 

@@ -40,7 +40,7 @@ from ltrbench.cli.verbs.runs import (
     source_with,
     unfitted,
 )
-from ltrbench.errors import ConfigError, ResultError, require_choice
+from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
 from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
 from ltrbench.tables import listed
 
@@ -84,7 +84,7 @@ _SPLITS = ("train", "valid", "test")
 @click.option(
     "--data",
     "files",
-    type=click.Path(exists=True, path_type=Path),
+    type=PATH,
     multiple=True,
     metavar="FILE",
     help="Train on all queries of this file instead of the data of the runs; may be repeated.",
@@ -136,6 +136,9 @@ def final_verb(
     from ltrbench.experiment import run as run_experiment
     from ltrbench.rankers.importance import ImportanceSettings
 
+    for file in files:
+        if not file.exists():
+            raise DataError(f"--data {file} does not exist. Check the path.")
     folder = folders[0] / "final" if output is None else output
     if holds_runs(folder):
         raise ConfigError(
