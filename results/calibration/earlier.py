@@ -14,12 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, stdtr, stdtrit
+from scipy.special import ndtr, stdtrit
 
-from ltrbench.errors import ConfigError
-from ltrbench.statistics.paired import CONFIDENCE, IDENTICAL, Interval
-
-_SAME_DIFFERENCE = "the same difference in every fold"
+from ltrbench.statistics.paired import LEVEL, Interval
 
 
 @dataclass(frozen=True)
@@ -62,6 +59,29 @@ def interval_over_folds(
     half = quantile_of(degrees, level, shared) * error
     mean = float(values.mean())
     return Interval(mean - half, mean + half, "corrected-t")
+
+
+def intervals_over_folds(
+    means: NDArray[np.float64], test_share: float, pairs: Sequence[tuple[int, int]]
+) -> list[Interval | None]:
+    """Returns the intervals of pairs of methods, each at `LEVEL` divided by the number of pairs.
+
+    Args:
+        means: (M, K), means of the methods over the test sets.
+        test_share: n_test / n_train.
+    """
+    variances = shared_variances(means) if len(means) > 2 else None
+    intervals = []
+    for a, b in pairs:
+        shared = None
+        if variances is not None:
+            variance = float(variances[a] + variances[b])
+            shared = SharedVariance(variance, len(means), len(pairs))
+        differences = means[a] - means[b]
+        intervals.append(
+            interval_over_folds(differences, test_share, LEVEL / len(pairs), shared)
+        )
+    return intervals
 
 
 def shared_variances(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -134,57 +154,3 @@ def studentised_range(level: float, num_models: int, degrees: float) -> float:
         )
         low, high = (middle, high) if inside < 1 - level else (low, middle)
     return high
-
-
-@dataclass(frozen=True)
-class FoldTest:
-    """Mean difference over J folds, its corrected interval and two-sided p-value; `degrees` is J - 1."""
-
-    difference: float
-    interval: Interval
-    p_value: float | None
-    degrees: int
-    note: str = ""
-
-
-def corrected_resampled_t(differences: Sequence[float], test_share: float) -> FoldTest:
-    """Computes the corrected resampled t test (Nadeau and Bengio, 2003, Machine Learning 52, section 3).
-
-    t = mean / sqrt((1/J + n_test/n_train) s^2) with J - 1 degrees of freedom, for the variance s^2 of the J
-    differences. The term n_test/n_train corresponds to a correlation of n_test / (n_train + n_test) between
-    folds: for J normal differences with that correlation the level is exact.
-
-    Assumes normal differences and that correlation, which is the authors' estimate: no unbiased one exists
-    (Bengio and Grandvalet, 2004). If all differences are 0, p = 1; if all are equal and not 0, p is None.
-
-    Args:
-        differences: (J,), one mean difference per fold, averaged over seeds.
-        test_share: n_test / n_train, in queries.
-
-    """
-    mean, error, degrees = _corrected(differences, test_share)
-    if error == 0:
-        note, p_value = (IDENTICAL, 1.0) if mean == 0 else (_SAME_DIFFERENCE, None)
-        return FoldTest(
-            mean, Interval(mean, mean, "corrected-t"), p_value, degrees, note
-        )
-    half = float(stdtrit(degrees, (1 + CONFIDENCE) / 2)) * error
-    p_value = float(2 * stdtr(degrees, -abs(mean) / error))
-    return FoldTest(
-        mean, Interval(mean - half, mean + half, "corrected-t"), p_value, degrees
-    )
-
-
-def _corrected(
-    differences: Sequence[float], test_share: float
-) -> tuple[float, float, int]:
-    """Returns the mean over J folds, its corrected standard error, and J - 1."""
-    values = np.array(differences)
-    if len(values) < 2:
-        raise ConfigError(
-            "a test over folds needs the differences of two folds or more."
-        )
-    if values.min() == values.max():
-        return float(values[0]), 0.0, len(values) - 1
-    variance = (1 / len(values) + test_share) * values.var(ddof=1)
-    return float(values.mean()), float(np.sqrt(variance)), len(values) - 1

@@ -11,6 +11,12 @@ from ltrbench.statistics import LEVEL, Interval, PairedSample, fold_variations
 from ltrbench.statistics.paired import student_intervals
 
 
+def sample_of_folds(differences: Sequence[NDArray[np.float64]]) -> PairedSample:
+    """Returns one pair, given (J,) arrays, the differences of the queries of each fold."""
+    strata = np.repeat(np.arange(len(differences)), [len(fold) for fold in differences])
+    return PairedSample.of(np.concatenate(differences), strata=strata)
+
+
 def interval_of_methods(
     differences: Sequence[NDArray[np.float64]], test_share: float, level: float = LEVEL
 ) -> Interval | None:
@@ -20,8 +26,7 @@ def interval_of_methods(
         differences: (J,) arrays, the differences of the queries of each fold, averaged over seeds.
         test_share: n_test / n_train.
     """
-    strata = np.repeat(np.arange(len(differences)), [len(fold) for fold in differences])
-    sample = PairedSample.of(np.concatenate(differences), strata=strata)
+    sample = sample_of_folds(differences)
     (variation,) = fold_variations(
         sample, num_folds=len(differences), test_share=test_share
     )

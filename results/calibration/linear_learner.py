@@ -22,15 +22,16 @@ from numpy.typing import NDArray
 from ltrbench.data.splits import BOOTSTRAP, SUBSAMPLE
 from ltrbench.statistics import (
     LEVEL,
-    PairedSample,
+    fold_variations,
     resampling_factor,
     shared_replicates,
 )
 from ltrbench.statistics.paired import excludes, student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
-from results.calibration.earlier import corrected_resampled_t
-from results.calibration.folds import interval_of_methods
+from results.calibration.earlier import interval_over_folds
+from results.calibration.folds import sample_of_folds
 from results.calibration.rates import Rate, Tables, equal_shares, over_queries, rates
+from results.calibration.real_learners import EARLIER, MATTERS, NEW, PAIRED
 from results.calibration.two_way import QUERY_SPREAD, Simulation
 
 TRAINING_POINTS, DIMENSIONS = 150, 5
@@ -184,16 +185,18 @@ def _fold_levels(
         rng = simulation.rng(8, METHOD_PAIRS.index(methods), num_folds, num_seeds)
         for _ in range(simulation.num_draws // 2):
             folds = list(_folds(methods, num_folds, num_seeds, rng))
-            differences = [float(fold.mean()) for fold in folds]
-            interval = interval_of_methods(folds, test_share)
-            corrected = corrected_resampled_t(differences, test_share)
-            (plain,) = student_intervals(PairedSample.of(np.array(differences)))
+            means = np.array([fold.mean() for fold in folds])
+            sample = sample_of_folds(folds)
+            (variation,) = fold_variations(
+                sample, num_folds=num_folds, test_share=test_share
+            )
+            (over_queries_of_folds,) = student_intervals(sample)
+            interval = variation.interval(over_queries_of_folds, LEVEL)
             yield {
-                "folds and seeds": excludes(interval),
-                "corrected resampled t of means over seeds": excludes(
-                    corrected.interval
-                ),
-                "not corrected": excludes(plain),
+                NEW: excludes(interval),
+                EARLIER: excludes(interval_over_folds(means, test_share, LEVEL)),
+                PAIRED: excludes(over_queries_of_folds),
+                MATTERS: variation.matters,
             }
 
     return rates(judged())

@@ -43,6 +43,17 @@ class Rate:
             betaincinv(self.count + 1, self.num_draws - self.count, CONFIDENCE_OF_BOUND)
         )
 
+    @property
+    def lower(self) -> float:
+        """Returns the one-sided 95 % lower bound of the probability (Clopper and Pearson, 1934)."""
+        if self.count == 0:
+            return 0.0
+        return float(
+            betaincinv(
+                self.count, self.num_draws - self.count + 1, 1 - CONFIDENCE_OF_BOUND
+            )
+        )
+
     def record(self) -> dict[str, float]:
         return {
             "count": self.count,

@@ -5,7 +5,7 @@ The study uses the same code as a comparison, on data with a known true differen
     trained_models   trained models, on queries drawn from a population and on differences hard to judge
     two_way          methods, with variation of training and of queries
     linear_learner   resampled training sets and folds, with a learner that is linear in its data
-    families         several methods over folds, with a variance that they share
+    real_learners    folds with ridge regression, selection of a feature, and trees; two and more methods
     looks            several looks at the same runs
     decisions        decisions with a guard
     rates            counts with upper bounds, and their tables
@@ -25,7 +25,13 @@ from ltrbench.data.sources import DataSource
 from ltrbench.experiment import Study
 from ltrbench.metrics import DEFAULT
 from ltrbench.rankers import Ranker
-from results.calibration import decisions, families, linear_learner, looks, two_way
+from results.calibration import (
+    decisions,
+    linear_learner,
+    looks,
+    real_learners,
+    two_way,
+)
 from results.calibration.rates import RateRow, Tables, recorded, rendered
 from results.calibration.trained_models import (
     DIFFERENCES,
@@ -35,7 +41,6 @@ from results.calibration.trained_models import (
     coverage,
     differences_of,
     false_claims,
-    fold_levels,
     levels_of,
     population,
     shared_training,
@@ -90,8 +95,8 @@ class Calibration(Study):
         tables[SHARED_TRAINING] = [shared_training(size, simulation) for size in sizes]
         log.info("calibration: methods, by resampled training sets and folds")
         tables |= linear_learner.linear_learner_tables(simulation)
-        log.info("calibration: families of methods over folds")
-        tables |= families.family_tables(simulation)
+        log.info("calibration: folds with real learners")
+        tables |= real_learners.real_learner_tables(simulation)
         log.info("calibration: several looks at the same runs")
         tables |= looks.looks_tables(simulation)
         log.info("calibration: decisions with a guard")
@@ -100,7 +105,8 @@ class Calibration(Study):
         how = (
             f"Trained models: {self.num_studies} studies a figure, {self.num_draws} draws a study. Methods: "
             f"{self.num_repeated} studies a figure, {self.num_repeated // 2} of families on one split, "
-            f"resampled training sets and folds of two methods, {self.num_repeated // 8} of decisions. "
+            f"resampled training sets and folds, {self.num_repeated // 8} of decisions; folds with real "
+            f"learners as in their table, with {real_learners.BOOTSTRAP_DRAWS} bootstrap draws a study. "
             f"Seed {self.seed}. environment.json has the "
             "count behind each figure of methods, and an upper bound of it."
         )
@@ -123,13 +129,9 @@ class Calibration(Study):
                 drawn, row = self._drawn(size), {"differences": name, "queries": size}
                 levels.append(row | levels_of(differences, drawn))
                 covered.append(row | {"as reported": coverage(differences, drawn)})
-        log.info("calibration: folds, and simultaneous intervals")
+        log.info("calibration: simultaneous intervals")
         return {
             "Tests over queries: how often a true null hypothesis is rejected at 5 %": levels,
-            "The test over folds: how often a true null hypothesis is rejected at 5 %": [
-                {"folds": folds, **fold_levels(folds, self.num_studies, self.seed)}
-                for folds in (5, 10)
-            ],
             "Intervals of 95 %: how often they hold the true difference": covered,
             "Simultaneous intervals of 95 %: how often all hold the true differences to the best of three": [
                 {

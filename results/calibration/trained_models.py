@@ -24,7 +24,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import evaluate
@@ -39,7 +38,6 @@ from ltrbench.statistics import (
     system_intervals,
 )
 from ltrbench.statistics.paired import excludes
-from results.calibration.earlier import corrected_resampled_t
 from results.calibration.folds import interval_of_methods
 from results.calibration.rates import Rate, RateRow, rates
 from results.calibration.two_way import Simulation
@@ -155,28 +153,6 @@ def simultaneous_coverage(values: NDArray[np.float64], drawn: DrawnStudies) -> f
 
 def _holds(interval: Interval | None, truth: float) -> bool:
     return interval is not None and interval.low <= truth <= interval.high
-
-
-def fold_levels(num_folds: int, num_studies: int, seed: int) -> dict[str, float]:
-    """Returns the rejection rates of the corrected and of Student's t test, with a true difference of 0.
-
-    The J differences of a study are normal, with the correlation rho = n_test / (n_train + n_test) = 1 / J
-    between any two: sqrt(rho) z + sqrt(1 - rho) e_j for independent z and e_j.
-    """
-    rng = np.random.default_rng([seed, num_folds])
-    rho = 1 / num_folds
-    z, e = rng.normal(size=(num_studies, 1)), rng.normal(size=(num_studies, num_folds))
-    folds = np.sqrt(rho) * z + np.sqrt(1 - rho) * e
-    tests = [
-        corrected_resampled_t(study.tolist(), 1 / (num_folds - 1)) for study in folds
-    ]
-    t = folds.mean(axis=1) / (folds.std(axis=1, ddof=1) / np.sqrt(num_folds))
-    return {
-        "corrected resampled t": float(
-            np.mean([(test.p_value or 0) <= LEVEL for test in tests])
-        ),
-        "uncorrected t": float(np.mean(2 * stdtr(num_folds - 1, -np.abs(t)) <= LEVEL)),
-    }
 
 
 FALSE_CLAIMS = "Trained models: how often a true difference of 0 is excluded at 5 %"

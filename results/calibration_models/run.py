@@ -4,7 +4,9 @@ Each model is used in one draw of one row, so the draws of a rate are independen
 
     one method against itself    a sampling ranker with other seeds; trained again on these queries
     exchangeable methods         parts of the features with the same distribution, on a new training set for
-                                 each draw, resampled or over folds; trained on other queries
+                                 each draw, resampled; trained on other queries
+
+`results.calibration.real_learners` has the folds.
 """
 
 from __future__ import annotations
@@ -33,17 +35,14 @@ from ltrbench.statistics import (
     WORSE,
     Inference,
     Interval,
-    PairedSample,
     claim_of,
     independent_replicates,
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.paired import excludes, student_intervals
+from ltrbench.statistics.paired import excludes
 from ltrbench.statistics.repeated import ReplicateValues
 from ltrbench.tables import assignments
-from results.calibration.families import family_rates, folds_name
-from results.calibration.folds import interval_of_methods
 from results.calibration.linear_learner import resampled, resampling_name
 from results.calibration.rates import (
     RateRow,
@@ -65,11 +64,9 @@ _METRIC = "ndcg@10"
 
 SAME_METHOD = "One method against itself, trained with other seeds: false claims at 5 %"
 EXCHANGEABLE = "Exchangeable methods, one training set resampled: false claims at 5 %"
-EXCHANGEABLE_FOLDS = "Exchangeable methods, folds of one data set: false claims at 5 %"
-FAMILIES = "Families of exchangeable methods, folds of one data set: false claims, and differences found"
 CLAIMS = ("claimed", "claimed, and not equivalent")
 OVER_QUERIES = ("queries only, means of R models", "queries only, one model each")
-NAIVE, NOT_CORRECTED = "1/R instead", "not corrected"
+NAIVE = "1/R instead"
 
 Draw = Callable[[Generator], tuple[RankingDataset, RankingDataset]]
 
@@ -113,36 +110,6 @@ class Exchangeable:
 
 
 @dataclass(kw_only=True)
-class ExchangeableFolds:
-    """A row of exchangeable methods over the folds of a cross-validation.
-
-    Args:
-        num_queries: number of queries of the data set generated for each draw.
-        num_folds: J.
-        draws: number of draws; each trains 2 J models.
-    """
-
-    num_queries: int
-    num_folds: int
-    draws: int
-
-
-@dataclass(kw_only=True)
-class ExchangeableFamily(ExchangeableFolds):
-    """A row of several exchangeable methods over the folds of repeated cross-validations.
-
-    Args:
-        methods: M; a draw trains M J models in each cross-validation.
-        repeats: number of cross-validations, each with another split of the same queries.
-        difference: true difference of two methods that is added for the power.
-    """
-
-    methods: int
-    repeats: int
-    difference: float
-
-
-@dataclass(kw_only=True)
 class ModelCalibration(Study):
     """Counts false claims, and writes the table.
 
@@ -152,8 +119,6 @@ class ModelCalibration(Study):
         num_documents: maximum number of documents per query; the first ones are kept.
         same_method: rows of one method against itself, with the model `sampling`.
         exchangeable: rows of exchangeable methods, with the model `plain`.
-        folds: rows of exchangeable methods over folds.
-        families: rows of several exchangeable methods over folds.
         seed: seed of data, draws and models.
     """
 
@@ -162,8 +127,6 @@ class ModelCalibration(Study):
     num_documents: int
     same_method: list[SameMethod]
     exchangeable: list[Exchangeable]
-    folds: list[ExchangeableFolds]
-    families: list[ExchangeableFamily]
     seed: int
 
     def run(self, models: Mapping[str, Ranker], data: Mapping[str, DataSource]) -> Path:
@@ -241,25 +204,9 @@ class ModelCalibration(Study):
             log.info("calibration: %s", row)
             rng = np.random.default_rng([self.seed, number, 1])
             halves.append(_exchangeable(row, rankers[PLAIN], self.num_documents, rng))
-        over_folds: list[RateRow] = []
-        for number, folds in enumerate(self.folds):
-            log.info("calibration: %s", folds)
-            rng = np.random.default_rng([self.seed, number, 2])
-            over_folds.append(
-                _exchangeable_folds(folds, rankers[PLAIN], self.num_documents, rng)
-            )
-        families: list[RateRow] = []
-        for number, family in enumerate(self.families):
-            log.info("calibration: %s", family)
-            rng = np.random.default_rng([self.seed, number, 3])
-            families.append(
-                _exchangeable_family(family, rankers[PLAIN], self.num_documents, rng)
-            )
         return {
             SAME_METHOD: same,
             EXCHANGEABLE: halves,
-            EXCHANGEABLE_FOLDS: over_folds,
-            FAMILIES: families,
         }
 
 
@@ -358,75 +305,6 @@ def _exchangeable(
     )
 
 
-def _exchangeable_folds(
-    case: ExchangeableFolds, ranker: BoostingRanker, num_documents: int, rng: Generator
-) -> RateRow:
-    test_share = 1 / (case.num_folds - 1)
-
-    def judged() -> Iterator[Mapping[str, bool]]:
-        for _ in range(case.draws):
-            data = views(case.num_queries, num_documents, rng)
-            parts = np.array_split(np.arange(case.num_queries), case.num_folds)
-            values = [
-                _values_in_fold(ranker, data, part, 2)[:, np.newaxis] for part in parts
-            ]
-            differences = [a.mean(axis=0) - b.mean(axis=0) for a, b in values]
-            means = np.array([fold.mean() for fold in differences])
-            (plain,) = student_intervals(PairedSample.of(means))
-            interval = interval_of_methods(differences, test_share)
-            yield _verdicts(interval) | {NOT_CORRECTED: excludes(plain)}
-
-    what: RateRow = {
-        "folds": case.num_folds,
-        "queries": case.num_queries,
-        "draws": case.draws,
-    }
-    return what | rates(judged())
-
-
-def _values_in_fold(
-    ranker: BoostingRanker, data: RankingDataset, test: NDArray[np.int64], methods: int
-) -> ReplicateValues:
-    """Returns (methods, Q), one training of each method on the queries outside the fold."""
-    train = np.setdiff1d(np.arange(data.num_queries), test)
-    models = [
-        replace(ranker).fit(part_of(data, method, train)) for method in range(methods)
-    ]
-    return _values(
-        [(model, part_of(data, method, test)) for method, model in enumerate(models)]
-    )
-
-
-def _exchangeable_family(
-    case: ExchangeableFamily, ranker: BoostingRanker, num_documents: int, rng: Generator
-) -> RateRow:
-    def draws() -> Iterator[NDArray[np.float64]]:
-        for _ in range(case.draws):
-            data = views(case.num_queries, num_documents, rng, case.methods)
-            orders = [rng.permutation(case.num_queries) for _ in range(case.repeats)]
-            folds = [
-                part
-                for order in orders
-                for part in np.array_split(order, case.num_folds)
-            ]
-            values = [
-                _values_in_fold(ranker, data, part, case.methods).mean(axis=1)
-                for part in folds
-            ]
-            yield np.stack(values, axis=1)
-
-    what: RateRow = {
-        "methods": case.methods,
-        "folds": folds_name(case.num_folds, case.repeats),
-    }
-    what |= {
-        "queries": case.num_queries,
-        "draws": case.draws,
-        "difference": str(case.difference),
-    }
-    return what | family_rates(draws(), 1 / (case.num_folds - 1), case.difference)
-
-
 def _what(
     num_train: object, num_test: object, trainings: int, draws: int
 ) -> dict[str, object]:
@@ -493,10 +371,8 @@ class Pool:
         return self.data.take_queries(train), self.data.take_queries(test)
 
 
-def views(
-    num_queries: int, num_documents: int, rng: Generator, number: int = 2
-) -> RankingDataset:
-    """Returns queries with parts of features of the same distribution: noisy views of one relevance.
+def views(num_queries: int, num_documents: int, rng: Generator) -> RankingDataset:
+    """Returns queries with two parts of features of the same distribution: noisy views of one relevance.
 
     Methods that use different parts are equally good on average, but differ on one training set and on one
     query.
@@ -508,9 +384,7 @@ def views(
     topic, authority, judgment = rng.normal(size=(3, shape))
     level = np.repeat(rng.normal(size=num_queries), num_documents)
     relevance = topic + np.maximum(topic, 0) * authority + level + 0.5 * judgment
-    seen = np.stack(
-        [topic, topic, authority, authority, topic + authority] * number, axis=1
-    )
+    seen = np.stack([topic, topic, authority, authority, topic + authority] * 2, axis=1)
     features = seen + rng.normal(size=seen.shape)
     labels = np.searchsorted(GRADES, relevance).astype(np.float64)
     return _dataset(features, labels, np.full(num_queries, num_documents))

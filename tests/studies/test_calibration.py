@@ -15,7 +15,7 @@ from ltrbench.data.sources import LetorFiles
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.statistics import LEVEL, TESTS, independent_replicates
 from ltrbench.statistics.paired import excludes
-from results.calibration import decisions, families, linear_learner, two_way
+from results.calibration import decisions, linear_learner, real_learners, two_way
 from results.calibration.rates import Rate, equal_shares
 from results.calibration.run import Calibration
 from results.calibration.trained_models import (
@@ -24,7 +24,6 @@ from results.calibration.trained_models import (
     coverage,
     differences_of,
     false_claims,
-    fold_levels,
     levels_of,
     population,
     simultaneous_coverage,
@@ -32,12 +31,8 @@ from results.calibration.trained_models import (
 from results.calibration_models.run import (
     CLAIMS,
     EXCHANGEABLE,
-    EXCHANGEABLE_FOLDS,
-    FAMILIES,
     SAME_METHOD,
     Exchangeable,
-    ExchangeableFamily,
-    ExchangeableFolds,
     ModelCalibration,
     SameMethod,
 )
@@ -74,15 +69,6 @@ def test_the_reported_interval_of_skewed_differences_covers_their_mean(
     assert 0.93 <= covered <= 0.97
 
 
-@pytest.mark.parametrize("num_folds", [5, 10])
-def test_the_corrected_test_rejects_one_in_twenty_where_folds_are_correlated(
-    num_folds: int,
-) -> None:
-    levels = fold_levels(num_folds, STUDIES, seed=1)
-    assert 0.035 <= levels["corrected resampled t"] <= 0.065, levels
-    assert levels["uncorrected t"] > 0.1
-
-
 def test_simultaneous_intervals_hold_all_differences_at_once(
     values: NDArray[np.float64],
 ) -> None:
@@ -91,6 +77,39 @@ def test_simultaneous_intervals_hold_all_differences_at_once(
         simultaneous_coverage(values, DrawnStudies(150, 300, num_draws=300, seed=1))
         > 0.9
     )
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        real_learners.Cell(real_learners.RIDGE, 40, folds=3, repeats=2),
+        real_learners.Cell(real_learners.ONE_OF_FEW, 40, folds=3, methods=4),
+        real_learners.Cell(real_learners.TREES, 40, folds=3, forward=True),
+    ],
+    ids=lambda cell: cell.learner.name,
+)
+def test_each_procedure_judges_the_same_trained_models(
+    cell: real_learners.Cell,
+) -> None:
+    judged = real_learners.judged(cell, 1, np.random.default_rng(1))
+    new, earlier, paired = (
+        judged.intervals[procedure]
+        for procedure in (
+            real_learners.NEW,
+            real_learners.EARLIER,
+            real_learners.PAIRED,
+        )
+    )
+    assert len(new) == len(earlier) == len(paired) == len(cell.pairs)
+    for of_methods, of_means, of_models in zip(new, earlier, paired, strict=True):
+        assert of_methods is not None
+        assert of_means is not None
+        assert of_models is not None
+        middle = of_models.low + of_models.high
+        assert of_methods.low + of_methods.high == pytest.approx(middle)
+        assert of_means.low + of_means.high == pytest.approx(middle)
+        widened = judged.variation.factor * (of_models.high - of_models.low)
+        assert of_methods.high - of_methods.low >= widened * (1 - 1e-9)
 
 
 def test_methods_trained_three_times_are_claimed_to_differ_one_time_in_twenty() -> None:
@@ -133,9 +152,9 @@ def test_the_study_writes_each_rate_into_its_table(tmp_path: Path) -> None:
     )
     text = study.run({}, {}).read_text()
     tables = rates_in(tmp_path)
-    assert text.count("\n## ") == len(tables) == 4 + 5 + 2 + 4 + 1
+    assert text.count("\n## ") == len(tables) == 3 + 5 + 2 + 3 + 2
     assert text.count(f"| {SKEWED} ") == 2
-    assert [len(rows) for rows in list(tables.values())[:4]] == [2, 2, 2, 1]
+    assert [len(rows) for rows in list(tables.values())[:3]] == [2, 2, 1]
     (first, *_) = tables[two_way.INDEPENDENT]
     assert set(first["R=3"]) == {"count", "draws", "rate", "upper"}
     assert first["R=3"]["draws"] == 4
@@ -165,30 +184,14 @@ def test_trained_models_are_counted_with_draws_and_bounds(tmp_path: Path) -> Non
                 num_train=30, num_test=20, kind="bootstrap", trainings=3, draws=2
             )
         ],
-        folds=[ExchangeableFolds(num_queries=40, num_folds=4, draws=2)],
-        families=[
-            ExchangeableFamily(
-                num_queries=40,
-                num_folds=4,
-                draws=2,
-                methods=3,
-                repeats=2,
-                difference=0.1,
-            )
-        ],
         seed=1,
     )
     absent = LetorFiles(
         name="absent", train=str(tmp_path / "no.txt"), test=str(tmp_path / "no.txt")
     )
     text = study.run(models, {"absent": absent}).read_text()
-    (same, _), (exchangeable,), (folds,), (family,) = rates_in(tmp_path).values()
-    assert (family["methods"], family["folds"], family[families.SHARED]["draws"]) == (
-        3,
-        "4 x 2",
-        2,
-    )
-    for row in (same, exchangeable, folds):
+    (same, _), (exchangeable,) = rates_in(tmp_path).values()
+    for row in (same, exchangeable):
         assert all(row[column]["draws"] == row["draws"] == 2 for column in CLAIMS)
     assert (same["training queries"], same["test queries"], same["R"]) == (30, 20, 3)
     assert f"(at most {100 * same[CLAIMS[0]]['upper']:.1f} %)" in text
@@ -203,20 +206,19 @@ def rates_in(folder: Path) -> dict[str, list[dict[str, Any]]]:
 
 def committed() -> list[list[dict[str, Any]]]:
     """Returns the tables of trained models."""
-    return list(rates_in(RESULTS / "calibration").values())[:4]
+    return list(rates_in(RESULTS / "calibration").values())[:3]
 
 
 def test_the_committed_levels_are_within_their_band() -> None:
-    over_queries, over_folds, _, _ = committed()
+    over_queries, _, _ = committed()
     for row in over_queries:
         # With 20 queries of which six differ, the smallest p-value is 2 / 2^6: no test has a level of 5 %.
         if row["queries"] > 20 or row["differences"] != SKEWED:
             assert all(0.035 <= row[test] <= 0.065 for test in TESTS), row
-    assert all(0.035 <= row["corrected resampled t"] <= 0.065 for row in over_folds)
 
 
 def test_the_committed_coverage_is_within_its_band_from_150_queries_on() -> None:
-    _, _, covered, _ = committed()
+    _, covered, _ = committed()
     assert {20, 50, 150} <= {row["queries"] for row in covered}
     assert all(
         0.93 <= row["as reported"] <= 0.97 for row in covered if row["queries"] >= 150
@@ -269,38 +271,6 @@ def test_the_committed_resampled_training_sets_need_their_factor() -> None:
         )
 
 
-def test_the_committed_folds_hold_their_level_unless_training_sets_dominate() -> None:
-    stress, both = (
-        [
-            row
-            for row in of_methods(linear_learner.FOLDS_WITH_SEEDS)
-            if row["values"] == methods.name
-        ]
-        for methods in linear_learner.METHOD_PAIRS
-    )
-    assert all(
-        row["folds and seeds"]["rate"] <= 0.065 < row["not corrected"]["rate"]
-        for row in both
-    )
-    # docs/concepts/statistics.md warns of this.
-    assert all(row["folds and seeds"]["rate"] > 0.1 for row in stress)
-
-
-def test_the_committed_families_over_folds_hold_their_level_and_find_more_with_a_shared_variance() -> (
-    None
-):
-    exchangeable = rates_in(RESULTS / "calibration_models")[FAMILIES]
-    for row in [*of_methods(families.FAMILIES_OVER_FOLDS), *exchangeable]:
-        shared, own = families.SHARED, families.OWN
-        assert (
-            max(row[shared]["rate"], row[families.TO_BASELINE + shared]["rate"]) <= 0.06
-        ), row
-        if row["folds"] == "5":
-            assert (
-                row[families.FOUND + shared]["rate"] > row[families.FOUND + own]["rate"]
-            ), row
-
-
 def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_models() -> (
     None
 ):
@@ -313,9 +283,8 @@ def test_one_method_is_hardly_claimed_to_differ_from_itself_by_the_committed_mod
         assert row[CLAIMS[1]]["rate"] <= row[CLAIMS[0]]["rate"]
 
 
-@pytest.mark.parametrize("title", [EXCHANGEABLE, EXCHANGEABLE_FOLDS])
-def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models(
-    title: str,
-) -> None:
-    for row in rates_in(RESULTS / "calibration_models")[title]:
+def test_exchangeable_methods_are_hardly_claimed_to_differ_by_the_committed_models() -> (
+    None
+):
+    for row in rates_in(RESULTS / "calibration_models")[EXCHANGEABLE]:
         assert row[CLAIMS[0]]["upper"] <= 0.07, row
