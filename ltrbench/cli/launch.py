@@ -18,7 +18,7 @@ import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -49,6 +49,8 @@ from ltrbench.config import (
 )
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
 from ltrbench.experiment import run
+from ltrbench.experiment.data_warnings import warnings_of_data
+from ltrbench.experiment.loading import load_once
 from ltrbench.folders import conf_dir
 from ltrbench.measure import without_password
 from ltrbench.rankers.base import SavedModelError
@@ -170,6 +172,7 @@ class _Command:
 
     session: Session
     flags: list[str]
+    _inspected: set[str] = field(default_factory=set)  # names of data sets
 
     def job(self, config: DictConfig) -> None:
         """Runs the job that Hydra starts without -m. A failure is logged and recorded for the exit code."""
@@ -277,9 +280,16 @@ class _Command:
         if experiment.ranker.is_yardstick:
             # It has no settings to search for.
             settings = {**settings, "search": None}
-        return draft(
+        drafted = draft(
             experiment, settings, job.choices, self.flags, started_in=str(Path.cwd())
         )
+        # Of the folds of a data set the first one, because they have most queries in common.
+        name = experiment.source.name
+        if "train" in drafted.key.data and name not in self._inspected:
+            self._inspected.add(name)
+            for text in warnings_of_data(load_once(experiment.source)[0]):
+                log.warning("%s: %s", name, text)
+        return drafted
 
 
 # ---- The command line, and messages about it.

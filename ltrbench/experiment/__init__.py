@@ -34,6 +34,7 @@ from ltrbench.errors import (
     TrackingError,
     require_choice,
 )
+from ltrbench.experiment.data_warnings import warnings_of_data
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
@@ -488,6 +489,10 @@ def _load_and_fit(
     level, warning = (
         (logging.DEBUG,) * 2 if experiment.is_trial else (logging.INFO, logging.WARNING)
     )
+    if experiment.sweep is None and not experiment.final:
+        # A sweep says it once, when it is planned.
+        for text in warnings_of_data(splits):
+            log.log(warning, "%s: %s", experiment.source.name, text)
     on_start = (
         *cautions_of(ranker, splits.train),
         *_notes_on_start(experiment, splits),
@@ -535,6 +540,9 @@ def _load_and_fit(
         ranker, of_curve, on_progress, seconds.taking("fit")
     )
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
+    for sentence in _notes_on_end(ranker):
+        log.log(warning, "%s: %s", experiment.model, sentence)
+        notes = (*notes, sentence)
     data = describe_data(experiment.source, splits) | drawn
     if experiment.final:
         data = {"name": data["name"], "fold": None, "train": data["train"]}
@@ -577,6 +585,18 @@ def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
         yield (
             f"The model in {start} (warm_start) may have learned from queries of this validation and test "
             "set. Give the folder of a run with the same data settings."
+        )
+
+
+def _notes_on_end(ranker: Ranker) -> Iterator[str]:
+    """Yields a note if early stopping ended the fit at its first tree."""
+    most = getattr(ranker, "num_trees", None)
+    rule = getattr(ranker, "early_stopping", None)
+    num_trees = ranker.summary.num_trees if ranker.summary else None
+    if num_trees == 1 and rule is not None and most is not None and most > 1:
+        yield (
+            f"It has one tree of at most {most}: no later iteration raised {rule.metric} on valid. A feature "
+            "that tells the label, too high a learning rate or a small validation set are the usual reasons."
         )
 
 

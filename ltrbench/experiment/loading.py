@@ -17,7 +17,7 @@ import re
 import sys
 import threading
 import time
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, is_dataclass, replace
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.blocks import without_compression_ending
-from ltrbench.data.features import arrays_of, as_array, is_mapped, is_sparse, row_blocks
+from ltrbench.data.features import arrays_of, is_mapped, is_sparse, row_blocks
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
 from ltrbench.distributed import (
@@ -41,8 +41,13 @@ from ltrbench.distributed import (
     send_shards,
 )
 from ltrbench.errors import DivergenceError
+from ltrbench.experiment.data_warnings import (
+    CELLS_OF_INSPECTION,
+    feature_warnings,
+    repeated_documents,
+)
 from ltrbench.measure import MemoryMeter, Stopwatch, available_bytes
-from ltrbench.metrics import DEFAULT, evaluate, has_relevant_document, with_settings
+from ltrbench.metrics import DEFAULT, has_relevant_document
 from ltrbench.metrics.evaluation import load_plugins, warm_up_metrics
 from ltrbench.rankers import Iteration, Ranker
 from ltrbench.rankers.base import (
@@ -681,7 +686,11 @@ def inspect_data(
         fractional_labels=int((dataset.labels % 1 != 0).sum()),
         label_warnings=tuple(label_warnings(dataset)),
         column_warnings=tuple(
-            chain(_leaks(dataset), _repeated(dataset), _times(dataset, reading or {}))
+            chain(
+                feature_warnings(dataset, CELLS_OF_INSPECTION),
+                repeated_documents(dataset),
+                _times(dataset, reading or {}),
+            )
         ),
         query_sizes={**sizes, "mean": float(dataset.query_sizes.mean())},
         without_relevant=int((~has_relevant_document(dataset)).sum()),
@@ -724,91 +733,10 @@ def label_warnings(dataset: RankingDataset) -> Iterator[str]:
         )
 
 
-_MOST_CELLS = 4 * 10**6
-"""Number of feature values in which `_leaks` looks, so that it takes about a second."""
-
-_FEWEST_QUERIES, _FEWEST_ROWS = 10, 30
-"""Numbers of queries and documents below which a feature may tell their labels by chance."""
-
-_LEAK = 0.95
-"""NDCG@10 of a single feature that is too high to be honest."""
-
 _TIME_NAME = re.compile(
     r"(.*_)?(date|datetime|day|timestamp)|.*_at|time", re.IGNORECASE
 )
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
-
-
-def _leaks(dataset: RankingDataset) -> Iterator[str]:
-    """Yields a sentence for each feature that is a function of the label, whose unusual values have one label
-    only (such as the revenue of a sale), or that alone ranks nearly perfectly.
-
-    Measured on a sample of the queries, by NDCG@10 with linear gains. If random order has a high NDCG too, as
-    with few documents per query, the feature must also take away three quarters of what random order lacks.
-    """
-    drawn = np.random.default_rng(0).permutation(dataset.num_queries)
-    ends = np.cumsum(dataset.query_sizes[drawn]) * dataset.num_features
-    sample = dataset.take_queries(
-        np.sort(drawn[: max(int(np.searchsorted(ends, _MOST_CELLS)), 1)])
-    )
-    if (
-        sample.num_queries < _FEWEST_QUERIES
-        or sample.num_documents * sample.num_features > 4 * _MOST_CELLS
-    ):
-        return
-    name, convention = "ndcg@10", with_settings(DEFAULT, {"gain": "linear"})
-    labels, features = np.unique(sample.labels), as_array(sample.features)
-
-    def ndcg(scores: NDArray[Any]) -> float:
-        return evaluate(sample, scores, [name], convention).means[name]
-
-    random = ndcg(np.zeros(sample.num_documents))
-    for feature, values in zip(sample.feature_names, features.T, strict=True):
-        distinct, codes = np.unique(values, return_inverse=True)
-        pairs = np.unique(codes * len(labels) + np.searchsorted(labels, sample.labels))
-        usual = int(np.argmax(np.bincount(codes)))
-        rest = sample.labels[codes != usual]
-        is_one = len(rest) >= _FEWEST_ROWS and (rest == rest[0]).all()
-        if len(distinct) > 1 and len(pairs) == len(labels):
-            yield f"The feature {feature} is a function of the label. {_LEFT_OUT}"
-        elif is_one and (sample.labels == rest[0]).mean() < 0.5:
-            other = f"All {len(rest)} documents in which {feature} is not {distinct[usual]:g}"
-            yield f"{other} have the label {rest[0]:g}. {_LEFT_OUT}"
-        elif feature not in dataset.categories:
-            best = max(
-                ndcg(np.where(np.isnan(values), -np.inf, sign * values))
-                for sign in (1, -1)
-            )
-            if best > _LEAK and 1 - best < (1 - random) / 4:
-                alone = f"has {name} {best:.3f} alone, and random order {random:.3f}"
-                yield f"The feature {feature} {alone}. {_LEFT_OUT}"
-
-
-_LEFT_OUT = (
-    "If it is known only after the ranking, leave it out: data.keep, or data.ignore."
-)
-
-
-def _repeated(dataset: RankingDataset) -> Iterator[str]:
-    """Yields a sentence if a query has a document twice."""
-    if dataset.document_ids is None:
-        return
-    has_id = dataset.document_ids != ""
-    pairs = Counter(
-        zip(
-            dataset.query_of_document[has_id].tolist(),
-            dataset.document_ids[has_id].tolist(),
-            strict=True,
-        )
-    )
-    if not pairs:
-        return
-    (query, document), most = pairs.most_common(1)[0]
-    if most > 1:
-        yield (
-            f"{int(has_id.sum()) - len(pairs)} rows repeat a document of their query, such as document "
-            f"{document!r} of query {str(dataset.query_ids[query])!r}: remove the copies."
-        )
 
 
 def _times(dataset: RankingDataset, reading: Mapping[str, Any]) -> Iterator[str]:

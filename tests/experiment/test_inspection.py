@@ -15,6 +15,12 @@ from ltrbench.cli import main
 from ltrbench.data import RankingDataset, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.data_warnings import (
+    CELLS_OF_INSPECTION,
+    CELLS_OF_RUN,
+    feature_warnings,
+    single_documents,
+)
 from ltrbench.experiment.loading import inspect_data
 from ltrbench.folders import conf_dir
 from ltrbench.rankers.random import RandomRanker
@@ -126,10 +132,9 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
         kept={"sold": np.array(["2026-01-31"] * 600)},
     )
     expected = [
-        ("clicked", "function", "data.keep"),
-        ("state", "function"),
-        ("nearly", "ndcg@10", "1.000"),
+        ("2 features", "clicked, state", "function", "data.keep"),
         ("revenue is not 0", "label 2", "data.keep"),
+        ("nearly", "ndcg@10", "1.000"),
         ("1 rows", "'d 0'", "'30'"),
         ("created_at", "data.split_by=created_at"),
         ("sold", "data.split_by=sold"),
@@ -140,11 +145,56 @@ def test_leaks_copies_and_times_are_warned_of_unless_they_are_not_there() -> Non
         bool(re.search(naming(*parts), text))
         for parts, text in zip(expected, warned, strict=True)
     ] == ([True] * len(expected))
-    assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 5
+    assert len(inspect_data(leaking, {}, {"split_by": "sold"}).column_warnings) == 4
     assert inspect_data(DATA, {}).column_warnings == ()
     for ids in (["", "", "a", "", "", ""], [""] * 6):
         without = replace(DATA, document_ids=np.array(ids))
         assert inspect_data(without, {}).column_warnings == ()
+
+
+@pytest.mark.parametrize("num_cells", [CELLS_OF_INSPECTION, CELLS_OF_RUN])
+def test_features_that_rank_well_alone_are_one_line_and_few_queries_prove_little(
+    num_cells: int,
+) -> None:
+    rng = np.random.default_rng(0)
+    labels = rng.permuted(np.tile([0.0, 1, 1, 2, 2], (20, 1)), axis=1).ravel()
+    # With so few documents 43 of them have an NDCG@10 above 0.95.
+    honest = (labels[:, None] + rng.normal(size=(100, 195))).astype(np.float32)
+    data = RankingDataset(
+        features=honest, labels=labels, query_start=np.arange(0, 101, 5)
+    )
+    assert [*feature_warnings(data, num_cells)] == []
+    leaking = labels[:, None] + rng.normal(scale=0.01, size=(100, 60))
+    together = RankingDataset(
+        features=np.hstack([honest, leaking]),
+        labels=labels,
+        query_start=data.query_start,
+    )
+    (warning,) = feature_warnings(together, num_cells)
+    assert re.search(naming("60 features", "(196, 197, 198, ...)", "ndcg@10"), warning)
+
+
+def test_ids_and_queries_with_one_document_are_warned_of() -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "movieId": rng.integers(9, size=1200),
+        "row": rng.permutation(1200),
+        "paid": rng.integers(9, size=1200),
+        "bm25": rng.random(1200),
+    }
+    sizes = np.array([1] * 20 + [2] * 590)
+    data = RankingDataset(
+        features=np.column_stack([*columns.values()]),
+        labels=np.where(np.arange(1200) < 10, 1.0, rng.integers(0, 3, size=1200)),
+        query_start=np.concatenate([[0], np.cumsum(sizes)]),
+        feature_names=(*columns,),
+    )
+    (warning,) = feature_warnings(data, CELLS_OF_RUN)
+    assert re.search(naming("2 features (movieId, row)", "id", "data.ignore"), warning)
+    relevant = int(10 + (data.labels[10:20] > 0).sum())
+    (warning,) = single_documents(data)
+    assert re.search(naming(f"{relevant} queries", "skip_shorter_than=2"), warning)
+    assert [*single_documents(data.take_queries(range(20, 610)))] == []
 
 
 def test_features_that_order_nothing_are_named() -> None:

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from command_line import TINY, run, run_process, statuses
 from messages import naming
@@ -73,6 +74,49 @@ def test_a_sweep_prints_one_table_on_standard_output_and_the_rest_on_standard_er
     assert report is not None
     assert (sweep / report[1]).exists()
     assert "python -m ltrbench ui" in stderr
+    assert "training data:" not in stderr  # there is nothing to warn of
+
+
+def test_a_sweep_warns_of_its_data_once_before_it_trains_and_of_a_model_with_one_tree(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    sizes = np.array([1, 9] * 30)
+    labels = np.clip(rng.integers(0, 3, size=300), np.repeat(sizes == 1, sizes), None)
+    documents = np.array([f"d{row}" for row in range(300)])
+    documents[2::10] = documents[1::10]
+    table = pd.DataFrame(
+        {
+            "query_id": np.repeat(np.arange(60), sizes),
+            "document_id": documents,
+            "label": labels,
+            "rating": labels + 0.1 * rng.random(300),
+            "shop_id": rng.integers(0, 20, size=300),
+            "price": rng.random(300),
+        }
+    )
+    table.to_csv(tmp_path / "t.csv", index=False)
+    words = ["model=lightgbm,single_feature", "data=table", "data.train=t.csv", "cv=2"]
+    few = ["tracking=none", "importance=none", "params.num_trees=30", "progress=none"]
+    sweep = run(*words, *few, "-m", folder=tmp_path)
+    before, _, after = sweep.stderr.partition("job 0:")
+    for parts in (
+        ("rating", "ndcg@10"),
+        ("shop_id", "id"),
+        ("single document",),
+        ("repeat",),
+    ):
+        (line,) = (text for text in before.splitlines() if parts[0] in text)
+        assert re.search(naming("data: ", *parts), line)
+        assert line not in after
+    assert "one tree" in after
+    runs = [read_run(path) for path in (tmp_path / "multirun").glob("*/*/[0-9]*")]
+    of_one_tree = [run for run in runs if run.result.best_iteration == 1]
+    assert of_one_tree
+    for trained in of_one_tree:
+        assert any("one tree" in note for note in trained.result.notes)
+    alone = run(*words[1:3], *few, "model=lightgbm", folder=tmp_path).stderr
+    assert alone.index("rating has ndcg@10") < alone.index("fitting on")
 
 
 def test_compare_reads_the_folders_and_json_stands_alone_on_standard_output(
