@@ -52,7 +52,7 @@ from ltrbench.compare.feature_sets import with_common_data
 from ltrbench.compare.groups import Slice, group_of_queries
 from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
-from ltrbench.metrics import parse_metric
+from ltrbench.metrics import bounds_of, parse_metric
 from ltrbench.runs.record import (
     FINISHED,
     IMPORTED,
@@ -176,7 +176,8 @@ class ModelRow(EvaluatedRow):
 
     Attributes:
         metrics: Name -> mean over cells of the mean over queries; None if no query counts.
-        interval: 95 % interval of the mean of the primary metric; None for a row that is not paired.
+        interval: 95 % interval of the mean of the primary metric, within the bounds of the metric; None for a
+            row that is not paired.
         to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
         seconds: Kind of time -> mean over the runs that did not share the machine with another job; empty if
             all did.
@@ -411,7 +412,7 @@ def _compare_on(
         settings=settings,
         baseline=base,
         best=best,
-        rows=tuple(_rows(counted, queries, pairs, base, settings)),
+        rows=tuple(_rows(counted, metric, queries, pairs, base, settings)),
         pairs=pairs,
         queries=queries,
         note_entries=(
@@ -476,7 +477,14 @@ def with_level(
         if queries is not None and row.label in queries.labels
     ]
     pairs = again(comparison.pairs, queries)
-    rows = _rows(comparison.rows, queries, pairs, comparison.baseline, settings)
+    rows = _rows(
+        comparison.rows,
+        comparison.metric,
+        queries,
+        pairs,
+        comparison.baseline,
+        settings,
+    )
     declared = {
         name: again(of, pair_in_group(paired, name, settings))
         for name, of in comparison.declared.items()
@@ -489,6 +497,7 @@ def with_level(
 
 def _rows(
     groups: Sequence[EvaluatedRow],
+    metric: str,
     queries: PairedQueries | None,
     pairs: Sequence[Pair],
     base: str,
@@ -512,7 +521,7 @@ def _rows(
             metrics={
                 name: group.mean(name) for name in group.evaluated[0].evaluation.means
             },
-            interval=intervals.get(group.label),
+            interval=_within_bounds(intervals.get(group.label), metric),
             to_baseline=to_base.get(group.label),
             seconds=mean_seconds(results),
             peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
@@ -521,6 +530,14 @@ def _rows(
         )
         rows.append(row)
     return rows
+
+
+def _within_bounds(interval: Interval | None, metric: str) -> Interval | None:
+    """Returns the interval of a mean without values that the metric cannot have."""
+    bounds = bounds_of(metric)
+    if interval is None or bounds is None:
+        return interval
+    return interval.within(*bounds)
 
 
 def _family(

@@ -682,6 +682,11 @@ def import_like(
             f"{like.path} failed and has no judgments; name a finished run."
         )
     refuse_trial(like, "judgments of test")
+    if like.result.final:
+        raise ResultError(
+            f"{like.path} is a final model, trained on all labelled queries, and has no test set. Name a run "
+            f"from which it was chosen, such as {like.result.final['settings']}."
+        )
     ranker, splits = None, None
     if is_model_file(system.file(like, "test")):
         run, ranker, splits = _of_model(system, like, folder, load_splits, load_exact)

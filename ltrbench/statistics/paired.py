@@ -398,6 +398,15 @@ class Interval:
         # 0.0 - x instead of -x avoids a negative zero.
         return replace(self, low=0.0 - self.high, high=0.0 - self.low)
 
+    def within(self, low: float, high: float) -> Interval:
+        """Returns the interval without the values below `low` and above `high`."""
+        # Both ends, because the mean of values of 1 may exceed 1 by rounding.
+        return replace(
+            self,
+            low=min(max(self.low, low), high),
+            high=min(max(self.high, low), high),
+        )
+
 
 @dataclass(frozen=True)
 class Differing:

@@ -39,13 +39,14 @@ from ltrbench.data.sources import LetorFiles, StoreFiles, TableFiles
 from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.data.tables import read_table, write_frame
-from ltrbench.errors import DataError
+from ltrbench.errors import DataError, ResultError
 from ltrbench.experiment import Experiment
 from ltrbench.experiment import run as run_experiment
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import Run, read_run
+from ltrbench.runs.writing import rewrite_result
 from ltrbench.shapes import Labels, Scores
 
 
@@ -141,6 +142,29 @@ def test_a_run_that_retrieves_only_some_documents_is_compared_under_trec_eval_on
     for method in ("rrf", "zscore", "minmax"):
         fused = fuse([runs[0], made], Fusing((method,)))[0].scored("test").scores
         assert np.isfinite(fused).all()
+
+
+@pytest.mark.parametrize(
+    "skill", [3.0, 5.0]
+)  # one interval reaches 1, and one is [1, 1]
+def test_the_interval_of_a_mean_has_only_values_that_the_metric_can_have(
+    tmp_path: Path, skill: float
+) -> None:
+    run = finished_run(tmp_path / "native", "native")
+    scores = write_lines(tmp_path / "scores", noisy(judged(1, "test"), skill, 1))
+    imported = import_runs(Import("nearly", str(scores)), [run], load_splits)
+    (comparison,) = compare([run, *imported])
+    row = next(row for row in comparison.rows if row.label.startswith("nearly"))
+    value = row.metrics[comparison.metric]
+    assert 0 < row.interval.low <= value <= row.interval.high == 1
+
+
+def test_a_final_model_has_no_test_set_to_import_scores_for(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "native", "native")
+    final = rewrite_result(run, replace(run.result, final={"settings": "sweep/3"}))
+    scores = write_lines(tmp_path / "scores", noisy(judged(1, "test"), 1.0, 1))
+    with pytest.raises(ResultError, match=naming(final.path, "final", "sweep/3")):
+        import_like(Import("x", str(scores)), final, tmp_path / "made", load_splits)
 
 
 def test_a_fold_without_a_file_is_left_out_and_no_file_at_all_is_an_error(

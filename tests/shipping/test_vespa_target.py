@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import lightgbm as lgb
 import numpy as np
 import pytest
+from messages import naming
 from shipped_models import certified, of_one, scores_of, shipped
 from tree_cases import NUM_FEATURES, forest
 
 from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import ConfigError
 from ltrbench.models.lightgbm_files import read_lightgbm_json
 from ltrbench.models.trees import Ensemble, InnerNode, Leaf, WeightedTree
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -126,17 +129,19 @@ def test_names_become_rank_features_or_functions() -> None:
     names = [
         "bm25(title)",
         "fieldMatch(title).completeness",
+        "nativeProximity",
         "price",
         "price-usd",
         "price usd",
         "price_usd",
     ]
     assert list(names_in_vespa(names).values()) == [
-        *names[:3],
+        *names[:4],
         "price_usd_2",
         "price_usd_3",
         "price_usd",
     ]
+    assert [*names_in_vespa(["nativeRank?"]).values()] == ["feature_nativeRank"]
     assert list(names_in_vespa(["max", "if", "log(price)", "7", "ü", ""]).values()) == [
         *(
             "feature_max",
@@ -171,3 +176,22 @@ def test_the_profile_ranks_with_the_model() -> None:
     )
     assert 'first-phase {\n        expression: xgboost("a_model.json")\n    }' in other
     assert "rank-properties" not in other
+
+
+def test_rank_features_are_read_from_vespa_and_can_be_logged_for_training() -> None:
+    names = ("nativeProximity", "queryTermCount", "price", "firstPhase", "bm25(title)")
+    linear = Linear(np.array([1.0, 2.0, 3.0, 4.0, 0.0]))
+    model = replace(shipped(linear, 5), feature_names=names)
+    target = VespaTarget(phase="second")
+    export = target.export(model)
+    profile = export.files[PROFILE].decode()
+    assert re.findall(r"function (\w+)", profile) == ["price"]
+    (note,) = (note for note in export.notes if "match-features" in note)
+    assert note.endswith("`match-features: nativeProximity queryTermCount firstPhase`")
+    features = np.eye(5, dtype=np.float32)
+    np.testing.assert_array_equal(scores_of(target, model, features), [1, 2, 3, 4, 0])
+    with pytest.raises(ConfigError, match=naming("firstPhase", "phase=second")):
+        VespaTarget().export(model)
+    later = replace(model, feature_names=("secondPhase", *names[1:]))
+    with pytest.raises(ConfigError, match=naming("secondPhase", "data.ignore")):
+        target.export(later)

@@ -198,6 +198,21 @@ _RANK_FEATURE = re.compile(
     r"(?P<name>[A-Za-z_][A-Za-z0-9_]*)\([A-Za-z0-9_@., ]*[A-Za-z0-9_@][A-Za-z0-9_@., ]*\)"
     r"(\.[A-Za-z0-9_]+)*"
 )
+_PHASE_SCORES: Final = ("firstPhase", "firstPhaseRank", "secondPhase")
+_WITHOUT_ARGUMENTS: Final = frozenset(
+    (
+        *_PHASE_SCORES,
+        "globalSequence",
+        "nativeAttributeMatch",
+        "nativeFieldMatch",
+        "nativeProximity",
+        "nativeRank",
+        "now",
+        "queryTermCount",
+        "random.match",
+    )
+)
+"""Rank features that are no function of a field: docs.vespa.ai, Rank Feature Reference."""
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -246,6 +261,7 @@ class VespaTarget(Target):
 
     def export(self, model: ShippedModel) -> Export:
         names = names_in_vespa(model.feature_names)
+        self._refuse_own_score(model)
         base, form, files = (
             identifier(model.name),
             self._form(model),
@@ -355,6 +371,21 @@ class VespaTarget(Target):
         scores = super().answered_scores(answers)
         return {name.rsplit("::", 1)[-1]: score for name, score in scores.items()}
 
+    def _refuse_own_score(self, model: ShippedModel) -> None:
+        """Raises ConfigError if the model reads the score of its own phase, or of a later one."""
+        used = {model.feature_names[index] for index in features_read(model.scorer)}
+        own = [name for name in _PHASE_SCORES if name in used]
+        if self.phase == "second" and "secondPhase" not in own:
+            return
+        if own:
+            remedy = "train without it: data.ignore"
+            if "secondPhase" not in own:
+                remedy = f"ship with --set phase=second, or {remedy}"
+            raise ConfigError(
+                f"the model reads the feature {own[-1]}, which Vespa does not have before the model has "
+                f"scored in the {self.phase} phase; {remedy}."
+            )
+
     def _form(self, model: ShippedModel) -> str:
         return form_for(model, self.form, of_linear="expression", of_trees="lightgbm")
 
@@ -405,6 +436,7 @@ class VespaTarget(Target):
     def _notes(self, model: ShippedModel, names: Mapping[str, str]) -> tuple[str, ...]:
         used = [model.feature_names[index] for index in features_read(model.scorer)]
         renamed = [name for name in used if names[name] != name]
+        of_vespa = [name for name in used if _is_rank_feature(name)]
         notes = [
             "APPLICATION is the folder of the application package. Before the upload, write the expression "
             "of each function in the rank profile; those in the file read the attribute of the same name.",
@@ -419,6 +451,13 @@ class VespaTarget(Target):
                 "Vespa has several ways to evaluate trees. All send float32 features to the same leaves; for "
                 f"many large trees, or with the rank property {FAST_FOREST_PROPERTY}, leaves are rounded to "
                 "float32. certificate.json names the way that was simulated."
+            )
+        if of_vespa:
+            notes.append(
+                f"{len(of_vespa)} of {len(used)} used features are rank features, which Vespa computes. To "
+                "log their values for training, put this line into the rank profile that answers queries and "
+                "store the field matchfeatures of each hit with its query and document: "
+                f"`match-features: {' '.join(of_vespa)}`"
             )
         if renamed:
             notes.append(
@@ -435,8 +474,8 @@ class VespaTarget(Target):
 def names_in_vespa(feature_names: Sequence[str]) -> dict[str, str]:
     """Returns feature name -> its text in ranking expressions: a rank feature, or the name of a function.
 
-    >>> names_in_vespa(["bm25(title)", "price-usd", "log(price)", "1"])
-    {'bm25(title)': 'bm25(title)', 'price-usd': 'price_usd', 'log(price)': 'log_price', '1': 'feature_1'}
+    >>> names_in_vespa(["bm25(title)", "nativeRank", "price-usd", "log(price)", "1"]).values()
+    dict_values(['bm25(title)', 'nativeRank', 'price_usd', 'log_price', 'feature_1'])
     """
     names: dict[str, str] = {}
     taken = {name for name in feature_names if _is_usable(name)}
@@ -492,6 +531,8 @@ def _is_usable(name: str) -> bool:
 
 
 def _is_rank_feature(name: str) -> bool:
+    if name in _WITHOUT_ARGUMENTS:
+        return True
     match = _RANK_FEATURE.fullmatch(name)
     return match is not None and match["name"] not in _WORDS
 
@@ -503,7 +544,7 @@ def identifier(name: str) -> str:
     'native_2_1'
     """
     words = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
-    is_name = words[:1].isalpha() and words not in _WORDS
+    is_name = words[:1].isalpha() and words not in _WORDS | _WITHOUT_ARGUMENTS
     return words if is_name else f"feature_{words}".rstrip("_")
 
 
