@@ -59,6 +59,8 @@ class Config:
     distributed: dict[str, Any] = MISSING
     search: dict[str, Any] = MISSING
     register: str | None = None
+    # A name, or a mapping of name and options.
+    target: Any = None
     looks: int = 1
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
@@ -209,6 +211,12 @@ def build_experiment(
         _check_search(build(settings, "search", Search), ranker)
     if resample is not None:
         ranker = dataclasses.replace(ranker, seed=resample.seed_of_ranker(ranker.seed))
+    destination = None
+    if settings.get("target") is not None:
+        from ltrbench.shipping.destination import Destination  # takes half a second
+
+        destination = Destination.of(settings["target"])
+        destination.check_ranker(ranker)
     return Experiment(
         model=str(choices["model"]),
         ranker=ranker,
@@ -228,6 +236,7 @@ def build_experiment(
         distributed=None
         if settings["distributed"] is None
         else build(settings, "distributed", Distribution),
+        destination=destination,
     )
 
 

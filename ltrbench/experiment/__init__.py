@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -161,6 +161,14 @@ def parameters_and_settings(
 
 log = logging.getLogger("ltrbench")
 
+
+class Destination(Protocol):
+    """What models are trained for: it refuses, before a fit, what it cannot hold."""
+
+    def check_data(self, ranker: Ranker, train: RankingDataset) -> None:
+        """Raises ConfigError for a ranker that is trained on these data."""
+
+
 MONITORED, CLEAN = "monitored", "clean"
 
 
@@ -196,6 +204,8 @@ class Experiment:
         final: how a final model was chosen, as in `RunResult.final`: it is trained on all labelled queries,
             without early stopping, and has no metrics; empty for other runs.
         notes: sentences for `RunResult.notes`.
+        destination: what the model is trained for, which refuses data before the fit; None: nothing is
+            refused.
 
     Raises:
         ConfigError: metrics is empty, a metric or the timing is unknown, or the ranker cannot be fitted on
@@ -223,6 +233,7 @@ class Experiment:
     distributed: OpensWorkers | None = None
     final: Mapping[str, Any] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    destination: Destination | None = None
 
     def __post_init__(self) -> None:
         if not self.metrics:
@@ -478,6 +489,8 @@ def _load_and_fit(
     ranker, seconds = experiment.ranker, begun.seconds
     assert isinstance(seconds, _Seconds)
     splits, drawn = _load(experiment, seconds)
+    if experiment.destination is not None:
+        experiment.destination.check_data(ranker, splits.train)
     if experiment.is_trial:
         _check_validation(
             "a trial of a search", "run without a search (search=none)", splits

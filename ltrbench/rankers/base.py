@@ -653,6 +653,10 @@ class Ranker(ABC, Estimator):
         """
         return None
 
+    def splits_are_readable(self, train: RankingDataset) -> bool:
+        """Returns whether `trees` can return the splits of a model that is trained on these data."""
+        return True
+
     def trees(self) -> Ensemble:
         """Returns the fitted trees in the arithmetic of the library; their weighted leaf values sum to the
         scores of `predict`.

@@ -452,6 +452,10 @@ class CatBoostRanker(LibraryRanker):
             )
         }
 
+    def splits_are_readable(self, train: RankingDataset) -> bool:
+        # It splits categories by statistics.
+        return not train.categories
+
     def trees(self) -> Ensemble:
         model: cb.CatBoost = check_fitted(self._model)
         content = json.loads(_exported(model, "json"))

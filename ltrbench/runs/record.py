@@ -64,6 +64,7 @@ SETTINGS_OF_COMMAND = (
     "looks",
     "progress",
     "register",
+    "target",
     "tracking",
 )
 """Settings of a whole command, which cannot change a result: a job with other values is the same job."""

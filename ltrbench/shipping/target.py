@@ -439,6 +439,8 @@ class Target(ABC):
     """The engine whose scores the evaluator must have: for a simulator, its versions and the date."""
     holds_categories: ClassVar[bool] = False
     """Whether the format has splits that send a set of categories to one side."""
+    holds_networks: ClassVar[bool] = False
+    """Whether the format holds neural networks."""
     hits: ClassVar[tuple[str, str, str, str] | None] = None
     """Two names of the objects around the list of hits in the answer of a search, and the names of the id and
     the score in a hit; None: the answer is an object of scores."""
@@ -545,13 +547,16 @@ def target_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(targets.__path__))
 
 
-def find_target(name: str) -> type[Target]:
+def find_target(name: str, setting: str = "--to") -> type[Target]:
     """Returns the class of a target.
+
+    Args:
+        setting: option or setting with the name, for messages.
 
     Raises:
         ConfigError: There is no target of that name, or the package that it needs is not installed.
     """
-    require_choice("--to", name, target_names())
+    require_choice(setting, name, target_names())
     try:
         module = importlib.import_module(f"{targets.__name__}.{name}")
     except ImportError as error:
@@ -559,7 +564,7 @@ def find_target(name: str) -> type[Target]:
             "ltrbench"
         ):  # an error in the package, not a missing extra
             raise
-        raise ConfigError(f"--to {name}: {error}") from error
+        raise ConfigError(f"{setting} {name}: {error}") from error
     classes = [
         item
         for item in vars(module).values()
@@ -574,8 +579,13 @@ def takes_text(target_class: type[Target], option: str) -> bool:
     return declared is str or get_origin(declared) is Literal
 
 
-def build_target(name: str, options: Mapping[str, Any]) -> Target:
+def build_target(
+    name: str, options: Mapping[str, Any], setting: str = "--set"
+) -> Target:
     """Returns a target with options: fields of its class.
+
+    Args:
+        setting: option or setting with the options, for messages.
 
     Raises:
         ConfigError: There is no such target or option, or a value has the wrong type.
@@ -588,9 +598,9 @@ def build_target(name: str, options: Mapping[str, Any]) -> Target:
         if option not in types:
             close, known = did_you_mean(option, types), ", ".join(types) or "none"
             raise ConfigError(
-                f"--set {option}: {name} has no such option{close} Options: {known}."
+                f"{setting} {option}: {name} has no such option{close} Options: {known}."
             )
         if reason := validation_error(value, types[option], option):
-            raise ConfigError(f"--set {reason}.")
+            raise ConfigError(f"{setting} {reason}.")
     target: Target = target_class(**options)
     return target

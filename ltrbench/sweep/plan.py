@@ -650,12 +650,17 @@ def draft(
         choices: config group -> name of the chosen YAML.
         flags: flags of the command.
         started_in: folder in which the command was started.
+
+    Raises:
+        ConfigError: The destination of the models cannot hold a model that is trained on these data.
     """
     try:
         splits: Splits | str = load_once(experiment.source)[0]
     except LtrbenchError as error:
         # The job will fail with this error; the other jobs run.
         splits = str(error)
+    if experiment.destination is not None and not isinstance(splits, str):
+        experiment.destination.check_data(experiment.ranker, splits.train)
     key = key_of(experiment, settings, choices, splits)
     is_searched = experiment.is_trial or settings["search"] is not None
     return Job(

@@ -135,6 +135,7 @@ def final_verb(
     from ltrbench.experiment import Experiment
     from ltrbench.experiment import run as run_experiment
     from ltrbench.rankers.importance import ImportanceSettings
+    from ltrbench.shipping.destination import Destination
 
     for file in files:
         if not file.exists():
@@ -159,6 +160,8 @@ def final_verb(
     fitted = unfitted(fit.run, ranker)
     if fit.num_trees is not None:
         fitted = fitted.with_iterations(fit.num_trees)
+    target = result.config.get("target")
+    destination = None if target is None else Destination.of(target)
     given = {
         "--model": name,
         "--table": table,
@@ -191,14 +194,16 @@ def final_verb(
         },
         final=fit.record,
         notes=notes,
+        destination=destination,
     )
     absolute = folder.absolute()
     with in_its_folder(fit.run), showing("auto", result.model) as on_progress:
         final = run_experiment(experiment, absolute, on_progress=on_progress)
     for note in notes:
         echo(wrapped(f"- {note}", "  "))
+    to = "--to TARGET" if destination is None else destination.words
     echo(
-        f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} --to TARGET --output shipped"
+        f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} {to} --output shipped"
     )
     mirror_beside(runs, [final])
 

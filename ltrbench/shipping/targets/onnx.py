@@ -339,6 +339,7 @@ class OnnxTarget(Target):
     """An ONNX model: one TreeEnsemble operator, or the layers of a network."""
 
     name: ClassVar[str] = "onnx"
+    holds_networks: ClassVar[bool] = True
 
     form: Literal["auto", "float32", "float64"] = "auto"
     """dtype of thresholds, leaf values and scores. auto: that of the model's scores, which is exact."""

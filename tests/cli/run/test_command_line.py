@@ -290,6 +290,9 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
         (["data=letor"], ("data.train", "data.train=VALUE")),
         (["progress=lots"], ("progress is 'lots'", "auto, plain, none")),
         (["looks=0"], ("looks is 0", "at least 1")),
+        (["target=elastcsearch"], ("target is 'elastcsearch'", "elasticsearch")),
+        (["target={name: solr, absnt: zero}"], ("target absnt", "absent")),
+        (["model=native,mlp", "target=solr", "-m"], ("target is solr", "MlpRanker")),
         (["model=random", "executor=inline,processes", "-m"], ("executor differs",)),
         (["model=random", "tracking=none,mlflow", "-m"], ("tracking differs",)),
         (
@@ -334,6 +337,19 @@ def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
         )
         == 1
     )
+
+
+def test_a_sweep_for_a_target_that_holds_no_categories_ends_before_it_trains(
+    tmp_path: Path,
+) -> None:
+    rows = [f"q{row // 4},{row % 3},{row % 5},{'abc'[row % 3]}" for row in range(80)]
+    text = "\n".join(["query_id,label,price,brand", *rows])
+    (tmp_path / "shop.csv").write_text(text)
+    data = ("data=table", "data.train=shop.csv", "data.categorical=[brand]")
+    words = ("model=native,lightgbm", "target=elasticsearch", "-m", *SMALL[1:])
+    done = run(*data, *words, folder=tmp_path, check=2)
+    assert re.search(naming("target is elasticsearch", "brand"), done.stderr)
+    assert not [*tmp_path.rglob("result.json")]
 
 
 @pytest.mark.usefixtures("migrated_store")

@@ -1,0 +1,73 @@
+"""`target=` refuses before training what the target refuses afterwards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from messages import naming
+from shipped_models import every_target, every_target_and_version, target_of
+from test_every_backend_and_target import BACKENDS, DATA, data_of, fitted
+from test_shipped_categories import log
+
+from ltrbench.errors import ConfigError
+from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.mlp import MlpRanker
+from ltrbench.rankers.native import NativeRanker
+from ltrbench.shipping.destination import Destination
+from ltrbench.shipping.target import MISSING_VALUES
+
+
+def is_shippable(name: str, options: dict[str, Any], backend: str, kind: str) -> bool:
+    """Returns whether the target takes the trained model."""
+    _, model = fitted(backend, kind)
+    try:
+        export = target_of(name, options).export(model)
+    except ConfigError:
+        return False
+    return not model.has_missing_values or MISSING_VALUES not in export.limits
+
+
+# A model that treats zeros as missing values is refused for missing values, although 0 is one of them.
+SAME = [pair for pair in dict.fromkeys(DATA) if "zero_as_missing" not in pair[0]]
+
+
+@pytest.mark.parametrize(("backend", "kind"), SAME)
+@every_target_and_version
+def test_a_destination_refuses_before_training_what_the_target_refuses_afterwards(
+    name: str, options: dict[str, Any], backend: str, kind: str
+) -> None:
+    destination, ranker = Destination(target_of(name, options)), BACKENDS[backend]
+    if ranker.is_yardstick or is_shippable(name, options, backend, kind):
+        destination.check_data(ranker, data_of(kind))
+        return
+    with pytest.raises(ConfigError, match=naming(f"target is {name}")):
+        destination.check_data(ranker, data_of(kind))
+
+
+@every_target
+def test_categories_are_refused_by_name_where_a_target_cannot_hold_their_splits(
+    name: str, options: dict[str, Any]
+) -> None:
+    options = options if name != "elasticsearch" else {**options, "absent": "missing"}
+    target = target_of(name, options)
+    refusal = naming(f"target is {name}", "brand", "category", "data.encode=onehot")
+    with pytest.raises(ConfigError, match=refusal):
+        Destination(target).check_data(CatBoostRanker(), log())
+    if target.holds_categories:
+        Destination(target).check_data(NativeRanker(), log())
+        return
+    with pytest.raises(ConfigError, match=refusal):
+        Destination(target).check_data(NativeRanker(), log())
+
+
+@every_target
+def test_networks_are_refused_by_all_targets_but_onnx(
+    name: str, options: dict[str, Any]
+) -> None:
+    destination = Destination(target_of(name, options))
+    if name == "onnx":
+        destination.check_ranker(MlpRanker())
+        return
+    with pytest.raises(ConfigError, match=naming(name, "MlpRanker", "target=onnx")):
+        destination.check_ranker(MlpRanker())
