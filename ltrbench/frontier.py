@@ -189,7 +189,7 @@ def frontier(
     trained = {
         row.label: [read_run(run.path) for run in row.runs] for row in before.rows
     }
-    best = max(before.rows, key=lambda row: row.metrics[metric] or -math.inf).label
+    best = min(before.rows, key=lambda row: row.rank_by(metric)).label
     on_step(f"{best} is the best of {len(trained)} models on validation")
     shares = _shares_of_trees(trained[best])
     made: list[Run] = []
@@ -588,10 +588,8 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
         and all(each.state == HOLDS for each in conditions)
         and row.model not in YARDSTICKS
     )
-    paths, quality = (
-        [str(run.path) for run in runs],
-        row.metrics[comparison.metric] or 0.0,
-    )
+    paths = [str(run.path) for run in runs]
+    quality = -row.rank_by(comparison.metric)
     used = None if row.trees is None else _num_used(model.ranker)
     return Price(
         row.label, paths, row.trees, used, quality, times, costs, conditions, holds

@@ -1095,7 +1095,7 @@ def arrange(
     if len(whole) == len(rows):
         return rows, rows, []
     cells_of = {
-        row.label: sorted(everywhere - row.cells.keys(), key=str)
+        row.label: sorted(everywhere - row.cells.keys(), key=_by_fold)
         for row in rows
         if row not in whole
     }
@@ -1125,6 +1125,11 @@ def arrange(
         paired,
         [Note(ON_DATA, "missing runs", f"Runs are missing {which}: {consequence}.")],
     )
+
+
+def _by_fold(cell: DataCell) -> tuple[str, int, int, str]:
+    """Returns a key that sorts cells by data set and fold, fold 2 before fold 10."""
+    return cell.data, cell.repeat or 0, cell.fold or 0, str(cell)
 
 
 def pair_queries(

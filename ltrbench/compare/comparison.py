@@ -7,6 +7,7 @@ paired by query. Each pair has a claim about these trained models and one about 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -191,6 +192,11 @@ class ModelRow(EvaluatedRow):
     peak_memory_mb: float | None
     trees: float | None
     model_mb: float | None
+
+    def rank_by(self, metric: str) -> float:
+        """Returns a key that sorts rows by the mean of a metric, the highest first, rows without one last."""
+        value = self.metrics[metric]
+        return math.inf if value is None else -value
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -242,7 +242,7 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
     queries = comparison.queries
     labels = () if queries is None else queries.labels
     rows = [comparison.row(label) for label in labels]
-    rows.sort(key=lambda row: -(row.metrics[comparison.metric] or 0.0))
+    rows.sort(key=lambda row: row.rank_by(comparison.metric))
     stopped = stopped_on_test(run.result for row in rows for run in row.runs)
     reasons = [
         f"{model} is not considered: it was picked on test." for model in stopped

@@ -351,7 +351,7 @@ def _as_markdown(
     names = {row.label: row.runs[0].result.model for row in comparison.rows}
     pairs = (*comparison.pairs, *(pair.turned() for pair in comparison.pairs))
     rows: list[TableRow] = []
-    for row in sorted(comparison.rows, key=lambda row: -(row.metrics[_METRIC] or 0)):
+    for row in sorted(comparison.rows, key=lambda row: row.rank_by(_METRIC)):
         entry = entries[names[row.label]][0]
         claims = (
             ", ".join(

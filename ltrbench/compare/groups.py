@@ -7,6 +7,7 @@ features are attributes, too. Other attributes come from a table of the user wit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -239,11 +240,12 @@ def values_of_attribute(
 
 def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
     """Returns name and queries of each slice: one value, or one range of values of numbers."""
-    is_text = values.dtype.kind == "U"
-    if is_text:
+    if values.dtype.kind == "U":
         values = _with_others(values)
+        names_of_texts = sorted(set(values.tolist()), key=_as_number)
+        return [(name, values == name) for name in names_of_texts]
     ends = np.unique(values)
-    if not is_text and len(ends) > _MOST_VALUES:
+    if len(ends) > _MOST_VALUES:
         # Each range ends at a value that occurs, so that its name is exact.
         ends = np.unique(
             np.quantile(
@@ -259,6 +261,14 @@ def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]
         (" to ".join(dict.fromkeys((names[low], names[high]))), kind == number)
         for number, (low, high) in enumerate(limits.tolist())
     ]
+
+
+def _as_number(text: str) -> tuple[float, str]:
+    """Returns a key that sorts texts of numbers as numbers, before other texts."""
+    try:
+        return float(text), text
+    except ValueError:
+        return math.inf, text
 
 
 def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:

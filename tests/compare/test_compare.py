@@ -27,6 +27,7 @@ from ltrbench.compare import (
 )
 from ltrbench.compare.cells import clustered
 from ltrbench.compare.claims import NOT_ALIKE
+from ltrbench.compare.groups import kinds_of_values
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.folders import conf_dir, settings_in
@@ -101,6 +102,23 @@ def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_
     )
     assert choice.metrics["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
     assert choice.metrics["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
+
+
+def test_zero_ranks_above_negative_values_and_numbers_are_not_sorted_as_text(
+    tmp_path: Path,
+) -> None:
+    folds = [write(tmp_path / f"a{fold}", "a", fold=fold) for fold in range(1, 11)]
+    others = [write(tmp_path / f"b{fold}", "b", fold=fold) for fold in (1, 3, 4)]
+    (comparison,) = compare([*folds, *others])
+    assert mentions(remarks_of(comparison), "folds 2, 5, 6, 7, 8, 9, 10")
+    row = comparison.row("a")
+    values = [None, -0.2, 0.0, 0.1]
+    rows = [replace(row, metrics={"kendall_tau": value}) for value in values]
+    in_order = sorted(rows, key=lambda row: row.rank_by("kendall_tau"))
+    assert [row.metrics["kendall_tau"] for row in in_order] == [0.1, 0.0, -0.2, None]
+    kinds = kinds_of_values(np.array(["10.0", "missing", "9.0", "-1.0"]))
+    assert [name for name, _ in kinds] == ["-1.0", "9.0", "10.0", "missing"]
+    assert [int(is_kind.argmax()) for _, is_kind in kinds] == [3, 2, 0, 1]
 
 
 def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_keep_theirs(
