@@ -15,6 +15,7 @@ including the native engine.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
-from ltrbench.metrics import DEFAULT, Convention, evaluate, rank
+from ltrbench.metrics import DEFAULT, Convention, evaluate, rank, upside_down
 from ltrbench.metrics.evaluation import is_plugin_version
 from ltrbench.metrics.functions import is_metric, parse_metric
 from ltrbench.models.files import OF_LIGHTGBM, is_model_file, read_model_file
@@ -56,6 +57,8 @@ from ltrbench.runs.record import (
 )
 from ltrbench.runs.writing import claim, write_run
 from ltrbench.shapes import Scores
+
+log = logging.getLogger("ltrbench")
 
 # ---- Parts of a fused score: each run contributes a part that is comparable within a query.
 #
@@ -658,7 +661,7 @@ def import_runs(
         if is_model_file(system.file(like, "test")):
             imported.append(_of_model(system, like, folder, load_splits, load_exact)[0])
         else:
-            imported.append(_of_scores(system, like, folder, fingerprints))
+            imported.append(_of_scores(system, like, folder, fingerprints, warn=True))
     return imported
 
 
@@ -722,13 +725,18 @@ def _refuse_incomplete(system: Import, like: Run, run: Run) -> None:
 
 
 def _of_scores(
-    system: Import, like: Run, folder: Path, fingerprints: dict[Path, str]
+    system: Import,
+    like: Run,
+    folder: Path,
+    fingerprints: dict[Path, str],
+    warn: bool = False,
 ) -> Run:
     """Returns the run of a score file.
 
     Args:
         folder: Output folder in the command of the run.
         fingerprints: File -> fingerprint of the documents that it was used for; extended.
+        warn: Whether the note that the order may be upside down is also logged.
 
     Raises:
         DataError: A file without query ids in its lines is used for two different sets of documents.
@@ -745,7 +753,7 @@ def _of_scores(
             system.file(like, split),
             f"{split} of {_name_of(like)}",
         )
-        file = read_score_file(path)
+        file = read_score_file(path, _columns_of_ids(like))
         fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
         if (
             not file.queries
@@ -759,11 +767,24 @@ def _of_scores(
         matched = file.match(of_like.judgments, of_like.file_rows, name)
         scored[split] = replace(of_like, scores=matched.scores)
         notes += [f"{path}: {note}" for note in matched.notes]
+    test = scored["test"]
+    warning = upside_down(test.judgments, test.scores, default_metric([like]))
+    if warning:
+        notes.append(f"{system.file(like, 'test')}: {warning}")
+        if warn:
+            log.warning("%s", notes[-1])
     note = (
         "Its scores were imported; it was not trained or timed here. It is not known which data trained it: "
         "queries of this test set among them would make its metrics too high."
     )
     return _imported(system, like, folder, scored, [note, *notes])
+
+
+def _columns_of_ids(like: Run) -> dict[str, str]:
+    """Returns "query_id" and "document_id" -> column of the table of a run, if its source names it."""
+    fields = like.result.source.get("fields", {})
+    named = {"query_id": fields.get("query"), "document_id": fields.get("document")}
+    return {use: str(name) for use, name in named.items() if name is not None}
 
 
 def _imported(

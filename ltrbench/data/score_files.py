@@ -5,7 +5,8 @@ Reads score files of any system, with the format detected from the first line, a
     one score per line   in the order of the data rows
     RankLib's -score     query index score: by query, in the order of its rows
     TREC run             query Q0 document rank score tag: by query and document
-    CSV, Parquet         columns query_id, document_id and score: by query and document
+    CSV, Parquet         columns query_id, document_id and score: by query and document; the ids may also
+                         have the names of the columns of the run
 
 To support another format, write a subclass of `ScoreFile` and add a line to `read_score_file`.
 """
@@ -16,7 +17,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -164,10 +165,20 @@ _TABLE = {
 """Column of a table of scores -> its possible names."""
 
 
-def _rows_of_table(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """Yields the rows of a table of scores as the columns of a TREC run."""
+def _rows_of_table(
+    path: Path, columns: Mapping[str, str]
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields the rows of a table of scores as the columns of a TREC run.
+
+    Args:
+        columns: key of `_TABLE` -> name before its other names.
+    """
+    names = {
+        use: (columns[use], *others) if use in columns else others
+        for use, others in _TABLE.items()
+    }
     for row, (query, document, score) in enumerate(
-        zip(*read_texts(path, _TABLE, "score"), strict=True), 1
+        zip(*read_texts(path, names, "score"), strict=True), 1
     ):
         yield (
             f"{path}: row {row}",
@@ -438,8 +449,12 @@ class ScoreFile(ABC):
         """
 
 
-def read_score_file(path: Path) -> ScoreFile:
+def read_score_file(path: Path, columns: Mapping[str, str] | None = None) -> ScoreFile:
     """Reads a score file, plain or compressed (gz, bz2, xz, zst).
+
+    Args:
+        columns: "query_id" and "document_id" -> the name that their columns have in the data, which a table
+            may have, too; None: the usual names only.
 
     Raises:
         DataError: The file cannot be read, or its format is unknown.
@@ -449,7 +464,8 @@ def read_score_file(path: Path) -> ScoreFile:
     location, first = next(rows, (f"{path}:1", []))
     if ending in (".csv", PARQUET) and "," in " ".join(first):
         run = _run_of_lines(
-            _rows_of_table(path), f"a table with the columns {', '.join(_TABLE)}"
+            _rows_of_table(path, columns or {}),
+            f"a table with the columns {', '.join(_TABLE)}",
         )
         return _ScoresOfDocuments(path, run.keys(), run, is_table=True)
     rows = chain([(location, first)], rows)

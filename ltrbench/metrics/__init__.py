@@ -23,6 +23,7 @@ from ltrbench.metrics.evaluation import (
     left_out_judgments,
     load_plugins,
     rope_of,
+    upside_down,
     warm_up_metrics,
 )
 from ltrbench.metrics.functions import Ranking, first_k, metric, parse_metric, rank
@@ -45,6 +46,7 @@ __all__ = [
     "preset",
     "rank",
     "rope_of",
+    "upside_down",
     "warm_up_metrics",
     "with_settings",
 ]

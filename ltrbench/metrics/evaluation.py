@@ -13,7 +13,7 @@ import math
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -192,6 +192,29 @@ def _unanswered(
     if convention.unanswered is None:
         return np.zeros(dataset.num_queries, dtype=np.bool_)
     return np.logical_and.reduceat(np.isnan(scores), dataset.query_start[:-1])
+
+
+def upside_down(
+    dataset: Judgments, scores: Scores, name: str, convention: Convention = DEFAULT
+) -> str:
+    """Returns a warning if constant scores would have a higher metric; empty otherwise.
+
+    Args:
+        scores: (D,), NaN for documents that were not retrieved, which rank last here.
+    """
+    expected = replace(convention, ties=Ties.EXPECTED, unanswered=None)
+    is_missing = np.isnan(scores)
+    given, constant, reverse = (
+        evaluate(dataset, np.where(is_missing, -np.inf, each), [name], expected)
+        for each in (scores, np.zeros(len(scores)), -np.asarray(scores))
+    )
+    if not given.means[name] < constant.means[name]:
+        return ""
+    return (
+        f"{name} is {given.means[name]:.4f}, but {constant.means[name]:.4f} with constant scores and "
+        f"{reverse.means[name]:.4f} in the reverse order. The order may be upside down: the highest score is "
+        "the best, so negate ranks (1 = best)."
+    )
 
 
 def _values_of(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -267,6 +268,47 @@ SOURCE = Synthetic(name="synthetic", num_queries=40, test_share=0.25)
 @pytest.fixture(scope="module")
 def splits() -> Splits:
     return SOURCE.load()
+
+
+def test_a_table_of_ranks_has_the_columns_of_the_data_and_is_said_to_be_upside_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"session": np.repeat(np.arange(40), 6)})
+    table["movieId"] = [f"m{row}" for row in rng.permutation(240)]
+    table["label"] = rng.integers(0, 3, size=240)
+    table["bm25"] = table.label + rng.normal(size=240)
+    write_frame(table, tmp_path / "movies.csv")
+    source = TableFiles(
+        name="movies",
+        train=str(tmp_path / "movies.csv"),
+        query="session",
+        document="movieId",
+    )
+    like = finished(tmp_path / "like", source=source, importance=None)
+    ranks = table[["session", "movieId"]].assign(
+        score=table.groupby("session").bm25.rank(ascending=False)
+    )
+    write_frame(ranks, tmp_path / "ranks.csv")
+    write_frame(ranks.assign(score=-ranks.score), tmp_path / "negated.csv")
+    write_frame(ranks.rename(columns={"movieId": "film"}), tmp_path / "film.csv")
+    words = ["compare", str(like.path)]
+    said = naming("ranks.csv", "constant", "reverse", "upside down", "ranks")
+    with caplog.at_level("WARNING"):
+        assert main([*words, f"prod={tmp_path / 'ranks.csv'}"]) == 0
+        (warning,) = caplog.messages
+        assert re.search(said, warning)
+        assert main([*words, f"prod={tmp_path / 'negated.csv'}"]) == 0
+        assert caplog.messages == [warning]
+    assert main([*words, f"prod={tmp_path / 'film.csv'}"]) == 2
+    expected = naming("film.csv", "movieId", "document_id", "'film'")
+    assert re.search(expected, capsys.readouterr().err)
+    system = Import("prod", str(tmp_path / "ranks.csv"))
+    made = import_like(system, like, tmp_path / "made", load_splits)
+    assert made.result.notes[-1] == warning
+    scored = made.scored("test")
+    reverse = evaluate(scored.judgments, -scored.scores, ["ndcg@10"]).means["ndcg@10"]
+    assert f"{reverse:.4f} in the reverse order" in warning
 
 
 @pytest.fixture(scope="module")

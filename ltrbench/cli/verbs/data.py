@@ -41,6 +41,7 @@ from ltrbench.metrics import (
     parse_metric,
     preset,
     rank,
+    upside_down,
     with_settings,
 )
 from ltrbench.metrics.conventions import Ties
@@ -144,6 +145,9 @@ def evaluate_verb(
         )
     else:
         echo(_render_evaluation(data, dataset, evaluation))
+    warning = upside_down(dataset, ranked, metrics[0], convention)
+    if warning:
+        echo(f"{scores}: {warning}", err=True)
 
 
 @click.command("conventions")

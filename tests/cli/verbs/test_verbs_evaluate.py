@@ -65,6 +65,21 @@ def test_a_convention_is_chosen_by_name_and_varied_by_setting(
     )
 
 
+@pytest.mark.parametrize("name", ["default", "lightgbm", "catboost", "sklearn"])
+def test_ranks_in_place_of_scores_are_said_to_be_upside_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    data, ranks = tmp_path / "data.txt", tmp_path / "ranks.txt"
+    data.write_text("".join(f"{label} qid:1 1:0.5\n" for label in (2, 1, 0)))
+    for lines, is_reversed in (("1\n2\n3\n", True), ("3\n2\n1\n", False)):
+        ranks.write_text(lines)
+        words = ["--metrics", "ndcg", "--convention", name]
+        assert main(["evaluate", str(data), str(ranks), *words]) == 0
+        said = capsys.readouterr().err
+        found = re.search(naming("ranks.txt", "1.0000 in the reverse", "negate"), said)
+        assert bool(found) == is_reversed
+
+
 def test_per_query_writes_a_row_a_query_with_an_empty_cell_where_it_is_skipped(
     files: list[str], printed: Callable[..., str], tmp_path: Path
 ) -> None:
