@@ -46,8 +46,8 @@ _TRAINED_AGAIN = {
 }
 _TRAINED_AGAIN |= {with_imported(scope): how for scope, how in _TRAINED_AGAIN.items()}
 
-_IMPORTANT = ("failed runs", "missing runs", "mismatched data", "baseline")
-"""Terms of notes that belong to the answer, because runs or rows are missing from the table."""
+_IMPORTANT = ("failed runs", "missing runs", "mismatched data", "baseline", "look")
+"""Terms of notes that belong to the answer: runs or rows are missing, or claims are at another level."""
 
 
 @dataclass(frozen=True)

@@ -280,13 +280,20 @@ class Comparison:
             return None
         if any(pair.withheld for pair in self.pairs):
             return None
-        return largest_loss(
-            self.queries.distinct,
-            self.queries.labels.index(label),
-            self.settings.num_draws,
-            self.settings.seed,
-            self.settings.level_of(self.metric),
-        )
+        if label not in self._losses:
+            self._losses[label] = largest_loss(
+                self.queries.distinct,
+                self.queries.labels.index(label),
+                self.settings.num_draws,
+                self.settings.seed,
+                self.settings.level_of(self.metric),
+            )
+        return self._losses[label]
+
+    @cached_property
+    def _losses(self) -> dict[str, float | None]:
+        """Label -> its largest loss, which every output shows, and whose bootstrap takes seconds."""
+        return {}
 
     @cached_property
     def replicates(self) -> dict[str, str]:

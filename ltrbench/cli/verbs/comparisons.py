@@ -306,6 +306,8 @@ def compare_verb(
                 columns,
             )
         )
+    if output is None and not as_object:
+        click.echo("\nNotes, pictures and all values: add --output FOLDER.", err=True)
     # After the table is printed, so that a full disk does not cost the table.
     if output is not None:
         publish(
