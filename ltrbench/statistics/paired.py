@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,10 +108,17 @@ class PairedSample:
 
     def differences(self, pairs: Sequence[tuple[int, int]]) -> PairedSample:
         """Returns the sample with the rows `values[a] - values[b]` for each pair (a, b)."""
-        first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-        return replace(
-            self, values=np.round(self.values[first] - self.values[second], DECIMALS)
-        )
+        key = tuple(pairs)
+        if key not in self._differences:
+            first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
+            values = np.round(self.values[first] - self.values[second], DECIMALS)
+            self._differences[key] = replace(self, values=values)
+        return self._differences[key]
+
+    @cached_property
+    def _differences(self) -> dict[tuple[tuple[int, int], ...], PairedSample]:
+        """Pairs -> their sample, so that the results of one sample are computed once."""
+        return {}
 
     @cached_property
     def effective_sizes(self) -> NDArray[np.float64]:
@@ -268,22 +275,34 @@ def sign_flip_p_values(
     return (reached + 1) / (num_draws + 1)
 
 
-def largest_t(
+@lru_cache(maxsize=2)
+def drawn_t(
     differences: PairedSample, num_draws: int, seed: int
 ) -> NDArray[np.float64]:
-    """Returns (B,), max_p |d*_p - d_p| / SE*_p over the rows p, for each draw of the bootstrap.
+    """Returns (B, M), (d*_p - d_p) / SE*_p of each row p for each draw of the bootstrap.
 
     Queries are drawn with replacement within each stratum, the same ones for all rows. d*_p is the mean of a
     draw and SE*_p its standard error, computed from the queries of the draw (studentised bootstrap: Romano
     and Wolf, 2005, Econometrica 73). A draw without variance and with another mean is infinitely far away.
 
+    The intervals and the largest loss of a comparison share the draws, which take most of its time.
+
     Args:
         differences: rows that vary; all queries of a stratum have about the same weight.
     """
-    largest = np.zeros(num_draws)
-    for rows, _ in _row_blocks(differences):
-        of_rows = [np.abs(t).max(axis=1) for t in _studentised(rows, num_draws, seed)]
-        np.maximum(largest, np.concatenate(of_rows), out=largest)
+    t = np.empty((num_draws, len(differences.values)))
+    for rows, block in _row_blocks(differences):
+        t[:, block] = np.concatenate([*_studentised(rows, num_draws, seed)])
+    return t
+
+
+def largest_t(
+    differences: PairedSample, num_draws: int, seed: int
+) -> NDArray[np.float64]:
+    """Returns (B,), max_p |d*_p - d_p| / SE*_p over the rows p, for each draw of `drawn_t`."""
+    largest: NDArray[np.float64] = np.abs(drawn_t(differences, num_draws, seed)).max(
+        axis=1
+    )
     return largest
 
 
@@ -649,45 +668,29 @@ def _one_sided_factors(
     each = level / (num_systems - 1)
     if num_systems == 2 or not len(varying) or not differences.allows_bootstrap:
         return [float(stdtrit(degrees, 1 - each))] * num_systems
-    # The sign of each pair of a system j: t of system j minus the other one is t or -t of the pair.
-    signs = np.zeros((num_systems, len(varying)))
-    for column, (first, second) in enumerate(np.array(pairs)[varying].tolist()):
-        signs[first, column] = 1.0
-        signs[second, column] = -1.0
-    vary = replace(differences, values=differences.values[varying])
-    drawn = _highest_by_system(vary, signs, num_draws, seed)
-    quantiles = np.quantile(drawn, 1 - level, axis=1, method="higher")
+    if len(varying) < len(pairs):
+        differences = sample.differences([pairs[row] for row in varying])
+    t = drawn_t(differences, num_draws, seed)
+    quantiles = []
+    for system in range(num_systems):
+        # d_p - d*_p of system j minus the other one is -t of the pair, or t if j is its second system.
+        signs = [
+            -1.0 if pairs[row][0] == system else 1.0
+            for row in varying
+            if system in pairs[row]
+        ]
+        columns = [place for place, row in enumerate(varying) if system in pairs[row]]
+        if not columns:
+            quantiles.append(np.inf)
+            continue
+        highest = (t[:, columns] * signs).max(axis=1)
+        quantiles.append(np.quantile(highest, 1 - level, method="higher"))
     # The draws repeat queries, so that a factor can be below Student's quantile of a single pair.
     least = float(stdtrit(degrees, 1 - level))
     bonferroni = float(stdtrit(degrees, 1 - each))
     finite = np.where(np.isfinite(quantiles), quantiles, bonferroni)
     factors: list[float] = np.maximum(finite, least).tolist()
     return factors
-
-
-def _highest_by_system(
-    differences: PairedSample, signs: NDArray[np.float64], num_draws: int, seed: int
-) -> NDArray[np.float64]:
-    """Returns (M, B), max over the pairs of each system of (d_p - d*_p) / SE*_p, d_p with the sign for it.
-
-    Args:
-        differences: (P, Q), pairs that vary.
-        signs: (M, P), 1 or -1 for the pairs of a system, 0 for the others.
-    """
-    highest = np.full((len(signs), num_draws), -np.inf)
-    for rows, block in _row_blocks(differences):
-        done = 0
-        for t in _studentised(rows, num_draws, seed):
-            draws = slice(done, done + len(t))
-            done += len(t)
-            for system, of_system in enumerate(signs[:, block]):
-                pairs = np.flatnonzero(of_system)
-                if len(pairs):
-                    largest = (t[:, pairs] * -of_system[pairs]).max(axis=1)
-                    np.maximum(
-                        highest[system, draws], largest, out=highest[system, draws]
-                    )
-    return highest
 
 
 TESTS = ("randomisation", "t", "wilcoxon")
