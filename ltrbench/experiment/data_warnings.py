@@ -28,7 +28,7 @@ _FEWEST_IDS = 1000
 """Number of documents from which distinct whole numbers are ids rather than counts."""
 
 CELLS_OF_INSPECTION, CELLS_OF_RUN = 4 * 10**6, 2 * 10**5
-"""Number of feature values in the sample: less than a second, and about 1 % of a fit."""
+"""Number of feature values in the sample: less than a second, and on MQ2007 20 ms, 1 % of a fast fit."""
 
 _MOST_LABELS = 32
 """Number of different labels above which no feature is called a function of them."""
@@ -283,6 +283,8 @@ class _Sample:
         return np.asarray((high > low).mean(axis=1) + (high == low).mean(axis=1) / 2)
 
     def _is_significant(self, values: NDArray[np.float64]) -> bool:
+        if len(values) < _FEWEST_QUERIES:
+            return False
         # Imported here because SciPy takes long to import, and few data have candidates.
         from scipy.special import stdtrit
 

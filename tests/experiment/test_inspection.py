@@ -164,6 +164,8 @@ def test_features_that_rank_well_alone_are_one_line_and_few_queries_prove_little
         features=honest, labels=labels, query_start=np.arange(0, 101, 5)
     )
     assert [*feature_warnings(data, num_cells)] == []
+    unjudged = replace(data, labels=np.where(np.arange(100) < 5, labels, 0.0))
+    assert [*feature_warnings(unjudged, num_cells)] == []
     leaking = labels[:, None] + rng.normal(scale=0.01, size=(100, 60))
     together = RankingDataset(
         features=np.hstack([honest, leaking]),
