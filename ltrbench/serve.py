@@ -44,7 +44,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench import __version__
-from ltrbench.data.tables import category_text, days_of
+from ltrbench.data.tables import (
+    category_text,
+    columns_of_features,
+    days_of,
+    one_hot,
+)
 from ltrbench.runs import LoadedModel
 from ltrbench.shapes import Features
 
@@ -68,8 +73,13 @@ def ranking_app(
     """
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
+    ranker = model.ranker
     reader = RequestReader(
-        model.feature_names, max_documents, model.ranker.categories, model.ranker.dates
+        feature_names=_columns_of(model),
+        max_documents=max_documents,
+        categories={**ranker.categories, **ranker.encoded},
+        dates=ranker.dates,
+        encoded=ranker.encoded,
     )
 
     async def rank(request: Request) -> Response:
@@ -94,16 +104,21 @@ def ranking_app(
     return app
 
 
+def _columns_of(model: LoadedModel) -> tuple[str, ...]:
+    """Returns the names of the values of a document: a one-hot encoded column is one value."""
+    encoded = model.ranker.encoded
+    return columns_of_features(model.feature_names, encoded, encoded)
+
+
 def describe(model: LoadedModel) -> dict[str, Any]:
     """Returns the description of a model, the answer of GET /model."""
     result = model.run.result
+    categories = {**model.ranker.categories, **model.ranker.encoded}
     return {
         "model": model.name,
         "class": type(model.ranker).__name__,
-        "features": list(model.feature_names),
-        "categories": {
-            name: list(each) for name, each in model.ranker.categories.items()
-        },
+        "features": list(_columns_of(model)),
+        "categories": {name: list(each) for name, each in categories.items()},
         "dates": dict(model.ranker.dates),
         "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
         "metrics": dict(result.metrics),
@@ -235,16 +250,18 @@ class RequestReader:
     """Reads requests for a model.
 
     Attributes:
-        feature_names: (F,), names of the features.
+        feature_names: names of the values of a document, in the order of the features.
         max_documents: maximum number of documents of a request.
         categories: categorical feature -> its categories, in the order of their codes.
         dates: feature of dates -> the day from which its days are counted.
+        encoded: one-hot encoded column -> its categories, each of which is a feature.
     """
 
     feature_names: tuple[str, ...]
     max_documents: int
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
+    encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @cached_property
     def _codes(self) -> dict[int, dict[str, int]]:
@@ -300,6 +317,8 @@ class RequestReader:
                 place,
                 f"is {values[d, f]}, beyond the range of float32 (maximum 3.4e38)",
             )
+        if self.encoded:
+            features = one_hot(features, self.feature_names, self.encoded)
         return RankRequest(query, list(rows), features)
 
     def _values(self, features: Any, place: str) -> Sequence[Any]:

@@ -839,6 +839,7 @@ def _of_model(
         file, matched.columns, test.num_features, test.feature_names, test.categories
     )
     ranker.dates = test.dates
+    ranker.encoded = test.encoded
     num_trees = len(ranker.trees().trees)
     scored = {
         name: ScoredSplit(

@@ -512,6 +512,8 @@ class RankingDataset(Judgments):
         file_rows: (D,) int, row of each document in its source, from 0, if a reader grouped scattered rows by
             query; None: same order as the source.
         dates: name of a feature of dates -> the day from which its values are counted, in days.
+        encoded: name of a column of categories -> its categories, if a reader made a feature of 0 and 1 of
+            each, named `column=category`.
         exact: name of a feature -> its (D,) values in float64, if a reader was told to keep those that
             float32 does not have; for models that compare in float64.
         merged: names of features whose different values became equal in float32; see `merged_pair`.
@@ -536,6 +538,7 @@ class RankingDataset(Judgments):
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     merged: tuple[str, ...] = ()
     dates: Mapping[str, str] = field(default_factory=dict)
+    encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     exact: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     from_frame: ClassVar[Callable[..., RankingDataset]]

@@ -536,6 +536,8 @@ class TableFiles(FileSource):
             None: NA, N/A, NaN, null, None and the like.
         dates: features of dates, as 2026-01-31, 20260131, Unix seconds or typed, which become days since the
             earliest in `train`; or name -> first day; None: none.
+        encode: categorical features that become a feature of 0 and 1 for each category: onehot: all, with at
+            most 20 categories each; or a list of columns, with any number of categories; None: none.
 
     Raises:
         ConfigError: `split_by` is combined with folds or with files of other splits.
@@ -556,6 +558,8 @@ class TableFiles(FileSource):
     missing: list[str] | None = None
     # A list or a mapping.
     dates: Any = None
+    # A text or a list.
+    encode: Any = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -630,6 +634,7 @@ class TableFiles(FileSource):
             options[name] = None if train is None else getattr(train, name)
         if train is not None:
             options["dates"] = train.dates
+            options["encode"] = train.encoded
         return self.read_through_cache(self.existing(key), read_table, options)
 
 

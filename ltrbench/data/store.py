@@ -125,6 +125,7 @@ class Manifest(BaseModel):
     categories: dict[str, list[str]] = {}
     kept: list[str] = []  # names of the kept columns
     dates: dict[str, str] = {}  # feature of dates -> its first day
+    encoded: dict[str, list[str]] = {}  # one-hot encoded column -> its categories
     merged: list[str] = []  # features whose different values became equal in float32
     absent: (
         Literal["0", "-0", "nan"] | None
@@ -505,6 +506,7 @@ def _dataset_of(
         "categories": manifest.categories,
         "merged": tuple(manifest.merged),
         "dates": manifest.dates,
+        "encoded": {name: tuple(each) for name, each in manifest.encoded.items()},
     }
     taken = names if columns is None else [names[column] for column in columns]
     return RankingDataset(feature_names=tuple(taken), **arrays)
@@ -532,7 +534,7 @@ def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
-    alike = {"absent", "feature_names", "categories", "dates", "kept"}
+    alike = {"absent", "feature_names", "categories", "dates", "encoded", "kept"}
     layouts = [
         (
             manifest.model_dump(include=alike),
@@ -614,6 +616,7 @@ def write_store(
                 kept=list(dataset.kept),
                 merged=list(dataset.merged),
                 dates=dict(dataset.dates),
+                encoded={name: list(each) for name, each in dataset.encoded.items()},
                 absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
                 documents=dataset.num_documents,
                 queries=dataset.num_queries,

@@ -58,7 +58,7 @@ from ltrbench.data.features import (
     merged_in_words,
     merged_pair,
 )
-from ltrbench.errors import ConfigError, DataError, did_you_mean
+from ltrbench.errors import ConfigError, DataError, did_you_mean, require_choice
 from ltrbench.shapes import Features
 
 if TYPE_CHECKING:
@@ -123,6 +123,8 @@ class _Rows:
         keep: columns beside the features.
         missing: lower-case texts that are missing values.
         dates: feature of dates -> the day from which days are counted; None: the earliest of these rows.
+        encoded: categorical feature that becomes a feature for each category -> maximum number of its
+            categories; None: any number.
     """
 
     tables: Sequence[_Table]
@@ -132,6 +134,7 @@ class _Rows:
     keep: Sequence[str] = ()
     missing: Collection[str] = MISSING
     dates: Mapping[str, str | None] = field(default_factory=dict)
+    encoded: Mapping[str, int | None] = field(default_factory=dict)
 
     @cached_property
     def frames(self) -> list[pd.DataFrame]:
@@ -277,9 +280,10 @@ class _Rows:
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
         is_unseen = (codes < 0) & texts.notna()
         if num_unseen := is_unseen[numbers].sum():
+            outcome = "0 in each feature" if column in self.encoded else "missing"
             log.warning(
                 f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training, such as "
-                f"{texts[is_unseen][0][:60]!r}: missing"
+                f"{texts[is_unseen][0][:60]!r}: {outcome}"
             )
         return np.where(codes < 0, np.nan, codes)[numbers], tuple(categories)
 
@@ -598,6 +602,7 @@ def _rows_of(
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: Sequence[str] | None = None,
     dates: Sequence[str] | Mapping[str, str] | None = None,
+    encode: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     required: Collection[str] = ("label", "query"),
     **roles: str | None,
 ) -> _Rows:
@@ -612,8 +617,19 @@ def _rows_of(
     """
     check_option("feature_names", feature_names or [], list)
     check_option("categories", categories or {}, dict)
-    tables, known, is_training = _open(source), categories or {}, feature_names is None
+    tables, is_training = _open(source), feature_names is None
     table = tables[0]
+    known_encoded = encode if isinstance(encode, Mapping) else {}
+    known = {**(categories or {}), **known_encoded}
+    if feature_names is not None:
+        feature_names = columns_of_features(feature_names, known_encoded, table.columns)
+    if num_features is not None:
+        num_features -= sum(
+            len(texts) - 1
+            for column, texts in known_encoded.items()
+            if column in table.columns
+        )
+    to_encode = [] if isinstance(encode, Mapping | str | None) else [*encode]
     first_days: Mapping[str, str] = dates if isinstance(dates, Mapping) else {}
     if dates and not is_training and not first_days:
         raise ConfigError(
@@ -645,9 +661,11 @@ def _rows_of(
         if features is None
         else _matching(table, "features", features, left, is_training)
     )
+    of_encode = _matching(table, "encode", to_encode, left, is_training)
     of_categories = [
         *_matching(table, "categorical", categorical, left, is_training),
         *(column for column in left if column in known),
+        *of_encode,
     ]
     if categories is None:
         of_categories += [name for name in chosen if name in table.categorical]
@@ -679,7 +697,77 @@ def _rows_of(
     with_categories = {name: known.get(name) for name in names if name in of_categories}
     words = missing_words(missing)
     with_dates = {name: first_days.get(name) for name in of_dates}
-    return _Rows(tables, by_role, names, with_categories, kept, words, with_dates)
+    encoded: dict[str, int | None] = dict.fromkeys(of_encode)
+    encoded |= dict.fromkeys(name for name in with_categories if name in known_encoded)
+    if isinstance(encode, str):
+        require_choice("encode", encode, (ONE_HOT,))
+        if not with_categories:
+            raise ConfigError(
+                f"{table.name}: encode is {encode}, but no feature has categories. Name them in categorical "
+                "(in a run data.categorical), or leave out encode."
+            )
+        encoded = dict.fromkeys(with_categories, MOST_ENCODED)
+    return _Rows(
+        tables, by_role, names, with_categories, kept, words, with_dates, encoded
+    )
+
+
+# ---- One-hot encoding: a categorical feature becomes a feature of 0 and 1 for each category.
+
+ONE_HOT = "onehot"
+MOST_ENCODED = 20
+"""Maximum number of categories of a feature that is encoded without being named."""
+
+
+def columns_of_features(
+    feature_names: Sequence[str],
+    encoded: Mapping[str, Sequence[str]],
+    columns: Collection[str],
+) -> tuple[str, ...]:
+    """Returns the columns of a table from which features are read: an encoded column is one, unless the table
+    has the features of its categories instead.
+
+    >>> columns_of_features(["price", "size=S", "size=L"], {"size": ["S", "L"]}, ["size", "price"])
+    ('price', 'size')
+    """
+    column_of = {
+        name: column
+        for column, categories in encoded.items()
+        for name in encoded_names(column, categories)
+        if column in columns or name not in columns
+    }
+    return tuple(dict.fromkeys(column_of.get(name, name) for name in feature_names))
+
+
+def encoded_names(column: str, categories: Sequence[str]) -> list[str]:
+    """Returns the names of the features of an encoded column, one for each category.
+
+    >>> encoded_names("size", ["S", "L"])
+    ['size=S', 'size=L']
+    """
+    return [f"{column}={category}" for category in categories]
+
+
+def one_hot(
+    values: Features, columns: Sequence[str], encoded: Mapping[str, Sequence[str]]
+) -> Features:
+    """Returns (D, F) features, with a feature of 0 and 1 for each category of an encoded column.
+
+    Args:
+        values: (D, C), the codes of the categories in encoded columns; a missing category is 0 in each
+            feature.
+
+    >>> codes = np.array([[1.5, 1.0], [2.5, np.nan]], dtype=np.float32)
+    >>> one_hot(codes, ["price", "size"], {"size": ["S", "L"]}).tolist()
+    [[1.5, 0.0, 1.0], [2.5, 0.0, 0.0]]
+    """
+    parts = []
+    for index, column in enumerate(columns):
+        of_column = values[:, index : index + 1]
+        if column in encoded:
+            of_column = of_column == np.arange(len(encoded[column]))
+        parts.append(of_column.astype(np.float32))
+    return np.concatenate(parts, axis=1)
 
 
 def missing_words(missing: Sequence[str] | None) -> frozenset[str]:
@@ -746,6 +834,7 @@ def read_table(
     categories: Mapping[str, Sequence[str]] | None = None,
     missing: Sequence[str] | None = None,
     dates: Sequence[str] | Mapping[str, str] | None = None,
+    encode: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
     sort_queries: bool = False,
     whole_labels: bool = False,
     labelled: bool = True,
@@ -777,6 +866,10 @@ def read_table(
         dates: names or patterns of features of dates, as 2026-01-31 (ISO 8601), 20260131, Unix seconds or
             typed, which become days since the earliest; or name -> first day, that of the training data
             (`RankingDataset.dates`) for other tables. None: no features of dates.
+        encode: categorical features that become a feature of 0 and 1 for each category, named
+            `column=category`: "onehot": all, with at most 20 categories each; names or patterns, with any
+            number of categories; or name -> categories, those of the training data
+            (`RankingDataset.encoded`) for other tables. None: no feature.
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
@@ -808,6 +901,7 @@ def read_table(
         categories,
         missing,
         dates,
+        encode,
     )
     roles["required"] = ("label", "query") if labelled else ("query",)
     rows = _rows_of(source, num_features, *named, **roles)
@@ -830,7 +924,6 @@ def read_table(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,
         file_rows=gathered.file_rows,
-        feature_names=tuple(rows.features),
         features=cast(Features, CheckedFeatures(gathered.take(matrix))),
         **known,
         exact={name: gathered.take(values) for name, values in in_float64.items()},
@@ -872,7 +965,7 @@ def read_table_features(
         return features
     in_float64: Any = features.astype(np.float64)
     for name, values in known["exact"].items():
-        in_float64[:, rows.features.index(name)] = values
+        in_float64[:, known["feature_names"].index(name)] = values
     return cast(Features, in_float64)
 
 
@@ -889,7 +982,7 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     ids = {
         role: rows.roles[role] for role in ("query", "document") if role in rows.roles
     }
-    rows = replace(rows, roles=ids, features=(), categories={}, dates={})
+    rows = replace(rows, roles=ids, features=(), categories={}, dates={}, encoded={})
     return {
         **{ROLES[role][0]: np.array(rows.ids(column)) for role, column in ids.items()},
         **{name: rows.kept(name) for name in rows.keep},
@@ -1005,7 +1098,34 @@ def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any
         "merged": tuple(merged),
         "exact": in_float64,
     }
-    return features, known
+    return _encoded(rows, features, known)
+
+
+def _encoded(
+    rows: _Rows, features: Features, known: dict[str, Any]
+) -> tuple[Features, dict[str, Any]]:
+    """Returns features and their description with one-hot encoded columns.
+
+    Raises:
+        DataError: A column has too many categories.
+    """
+    encoded = {name: known["categories"].pop(name) for name in rows.encoded}
+    for column, categories in encoded.items():
+        most = rows.encoded[column]
+        if most is not None and len(categories) > most:
+            named = ",".join(rows.encoded)
+            raise DataError(
+                f"{rows.tables[0].name}: {column} has {len(categories):,} categories; data.encode=onehot "
+                f"encodes up to {most}. Add it to data.ignore, or name the columns to encode whatever "
+                f"their number, as in 'data.encode=[{named}]'."
+            )
+    names: list[str] = []
+    for column in rows.features:
+        is_encoded = column in encoded
+        names += encoded_names(column, encoded[column]) if is_encoded else [column]
+    if encoded:
+        features = one_hot(features, rows.features, encoded)
+    return features, {**known, "feature_names": tuple(names), "encoded": encoded}
 
 
 _FIELDS = {

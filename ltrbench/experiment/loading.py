@@ -476,6 +476,7 @@ class FitterOnWorkers(Fitter):
         whole = self.splits.train
         ranker.feature_names, ranker.categories = whole.feature_names, whole.categories
         ranker.dates = whole.dates
+        ranker.encoded = whole.encoded
         return LearningCurve(numbers, values), None
 
     def fit_clean(self, ranker: Ranker) -> None:

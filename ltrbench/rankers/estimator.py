@@ -15,7 +15,7 @@ import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Protocol, Self, TypeVar, cast, overload
+from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLE_OF_NAME, ROLES
 from ltrbench.data.features import SparseRows
-from ltrbench.data.tables import read_table, read_table_features
+from ltrbench.data.tables import columns_of_features, read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
 from ltrbench.settings import changed, full_name, replaced
@@ -43,11 +43,13 @@ class Estimator:
         feature_names: (F,), features of the training data; set by `fit`.
         categories: categorical feature -> its categories, in the order of their codes; set by `fit`.
         dates: feature of dates -> the day from which its values are counted, in days; set by `fit`.
+        encoded: one-hot encoded column -> its categories, each of which is a feature; set by `fit`.
     """
 
     feature_names: tuple[str, ...] = ()
     categories: Mapping[str, tuple[str, ...]] = {}
     dates: Mapping[str, str] = {}
+    encoded: Mapping[str, tuple[str, ...]] = {}
     reads_float64 = False
     """Whether `predict` takes float64 features as they are; otherwise they become float32."""
 
@@ -211,6 +213,7 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         fitted = fit(self, train, valid, on_iteration, **rows)
         self.feature_names, self.categories = train.feature_names, train.categories
         self.dates = train.dates
+        self.encoded = train.encoded
         return fitted
 
     functools.update_wrapper(fit_table, fit)
@@ -227,12 +230,14 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
             features = SparseRows.from_scipy(features)
         if not (_is_frame(features) and self.feature_names):
             return method(self, features)
-        frame, names = _by_name(features, self.feature_names), list(self.feature_names)
+        given = [*map(str, features.columns)]
+        names = columns_of_features(self.feature_names, self.encoded, given)
         read = read_table_features(
-            frame,
-            features=names,
+            _by_name(features, names),
+            features=list(names),
             categories=self.categories,
             dates=self.dates,
+            encode=self.encoded,
             exact=self.reads_float64,
         )
         if not self.is_listwise:
@@ -264,6 +269,7 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
             "feature_names": self.feature_names,
             "categories": dict(self.categories),
             "dates": dict(self.dates),
+            "encoded": dict(self.encoded),
         }
         if self.feature_names:
             (folder / COLUMNS_FILE).write_text(json.dumps(columns) + "\n")
@@ -276,26 +282,36 @@ def _knowing_columns(load: classmethod[Any, Any, Any]) -> Any:
     def load_with_columns(cls: Any, folder: Path | str) -> Any:
         folder = Path(folder)
         ranker = load.__func__(cls, folder)
-        names, categories, dates = read_columns(folder)
-        if names:
-            ranker.feature_names, ranker.categories = names, categories
-            ranker.dates = dates
+        known = read_columns(folder)
+        if known.feature_names:
+            ranker.feature_names = known.feature_names
+            ranker.categories = known.categories
+            ranker.dates = known.dates
+            ranker.encoded = known.encoded
         return ranker
 
     return classmethod(load_with_columns)
 
 
-def read_columns(
-    folder: Path,
-) -> tuple[tuple[str, ...], dict[str, tuple[str, ...]], dict[str, str]]:
-    """Returns `feature_names`, `categories` and `dates` in the folder of a model; empty without the file."""
+class Columns(NamedTuple):
+    """What a model knows about the columns of its training data, as in `Estimator`."""
+
+    feature_names: tuple[str, ...] = ()
+    categories: Mapping[str, tuple[str, ...]] = {}
+    dates: Mapping[str, str] = {}
+    encoded: Mapping[str, tuple[str, ...]] = {}
+
+
+def read_columns(folder: Path) -> Columns:
+    """Returns the columns in the folder of a model; empty without the file."""
     if not (path := folder / COLUMNS_FILE).exists():
-        return (), {}, {}
+        return Columns()
     columns = read_json(path)
     types = {
         "feature_names": list[str],
         "categories": dict[str, list[str]],
         "dates": dict[str, str],
+        "encoded": dict[str, list[str]],
     }
     if (
         not isinstance(columns, dict)
@@ -306,7 +322,9 @@ def read_columns(
             f"{path} has no names and categories of features. Copy the folder again."
         )
     categories = {name: tuple(of) for name, of in columns["categories"].items()}
-    return tuple(columns["feature_names"]), categories, columns["dates"]
+    encoded = {name: tuple(of) for name, of in columns["encoded"].items()}
+    names = tuple(columns["feature_names"])
+    return Columns(names, categories, columns["dates"], encoded)
 
 
 _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
@@ -408,7 +426,8 @@ def dataset_of(
         )
         return data.with_fields(features=features, feature_names=())
     if like is not None:
-        names = list(like.feature_names)
+        given = [*map(str, X.columns)]
+        names = list(columns_of_features(like.feature_names, like.encoded, given))
     else:
         names = [name for name in map(str, X.columns) if name not in ROLE_OF_NAME]
     of_roles = {*ROLES["document"], *ROLES["weight"], *ROLES["position"]}
@@ -418,6 +437,7 @@ def dataset_of(
     else:
         options["categories"] = like.categories
         options["dates"] = like.dates
+        options["encode"] = like.encoded
     return read_table(frame.assign(**columns), features=names, **options)
 
 

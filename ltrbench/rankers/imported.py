@@ -490,5 +490,6 @@ class ImportedRanker(Ranker):
             raise ResultError(
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )
-        names, categories, _ = read_columns(folder)
+        known = read_columns(folder)
+        names, categories = known.feature_names, known.categories
         return cls.of(file, columns, content["num_columns"], names, categories)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.features import gather_rows
+from ltrbench.data.tables import encoded_names
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import DISK_REMEDIES
 from ltrbench.measure import plain, versions
@@ -170,6 +171,7 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
         has_missing_values=train.get("has_missing_values"),
         categories=ranker.categories,
         dates=ranker.dates,
+        encoded=ranker.encoded,
     )
 
 
@@ -246,6 +248,27 @@ def readme(
             for name, first in model.dates.items()
         ]
         yield f"## Dates\n\nThe value of a date is a number of days (UTC): {', '.join(first_days)}."
+    if model.encoded:
+        yield (
+            "## One-hot encoded columns\n\nA feature is 1 if the column has its category, otherwise 0. A "
+            "missing or another category is 0 in all features of the column."
+        )
+        yield "\n".join(_encoded_columns(model))
+
+
+def _encoded_columns(model: ShippedModel) -> Iterator[str]:
+    """Yields a Markdown table of the features of one-hot encoded columns."""
+    yield "| column | category | feature |"
+    yield "|---|---|---|"
+    for column, categories in model.encoded.items():
+        names = encoded_names(column, categories)
+        for category, name in zip(categories, names, strict=True):
+            cells = [f"`{_in_cell(text)}`" for text in (column, category, name)]
+            yield f"| {' | '.join(cells)} |"
+
+
+def _in_cell(text: str) -> str:
+    return visible(text).replace("`", "").replace("|", r"\|")
 
 
 def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:

@@ -68,6 +68,7 @@ class ShippedModel:
         has_missing_values: whether the training data have missing values; None: unknown.
         categories: categorical feature -> its categories, in the order of their codes.
         dates: feature of dates -> the day from which its days are counted.
+        encoded: one-hot encoded column -> its categories, each of which is a feature.
     """
 
     name: str
@@ -76,6 +77,7 @@ class ShippedModel:
     has_missing_values: bool | None = False
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
+    encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def num_features(self) -> int:

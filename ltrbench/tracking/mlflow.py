@@ -66,6 +66,7 @@ from mlflow.utils.mlflow_tags import (
     MLFLOW_USER,
 )
 
+from ltrbench.data.tables import columns_of_features, encoded_names
 from ltrbench.errors import LtrbenchError, TrackingError
 from ltrbench.measure import versions, without_password
 from ltrbench.plots import draw_run
@@ -1016,7 +1017,8 @@ def _input_schema(run: Run, ranker: Ranker) -> Any:
     if num_features > MOST_LISTED:  # MLflow takes minutes to write a million columns.
         return Schema([TensorSpec(np.dtype(np.float64), (-1, num_features))])
     queries = [_QUERY_COLUMN] if ranker.is_listwise else []
-    names = [*ranker.feature_names, *queries]
+    columns = columns_of_features(ranker.feature_names, ranker.encoded, ranker.encoded)
+    names = [*columns, *queries]
     return Schema([ColSpec(AnyType(), name) for name in names])  # type: ignore[no-untyped-call]
 
 
@@ -1029,6 +1031,13 @@ def _input_example(run: Run, ranker: Ranker) -> pd.DataFrame | None:
     for name, texts in ranker.categories.items():
         codes = frame[name].tolist()
         frame[name] = [None if np.isnan(code) else texts[int(code)] for code in codes]
+    for name, texts in ranker.encoded.items():
+        of_category = frame[encoded_names(name, texts)].to_numpy()
+        frame[name] = [
+            texts[int(row.argmax())] if row.any() else None for row in of_category
+        ]
+    columns = columns_of_features(ranker.feature_names, ranker.encoded, ranker.encoded)
+    frame = frame[list(columns)]
     for name, first in ranker.dates.items():
         days = pd.to_timedelta(frame[name], unit="D")
         frame[name] = (pd.Timestamp(first) + days).dt.strftime("%Y-%m-%dT%H:%M:%S")
@@ -1041,7 +1050,7 @@ def _model_of_library(ranker: Ranker) -> tuple[str, Any] | None:
     """Returns the package and the model with the names of the features, for the flavor of the package; None:
     the package cannot take the training table, whose names it forbids or whose categories have texts."""
     library = ranker.library_model()
-    if library is None or ranker.categories or ranker.dates:
+    if library is None or ranker.categories or ranker.dates or ranker.encoded:
         return None
     package, model = library
     names = list(ranker.feature_names)

@@ -645,3 +645,53 @@ def test_every_cell_of_a_csv_file_is_read_as_it_was_written(
         [[NUMBERS[cell] for cell in columns[name]] for name in "ab"], np.float32
     ).T
     np.testing.assert_array_equal(np.asarray(read.features), expected)
+
+
+@pytest.mark.parametrize("encode", ["onehot", ["size", "sold"]])
+def test_categories_are_one_hot_features_everywhere(
+    encode: Any, tmp_path: Path
+) -> None:
+    frame = pd.DataFrame(
+        {
+            "query_id": ["a", "a", "a", "b", "b"],
+            "label": [0, 1, 2, 0, 1],
+            "price": [1.0, 2.0, 3.0, 4.0, 5.0],
+            "size": ["S", "L", None, "S", "S"],
+            "sold": [1, 0, 1, 1, 0],
+        }
+    )
+    later = frame.assign(size=["XL", "S", "L", "L", "L"])[["sold", "size", "price"]]
+    later = later.assign(query_id="c", label=0)
+    options: Any = {"categorical": ["size", "sold"], "encode": encode}
+    train = read_table(frame, **options)
+    assert train.feature_names == (
+        "price", "size=L", "size=S", "sold=0", "sold=1"
+    )  # fmt: skip
+    expected = [[1, 0, 1, 0, 1], [2, 1, 0, 1, 0], [3, 0, 0, 0, 1]]
+    assert train.features[:3].tolist() == expected
+    assert not train.categories
+    # Other data of the model: a table in every form, with a category that training does not have.
+    later.to_csv(tmp_path / "later.csv", index=False)
+    later.to_parquet(tmp_path / "later.parquet", index=False)
+    known = {"feature_names": train.feature_names, "encode": train.encoded}
+    for source in (later, tmp_path / "later.csv", tmp_path / "later.parquet"):
+        test = read_table(source, num_features=5, categories={}, **known)
+        assert test.features[:2].tolist() == [[1, 0, 0, 0, 1], [2, 0, 1, 1, 0]]
+    write_store(tmp_path / "store", train)
+    assert read_store(tmp_path / "store").encoded == train.encoded
+    NativeRanker(num_trees=3, min_docs_in_leaf=1).fit(train).save(tmp_path / "model")
+    ranker = NativeRanker.load(tmp_path / "model")
+    scores = ranker.predict(test.features)
+    np.testing.assert_array_equal(ranker.predict(later), scores)
+    np.testing.assert_array_equal(ranker.predict(test.to_frame()), scores)
+
+
+def test_more_than_20_categories_are_encoded_only_by_name() -> None:
+    frame = pd.DataFrame(
+        {"query_id": "a", "label": 0, "price": 1.0, "brand": np.arange(21)}
+    )
+    with pytest.raises(DataError, match=naming("brand", 21, "data.encode=[brand]")):
+        read_table(frame, categorical=["brand"], encode="onehot")
+    assert read_table(frame, encode=["brand"]).num_features == 22
+    with pytest.raises(ConfigError, match=naming("onehot", "data.categorical")):
+        read_table(frame, encode="onehot")

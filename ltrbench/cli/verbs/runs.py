@@ -500,6 +500,8 @@ def options_as_trained(
     options = reading_options(file, run.result.settings.get("data", {}))
     if "dates" in options:
         options["dates"] = model.dates
+    if "encode" in options:
+        options["encode"] = model.encoded
     return {**train, **options, **typed_options(list(reading))}
 
 
