@@ -673,7 +673,7 @@ def test_categories_are_one_hot_features_everywhere(
     # Other data of the model: a table in every form, with a category that training does not have.
     later.to_csv(tmp_path / "later.csv", index=False)
     later.to_parquet(tmp_path / "later.parquet", index=False)
-    known = {"feature_names": train.feature_names, "encode": train.encoded}
+    known: Any = {"feature_names": train.feature_names, "encode": train.encoded}
     for source in (later, tmp_path / "later.csv", tmp_path / "later.parquet"):
         test = read_table(source, num_features=5, categories={}, **known)
         assert test.features[:2].tolist() == [[1, 0, 0, 0, 1], [2, 0, 1, 1, 0]]
