@@ -279,8 +279,8 @@ def fold_variations(
     variance s^2 of the fold means replaced by what the queries say about it, J S. Hundreds of queries
     estimate it, instead of J numbers: no quantile of t with J - 1 degrees of freedom inflates it again.
 
-    It is too small if the variance over training sets is larger than about 1.25 J S. An F test of the fold
-    means against the query noise detects that:
+    It is too small if training sets add more than J rho S, 1.25 S with five folds. An F test of the fold
+    means against the query noise detects the part of it that the folds do not share:
 
         F = s^2 / mean_j(s_j^2 / n_j),    J R - 1 and sum_j (n_j - 1) degrees of freedom
 
