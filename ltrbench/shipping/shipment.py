@@ -253,10 +253,10 @@ def readme(
             "## One-hot encoded columns\n\nA feature is 1 if the column has its category, otherwise 0. A "
             "missing or another category is 0 in all features of the column."
         )
-        yield "\n".join(_encoded_columns(model))
+        yield "\n".join(encoded_columns(model))
 
 
-def _encoded_columns(model: ShippedModel) -> Iterator[str]:
+def encoded_columns(model: ShippedModel) -> Iterator[str]:
     """Yields a Markdown table of the features of one-hot encoded columns."""
     yield "| column | category | feature |"
     yield "|---|---|---|"

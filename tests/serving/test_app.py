@@ -248,3 +248,18 @@ def test_any_json_is_read_or_refused(value: Any) -> None:
         read = READER.read(json.dumps(value).encode())
         assert read.features.shape == (len(read.ids), 2)
         assert not np.isinf(read.features).any()
+
+
+def test_a_one_hot_encoded_column_is_one_value_of_a_document() -> None:
+    reader = RequestReader(
+        feature_names=("price", "size"),
+        max_documents=10,
+        categories={"size": ("S", "L")},
+        encoded={"size": ("S", "L")},
+    )
+    given = [{"price": 1, "size": "L"}, [2, "XL"], [3, None]]
+    documents = [
+        {"id": number, "features": features} for number, features in enumerate(given)
+    ]
+    read = reader.read(json.dumps({"documents": documents}).encode())
+    assert read.features.tolist() == [[1, 0, 1], [2, 0, 0], [3, 0, 0]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -33,7 +34,8 @@ from ltrbench.shipping.certificate import (
     UNKNOWN,
     certify,
 )
-from ltrbench.shipping.shipment import check_categories
+from ltrbench.shipping.destination import Destination
+from ltrbench.shipping.shipment import check_categories, encoded_columns
 from ltrbench.shipping.target import ShippedModel
 
 BACKENDS = {
@@ -114,3 +116,24 @@ def test_a_set_with_another_code_is_refused_although_no_document_has_it(
     files = target.export(shipped(stump(wrong))).files
     assert certified(target, right, data).status == CERTIFIED
     assert certified(target, right, data, files).status == REFUSED
+
+
+@every_target
+def test_one_hot_features_of_categories_are_certified_by_every_target(
+    name: str, options: dict[str, Any]
+) -> None:
+    frame = shop_log(num_queries=60).drop(columns="rating")
+    features = ["text_match", "price", "device"]
+    data = RankingDataset.from_frame(
+        frame, features=features, categorical=["device"], encode="onehot"
+    )
+    ranker = NativeRanker(num_trees=8, num_leaves=15, num_threads=2).fit(data)
+    Destination(target_of(name, options)).check_data(ranker, data)
+    certificate = certified(target_of(name, options), ranker.trees(), data)
+    assert certificate.status == CERTIFIED, certificate.reason
+    model = shipped(ranker.trees(), data.num_features)
+    lines = [*encoded_columns(replace(model, encoded=data.encoded))]
+    assert lines[2:] == [
+        f"| `device` | `{category}` | `device={category}` |"
+        for category in ("desktop", "phone", "tablet")
+    ]
