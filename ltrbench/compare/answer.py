@@ -221,8 +221,8 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
         yield _on_these_queries(comparison, pairs)
         if decision.unbeaten:
             yield (
-                f"{subject} is not shown to be better than {listed(decision.unbeaten)}, which needs no "
-                "training: no model is recommended."
+                f"No model is recommended: {subject} is not shown to be better than "
+                f"{listed(decision.unbeaten)}."
             )
     methods = _methods_in_words(comparison, subject, pairs)
     if methods:
