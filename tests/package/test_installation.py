@@ -101,4 +101,4 @@ def test_the_console_script_finds_a_users_backend_in_the_current_folder(
         "data.num_queries=20",
         "tracking=none",
     )
-    assert "| mean_feature " in run(python.parent / "ltrbench", *words, folder=tmp_path)
+    assert "\nmean_feature " in run(python.parent / "ltrbench", *words, folder=tmp_path)
