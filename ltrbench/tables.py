@@ -377,8 +377,8 @@ class Table:
         """Returns aligned columns for a terminal; columns that do not fit follow below, as in `markdown`.
 
         >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").plain(80))
-        model    ndcg@10
-        native      0.50
+        model   ndcg@10
+        native     0.50
         """
         lines = [
             [in_table(text) for text in line] for line in [self.header, *self._texts()]

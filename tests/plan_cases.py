@@ -26,6 +26,7 @@ SETTINGS: dict[str, Any] = {
             "cv",
             "replicates",
             "study",
+            "target",
         )
     ),
     **{

@@ -88,7 +88,7 @@ def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(
     assert mentions(
         " ".join(answer_of(comparison).claims),
         "single_feature",
-        "no model",
+        "No model",
     )
 
 

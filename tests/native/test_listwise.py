@@ -98,7 +98,10 @@ lambdalosses = st.one_of(
                 [0.0, 0.3, 1.0] if variant == "tf_ranking" else [0.0]
             ),
             sigma=st.sampled_from([0.5, 1.0, 2.0]),
-            truncation=st.one_of(st.none(), st.integers(1, 12)),
+            # In allrank both documents of a pair are in the top ranks.
+            truncation=st.one_of(
+                st.none(), st.integers(2 if variant == "allrank" else 1, 12)
+            ),
         )
         for variant, weightings in WEIGHTINGS.items()
     )

@@ -77,6 +77,8 @@ def tree_of(nodes: list[Node], model: Model) -> Tree:
 
 
 def assert_same_trees(train: RankingDataset, settings: Settings) -> Model:
+    # As `fit` scales them.
+    train = train.with_mean_weight_one()
     model, ranker = reference.boost(train, settings), fit_engine(train, settings)
     trees = [] if ranker._forest is None else ranker._forest.trees()
     for number, (nodes, tree) in enumerate(zip(model.trees, trees, strict=True)):

@@ -44,7 +44,8 @@ def with_positions(data: RankingDataset) -> RankingDataset:
     return replace(data, positions=positions)
 
 
-DATA = with_positions(make_dataset(0, weighted=True))
+# A run shards its training set after its weights are scaled.
+DATA = with_positions(make_dataset(0, weighted=True)).with_mean_weight_one()
 
 
 def round_robin(num_queries: int, size: int) -> Deal:

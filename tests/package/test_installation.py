@@ -86,8 +86,8 @@ def test_the_command_works_from_another_folder_with_the_installed_package(
     )
     words = ("model=native,lightgbm", "-m", *small, "tracking=none")
     table = run(python, "-m", "ltrbench", *words, folder=tmp_path)
-    assert "| native " in table
-    assert "| lightgbm " in table
+    assert "\nnative " in table
+    assert "\nlightgbm " in table
 
 
 def test_the_console_script_finds_a_users_backend_in_the_current_folder(

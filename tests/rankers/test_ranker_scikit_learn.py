@@ -142,8 +142,10 @@ def test_weights_become_sample_weights_of_a_regressor_or_of_the_last_step_of_a_p
     None
 ):
     rng = np.random.default_rng(0)
-    weighted = replace(TRAIN, query_weights=rng.uniform(0.1, 5, TRAIN.num_queries))
-    varied = replace(TRAIN, document_weights=rng.uniform(0.1, 5, TRAIN.num_documents))
+    of_queries = rng.uniform(0.1, 5, TRAIN.num_queries)
+    of_documents = rng.uniform(0.1, 5, TRAIN.num_documents)
+    weighted = replace(TRAIN, query_weights=of_queries).with_mean_weight_one()
+    varied = replace(TRAIN, document_weights=of_documents).with_mean_weight_one()
     features = TRAIN.features.astype(float)
     for data, weights in (
         (weighted, weighted.query_weights[weighted.query_of_document]),  # type: ignore[index]
