@@ -296,10 +296,12 @@ def test_a_table_of_ranks_has_the_columns_of_the_data_and_is_said_to_be_upside_d
     said = naming("ranks.csv", "constant", "reverse", "upside down", "ranks")
     with caplog.at_level("WARNING"):
         assert main([*words, f"prod={tmp_path / 'ranks.csv'}"]) == 0
-        (warning,) = caplog.messages
+        # Other messages may be about the load of the machine.
+        (warning,) = [text for text in caplog.messages if "ranks.csv:" in text]
         assert re.search(said, warning)
+        caplog.clear()
         assert main([*words, f"prod={tmp_path / 'negated.csv'}"]) == 0
-        assert caplog.messages == [warning]
+        assert not [text for text in caplog.messages if "negated.csv:" in text]
     assert main([*words, f"prod={tmp_path / 'film.csv'}"]) == 2
     expected = naming("film.csv", "movieId", "document_id", "'film'")
     assert re.search(expected, capsys.readouterr().err)
