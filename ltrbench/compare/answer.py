@@ -6,7 +6,7 @@ notebook, table.md and comparison.json show the same ones. Each function below i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ltrbench.compare.cells import Trainings, percent
@@ -273,7 +273,7 @@ def _methods_in_words(
                 "again is not known."
             )
         return f"About training again nothing is claimed: {listed(sorted(reasons))}."
-    how = listed_in_order(_TRAINED_AGAIN[claim.scope] for claim in known.values())
+    how = _distinct_in_words(_TRAINED_AGAIN[claim.scope] for claim in known.values())
     of_state = _by_state(known)
     parts = [
         f"{state} than {listed(of_state[state])}"
@@ -290,7 +290,7 @@ def _methods_in_words(
     return f"{how}, {subject} is not shown to be better than {other}."
 
 
-def listed_in_order(texts: Iterator[str]) -> str:
+def _distinct_in_words(texts: Iterable[str]) -> str:
     """Returns the distinct texts in their order, joined."""
     return "; ".join(dict.fromkeys(texts))
 
