@@ -103,7 +103,7 @@ def test_the_first_three_trees_give_every_training_document_ranklibs_score(
     for num_trees, tree in enumerate(trees, start=1):
         expected += ranklib_scores(tree, train.features)
         got = (
-            make("ranklib", f"params.num_trees={num_trees}")
+            make("ranklib", f"params.num_trees={num_trees}", "early_stopping=null")
             .fit(train)
             .predict(train.features)
         )
