@@ -99,7 +99,9 @@ def design_of_methods(
         of_models = design_of_models(statistics)
         if of_models is None or variation.matters:
             return None
-        return replace(of_models, query=variation.factor**2 * of_models.query)
+        error = variation.factor * math.sqrt(of_models.query / of_models.num_queries)
+        error = max(error, variation.of_round)
+        return replace(of_models, query=error**2 * of_models.num_queries)
     if inference is None or not inference.standard_error:
         return None
     correction = 0.0

@@ -37,7 +37,7 @@ class Design:
 
     Attributes:
         query, training, by_query: variances over queries, over trainings, and of their interaction, for a
-            single query and training. Over folds `query` contains the factor 1 + J rho of `FoldVariation`.
+            single query and training. Over folds `query` contains the square of `FoldVariation.factor`.
         correction: additional term for resampled training sets, which are not independent training sets: 1
             for bootstrap samples, p / (1 - p) for subsamples (`resampling_factor`); 0 for seeds.
         degrees_of_trainings: degrees of freedom of `training` for each training beyond the first: 1, or up

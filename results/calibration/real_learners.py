@@ -285,6 +285,10 @@ CELLS = (
     Cell(TREES, 100, folds=3, share=0.125),
     Cell(TREES, 100, share=0.125),
     Cell(TREES, 100, folds=3, forward=True, share=0.125),
+    Cell(RIDGE, 100, folds=10),
+    Cell(ONE_OF_FEW, 100, folds=10),
+    Cell(ONE_OF_MANY, 500, folds=10),
+    Cell(ONE_OF_MANY, 100, folds=10, repeats=3),
 )
 
 

@@ -139,25 +139,32 @@ def over_folds(
     return PairedSample.of(values.ravel(), strata=np.repeat(np.arange(sets), 60))
 
 
-@pytest.mark.parametrize(("training", "repeats"), [(0.0, 1), (0.1, 1), (0.1, 3)])
+@pytest.mark.parametrize("training", [0.0, 0.1])
+@pytest.mark.parametrize(("num_folds", "repeats"), [(5, 1), (5, 3), (10, 1)])
 def test_folds_widen_the_interval_over_queries_and_more_if_training_sets_matter(
-    training: float, repeats: int
+    training: float, num_folds: int, repeats: int
 ) -> None:
-    sample = over_folds(training, seed=1, repeats=repeats)
-    (variation,) = fold_variations(sample, num_folds=5, test_share=0.25)
-    by_fold = sample.values.reshape(5 * repeats, 60)
+    sample = over_folds(training, seed=1, num_folds=num_folds, repeats=repeats)
+    rho = 1 / (num_folds - 1)
+    (variation,) = fold_variations(sample, num_folds=num_folds, test_share=rho)
+    by_fold = sample.values.reshape(num_folds * repeats, 60)
     means = by_fold.mean(axis=1)
     noise = (by_fold.var(axis=1, ddof=1) / 60).mean()
     f = means.var(ddof=1) / noise
-    p_value = stats.f.sf(f, len(means) - 1, 5 * 59)
+    p_value = stats.f.sf(f, len(means) - 1, num_folds * 59)
     assert (variation.statistic, variation.p_value) == pytest.approx((f, p_value))
     assert variation.matters == (training > 0)
 
     (over_queries,) = student_intervals(sample)
     interval = variation.interval(over_queries, LEVEL)
-    half = np.sqrt(1 + 5 * 0.25) * (over_queries.high - over_queries.low) / 2
+    allowance = num_folds * rho if num_folds == 5 else 1.25 * np.sqrt(num_folds / 5)
+    factor = np.sqrt(1 + allowance)
+    half = factor * (over_queries.high - over_queries.low) / 2
+    if repeats > 1:
+        of_round = factor * np.sqrt(noise / num_folds)
+        half = max(half, stats.t.ppf(0.975, num_folds * 59) * of_round)
     if training:
-        corrected = np.sqrt((1 / len(means) + 0.25) * means.var(ddof=1))
+        corrected = np.sqrt((1 / len(means) + rho) * means.var(ddof=1))
         half = max(half, stats.t.ppf(0.975, len(means) - 1) * corrected)
     assert (interval.low, interval.high) == pytest.approx(
         (means.mean() - half, means.mean() + half)
