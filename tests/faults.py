@@ -240,9 +240,6 @@ a model uses a feature without splits
 the least important feature is first
 - np.argsort(-np.abs(values) if kind in OF_LINEAR else -values, kind="stable")
 + np.argsort(np.abs(values) if kind in OF_LINEAR else values, kind="stable")
-as many replicates as are needed are refused
-- if len(keys) < FEWEST_TO_HALVE:
-+ if len(keys) <= FEWEST_TO_HALVE:
 reciprocal-rank fusion counts ranks from 0
 - ranking.tie_mean(ranking.ranks.astype(np.float64) + 1.0)
 + ranking.tie_mean(ranking.ranks.astype(np.float64))

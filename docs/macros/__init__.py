@@ -36,6 +36,7 @@ from docs.macros.results import (
     leaderboards,
     listing,
     published_data_sets,
+    published_figures,
     result_schema,
     results_by_study,
 )
@@ -64,7 +65,13 @@ MACROS = (
         evaluator_keys,
     ),
     *(objectives, public_names, reference, committed_table, leaderboards, listing),
-    *(committed_studies, published_data_sets, result_schema, results_by_study),
+    *(
+        committed_studies,
+        published_data_sets,
+        published_figures,
+        result_schema,
+        results_by_study,
+    ),
     absent_features,
 )
 

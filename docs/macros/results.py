@@ -15,7 +15,9 @@ from docs import leaderboard
 from docs.macros.tables import code, table
 from docs.macros.yamls import ConfigFile, config_files
 from docs.pages import ROOT
+from docs.published import as_table, catalogue, under
 from ltrbench.folders import conf_dir
+from ltrbench.metrics import DEFAULT
 from ltrbench.runs import RunResult
 from ltrbench.tables import GLOSSARY_FILE
 
@@ -114,3 +116,27 @@ def committed_studies() -> str:
 def _study(name: str) -> str:
     picture = f"![Test NDCG@10 on {name} against the seconds of a fit](../images/results/{name}.png)"
     return f"## {name}\n\n{committed_table(f'results/{name}/table.md')}\n\n{picture}"
+
+
+def published_figures() -> str:
+    """Returns a section for each data set of the catalogue, and one with the sources."""
+    names = sorted({figure.data for figure in catalogue()})
+    return "\n\n".join([*map(_figures_on, names), _sources_of_figures()])
+
+
+def _figures_on(name: str) -> str:
+    """Returns the figures on a data set with their values under the default convention, and the reasons."""
+    figures = [figure for figure in catalogue() if figure.data == name]
+    items = [under(figure, figure.metric, DEFAULT) for figure in figures]
+    table_of_figures, reasons = as_table(items, DEFAULT.name)
+    bullets = "\n".join(f"- {reason}" for reason in reasons)
+    return f"## {name}\n\n{table_of_figures.markdown()}\n\n{bullets}"
+
+
+def _sources_of_figures() -> str:
+    sources = {figure.source.name: figure.source for figure in catalogue()}
+    lines = [
+        f"- {name}: [{source.source}]({source.address}). {source.summary}".rstrip()
+        for name, source in sorted(sources.items())
+    ]
+    return "## Sources\n\n" + "\n".join(lines)

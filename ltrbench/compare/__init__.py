@@ -9,20 +9,18 @@
     claims        pairs of rows, and the two claims of a pair: about these models, and about the methods
     groups        groups of queries by an attribute
     comparison    `compare` of runs: rows of one data set, their pairs and claims
-    slicing       slices of queries, several data sets, comparisons of a model with itself
+    slicing       slices of queries, and several data sets
     final         settings and number of trees of the model that is trained on all queries
     decision      which model to take
     planning      the next step, with its command
     answer        the sentences that say decision, claims and next step
     claim_notes   how the claims are made, as notes for the report
-    published     figures of papers and repositories, under a convention
     monitor       new data against the training data of a run
     importances   feature importances of several runs
     tuning        searches of models, and their pictures
     views         tables, figures and prose, independent of the format of an output
     leaderboard   values of the rows, and the columns that show them in every output; JSON and DataFrame
     claim_sections, run_sections   the sections of the report
-    entries       the leaderboard of score files of any system
     report        the comparison as text, Markdown, LaTeX and HTML
     notebook      the comparison that a user of Python holds, with its outputs as methods
     training      trains rankers in Python, for `compare`

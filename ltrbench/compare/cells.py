@@ -131,7 +131,7 @@ _OF_A_REPLICATE = {"seed", "early_stopping.minimum"}
 # Settings that differ between the folds of one data set.
 _OF_A_FOLD = {"fold", "train", "valid", "test"}
 # Settings of a data set that do not change its documents: descriptions and paths.
-_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "published", "fetch"}
+_NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "fetch"}
 # The value of a setting that a search chose, and of a setting of a search that a run does not have: it
 # differs from no other value.
 _ANY = object()
@@ -572,7 +572,6 @@ class Settings:
             the same runs that you make; the command line does so (`ltrbench.sweep.ledger`).
         selected: Reason why runs are left out. With a reason, a row that lacks test sets is paired with the
             others over the common test sets; without one, it is left out of paired tests.
-        published: Whether to show the figures of the catalogue ltrbench/published beside the rows.
         num_draws: Number of draws of the bootstrap and of the randomisation test.
         seed: Seed of both.
     """
@@ -588,7 +587,6 @@ class Settings:
     detect: float | None = None
     level: float = LEVEL
     selected: str = ""
-    published: bool = False
     num_draws: int = 10_000
     seed: int = 0
 

@@ -51,7 +51,6 @@ from ltrbench.compare.fairness import (
 )
 from ltrbench.compare.feature_sets import with_common_data
 from ltrbench.compare.groups import Slice, group_of_queries
-from ltrbench.data.sources import Published
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import bounds_of, parse_metric
 from ltrbench.runs.record import (
@@ -215,7 +214,6 @@ class Comparison:
         sweeps: What the plans of the sweeps of the runs say; `ltrbench.sweep.ledger` sets it.
         queries: The paired queries; None if no rows can be paired.
         note_entries: Notes under the table: skipped queries, failed runs, unmatched parameters, and others.
-        published: Published values on the data set; None if its YAML has none.
         slices: Slices of the queries to show; the report adds those by the attributes of every data set.
     """
 
@@ -228,7 +226,6 @@ class Comparison:
     pairs: tuple[Pair, ...]
     queries: PairedQueries | None
     note_entries: tuple[Note, ...]
-    published: Published | None = None
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
     sweeps: SweepState = field(default_factory=SweepState)
     slices: Sequence[Slice] = ()
@@ -418,7 +415,6 @@ def _compare_on(
         if name != metric and queries_of_metric is not None
     }
     unknown = unknown_metrics([run.result for run in table.runs])
-    published = table.runs[0].result.settings.get("data", {}).get("published")
     return Comparison(
         data=table.name,
         metric=metric,
@@ -438,7 +434,6 @@ def _compare_on(
             *missing,
             *warnings(counted, metric, settings.convention),
         ),
-        published=Published(**published) if published else None,
         declared=declared,
     )
 

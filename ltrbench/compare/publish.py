@@ -1,6 +1,6 @@
 """A comparison as files, in the folder of a sweep and in results/ (`make results`).
 
-    table.md                 tables with recommendation, notes and published values
+    table.md                 tables with recommendation and notes
     glossary.md              the entries of the glossary that table.md links to
     table.tex                tables for a paper (booktabs)
     table.csv                one row per model, numbers in full precision

@@ -77,17 +77,13 @@ SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
     run_sections.settings_section,
     run_sections.hyperparameters_section,
     run_sections.data_section,
-    run_sections.published_section,
     run_sections.notes_section,
 )
 """The sections of the report, in its order: functions from `Shown` to a `Section`, or None if there is
 nothing to show."""
 
-OF_TEXT = (
-    claim_sections.slices_section,
-    run_sections.published_section,
-)
-"""The sections below the table in table.md; a terminal shows published values on request only."""
+OF_TEXT = (claim_sections.slices_section,)
+"""The sections below the table in a terminal and in table.md."""
 
 _DRAWS = 2_000
 """Number of bootstrap draws in the default slices: enough for three digits of the width of an interval."""
@@ -351,8 +347,6 @@ def render(
     answer = answer_of(comparison)
     table = leaderboard(shown, shown.rows, columns_of_tables(comparison, which))
     makers: Sequence[Callable[[Shown], Section | None]] = OF_TEXT
-    if width is not None and not comparison.settings.published:
-        makers = (claim_sections.slices_section,)
     sections = [section for make in makers if (section := make(shown)) is not None]
     if width is None:
         return _as_markdown(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
@@ -15,7 +15,6 @@ from ltrbench.compare.cells import (
     Note,
     by_group,
     cell_of,
-    describe_cells,
     flatten,
 )
 from ltrbench.compare.claim_notes import all_notes
@@ -24,7 +23,6 @@ from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
-from ltrbench.compare.published import Figure, as_table, catalogue, under
 from ltrbench.compare.tuning import Tuning, budget_picture, series_of_search, tunings
 from ltrbench.compare.views import (
     WIDE_PAGE,
@@ -39,8 +37,7 @@ from ltrbench.compare.views import (
     drawn,
 )
 from ltrbench.data import Judgments
-from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
-from ltrbench.metrics import Convention, preset
+from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import (
     FIT,
     Cost,
@@ -207,7 +204,7 @@ def learning_section(shown: Shown) -> Section | None:
     )
 
 
-# ---- Sections "Data card" and "Published values".
+# ---- Section "Data card".
 
 
 def data_section(shown: Shown) -> Section:
@@ -305,122 +302,6 @@ def _sizes(judged: list[Judgments]) -> Table:
     )
     quantiles = np.quantile(sizes, [0.0, 0.25, 0.5, 0.75, 1.0]).tolist()
     return Table.of(names, [["documents", *quantiles]], COUNT, "Sizes of test queries")
-
-
-def published_section(shown: Shown) -> Section | None:
-    """Returns the published values that the YAML of the data names, and figures of the catalogue if they are
-    asked for; None if there are none."""
-    parts = [*_published_values(shown), *_published_figures(shown)]
-    return (
-        Section("published", "Published values", "", parts, ("published values",))
-        if parts
-        else None
-    )
-
-
-def _published_values(shown: Shown) -> Iterator[View]:
-    """Yields published values. If they have a convention, the rows of the comparison follow, evaluated under
-    it and not under the convention of the comparison, and the deviations of repeated figures."""
-    comparison, published = shown.comparison, shown.comparison.published
-    if published is None:
-        return
-    key = published.source, comparison.data
-    items = [item for item in catalogue() if (item.source.name, item.data) == key]
-    source, name, figures = (
-        published.source.strip(),
-        published.convention,
-        dict(published.figures),
-    )
-    if items:
-        source, name = items[0].source.summary, items[0].source.convention
-    for item in items:
-        figures[item.model] = {**figures.get(item.model, {}), item.metric: item.mean}
-    metrics = list(
-        dict.fromkeys(metric for values in figures.values() for metric in values)
-    )
-    columns = columns_of(
-        {"origin": None, "model": None, **dict.fromkeys(metrics, QUALITY)}
-    )
-    rows: list[TableRow] = [
-        ["published", model, *(values.get(name) for name in metrics)]
-        for model, values in figures.items()
-    ]
-    deviations = []
-    if name is not None:
-        source += f" The rows of this comparison are evaluated under the same convention, {name}."
-        for row in comparison.rows:
-            means = {
-                metric: _published_mean(row, metric, preset(name)) for metric in metrics
-            }
-            cells = describe_cells(sorted(row.cells, key=lambda cell: cell.fold or 0))
-            rows.append([f"here, {cells}", row.label, *means.values()])
-            for item in items:
-                mean = means[item.metric]
-                if (
-                    mean is not None
-                    and item.repeated_by == row.model
-                    and _repeats(row, item)
-                ):
-                    deviations.append(
-                        f"{row.label}, {item.metric}: {mean - item.mean:+.4f}"
-                    )
-    yield Prose(source)
-    yield Table(columns, rows, "Means on test", "compact")
-    if deviations:
-        yield Prose(f"Deviation from the published value: {'; '.join(deviations)}.")
-
-
-def _tests_of(rows: Sequence[ModelRow]) -> tuple[list[int], int]:
-    """Returns the folds of the test sets, and their number of queries together."""
-    cells = {
-        item.cell: item.judgments.num_queries for row in rows for item in row.evaluated
-    }
-    return sorted(cell.fold for cell in cells if cell.fold), sum(cells.values())
-
-
-def _repeats(row: ModelRow, figure: Figure) -> bool:
-    """Returns whether a row has the test sets, the whole training data and the settings of a figure."""
-    settings = row.runs[0].result.settings
-    whole = (
-        settings["data"].get("subset", 1.0) == 1.0
-        and settings.get("early_stopping") is None
-    )
-    same = (
-        whole and figure.source.protocol.items() <= settings.get("params", {}).items()
-    )
-    return same and figure.has_tests(*_tests_of([row]))
-
-
-def _published_figures(shown: Shown) -> Iterator[View]:
-    """Yields the comparable figures of the catalogue on the test sets of the comparison."""
-    comparison, convention = shown.comparison, shown.comparison.settings.convention
-    if not comparison.settings.published:
-        return
-    metric, tests = comparison.metric, _tests_of(comparison.rows)
-    figures = [item for item in catalogue() if item.data == comparison.data]
-    items = [
-        under(item, metric, convention, tests[0])
-        for item in figures
-        if item.has_tests(*tests)
-    ]
-    table, reasons = as_table(
-        [item for item in items if item.bounds is not None], convention.name
-    )
-    yield Prose(
-        f"Published figures of {metric} on the same test queries, under {convention.name}: "
-        f"{len(table.rows)} of the {len(figures)} figures on {comparison.data}. They are not tested, because "
-        f"values per query are not available. All of them: python -m ltrbench published {comparison.data}"
-    )
-    if table.rows:
-        yield from (table, Bullets(reasons))
-
-
-def _published_mean(row: ModelRow, metric: str, convention: Convention) -> float | None:
-    """Returns a mean; None if the metric is unknown, or the convention does not define it on these data."""
-    try:
-        return row.under(convention, [metric]).mean(metric)
-    except (ConfigError, DataError):
-        return None
 
 
 # ---- Section "Hyperparameters": settings side by side, those that differ first and highlighted.

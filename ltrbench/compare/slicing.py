@@ -1,4 +1,4 @@
-"""Slices of a comparison, comparisons over several data sets, and of a model with itself."""
+"""Slices of a comparison, and comparisons over several data sets."""
 
 from __future__ import annotations
 
@@ -11,18 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import (
-    EvaluatedRow,
     PairedQueries,
     Settings,
-    cell_of,
     clustered,
-    evaluate_rows,
-    group_runs,
-    newest_runs,
-    pair_queries,
 )
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.derived import default_metric
 from ltrbench.compare.groups import (
     Given,
     InSlice,
@@ -30,9 +23,7 @@ from ltrbench.compare.groups import (
     kinds_of_values,
     values_of_attribute,
 )
-from ltrbench.errors import ResultError
 from ltrbench.metrics import parse_metric
-from ltrbench.runs.record import Run
 from ltrbench.statistics import Interval, PairedSample, simultaneous_intervals
 from ltrbench.statistics.claims import (
     FEWEST_DATA_SETS,
@@ -41,8 +32,6 @@ from ltrbench.statistics.claims import (
     holm,
     welch_anova,
 )
-from ltrbench.statistics.paired import unknown_spread
-from ltrbench.statistics.repeated import FEWEST_TO_HALVE, SelfComparison, against_itself
 
 
 @dataclass(frozen=True)
@@ -296,114 +285,3 @@ def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
             "each data set; folds are not data sets."
         )
     return ""
-
-
-# ---- Models against themselves: the replicates of each row in two halves, compared like two models.
-#
-# `ltrbench.statistics.repeated` has the computation and the limits of its result.
-
-READING = (
-    "Each model is compared with itself: its replicates are split into two halves, which are compared like "
-    "two models. About 5 % of the intervals should exclude 0, and fewer over folds. Intervals over queries "
-    "alone ignore the variation of training: they show how often two trainings of one method look like "
-    "different methods. The halvings are not independent: a share describes these trainings."
-)
-OF_RESAMPLES = (
-    "The halves are resamples of one training set, whose effect cancels: their claims are about trainings on "
-    "its resamples."
-)
-
-
-@dataclass(frozen=True)
-class AgainstItself:
-    """One row against itself.
-
-    Attributes:
-        data: Name of the data set.
-        kind: Kind of replicates, "seeds" or "resamples".
-        num_folds: Number of folds; 1 without cross-validation.
-        num_replicates: Number of replicates in every fold.
-        halved: Result over the halvings; None if there is a reason against it.
-        reason: Why there is no result; empty if there is one.
-    """
-
-    data: str
-    label: str
-    metric: str
-    kind: str
-    num_folds: int
-    num_replicates: int
-    halved: SelfComparison | None
-    reason: str = ""
-
-
-def each_against_itself(runs: Sequence[Run], settings: Settings) -> list[AgainstItself]:
-    """Returns each row of all data sets against itself, in the primary metric.
-
-    Raises:
-        ResultError: No run is finished.
-    """
-    finished, _ = newest_runs([run for run in runs if run.result.is_compared])
-    if not finished:
-        raise ResultError(
-            "there is no finished run with replicates to split into halves."
-        )
-    metric = settings.claimed_metrics[0] or default_metric(finished)
-    return [
-        row_against_itself(table.name, row, metric, settings)
-        for table in group_runs(finished)
-        for row in evaluate_rows(table.rows, [metric], [], settings.convention, cell_of)
-    ]
-
-
-def row_against_itself(
-    data: str, row: EvaluatedRow, metric: str, settings: Settings
-) -> AgainstItself:
-    """Returns one row of a data set against itself."""
-    queries = pair_queries([row], metric)
-    if queries is None:
-        return AgainstItself(
-            data, row.label, metric, "seeds", 1, 0, None, "no query counts"
-        )
-    trainings = queries.trainings[0]
-    keys = sorted(
-        set(trainings[0].keys).intersection(*(fold.keys for fold in trainings))
-    )
-    kind = (
-        "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
-    )
-    if len(keys) < FEWEST_TO_HALVE:
-        are_constant = any(fold.is_constant for fold in trainings)
-        more = " (seeds change nothing)" if are_constant else ", or with more seeds"
-        reason = (
-            f"{len(keys)} replicate{'s' * (len(keys) != 1)}; at least {FEWEST_TO_HALVE} are needed. Train "
-            f"with replicates={FEWEST_TO_HALVE}{more}"
-        )
-    elif len(queries.cells) > 1 and not queries.are_folds:
-        reason = (
-            f"{len(queries.cells)} test sets that are not folds of a cross-validation"
-        )
-    elif queries.distinct is not queries.sample and len(queries.cells) > 1:
-        reason = "repeats of a cross-validation; name the runs of one data.split_seed"
-    else:
-        reason = unknown_spread(queries.sample)
-    halved = None if reason else _halved(queries, keys, metric, settings)
-    return AgainstItself(
-        data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason
-    )
-
-
-def _halved(
-    queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings
-) -> SelfComparison:
-    trainings = queries.trainings[0]
-    sample = queries.sample
-    if len(queries.cells) == 1:
-        sample, trainings = queries.distinct, (queries.distinct_trainings(0),)
-    return against_itself(
-        np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
-        sample,
-        test_share=queries.test_share,
-        rope=settings.rope_of(metric),
-        seed=settings.seed,
-    )

@@ -105,34 +105,15 @@ class PublishedArchive:
 
 
 @dataclass(kw_only=True)
-class Published:
-    """Published results on a data set.
-
-    Args:
-        source: name of a source in ltrbench/published; or where the figures were published and how they were
-            computed.
-        figures: model -> metric -> value, if they are not in ltrbench/published.
-        convention: convention of the values, such as lightgbm: a comparison shows its models beside them,
-            evaluated under it. None: no convention is the same, and the values are shown alone.
-    """
-
-    source: str
-    figures: dict[str, dict[str, float]] = field(default_factory=dict)
-    convention: str | None = None
-
-
-@dataclass(kw_only=True)
 class DataSource(ABC):
     """Base class of data sources.
 
     Args:
         name: name of the data set in tables and runs.
-        published: published results, shown under the tables; None: not available.
         fetch: archive that `data fetch` downloads; None: not available.
     """
 
     name: str
-    published: Published | None = None
     fetch: PublishedArchive | None = None
 
     @abstractmethod

@@ -424,7 +424,7 @@ def read_store(
             merged_in_words(str(stores[0]), dict.fromkeys(dataset.merged, None))
         )
     if len(stores) == 1 and columns is None:
-        # Computed when the store was written, from the arrays with these checksums. `data check` computes it
+        # Computed when the store was written, from the arrays with these checksums. `check_store` computes it
         # again.
         vars(dataset)["fingerprint"] = manifests[0].fingerprint
     if whole_labels and not dataset.has_whole_labels:

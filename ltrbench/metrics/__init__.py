@@ -4,7 +4,6 @@ conventions   `Convention`: everything that the name of a metric leaves open; co
 functions     the metrics, one function each, on documents ordered by score
 kernels       the loops of the metrics, compiled
 evaluation    `evaluate`: values per query, and their means; metrics from users' modules
-conversion    bounds of a mean under another convention, from numbers of queries
 """
 
 from ltrbench.metrics.conventions import (

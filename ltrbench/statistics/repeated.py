@@ -14,7 +14,6 @@ Sources: Obuchowski and Rockette (1995), Communications in Statistics 24; Gallas
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -25,7 +24,6 @@ from scipy.special import fdtrc, stdtrit
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery
-from ltrbench.statistics.claims import BETTER, EQUIVALENT, WORSE, claim_of
 from ltrbench.statistics.paired import (
     DECIMALS,
     FEWEST_QUERIES,
@@ -35,10 +33,8 @@ from ltrbench.statistics.paired import (
     Interval,
     PairedSample,
     effective_size,
-    excludes,
     largest_plausible,
     squared_errors,
-    student_intervals,
     weighted_sum,
 )
 
@@ -501,138 +497,3 @@ def _check(shares: PerQuery, *models: ReplicateValues) -> None:
 
 ROPE = 0.005
 """Half the width of the region of practical equivalence, in NDCG: users do not notice such a difference."""
-
-# ---- A/A test: rate of claims between a model and itself, where there is no difference.
-#
-# The replicates of a model are split into two halves, which are compared like two models. No half is
-# better, so every interval that excludes 0 is wrong; about 5 % are expected. The halvings of one set of
-# replicates are not independent: each has the same lucky training in one half. A rate therefore describes
-# this set only and has no standard error; over many models the rates have a mean of about 5 %.
-#
-# On one split of the data, `independent_replicates` compares the halves, for seeds and for resamples of the
-# training queries. Halves of resamples share the resampled training set, whose effect cancels: the claim is
-# about trainings on its resamples.
-#
-# With folds, a half has the same replicates in every fold, and `fold_variations` compares the halves like two
-# models.
-
-FEWEST_TO_HALVE = 8
-"""Minimum number of replicates. With fewer, a half has fewer than four, and there are at most 35 halvings."""
-
-MOST_HALVINGS = 1_000
-
-Halving = tuple[NDArray[np.intp], NDArray[np.intp]]
-"""Indices of the replicates of each half."""
-
-
-@dataclass(frozen=True)
-class SelfComparison:
-    """Counts of claims between two halves of the replicates of one model.
-
-    Attributes:
-        num_halvings: number of halvings compared.
-        num_distinct: number of distinct halvings.
-        num_intervals: number of halvings with an interval that excludes 0.
-        num_different, num_equivalent: number of halvings with the claim better or worse, or equivalent, given
-            the region of equivalence; the other halvings are undecided.
-        num_by_queries: number of halvings for which Student's interval over queries alone, of the means of
-            the halves, excludes 0: the claims if the variation of training were ignored.
-    """
-
-    num_halvings: int
-    num_distinct: int
-    num_intervals: int
-    num_different: int
-    num_equivalent: int
-    num_by_queries: int
-
-
-def against_itself(
-    values: ReplicateValues,
-    sample: PairedSample,
-    *,
-    test_share: float | None = None,
-    rope: float,
-    seed: int = 0,
-) -> SelfComparison:
-    """Compares halves of the replicates of one model.
-
-    Args:
-        values: (R, Q).
-        sample: sample of the same Q queries, with their shares and folds; its values are not used.
-        test_share: n_test / n_train; required with several folds.
-        seed: draws `MOST_HALVINGS` halvings if there are more.
-    """
-    judged, by_queries = [], 0
-    for first, second in halvings(len(values), MOST_HALVINGS, seed):
-        judged.append(
-            _interval_of_halves(values[first], values[second], sample, test_share)
-        )
-        difference = values[first].mean(axis=0) - values[second].mean(axis=0)
-        of_means = PairedSample(difference[None], sample.weights, sample.strata)
-        by_queries += excludes(student_intervals(of_means)[0])
-    claims = [claim_of(interval, rope) for interval in judged]
-    return SelfComparison(
-        num_halvings=len(judged),
-        num_distinct=num_distinct_halvings(len(values)),
-        num_intervals=sum(map(excludes, judged)),
-        num_different=sum(claim in (BETTER, WORSE) for claim in claims),
-        num_equivalent=claims.count(EQUIVALENT),
-        num_by_queries=by_queries,
-    )
-
-
-def num_distinct_halvings(num_replicates: int) -> int:
-    """Returns the number of ways to split replicates into two unordered halves.
-
-    >>> num_distinct_halvings(8), num_distinct_halvings(9)
-    (35, 126)
-    """
-    count = math.comb(num_replicates, num_replicates // 2)
-    return count if num_replicates % 2 else count // 2
-
-
-def halvings(num_replicates: int, most: int, seed: int) -> list[Halving]:
-    """Returns all distinct halvings, in order, or `most` of them, drawn by `seed`, if there are more.
-
-    For odd R the halves have (R - 1) / 2 and (R + 1) / 2 replicates.
-    """
-    size = num_replicates // 2
-    if num_distinct_halvings(num_replicates) <= most:
-        firsts = itertools.combinations(range(num_replicates), size)
-        # Of two halves of equal size, the half with replicate 0 is the first.
-        chosen = [first for first in firsts if num_replicates % 2 or first[0] == 0]
-    else:
-        chosen = _drawn(num_replicates, most, seed)
-    everything = np.arange(num_replicates)
-    return [(np.array(first), np.setdiff1d(everything, first)) for first in chosen]
-
-
-def _drawn(num_replicates: int, count: int, seed: int) -> list[tuple[int, ...]]:
-    rng = np.random.default_rng(seed)
-    size = num_replicates // 2
-    drawn: dict[tuple[int, ...], None] = {}
-    while len(drawn) < count:
-        order = rng.permutation(num_replicates).tolist()
-        half = order[:size]
-        if num_replicates % 2 == 0 and 0 not in half:
-            half = order[size:]
-        drawn[tuple(sorted(half))] = None
-    return list(drawn)
-
-
-def _interval_of_halves(
-    a: ReplicateValues,
-    b: ReplicateValues,
-    sample: PairedSample,
-    test_share: float | None,
-) -> Interval | None:
-    """Returns the interval of the difference of two halves, as a comparison of two models has it."""
-    if len(sample.cells) == 1:
-        return independent_replicates(a, b, sample.weights).interval(LEVEL)
-    difference = a.mean(axis=0) - b.mean(axis=0)
-    differences = PairedSample(difference[None], sample.weights, sample.strata)
-    (variation,) = fold_variations(
-        differences, num_folds=len(sample.cells), test_share=test_share or 0.0
-    )
-    return variation.interval(student_intervals(differences)[0], LEVEL)

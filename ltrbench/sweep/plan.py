@@ -76,7 +76,6 @@ _OF_DATA = (
     "root",
     "obtain",
     "feature_names",
-    "published",
     "fetch",
     "cache",
 )

@@ -635,7 +635,7 @@ _MAX_DIGEST_LENGTH = 36
 # Settings that change no result, and explanatory texts of a data set's YAML.
 _NO_PARAMETERS = ("tracking", "executor", "progress", "register", "study")
 _TEXTS = re.compile(
-    r"importance\.(?!kinds$)|data\.(_target_|obtain|published|fetch)|replicates\."
+    r"importance\.(?!kinds$)|data\.(_target_|obtain|fetch)|replicates\."
 )
 
 # The names of the splits in MLflow's UI.

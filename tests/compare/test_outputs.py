@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from claim_cases import only, runs_of
 from messages import naming
-from toy_runs import METRICS, NUM_QUERIES, judgments, mentions, write
+from toy_runs import NUM_QUERIES, judgments, mentions, write
 
 from ltrbench.compare import (
     Comparison,
@@ -38,11 +38,10 @@ from ltrbench.compare.publish import (
     reproduce,
 )
 from ltrbench.compare.report import terms_of
-from ltrbench.compare.run_sections import published_section
 from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
-from ltrbench.metrics import evaluate, preset
+from ltrbench.metrics import evaluate
 from ltrbench.runs import Run
 from ltrbench.tables import Table, anchor
 
@@ -199,41 +198,6 @@ def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(
     assert mentions(few.reason, "4 data sets", "5")
     assert enough.labels == ("native", "xgboost", "random_")
     assert enough.test.average_ranks == (1.0, 2.0, 3.0)
-
-
-PUBLISHED = {"A": {"ndcg@5": 0.25}, "B": {"ndcg@10": 0.5}}
-
-
-@pytest.mark.parametrize("convention", [None, "default", "letor4"])
-def test_rows_stand_beside_published_values_under_their_convention(
-    convention: str | None, tmp_path: Path
-) -> None:
-    # The convention of the comparison is another one.
-    data = {
-        "published": {
-            "source": "A paper.",
-            "figures": PUBLISHED,
-            "convention": convention,
-        }
-    }
-    comparison = comparison_of(
-        tmp_path, Settings(convention=preset("xgboost")), data_settings=data
-    )
-    values = [["published", "A", "0.2500", "-"], ["published", "B", "-", "0.5000"]]
-    if convention is not None:
-        rows = [row.under(preset(convention), METRICS) for row in comparison.rows]
-        values += [
-            [
-                "here, folds 1, 2, 3, 4",
-                row.label,
-                *(f"{row.mean(metric):.4f}" for metric in METRICS),
-            ]
-            for row in rows
-        ]
-    _, table = published_section(Shown(comparison)).parts
-    assert isinstance(table, Table)
-    assert [[cell.text for cell in row] for row in table.cells()] == values
-    assert mentions(render(comparison), "A paper.", convention or "")
 
 
 NDCG = 0.6896

@@ -50,13 +50,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
             name=HOSTILE,
             judged=judged,
             settings={"early_stopping": {"metric": "ndcg@10"}, HOSTILE: HOSTILE},
-            data_settings={
-                "published": {
-                    "source": HOSTILE,
-                    "figures": {HOSTILE: {"ndcg@10": 0.5}},
-                    "convention": "lightgbm",
-                }
-            },
             curve=LearningCurve([1, 2], {"valid/ndcg@10": [0.1, 0.2]}),
             notes=(HOSTILE,),
             unmatched=(HOSTILE,),

@@ -91,7 +91,7 @@ def verbs(folder: Path) -> list[list[str]]:
     return [
         ["show", str(folder)],
         ["compare", str(folder)],
-        ["trees", str(folder)],
+        ["show", str(folder), "--trees"],
         ["predict", str(folder), str(empty)],
         ["export", str(folder), "--format", "scores"],
         [

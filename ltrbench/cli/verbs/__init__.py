@@ -12,14 +12,14 @@ import click
 
 MODULE_OF = {
     **dict.fromkeys(
-        ("aa", "compare", "ensemble", "leaderboard", "published", "reproduce"),
+        ("compare", "ensemble", "reproduce"),
         "comparisons",
     ),
     **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
     **dict.fromkeys(("final", "monitor", "serve", "ship"), "deployment"),
     "frontier": "frontier",
     **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
-    **dict.fromkeys(("export", "import", "predict", "show", "trees", "ui"), "runs"),
+    **dict.fromkeys(("export", "import", "predict", "show", "ui"), "runs"),
     **dict.fromkeys(("resume", "status", "sync"), "sweeps"),
 }
 """Verb -> its module."""

@@ -1,4 +1,4 @@
-"""Verbs on comparisons: `aa`, `compare`, `ensemble`, `leaderboard`, `published`, `reproduce`."""
+"""Verbs on comparisons: `compare`, `ensemble`, `reproduce`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,104 +22,17 @@ from ltrbench.cli.console import (
     echo,
     echo_json,
     split_settings,
-    terminal_width,
     width_of_text,
     wrapped,
 )
-from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION, sources_in_yaml
+from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_exact, load_splits
-from ltrbench.errors import ConfigError, ResultError, require_choice
+from ltrbench.errors import ConfigError
 from ltrbench.metrics import preset, with_settings
 from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
-from ltrbench.tables import Table, TableRow, columns_of
 
 if TYPE_CHECKING:
-    from ltrbench.compare.slicing import AgainstItself
-
-
-@click.command("aa")
-@click.argument("folders", metavar="DIR...", type=PATH, nargs=-1, required=True)
-@click.option(
-    "--metric", help="Metric of the claims. Default: the ndcg with the largest cutoff."
-)
-@PLUGIN_OPTION
-def aa_verb(folders: tuple[Path, ...], metric: str | None) -> None:
-    """Compares each model with itself, to measure the rate of false claims.
-
-    Reads the finished runs in and below DIR... The replicates of a model (its seeds or resamples) are split
-    into two halves, which are compared like two models. A model needs at least eight replicates.
-
-    \b
-        python -m ltrbench aa multirun --metric map
-    """
-    from ltrbench.compare import Settings
-    from ltrbench.compare.slicing import each_against_itself
-
-    rows = each_against_itself(find_runs(folders), Settings(metric=metric))
-    if all(row.halved is None for row in rows):
-        raise ResultError(
-            "\n".join(
-                ["no model has enough replicates for two halves.", *_reasons(rows)]
-            )
-        )
-    echo(_render(rows))
-
-
-def _render(rows: Sequence[AgainstItself]) -> str:
-    from ltrbench.compare.slicing import OF_RESAMPLES, READING
-
-    shares = (
-        "interval excludes 0",
-        "better or worse",
-        "equivalent",
-        "by queries alone",
-    )
-    names = dict.fromkeys(("replicates", "halvings", *shares), "")
-    columns = columns_of({"data": None, "model": None, **names})
-    table = Table(columns, [_cells(row) for row in rows]).markdown(
-        terminal_width() or 100_000
-    )
-    parts = [f"Models against themselves, {rows[0].metric}", table, wrapped(READING)]
-    if any(row.kind == "resamples" for row in rows):
-        parts.append(wrapped(OF_RESAMPLES))
-    return "\n\n".join([*parts, *_reasons(rows)])
-
-
-def _cells(row: AgainstItself) -> TableRow:
-    kind = row.kind if row.num_replicates != 1 else row.kind.removesuffix("s")
-    folds = f"{row.num_folds} folds x " if row.num_folds > 1 else ""
-    replicates = f"{folds}{row.num_replicates} {kind}"
-    halved = row.halved
-    if halved is None:
-        return [row.data, row.label, replicates, *[None] * 5]
-    of_all = (
-        ""
-        if halved.num_halvings == halved.num_distinct
-        else f" of {halved.num_distinct:,}"
-    )
-    counts = (
-        halved.num_intervals,
-        halved.num_different,
-        halved.num_equivalent,
-        halved.num_by_queries,
-    )
-    shares = [
-        f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts
-    ]
-    return [
-        row.data,
-        row.label,
-        replicates,
-        f"{halved.num_halvings:,}{of_all}",
-        *shares,
-    ]
-
-
-def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
-    """Returns one line for each row without a result."""
-    return [
-        f"{row.data}, {row.label}: {row.reason}." for row in rows if row.halved is None
-    ]
+    pass
 
 
 # ---- The verb `compare`: the table of finished runs, computed from their stored scores.
@@ -216,11 +129,6 @@ def _reasons(rows: Sequence[AgainstItself]) -> list[str]:
     "--allow-mismatch",
     is_flag=True,
     help="Also compare runs on different data or splits; the table has a note.",
-)
-@click.option(
-    "--published",
-    is_flag=True,
-    help="Also show comparable figures of others; the verb published has all.",
 )
 @click.option(
     "--columns",
@@ -442,79 +350,6 @@ def ensemble_verb(
     mirror_beside(finished, made)
 
 
-# ---- The verb `published`: figures of papers and repositories under a convention.
-
-
-@click.command("published")
-@click.argument("data")
-@click.option(
-    "--fold",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Test set; default: that of each figure.",
-)
-@click.option(
-    "--metric", default="ndcg@10", show_default=True, help="Metric of the figures."
-)
-@click.option(
-    "--as",
-    "name",
-    default="default",
-    show_default=True,
-    help="Convention of the values.",
-)
-@SETTINGS_OPTION
-@JSON_OPTION
-def published_verb(
-    data: str,
-    fold: int | None,
-    metric: str,
-    name: str,
-    settings: tuple[str, ...],
-    as_object: bool,
-) -> None:
-    """Shows published figures on the data set DATA, with their values under one convention.
-
-    A value is exact, a range, or not comparable; the last column refers to the reasons. --json also has the
-    quotation and address of each figure, and the evidence of each of its fields.
-
-    \b
-        python -m ltrbench published mslr_web30k --fold 1
-        python -m ltrbench published mslr_web30k --metric ndcg@5 --as lightgbm --json
-    """
-    from ltrbench.compare.published import as_table, catalogue, under
-
-    require_choice("data", data, sorted({item.data for item in catalogue()}))
-    figures = [item for item in catalogue() if item.data == data]
-    require_choice(
-        "metric", metric, list(dict.fromkeys(item.metric for item in figures))
-    )
-    known = {
-        number
-        for item in figures
-        for number in item.value("folds") or []
-        if isinstance(number, int)
-    }
-    require_choice(
-        "fold", str(fold) if fold and known else None, [*map(str, sorted(known))]
-    )
-    folds = [fold] if fold else []
-    convention = with_settings(preset(name), split_settings("--set", settings))
-    items = [
-        under(item, metric, convention, folds)
-        for item in figures
-        if item.metric == metric
-    ]
-    if as_object:
-        echo_json({"data": data, "figures": [asdict(item) for item in items]})
-        return
-    table, reasons = as_table(items, convention.name)
-    echo(
-        f"Published figures on {data}, {metric}\n\n{table.markdown(terminal_width())}\n"
-    )
-    echo("\n".join(wrapped(reason, "   ") for reason in reasons))
-
-
 # ---- The verb `reproduce`: checks that a rerun gives the committed values.
 
 
@@ -559,73 +394,3 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
         else f"{len(reproduction.differences)} values differ."
     )
     return RUN_FAILED if reproduction.differences else OK
-
-
-# ---- The verb `leaderboard`: score files of any system on the published data sets.
-
-_DATA_OPTION = click.option(
-    "--data", required=True, metavar="DATA", help="Data set: a YAML of conf/data."
-)
-_OUTPUT_OPTION = click.option(
-    "--output",
-    type=PATH,
-    default=Path("results/leaderboard"),
-    help="Folder; default: results/leaderboard.",
-)
-
-
-@click.group("leaderboard")
-def leaderboard_verb() -> None:
-    """Compares score files of any system on published data sets."""
-
-
-@leaderboard_verb.command("add")
-@click.argument("scores")
-@_DATA_OPTION
-@click.option(
-    "--name", required=True, help="Name of the entry; of runs in a folder, the model."
-)
-@click.option(
-    "--division",
-    type=click.Choice(["closed", "open"]),
-    default="open",
-    help="Default: open.",
-)
-@click.option("--code", default="", metavar="ADDRESS", help="Address of the code.")
-@click.option(
-    "--settings", default="", metavar="TEXT", help="Settings, and how they were chosen."
-)
-@_OUTPUT_OPTION
-def add_verb(scores: str, data: str, name: str, output: Path, **declared: str) -> None:
-    """Checks SCORES and adds them as an entry.
-
-    SCORES is one score file for each fold, with {fold} in its name, in a format of the verb import; or a
-    folder with finished runs of the model NAME. Scores that lack a fold or a document, are constant, rank
-    worse than at random or with the labels, or repeat another entry are refused. Division closed: features
-    and splits as published, settings chosen on validation only, and code given.
-
-    \b
-        python -m ltrbench leaderboard add 'scores/fold{fold}.txt' --data mq2008 --name mine
-    """
-    from ltrbench.compare.derived import Import
-    from ltrbench.compare.entries import add_entry
-
-    sources = list(sources_in_yaml(data, None, None))
-    table, remarks = add_entry(Import(name, scores), sources, output, **declared)
-    echo("\n".join([table, *(wrapped(remark) for remark in remarks)]))
-
-
-@leaderboard_verb.command("table")
-@_DATA_OPTION
-@_OUTPUT_OPTION
-def table_verb(data: str, output: Path) -> None:
-    """Writes the table of all entries again.
-
-    For example after a merge of entries, which are all evaluated again.
-
-    \b
-        python -m ltrbench leaderboard table --data mq2008
-    """
-    from ltrbench.compare.entries import folds_of, write_table
-
-    echo(write_table(folds_of(list(sources_in_yaml(data, None, None))), output / data))

@@ -349,20 +349,28 @@ def inspect_verb(
 ) -> None:
     """Summarizes DATA, and lists what each backend would reject or ignore in it.
 
-    Several files form one split, as in data.train=[part1.txt,part2.txt].
+    Several files form one split, as in data.train=[part1.txt,part2.txt]. A store is verified first: its
+    manifest, the checksum of every array, the invariants of a data set, and its fingerprint. The exit code is
+    2 if it is damaged.
 
     \b
         python -m ltrbench inspect train.txt
+        python -m ltrbench inspect train.store
         python -m ltrbench inspect train.csv --read label=grade --json
     """
+    from ltrbench.data.store import check_store, is_store, read_manifest
     from ltrbench.experiment.loading import inspect_data
 
+    stores = {path: read_manifest(path) for path in data if is_store(path)}
+    for store in stores:
+        check_store(store)
     rankers, unavailable = _rankers()
     inspection = inspect_data(read(data, reading), rankers, typed_options(reading))
     concerns = dict(sorted({**inspection.concerns, **unavailable}.items()))
     if as_object:
         record = {**dataclasses.asdict(inspection), "concerns": concerns}
-        echo_json({"data": list(map(str, data)), **record})
+        manifests = {str(path): item.model_dump() for path, item in stores.items()}
+        echo_json({"data": list(map(str, data)), **record, "stores": manifests})
         return
     lines = [
         wrapped(f"- {model}: {sentence}", "  ")
@@ -382,6 +390,36 @@ def inspect_verb(
             ]
         )
     )
+    for store, manifest in stores.items():
+        facts = facts_as_lines(_facts_of_store(store, manifest))
+        echo(f"\nThe store {store}, which has no problems:\n\n{facts}")
+
+
+def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
+    from ltrbench.data.store import REQUIRED_ARRAYS, shards_of
+
+    features = manifest.feature_arrays
+    optional = [
+        name
+        for name in manifest.shards[0].arrays
+        if name not in {*features, *REQUIRED_ARRAYS}
+    ]
+    files = [shard[name] for shard in shards_of(store, manifest) for name in features]
+    yield "documents", str(manifest.documents)
+    yield "queries", str(manifest.queries)
+    yield "features", f"{manifest.num_features}: {first_of(manifest.feature_names)}"
+    if manifest.absent is not None:
+        stored = sum(shard.values for shard in manifest.shards)
+        yield "stored", f"{stored} values; the other cells are {manifest.absent}"
+    yield "also has", ", ".join(optional) or "-"
+    yield "size", f"{sum(file.num_bytes for file in files) / 1e6:.1f} MB of features"
+    yield "shards", str(len(manifest.shards))
+    yield "fingerprint", manifest.fingerprint
+    for source in manifest.sources:
+        yield "source", f"{source.path}, {source.bytes} bytes, SHA-256 {source.sha256}"
+    options = [f"{key}={value}" for key, value in manifest.reading.items()]
+    yield "read with", ", ".join(options) or "the default options"
+    yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"
 
 
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
@@ -579,27 +617,6 @@ def build_verb(
     )
 
 
-# ---- The command `data check`: verifies every array of a store.
-
-
-@data_verb.command("check")
-@click.argument("store", type=PATH)
-def check_verb(store: Path) -> None:
-    """Verifies STORE: its manifest, the checksum of every array, the invariants of a data set, and its
-    fingerprint.
-
-    The exit code is 0 if there is no problem, else 2. Runs and other commands verify all of this but the
-    fingerprint.
-
-    \b
-        python -m ltrbench data check train.store
-    """
-    from ltrbench.data.store import check_store
-
-    check_store(store)
-    echo(f"{store}: no problems.")
-
-
 # ---- The command `data fetch`: downloads a published data set, checks it and unpacks it.
 
 
@@ -744,52 +761,3 @@ def _terms(archive: PublishedArchive) -> str:
         ("address", f"{address}{'' if archive.verified else ' (not verified)'}"),
     ]
     return facts_as_lines((name, value.strip()) for name, value in rows)
-
-
-# ---- The command `data info`: what a store contains, from its manifest.
-
-
-@data_verb.command("info")
-@click.argument("store", type=PATH)
-@JSON_OPTION
-def info_verb(store: Path, as_object: bool) -> None:
-    """Describes STORE from its manifest, without reading its arrays.
-
-    \b
-        python -m ltrbench data info train.store
-        python -m ltrbench data info train.store --json
-    """
-    from ltrbench.data.store import read_manifest
-
-    manifest = read_manifest(store)
-    if as_object:
-        echo_json({"store": str(store), **manifest.model_dump()})
-        return
-    echo("\n".join([str(store), "", facts_as_lines(_facts_of_store(store, manifest))]))
-
-
-def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
-    from ltrbench.data.store import REQUIRED_ARRAYS, shards_of
-
-    features = manifest.feature_arrays
-    optional = [
-        name
-        for name in manifest.shards[0].arrays
-        if name not in {*features, *REQUIRED_ARRAYS}
-    ]
-    files = [shard[name] for shard in shards_of(store, manifest) for name in features]
-    yield "documents", str(manifest.documents)
-    yield "queries", str(manifest.queries)
-    yield "features", f"{manifest.num_features}: {first_of(manifest.feature_names)}"
-    if manifest.absent is not None:
-        stored = sum(shard.values for shard in manifest.shards)
-        yield "stored", f"{stored} values; the other cells are {manifest.absent}"
-    yield "also has", ", ".join(optional) or "-"
-    yield "size", f"{sum(file.num_bytes for file in files) / 1e6:.1f} MB of features"
-    yield "shards", str(len(manifest.shards))
-    yield "fingerprint", manifest.fingerprint
-    for source in manifest.sources:
-        yield "source", f"{source.path}, {source.bytes} bytes, SHA-256 {source.sha256}"
-    options = [f"{key}={value}" for key, value in manifest.reading.items()]
-    yield "read with", ", ".join(options) or "the default options"
-    yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"

@@ -1,4 +1,4 @@
-"""Verbs on a run: `export`, `import`, `predict`, `show`, `trees`, `ui`."""
+"""Verbs on a run: `export`, `import`, `predict`, `show`, `ui`."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ ANYWAY_OPTION = click.option(
     help="Also take a model that was trained on a resample or a fold.",
 )
 
-_FOR_TABLES_ONLY = ("published", "fetch")
+_FOR_TABLES_ONLY = ("fetch",)
 
 
 def load_model(run: Run, named: str | None) -> Ranker:
@@ -518,15 +518,42 @@ _UNLIMITED = 1_000_000
 @click.argument("run", type=PATH)
 @click.option(
     "--json",
-    "as_object",
+    "as_json",
     is_flag=True,
-    help="Print one JSON object: result.json, path, and all importances.",
+    help="Print one JSON object: result.json, path, and all importances; with --trees a list of nodes.",
 )
-def show_verb(run: Path, as_object: bool) -> None:
+@click.option(
+    "--trees",
+    "trees_instead",
+    is_flag=True,
+    help="Print the trees of the model instead, for every backend with trees.",
+)
+@click.option(
+    "--first",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="With --trees: only the first N trees.",
+)
+@RANKER_OPTION
+def show_verb(
+    run: Path,
+    as_json: bool,
+    trees_instead: bool,
+    first: int | None,
+    ranker: str | None,
+) -> None:
     """Prints the run in the folder RUN: settings, command, and metrics or error.
+
+    With --trees: the score of a document is the sum of its leaf values, each multiplied by the weight of its
+    tree, which is the learning rate in most models. Values up to the threshold go left. In JSON a tree is its
+    root node and a "weight"; a node is {"feature", "threshold", "missing", "left", "right"}, or {"value"} if
+    it is a leaf. Features are counted from 0, and "missing" is the direction of missing values; with "zero":
+    "missing" the value 0 counts as missing. A split on a categorical feature has "categories" instead of a
+    threshold: the codes that go left. An initial score of all documents is a last tree with one leaf.
 
     \b
         python -m ltrbench show outputs/2026-01-31/12-00-00
+        python -m ltrbench show outputs/2026-01-31/12-00-00 --trees --first 3
     """
     from ltrbench.sweep.plan import PLAN_FOLDER
 
@@ -534,7 +561,9 @@ def show_verb(run: Path, as_object: bool) -> None:
         status = f"{PROGRAM} status {shlex.quote(str(run))}"
         raise ResultError(f"{run} is the folder of a sweep; {status} shows its jobs.")
     shown = read_run(run)
-    if as_object:
+    if trees_instead:
+        _show_trees(shown, first, ranker, as_json)
+    elif as_json:
         importances = shown.importances()
         columns = [values.tolist() for values in importances.values.values()]
         header = ["feature", *importances.values]
@@ -548,6 +577,22 @@ def show_verb(run: Path, as_object: bool) -> None:
         )
     else:
         echo("\n\n".join(_parts(shown, terminal_width() or _UNLIMITED)))
+
+
+def _show_trees(run: Run, first: int | None, ranker: str | None, as_json: bool) -> None:
+    """Prints the first trees of the model of a run, as text or as JSON."""
+    from ltrbench.models.trees import as_lines, as_nested
+
+    model = load_model(run, ranker)
+    ensemble = trees_of(model)
+    shown = replace(ensemble, trees=ensemble.trees[:first])
+    if as_json:
+        echo(json.dumps(as_nested(shown), allow_nan=False))
+        return
+    num_features = run.result.data["train"]["features"]
+    numbers = [str(number + 1) for number in range(num_features)]
+    names = run.result.feature_names or numbers
+    echo("\n".join(as_lines(shown, names, model.categories)))
 
 
 def _parts(run: Run, width: int) -> Iterator[str]:
@@ -720,47 +765,6 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
     }
     if fixed:
         yield "own", f"set instead of the shared parameters: {assignments(fixed)}"
-
-
-# ---- The verb `trees`: prints the trees of the model of a run.
-
-
-@click.command("trees")
-@click.argument("run", type=PATH)
-@click.option(
-    "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N trees."
-)
-@click.option(
-    "--json",
-    "as_list",
-    is_flag=True,
-    help="Print a JSON list of nested nodes instead of text.",
-)
-@RANKER_OPTION
-def trees_verb(run: Path, first: int | None, as_list: bool, ranker: str | None) -> None:
-    """Prints the trees of the model of the finished RUN, for every backend with trees.
-
-    The score of a document is the sum of its leaf values, each multiplied by the weight of its tree, which is
-    the learning rate in most models. Values up to the threshold go left. In JSON a tree is its root node and
-    a "weight"; a node is {"feature", "threshold", "missing", "left", "right"}, or {"value"} if it is a leaf.
-    Features are counted from 0, and "missing" is the direction of missing values; with "zero": "missing" the
-    value 0 counts as missing. A split on a categorical feature has "categories" instead of a threshold: the
-    codes that go left. An initial score of all documents is shown as a last tree with one leaf.
-
-    \b
-        python -m ltrbench trees outputs/2026-01-31/12-00-00 --first 3
-    """
-    from ltrbench.models.trees import as_lines, as_nested
-
-    finished = read_run(run)
-    result, model = finished.result, load_model(finished, ranker)
-    ensemble = trees_of(model)
-    shown = replace(ensemble, trees=ensemble.trees[:first])
-    names = result.feature_names or [
-        str(number + 1) for number in range(result.data["train"]["features"])
-    ]
-    lines = as_lines(shown, names, model.categories)
-    echo(json.dumps(as_nested(shown), allow_nan=False) if as_list else "\n".join(lines))
 
 
 # ---- The verb `ui`: opens the MLflow UI on the tracking store of the runs.

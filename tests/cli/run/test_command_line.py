@@ -256,7 +256,7 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
     [
         (
             ["predct"],
-            ("'predct'", "'predict'", "aa, compare, conventions,", "key=value"),
+            ("'predct'", "'predict'", "compare, conventions,", "key=value"),
         ),
         (["compare", "nowhere"], ("nowhere", "multirun/DATE/TIME")),
         (["ui"], ("result.json",)),

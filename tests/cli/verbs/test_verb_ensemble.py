@@ -20,7 +20,8 @@ from ltrbench.shapes import Scores
 
 METRIC, SIZE = "ndcg@5", 7
 NEED_A_MODEL = [
-    f"{words} sweep/pair/0" for words in ("ship --to c --output new", "serve", "trees")
+    f"{words} sweep/pair/0"
+    for words in ("ship --to c --output new", "serve", "show --trees")
 ]
 
 

@@ -1,6 +1,6 @@
-"""Figures that others published: the catalogue in ltrbench/published, and their values under a convention.
+"""Figures that others published: the catalogue in this folder, and their values under a convention.
 
-A file of ltrbench/published is one source, with a record for each figure. Each field of a record has its
+A YAML of this folder is one source, with a record for each figure. Each field of a record has its
 evidence: `{KIND: VALUE, words: ...}`, or `unknown`. The kinds are stated in the source, read in its code,
 counted in the data, and inferred; `words` are the words of the source, the place in the code, the command
 that counted, or the reason of the inference. `fields` of a source and of a table apply to all their figures;
@@ -14,17 +14,18 @@ import functools
 import math
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
+from docs.published import conversion
+from docs.published.conversion import Averaging, Bounds, Counts
 from ltrbench.errors import ConfigError
-from ltrbench.metrics import Convention, conversion, parse_metric
+from ltrbench.metrics import Convention, parse_metric
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
-from ltrbench.metrics.conversion import Averaging, Bounds, Counts
 from ltrbench.tables import QUALITY, Table, TableRow, columns_of, format_interval
 
 UNKNOWN = "unknown"
@@ -77,17 +78,13 @@ class Source:
     Attributes:
         name: name of its file.
         source, address: what it is, and where it was read.
-        summary: origin of the figures and how they were computed, for readers of a comparison.
-        convention: convention under which a comparison shows its rows beside the figures; None: alone.
-        protocol: shared hyperparameters of the runs that repeat it; empty if no experiment does.
+        summary: origin of the figures and how they were computed; empty: nothing to add.
     """
 
     name: str
     source: str
     address: str
     summary: str = ""
-    convention: str | None = None
-    protocol: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,7 +94,7 @@ class Figure:
     Attributes:
         printed: number as printed; `scale` is 0.01 if it is in percent.
         words: quotation that contains the number.
-        model: model in the words of the source; `repeated_by` is the model of ltrbench that repeats it.
+        model: model in the words of the source.
         fields: name -> evidence.
     """
 
@@ -109,7 +106,6 @@ class Figure:
     words: str
     model: str
     scale: float
-    repeated_by: str | None
     fields: Mapping[str, Evidence]
 
     def value(self, name: str) -> Any:
@@ -143,14 +139,6 @@ class Figure:
             self.by_fold(self.value("empty")),
         )
         return [*map(Counts, queries, empty)] if empty else []
-
-    def has_tests(self, folds: list[int], num_queries: int) -> bool:
-        """Returns whether the figure is about these test sets, as far as their size is known."""
-        expected = self.value("folds") if isinstance(self.value("folds"), list) else []
-        return folds == expected and sum(self.by_fold(self.value("queries"))) in (
-            0,
-            num_queries,
-        )
 
 
 # ---- The catalogue.
@@ -201,17 +189,17 @@ def _figures(file: Path, facts: Mapping[str, Any]) -> Iterator[Figure]:
                 words,
                 row["model"],
             )
-            yield Figure(*what, table.get("scale", 1.0), row.get("repeated_by"), fields)
+            yield Figure(*what, table.get("scale", 1.0), fields)
 
 
 @functools.cache
 def catalogue(folder: Path | None = None) -> tuple[Figure, ...]:
-    """Returns the figures of all files of a folder, by default ltrbench/published.
+    """Returns the figures of all files of a folder, by default this one.
 
     Raises:
         ConfigError: If a record lacks its source, its quotation, a field, or the evidence of a field.
     """
-    folder = folder or Path(__file__).parents[1] / "published"
+    folder = folder or Path(__file__).parent
     facts = yaml.safe_load((folder / "_data.yaml").read_text(encoding="utf-8"))
     return tuple(
         figure
@@ -240,9 +228,7 @@ class Comparable:
     reasons: tuple[str, ...]
 
 
-def _obstacles(
-    figure: Figure, metric: str, here: Convention, folds: Sequence[int]
-) -> Iterator[str]:
+def _obstacles(figure: Figure, metric: str, here: Convention) -> Iterator[str]:
     """Yields what makes a figure another quantity."""
     name, cutoff = parse_metric(metric)
     there = {item: figure.value(item) for item in (*FIELDS, *OPTIONAL)} | {
@@ -261,7 +247,6 @@ def _obstacles(
             if isinstance(value, float)
             else str(value).partition("_")[0]
         )
-    expected |= {"folds": [*folds]} if folds else {}
     # 2^l - 1 = l for the labels 0 and 1, and every discount of the first rank is 1.
     same = {"gain": there["highest_label"] == 1, "discount": there["cutoff"] == 1}
     for item, value in expected.items():
@@ -280,14 +265,11 @@ def _obstacles(
             yield f"{item}: {there[item] or 'not stated'}, here {' or '.join(values)}"
 
 
-def under(
-    figure: Figure, metric: str, convention: Convention, folds: Sequence[int]
-) -> Comparable:
-    """Returns a figure under a convention.
+def under(figure: Figure, metric: str, convention: Convention) -> Comparable:
+    """Returns a figure under a convention, over its own folds.
 
     Args:
-        metric: metric asked for, such as ndcg@10.
-        folds: folds asked for; the mean over several is the mean of their means. Empty: those of the figure.
+        metric: metric of the value, such as ndcg@10; another cutoff than that of the figure is an obstacle.
     """
     name, get = parse_metric(metric)[0], figure.value
     here, empty, over = convention.of(name), get("no_relevant"), get("aggregation")
@@ -302,12 +284,12 @@ def under(
     )
     values = [NoRelevant(empty)] if known else [*NoRelevant]
     sources = [Averaging(value, average) for value in values for average in averages]
-    target = Averaging(here.no_relevant, len(folds) > 1 if folds else averages[0])
+    target = Averaging(here.no_relevant, averages[0])
     removed = get("filters") if isinstance(get("filters"), int) else 0
     zeroed = bool(get("short_lists")) and name == "ndcg" and figure.cutoff != 1
     zeroed = zeroed and not here.zero_if_shorter_than_k
     short = figure.by_fold((get("short") or {}).get(figure.cutoff)) if zeroed else []
-    obstacles = [*_obstacles(figure, metric, here, folds)]
+    obstacles = [*_obstacles(figure, metric, here)]
     lacks_numbers = (not tests and (removed or sources != [target])) or (
         zeroed and not short
     )
@@ -373,8 +355,11 @@ def under(
 
 
 def as_table(items: Sequence[Comparable], convention: str) -> tuple[Table, list[str]]:
-    """Returns the figures, the highest first, and the reasons to which the last column refers."""
-    items = sorted(items, key=lambda item: -sum(item.bounds or (0, 0)))
+    """Returns the figures by metric, the highest first, and the reasons to which the last column refers."""
+    items = sorted(
+        items,
+        key=lambda item: (item.figure.metric, -sum(item.bounds or (0, 0))),
+    )
     texts = [*dict.fromkeys(text for item in items for text in item.reasons)]
     rows: list[TableRow] = []
     for figure, item in ((item.figure, item) for item in items):
@@ -385,11 +370,12 @@ def as_table(items: Sequence[Comparable], convention: str) -> tuple[Table, list[
         )
         folds = str(figure.value("folds") or UNKNOWN).strip("[]")
         why = " ".join(f"{texts.index(text) + 1}" for text in item.reasons)
-        printed = figure.printed + " %" * (figure.scale != 1)
-        rows.append(
-            [figure.source.name, figure.model, folds, printed, value, item.kind, why]
-        )
-    names = dict.fromkeys(("source", "model", "folds", "printed"))
+        printed = figure.printed
+        if figure.scale != 1:
+            printed += " %"
+        of_figure = [figure.metric, figure.source.name, figure.model, folds, printed]
+        rows.append([*of_figure, value, item.kind, why])
+    names = dict.fromkeys(("metric", "source", "model", "folds", "printed"))
     columns = columns_of({**names, convention: QUALITY, "kind": None, "why": None})
     return Table(columns, rows), [
         f"{number}: {text}." for number, text in enumerate(texts, 1)

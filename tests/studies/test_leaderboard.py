@@ -15,7 +15,11 @@ from messages import naming
 
 from ltrbench.cli.verbs.data import sources_in_yaml
 from ltrbench.compare import Import
-from ltrbench.compare.entries import (
+from ltrbench.data import RankingDataset
+from ltrbench.data.synthetic import Synthetic
+from ltrbench.errors import LtrbenchError
+from ltrbench.metrics import METRICS_OF_A_RUN, evaluate
+from results.leaderboard.run import (
     ENTRY_FILE,
     RANKS_FILE,
     TABLE_FILE,
@@ -23,10 +27,6 @@ from ltrbench.compare.entries import (
     folds_of,
     write_table,
 )
-from ltrbench.data import RankingDataset
-from ltrbench.data.synthetic import Synthetic
-from ltrbench.errors import LtrbenchError
-from ltrbench.metrics import METRICS_OF_A_RUN, evaluate
 
 FOLDS = [
     Synthetic(name="toy", num_queries=80, cv=4, fold=fold) for fold in (1, 2, 3, 4)

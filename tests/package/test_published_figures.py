@@ -1,9 +1,8 @@
 # mypy: strict-optional=False
-"""Published figures: the catalogue, their values under a convention, and their place in a comparison."""
+"""Published figures: the catalogue, and their values under a convention."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import fmean
@@ -11,20 +10,13 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
-from claim_cases import only
 from hypothesis import given
 from hypothesis import strategies as st
-from toy_runs import NUM_QUERIES, mentions, write
+from toy_runs import NUM_QUERIES, mentions
 
-from ltrbench.cli import main
-from ltrbench.compare import Settings, render
-from ltrbench.compare.published import FIELDS, Figure, catalogue, under
-from ltrbench.data import read_letor
-from ltrbench.errors import ConfigError
-from ltrbench.folders import conf_dir
-from ltrbench.metrics import has_relevant_document, preset, with_settings
-from ltrbench.metrics.conventions import NoRelevant
-from ltrbench.metrics.conversion import (
+from docs.macros.results import published_figures
+from docs.published import FIELDS, Figure, catalogue, under
+from docs.published.conversion import (
     Averaging,
     Bounds,
     Counts,
@@ -32,6 +24,10 @@ from ltrbench.metrics.conversion import (
     restored,
     rounded,
 )
+from ltrbench.data import read_letor
+from ltrbench.errors import ConfigError
+from ltrbench.metrics import has_relevant_document, preset, with_settings
+from ltrbench.metrics.conventions import NoRelevant
 
 AVERAGING = st.builds(Averaging, st.sampled_from(NoRelevant), st.booleans())
 VALUES = st.lists(st.floats(0, 1), min_size=1, max_size=6)
@@ -98,14 +94,6 @@ def test_every_figure_of_the_catalogue_has_a_source_a_quotation_and_evidence_for
     sources = {(item.source.name, item.data) for item in figures}
     assert min(len(figures) / 40, len(dict(sources)) / 12) >= 1
     assert all({*FIELDS} <= {*item.fields} for item in figures)
-    named = [
-        yaml.safe_load(file.read_text()) for file in conf_dir().glob("data/*.yaml")
-    ]
-    assert {
-        (item["published"]["source"], item["name"])
-        for item in named
-        if item.get("published")
-    } <= sources
 
 
 def test_counted_numbers_are_those_of_the_files(
@@ -144,21 +132,15 @@ GIVEN |= {
     "no_relevant": "skip",
 }
 GIVEN |= {"aggregation": "folds", "chosen_on_test": "no", "version": "1"}
-SOURCE = {
-    "source": "S",
-    "address": "https://a.org",
-    "summary": "By them.",
-    "convention": "default",
-}
+SOURCE = {"source": "S", "address": "https://a.org", "summary": "By them."}
 
 
 def planted(
     folder: Path, fields: Any = (), value: str = "0.5000", **content: Any
 ) -> Figure:
-    """Returns the only figure of a catalogue in a folder: of native on folds 1 and 2 of the data set toy."""
+    """Returns the only figure of a catalogue in a folder: on folds 1 and 2 of the data set toy."""
     row = {
         "model": "A",
-        "repeated_by": "native",
         "words": "0.5000, 0.49",
         "values": {"ndcg@10": value},
     }
@@ -245,59 +227,21 @@ def test_a_figure_is_exact_within_bounds_or_not_comparable_for_a_reason(
     convention = with_settings(
         preset(name), dict(change.split("=") for change in changes)
     )
-    found = under(planted(tmp_path, fields), metric, convention, [])
+    found = under(planted(tmp_path, fields), metric, convention)
     assert [found.kind, found.value] == [case[2], pytest.approx(case[3])]
     assert mentions(". ".join(found.reasons), case[4])
     # Two decimals are too few to be exact.
-    coarse = under(planted(tmp_path, fields, "0.49"), metric, convention, [])
+    coarse = under(planted(tmp_path, fields, "0.49"), metric, convention)
     assert coarse.kind == (NO if found.kind == NO else "range")
 
 
-@pytest.mark.slow
-def test_a_comparison_shows_comparable_figures_and_the_deviation_of_a_repeated_protocol(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    figures = (planted(tmp_path / "published", protocol={"num_trees": 10}),)
-    monkeypatch.setattr("ltrbench.compare.run_sections.catalogue", lambda: figures)
-    for trees in (10, 11):
-        config = {
-            "params": {"num_trees": trees},
-            "data": {"published": {"source": "planted"}},
-            "model": {},
-        }
-        runs = [
-            write(tmp_path / f"{trees}{fold}", "native", fold=fold, config=config)
-            for fold in (1, 2)
-        ]
-        comparison = only(runs, Settings(published=True))
-        text = render(comparison)
-        assert mentions(
-            text, "By them.", "here, folds 1, 2", "1 of the 1 figures", "planted"
-        )
-        deviation = (
-            f"native, ndcg@10: {comparison.rows[0].metrics['ndcg@10'] - 0.5:+.4f}"
-        )
-        assert (deviation in text) == (trees == 10)
-        # One fold has other test queries.
-        assert mentions(
-            render(only(runs[:1], Settings(published=True))), "0 of the 1 figures"
-        )
+def test_the_page_has_every_figure_with_its_value_and_the_reasons() -> None:
+    page = published_figures()
+    assert page.count("\n| ") == len(catalogue()) + len(set_of_data())
+    assert mentions(page, "0.527371", "0.5128", "189 of 6306")
+    for figure in catalogue():
+        assert f"({figure.source.address})" in page
 
 
-def test_the_verb_prints_figures_with_reasons_and_names_what_exists(
-    printed: Callable[..., str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert mentions(
-        printed("published", "mslr_web30k", "--fold", "1"),
-        "0.527371",
-        "0.5128",
-        "189 of 6306",
-    )
-    records = json.loads(
-        printed("published", "mslr_web30k", "--as", "lightgbm", "--json")
-    )["figures"]
-    assert {item["value"] for item in records} >= {0.527371, 0.524252}
-    options = (["--metric", "ndcg@7"], ["--as", "letor"], ["--fold", "9"])
-    for wrong in (["mq2009"], *(["mq2008", *option] for option in options)):
-        assert main(["published", *wrong]) == 2
-        assert mentions(capsys.readouterr().err, wrong[-1])
+def set_of_data() -> set[str]:
+    return {figure.data for figure in catalogue()}

@@ -1,5 +1,8 @@
 """The leaderboard of score files: any system on a published data set, one folder an entry.
 
+    python -m results.leaderboard.run add 'scores/fold{fold}.txt' --data mq2008 --name mine
+    python -m results.leaderboard.run table --data mq2008
+
     DATA/NAME/entry.yaml   `Entry`: division, code, settings, test sets, metrics, versions
     DATA/NAME/ranks.npz    a fold -> the rank of each document in its query, (D,), from 0, tied ones equal
     DATA/table.md          all entries of the data set, and the claims about their differences
@@ -9,23 +12,27 @@ Ranks reproduce every metric to the bit, and need a tenth of the space of scores
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
+import click
 import numpy as np
 import yaml  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
+from ltrbench.cli.console import PATH, echo, wrapped
+from ltrbench.cli.verbs.data import sources_in_yaml
 from ltrbench.compare.cells import Settings, cell_of, describe_cells, first_by
 from ltrbench.compare.comparison import Comparison, compare, mean_seconds
 from ltrbench.compare.derived import Import, derived_run, import_runs
 from ltrbench.compare.leaderboard import between
 from ltrbench.data import Judgments
 from ltrbench.data.sources import DataSource
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
 from ltrbench.experiment import describe_data
 from ltrbench.experiment.loading import load_once
 from ltrbench.measure import described, versions
@@ -386,3 +393,82 @@ def _as_markdown(
         "models. Other pairs are undecided."
     )
     return f"# {comparison.data}\n\n{about_claims}\n\n{table.markdown()}\n"
+
+
+# ---- The command line.
+
+_DATA_OPTION = click.option(
+    "--data", required=True, metavar="DATA", help="Data set: a YAML of conf/data."
+)
+_OUTPUT_OPTION = click.option(
+    "--output",
+    type=PATH,
+    default=Path(__file__).parent,
+    help="Folder; default: that of this script.",
+)
+
+
+@click.group()
+def leaderboard() -> None:
+    """Compares score files of any system on published data sets."""
+
+
+@leaderboard.command("add")
+@click.argument("scores")
+@_DATA_OPTION
+@click.option(
+    "--name", required=True, help="Name of the entry; of runs in a folder, the model."
+)
+@click.option(
+    "--division",
+    type=click.Choice(["closed", "open"]),
+    default="open",
+    help="Default: open.",
+)
+@click.option("--code", default="", metavar="ADDRESS", help="Address of the code.")
+@click.option(
+    "--settings", default="", metavar="TEXT", help="Settings, and how they were chosen."
+)
+@_OUTPUT_OPTION
+def add_command(
+    scores: str, data: str, name: str, output: Path, **declared: str
+) -> None:
+    """Checks SCORES and adds them as an entry.
+
+    SCORES is one score file for each fold, with {fold} in its name, in a format of the verb import; or a
+    folder with finished runs of the model NAME. Scores that lack a fold or a document, are constant, rank
+    worse than at random or with the labels, or repeat another entry are refused. Division closed: features
+    and splits as published, settings chosen on validation only, and code given.
+
+    \b
+        python -m results.leaderboard.run add 'scores/fold{fold}.txt' --data mq2008 --name mine
+    """
+    sources = list(sources_in_yaml(data, None, None))
+    table, remarks = add_entry(Import(name, scores), sources, output, **declared)
+    echo("\n".join([table, *(wrapped(remark) for remark in remarks)]))
+
+
+@leaderboard.command("table")
+@_DATA_OPTION
+@_OUTPUT_OPTION
+def table_command(data: str, output: Path) -> None:
+    """Writes the table of all entries again.
+
+    For example after a merge of entries, which are all evaluated again.
+
+    \b
+        python -m results.leaderboard.run table --data mq2008
+    """
+    echo(write_table(folds_of(list(sources_in_yaml(data, None, None))), output / data))
+
+
+def main() -> None:
+    """Runs the command line of the script."""
+    try:
+        leaderboard()
+    except LtrbenchError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()
