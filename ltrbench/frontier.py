@@ -194,11 +194,11 @@ def frontier(
     shares = _shares_of_trees(trained[best])
     made: list[Run] = []
     for number, run in enumerate(trained[best]):
-        splits = load_splits(run)
+        teacher = load(run.path).ranker
+        splits = load_splits(run, exact=teacher.reads_float64)
         check_fingerprints(run, splits)
         if refit or distil:
             splits = _as_trained(run, splits)
-        teacher = load(run.path).ranker
         kinds = {"fewer trees": _fewer_trees(teacher, shares)}
         if refit:
             kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)

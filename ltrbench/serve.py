@@ -73,14 +73,7 @@ def ranking_app(
     """
     # The requests share one process, so that more threads would only wait for each other.
     model.ranker.num_threads = 1
-    ranker = model.ranker
-    reader = RequestReader(
-        feature_names=_columns_of(model),
-        max_documents=max_documents,
-        categories={**ranker.categories, **ranker.encoded},
-        dates=ranker.dates,
-        encoded=ranker.encoded,
-    )
+    reader = reader_of(model, max_documents)
 
     async def rank(request: Request) -> Response:
         return _response(answer(model, reader, await _body(request, max_bytes)))
@@ -102,6 +95,19 @@ def ranking_app(
     # /rank/ is an error: many clients do not send a body again to the address of a redirect.
     app.router.redirect_slashes = False
     return app
+
+
+def reader_of(model: LoadedModel, max_documents: int = 1000) -> RequestReader:
+    """Returns the reader of requests for a model."""
+    ranker = model.ranker
+    return RequestReader(
+        feature_names=_columns_of(model),
+        max_documents=max_documents,
+        categories={**ranker.categories, **ranker.encoded},
+        dates=ranker.dates,
+        encoded=ranker.encoded,
+        exact=ranker.reads_float64,
+    )
 
 
 def _columns_of(model: LoadedModel) -> tuple[str, ...]:
@@ -255,6 +261,7 @@ class RequestReader:
         categories: categorical feature -> its categories, in the order of their codes.
         dates: feature of dates -> the day from which its days are counted.
         encoded: one-hot encoded column -> its categories, each of which is a feature.
+        exact: whether features are float64.
     """
 
     feature_names: tuple[str, ...]
@@ -262,6 +269,7 @@ class RequestReader:
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     dates: Mapping[str, str] = field(default_factory=dict)
     encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    exact: bool = False
 
     @cached_property
     def _codes(self) -> dict[int, dict[str, int]]:
@@ -310,13 +318,14 @@ class RequestReader:
             len(rows), len(self.feature_names)
         )
         with np.errstate(over="ignore"):
-            features = values.astype(np.float32)
-        for d, f in np.argwhere(np.isinf(features))[:1].tolist():
+            singles = values.astype(np.float32)
+        for d, f in np.argwhere(np.isinf(singles))[:1].tolist():
             place = self._place(documents[d]["features"], f"documents[{d}].features", f)
             raise _refusal(
                 place,
                 f"is {values[d, f]}, beyond the range of float32 (maximum 3.4e38)",
             )
+        features: Any = values if self.exact else singles
         if self.encoded:
             features = one_hot(features, self.feature_names, self.encoded)
         return RankRequest(query, list(rows), features)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,7 @@ from ltrbench.errors import ConfigError, DataError, ResultError, require, requir
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank, upside_down
 from ltrbench.metrics.evaluation import is_plugin_version
 from ltrbench.metrics.functions import is_metric, parse_metric
-from ltrbench.models.files import OF_LIGHTGBM, is_model_file, read_model_file
+from ltrbench.models.files import is_model_file, read_model_file
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
@@ -562,8 +562,11 @@ def has_valid(run: Run) -> bool:
 
 _PLACEHOLDERS = ("data", "fold", "seed", "split", "split_seed")
 
-LoadSplits = Callable[[Run], Splits]
-"""Loads the data of a run again; called only for models."""
+
+class LoadSplits(Protocol):
+    """Loads the data of a run again, with float64 features if they are `exact`; called only for models."""
+
+    def __call__(self, run: Run, /, *, exact: bool = False) -> Splits: ...
 
 
 @dataclass(frozen=True)
@@ -624,12 +627,8 @@ def import_runs(
     system: Import,
     runs: Sequence[Run],
     load_splits: LoadSplits,
-    load_exact: LoadSplits | None = None,
 ) -> list[Run]:
     """Returns the runs of a system, held in memory: one per cell with a file.
-
-    Args:
-        load_exact: loads the data with `RankingDataset.exact`, for models of LightGBM; None: `load_splits`.
 
     If the file name has no `{seed}`, a cell has one run, however many seeds there are.
 
@@ -659,7 +658,7 @@ def import_runs(
     for like in existing:
         folder = Path(system.name, like.path.name)
         if is_model_file(system.file(like, "test")):
-            imported.append(_of_model(system, like, folder, load_splits, load_exact)[0])
+            imported.append(_of_model(system, like, folder, load_splits)[0])
         else:
             imported.append(_of_scores(system, like, folder, fingerprints, warn=True))
     return imported
@@ -670,7 +669,6 @@ def import_like(
     like: Run,
     folder: Path,
     load_splits: LoadSplits,
-    load_exact: LoadSplits | None = None,
 ) -> Run:
     """Writes the scores or the model of a system as a run with the data of `like` into a folder.
 
@@ -692,7 +690,7 @@ def import_like(
         )
     ranker, splits = None, None
     if is_model_file(system.file(like, "test")):
-        run, ranker, splits = _of_model(system, like, folder, load_splits, load_exact)
+        run, ranker, splits = _of_model(system, like, folder, load_splits)
     else:
         run = _of_scores(system, like, folder, {})
         _refuse_incomplete(system, like, run)
@@ -700,7 +698,7 @@ def import_like(
         if ranker is None or splits is None:
             return write_derived(run, folder)
         features = splits.test.features
-        scores = ranker.predict(features)  # of float32, as of any model
+        scores = ranker.predict(features)
         return write_derived(
             run,
             folder,
@@ -820,7 +818,6 @@ def _of_model(
     like: Run,
     folder: Path,
     load_splits: LoadSplits,
-    load_exact: LoadSplits | None,
 ) -> tuple[Run, ImportedRanker, Splits]:
     """Applies a model to the data of a run, loaded again.
 
@@ -829,9 +826,7 @@ def _of_model(
         DataError: The data differ from those of the run, or lack features of the model.
     """
     file = read_model_file(system.file(like, "test"))
-    # LightGBM compares float64, the other libraries float32.
-    is_exact = file.library == OF_LIGHTGBM and load_exact is not None
-    splits = load_exact(like) if is_exact and load_exact else load_splits(like)
+    splits = load_splits(like, exact=file.reads_float64)
     check_fingerprints(like, splits)
     matched = match_features(file, splits.test.feature_names, system.features)
     test = splits.test
@@ -843,7 +838,7 @@ def _of_model(
     num_trees = len(ranker.trees().trees)
     scored = {
         name: ScoredSplit(
-            split, ranker.predict_exact(split), split.query_keys, split.file_rows
+            split, ranker.predict(split.features), split.query_keys, split.file_rows
         )
         for name, split in splits
         if name != "train"
@@ -855,10 +850,10 @@ def _of_model(
         "It may have been trained on queries of this test set, which would make its metrics too high; "
         "compare it on queries that are newer than its training data.",
     ]
-    if file.library == OF_LIGHTGBM and test.merged and not test.exact:
+    if file.reads_float64 and test.features.dtype == np.float32:
         notes.append(
-            f"Different values of {', '.join(test.merged[:3])} are equal in these data, which have float32 "
-            "only, but LightGBM compares float64: the model may score better on the original table."
+            f"The features of these data are float32, but {file.library} compares float64: a value between a "
+            "threshold and the next float32 may go to the other side."
         )
     settings = {
         "_target_": f"{ImportedRanker.__module__}.{ImportedRanker.__qualname__}",

@@ -30,6 +30,7 @@ from ltrbench.data.features import (
     SparseRows,
     as_array,
     csr_of,
+    in_float32,
     log,
     merged_columns,
     merged_in_words,
@@ -129,6 +130,7 @@ def _linear_of_features(
     constants: _Hashes,
 ) -> _Hashes:
     """Returns sum_j b_ij k_j modulo 2^64 for the words b_i of each document i and the constants k_j."""
+    features = in_float32(features)
     sparse, size = csr_of(features), max(_BLOCK // features.shape[1], 1)
     if sparse is not None:
         return _linear_of_sparse(sparse, words, constants)
@@ -503,7 +505,8 @@ class RankingDataset(Judgments):
         features: (D, F), converted to float32; NaN is a missing value, infinity is an error. A FeatureMatrix
             stays as it is. It has the shape and the indexing of an array, and `row_blocks` reads both. Sparse
             features are SparseRows.
-            CheckedFeatures are not searched for infinities.
+            CheckedFeatures are not searched for infinities, and may be float64: a reader returns them for
+            models that compare in float64 (`exact`). Fingerprints and keys are those of float32.
         document_weights: (D,), not negative; weight of each document in training. If they are constant within
             each query they become `query_weights`; otherwise `query_weights` are their means per query.
         positions: (D,) int of 0 or more, rank at which each document was shown when it was clicked; None:
@@ -514,8 +517,6 @@ class RankingDataset(Judgments):
         dates: name of a feature of dates -> the day from which its values are counted, in days.
         encoded: name of a column of categories -> its categories, if a reader made a feature of 0 and 1 of
             each, named `column=category`.
-        exact: name of a feature -> its (D,) values in float64, if a reader was told to keep those that
-            float32 does not have; for models that compare in float64.
         merged: names of features whose different values became equal in float32; see `merged_pair`.
         categories: name of a categorical feature -> its categories in the order of their codes. The values of
             the feature are codes from 0; NaN: missing, or a category that training does not have.
@@ -539,7 +540,6 @@ class RankingDataset(Judgments):
     merged: tuple[str, ...] = ()
     dates: Mapping[str, str] = field(default_factory=dict)
     encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    exact: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
     from_frame: ClassVar[Callable[..., RankingDataset]]
     """`read_table` of a DataFrame; `ltrbench.data.tables` sets it."""
@@ -795,15 +795,17 @@ class RankingDataset(Judgments):
             array = getattr(self, name)
             if array is None:
                 continue
-            digest.update(f"{name}{array.dtype.str}{array.shape}".encode())
+            dtype = np.dtype(np.float32) if name == "features" else array.dtype
+            digest.update(f"{name}{dtype.str}{array.shape}".encode())
             parts: Iterable[NDArray[Any]] = [np.ascontiguousarray(array)]
             if name == "features":
                 # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
                 by_cell = self.num_features <= _HASHED_BY_CELL
+                singles = in_float32(array)
                 parts = (
-                    (block for _, block in row_blocks(array))
+                    (block for _, block in row_blocks(singles))
                     if by_cell
-                    else row_segments(array)
+                    else row_segments(singles)
                 )
             for part in parts:
                 digest.update(part.data)
@@ -859,7 +861,6 @@ class RankingDataset(Judgments):
             if self.file_rows is None
             else np.argsort(np.argsort(self.file_rows[rows])),
             kept={name: values[rows] for name, values in self.kept.items()},
-            exact={name: values[rows] for name, values in self.exact.items()},
             **{
                 name: values[rows]
                 for name, values in arrays.items()
@@ -895,7 +896,6 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
     merged = dict.fromkeys(name for part in parts for name in part.merged)
     return first.with_fields(
         merged=tuple(merged),
-        exact={},
         features=_checked(stacked([part.features for part in parts])),
         query_start=np.cumsum([0, *of_all("query_sizes")]),
         query_weights=None,

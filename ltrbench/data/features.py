@@ -43,8 +43,10 @@ FLOAT32_OVERFLOW = float.fromhex("0x1.ffffffp+127")
 # The file has no name: it disappears with the array, even if the process is killed.
 
 
-def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Features:
-    """Returns a writable float32 array in a temporary file.
+def array_in_file(
+    folder: Path, shape: tuple[int, int], value: float, dtype: Any = np.float32
+) -> Features:
+    """Returns a writable array in a temporary file.
 
     Args:
         folder: folder of the file; created if it does not exist.
@@ -53,7 +55,7 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
     Raises:
         DataError: The folder cannot be written, or its disk has too little space.
     """
-    num_bytes = max(math.prod(shape) * np.dtype(np.float32).itemsize, 1)
+    num_bytes = max(math.prod(shape) * np.dtype(dtype).itemsize, 1)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -70,19 +72,17 @@ def array_in_file(folder: Path, shape: tuple[int, int], value: float) -> Feature
         raise DataError(
             f"{folder}: features need a file of {num_bytes / 1e9:.1f} GB here ({error.strerror}). {remedy}."
         ) from None
-    array: Features = np.ndarray(shape, dtype=np.float32, buffer=pages)
+    array: Features = np.ndarray(shape, dtype=dtype, buffer=pages)
     if not is_positive_zero(value):
         array.fill(value)
     return array
 
 
-def full(shape: tuple[int, int], value: float) -> Features:
-    """Returns a float32 array of one value; zeros only take memory where they are written or read."""
-    return (
-        np.zeros(shape, np.float32)
-        if is_positive_zero(value)
-        else np.full(shape, value, np.float32)
-    )
+def full(shape: tuple[int, int], value: float, dtype: Any = np.float32) -> Features:
+    """Returns an array of one value; zeros only take memory where they are written or read."""
+    if is_positive_zero(value):
+        return np.zeros(shape, dtype)
+    return np.full(shape, value, dtype)
 
 
 def is_positive_zero(value: float) -> bool:
@@ -90,6 +90,8 @@ def is_positive_zero(value: float) -> bool:
 
 
 # ---- FeatureMatrix: float32 features (D, F) that are read by blocks of rows, and need not be one array.
+#
+# Features are float64 if a reader was asked for them (`exact`), for models that compare in float64.
 #
 # A data set holds its features as a NumPy array or as a FeatureMatrix. `row_blocks` reads both in the same
 # way:
@@ -115,10 +117,13 @@ MEMORY_REMEDY = "Use model=native, lightgbm or xgboost, take fewer queries (data
 
 
 class FeatureMatrix(ABC):
-    """Read-only float32 features (D, F); a missing value is NaN."""
+    """Read-only features (D, F), float32 unless they are exact; a missing value is NaN."""
 
     ndim: ClassVar[int] = 2
-    dtype: ClassVar[np.dtype[np.float32]] = np.dtype(np.float32)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float32)
 
     @property
     @abstractmethod
@@ -206,7 +211,8 @@ class CheckedFeatures:
 
 def rows_of_block(num_features: int) -> int:
     """Returns the number of rows of a block of BLOCK_BYTES, at least 1."""
-    return max(BLOCK_BYTES // (max(num_features, 1) * FeatureMatrix.dtype.itemsize), 1)
+    bytes_of_row = max(num_features, 1) * np.dtype(np.float32).itemsize
+    return max(BLOCK_BYTES // bytes_of_row, 1)
 
 
 def row_blocks(
@@ -374,6 +380,10 @@ class RowView(FeatureMatrix):
     def shape(self) -> tuple[int, int]:
         return len(self.row_numbers), int(self.base.shape[1])
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.base.dtype
+
     def rows(self, start: int, stop: int) -> Features:
         numbers = self.row_numbers[start:stop]
         adjacent = range_of(numbers)
@@ -395,7 +405,7 @@ class StackedRows(FeatureMatrix):
     """The rows of all parts, in the order of the parts.
 
     Args:
-        parts: at least one float32 array in C order or matrix, each (any number of rows, F).
+        parts: at least one array in C order or matrix, each (any number of rows, F).
 
     >>> upper, lower = np.zeros((2, 3), dtype=np.float32), np.ones((1, 3), dtype=np.float32)
     >>> StackedRows([upper, lower])[1:].tolist()
@@ -412,6 +422,10 @@ class StackedRows(FeatureMatrix):
     @property
     def shape(self) -> tuple[int, int]:
         return int(self.row_start[-1]), int(self.parts[0].shape[1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return np.result_type(*(part.dtype for part in self.parts))
 
     def rows(self, start: int, stop: int) -> Features:
         first = int(np.searchsorted(self.row_start[1:-1], start, side="right"))
@@ -462,7 +476,7 @@ class SparseRows(FeatureMatrix):
     Args:
         row_start: (D + 1,) int64, position of the first stored value of each row, followed by n.
         columns: (n,) int32, column of each stored value, ascending within a row.
-        values: (n,) float32.
+        values: (n,), float32; float64 if they are exact.
         num_features: F.
         absent: value of every cell that is not stored, 0 or NaN.
 
@@ -488,7 +502,8 @@ class SparseRows(FeatureMatrix):
             )
         self.row_start: NDArray[np.int64] = read_only(np.asarray(row_start, np.int64))
         self.columns: NDArray[np.int32] = read_only(np.asarray(columns, np.int32))
-        self.values: NDArray[np.float32] = read_only(np.asarray(values, np.float32))
+        dtype = np.float64 if values.dtype == np.float64 else np.float32
+        self.values: NDArray[np.float32] = read_only(np.asarray(values, dtype))
         self.num_features = int(num_features)
         self.absent = float(absent)
 
@@ -523,31 +538,38 @@ class SparseRows(FeatureMatrix):
         )
 
     @classmethod
-    def from_scipy(cls, matrix: Any, absent: float = 0.0) -> SparseRows:
+    def from_scipy(
+        cls, matrix: Any, absent: float = 0.0, *, exact: bool = False
+    ) -> SparseRows:
         """Returns the features in a sparse matrix or array of SciPy, in any of its formats.
 
         Args:
             absent: value of the cells that the matrix does not store, 0 or NaN.
+            exact: whether float64 values stay float64.
         """
         rows = matrix.tocsr()
         merged = merged_cells(rows.indices[:_CELLS], rows.data[:_CELLS])
-        if merged:
+        if merged and not exact:
             log.warning(merged_in_words("the sparse matrix", merged))
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
         with np.errstate(over="ignore"):  # infinity is an error of the data set
-            values = rows.data.astype(np.float32, copy=False)
+            values = rows.data.astype(np.float64 if exact else np.float32, copy=False)
         return cls(rows.indptr, rows.indices, values, rows.shape[1], absent)
 
     @property
     def shape(self) -> tuple[int, int]:
         return len(self.row_start) - 1, self.num_features
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.values.dtype
+
     def rows(self, start: int, stop: int) -> Features:
         first, last = self.row_start[[start, stop]]
         sizes = np.diff(self.row_start[start : stop + 1])
-        block = full((len(sizes), self.num_features), self.absent)
+        block = full((len(sizes), self.num_features), self.absent, self.dtype)
         block[np.repeat(np.arange(len(sizes)), sizes), self.columns[first:last]] = (
             self.values[first:last]
         )
@@ -570,7 +592,7 @@ class SparseRows(FeatureMatrix):
 
     def _column(self, column: int) -> NDArray[np.float32]:
         """Returns the (D,) values of a column from the stored values, without dense rows."""
-        values = np.full(len(self), self.absent, dtype=np.float32)
+        values = np.full(len(self), self.absent, dtype=self.dtype)
         stored = np.flatnonzero(self.columns == column)
         values[np.searchsorted(self.row_start, stored, side="right") - 1] = self.values[
             stored
@@ -581,7 +603,7 @@ class SparseRows(FeatureMatrix):
         """Yields the (D,) values of each column, in order; needs the memory of the stored values again."""
         by_column = self.to_scipy().tocsc()
         for start, stop in pairwise(by_column.indptr.tolist()):
-            values = np.full(len(self), self.absent, dtype=np.float32)
+            values = np.full(len(self), self.absent, dtype=self.dtype)
             values[by_column.indices[start:stop]] = by_column.data[start:stop]
             yield values
 
@@ -649,9 +671,9 @@ def stacked(parts: Sequence[AnyFeatures]) -> AnyFeatures:
         return StackedRows(parts)
     from scipy.sparse import vstack
 
-    return SparseRows.from_scipy(
-        vstack([part.to_scipy() for part in sparse]), sparse[0].absent
-    )
+    matrix = vstack([part.to_scipy() for part in sparse])
+    is_exact = matrix.dtype == np.float64
+    return SparseRows.from_scipy(matrix, sparse[0].absent, exact=is_exact)
 
 
 def csr_of(features: AnyFeatures) -> SparseRows | None:
@@ -668,6 +690,22 @@ def is_sparse(features: AnyFeatures) -> bool:
     """Returns whether features have a sparse form, without copying them as `csr_of` may do."""
     return isinstance(
         features.base if isinstance(features, RowView) else features, SparseRows
+    )
+
+
+def in_float32(features: AnyFeatures) -> AnyFeatures:
+    """Returns features rounded to float32: the same, unless they are exact."""
+    if features.dtype == np.float32:
+        return features
+    sparse = csr_of(features)
+    if sparse is None:
+        return as_array(features).astype(np.float32)
+    return SparseRows(
+        sparse.row_start,
+        sparse.columns,
+        sparse.values.astype(np.float32),
+        sparse.num_features,
+        sparse.absent,
     )
 
 

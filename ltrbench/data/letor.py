@@ -58,7 +58,6 @@ from ltrbench.data.features import (
     log,
     merged_cells,
     merged_in_words,
-    require_memory,
     row_blocks,
     rows_in_order,
 )
@@ -118,6 +117,7 @@ class LineFormat:
         nulls: treatment of values written as NULL, in any case: "refuse" or "missing" (NaN).
         absent: value of features that a line omits, 0 or NaN.
         sparse: whether only the values that lines have are stored.
+        exact: whether features are float64.
     """
 
     num_features: int | None = None
@@ -129,6 +129,12 @@ class LineFormat:
     nulls: str = "refuse"
     absent: float = 0.0
     sparse: bool = False
+    exact: bool = False
+
+    @property
+    def dtype(self) -> Any:
+        """dtype of the features."""
+        return np.float64 if self.exact else np.float32
 
     def __post_init__(self) -> None:
         if self.num_features is not None:
@@ -136,6 +142,7 @@ class LineFormat:
         check_option("first_index", self.first_index, int)
         check_option("whole_labels", self.whole_labels, bool)
         check_option("sparse", self.sparse, bool)
+        check_option("exact", self.exact, bool)
         require("num_features", self.num_features, at_least=1, at_most=MAX_FEATURES)
         require("first_index", self.first_index, at_least=0, at_most=1)
         require_choice("overflow", self.overflow, OVERFLOWS)
@@ -381,8 +388,7 @@ def read_letor(
             the data set then has the original row of each document.
         whole_labels: reject labels that are not whole numbers.
         feature_names: file of feature names (`read_feature_names`), which also determines their number.
-        exact: keep the values that float32 does not have in `RankingDataset.exact`, too; slow, and not with
-            `sparse`.
+        exact: whether features are float64, for models that compare in float64.
         scratch: folder of a temporary file for dense features that do not fit into memory; None: they are an
             error.
 
@@ -414,6 +420,7 @@ def read_letor(
         nulls=nulls,
         absent=absent,
         sparse=sparse,
+        exact=exact,
     )
     form, names = _with_names(form, feature_names)
     check_option("sort_queries", sort_queries, bool)
@@ -425,8 +432,7 @@ def read_letor(
     dataset = _dataset_of(read, companions, form, sort_queries)
     if names is not None:
         dataset = dataset.with_fields(feature_names=names)
-    dataset = _with_merged(dataset, paths[0], first_index)
-    return _with_exact(dataset, paths, form) if exact and not sparse else dataset
+    return _with_merged(dataset, paths[0], form)
 
 
 def read_letor_features(
@@ -444,7 +450,7 @@ def read_letor_features(
 
     Args:
         path, num_features, feature_names: as in `read_letor`.
-        options: `first_index`, `absent`, `overflow`, `nulls` and `sparse`, as in `read_letor`.
+        options: `first_index`, `absent`, `overflow`, `nulls`, `sparse` and `exact`, as in `read_letor`.
 
     Returns:
         (D, F), the documents in file order; SparseRows with `sparse`.
@@ -505,12 +511,12 @@ def _rows_for(
     shape = (0 if form.sparse else int(num_documents), num_features)
     absent = form.absent
     return kernels.DocumentRows(
-        features=full(shape, absent)
+        features=full(shape, absent, form.dtype)
         if folder is None
-        else array_in_file(folder, shape, absent),
+        else array_in_file(folder, shape, absent, form.dtype),
         row_stop=np.empty(num_documents if form.sparse else 0, dtype=np.int64),
         columns=np.empty(num_values, dtype=np.int32),
-        values=np.empty(num_values, dtype=np.float32),
+        values=np.empty(num_values, dtype=form.dtype),
         labels=np.empty(num_documents),
         weights=np.empty(num_documents if counts[kernels.WEIGHTS] else 0),
         line_numbers=np.empty(num_documents, dtype=np.int64),
@@ -552,10 +558,12 @@ def _allocate(
             f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features."
         )
     num_documents = int(total[kernels.DOCUMENTS])
-    matrix = 4 * num_documents * width
-    features = (
-        8 * num_documents + 8 * int(total[kernels.VALUES]) if form.sparse else matrix
-    )
+    value_bytes = np.dtype(form.dtype).itemsize
+    matrix = value_bytes * num_documents * width
+    features = matrix
+    if form.sparse:  # each value has a column of 4 bytes
+        stored = int(total[kernels.VALUES])
+        features = 8 * num_documents + (4 + value_bytes) * stored
     # Labels, line numbers, weights, ids and names.
     others = (
         8 * num_documents * (2 + bool(total[kernels.WEIGHTS])) + width * _BYTES_PER_NAME
@@ -696,7 +704,12 @@ def _fill_unit(
         (form.needs_label, form.needs_qid),
     )
     rules = kernels.Rules(
-        form.first_index, overflow, form.whole_labels, *needed, form.sparse
+        form.first_index,
+        overflow,
+        form.whole_labels,
+        *needed,
+        form.sparse,
+        form.exact,
     )
     num_documents, num_values = ends[1].tolist()
     # The kernel must not write beyond these lines, even if the file has changed.
@@ -783,15 +796,16 @@ _CELL = re.compile(rb"\s([0-9]++):([+-]?[0-9.]++(?:[eE][+-]?[0-9]++)?)(?=\s)")
 
 
 def _with_merged(
-    dataset: RankingDataset, path: Path, first_index: int
+    dataset: RankingDataset, path: Path, form: LineFormat
 ) -> RankingDataset:
     """Returns the data set with the names of features whose different values became equal, and logs them."""
     found = _merged(path)
     if not found:
         return dataset
     names = dataset.feature_names
-    merged = {names[index - first_index]: pair for index, pair in found.items()}
-    log.warning(merged_in_words(str(path), merged))
+    merged = {names[index - form.first_index]: pair for index, pair in found.items()}
+    if not form.exact:
+        log.warning(merged_in_words(str(path), merged))
     return dataset.with_fields(merged=tuple(merged))
 
 
@@ -810,37 +824,6 @@ def _merged(path: Path) -> dict[int, Pair]:
     except (OverflowError, ValueError):  # the parser of lines has accepted the file
         return {}
     return merged_cells(indices, values)
-
-
-def _with_exact(
-    dataset: RankingDataset, paths: Sequence[Path], form: LineFormat
-) -> RankingDataset:
-    """Returns the data set with `RankingDataset.exact`, for which the lines are parsed again, in Python."""
-    size = dataset.num_documents * dataset.num_features * 8
-    require_memory("features in float64", size, "Import a score file instead.")
-    rounded = dataset.to_file_order(np.arange(dataset.num_documents))
-    values = np.asarray(dataset.features, dtype=np.float64)[rounded]
-    row = 0
-    for path in paths:
-        for text, first_line in read_blocks(path):
-            for number, content in enumerate(text.splitlines(), first_line):
-                line = parse_line(content, f"{path}:{number}", form)
-                if line is None:
-                    continue
-                columns = np.array(line.indices, dtype=np.int64) - form.first_index
-                given = np.array(line.values)
-                # Not values that the reader has capped.
-                with np.errstate(over="ignore"):
-                    is_same = given.astype(np.float32) == values[row, columns]
-                values[row, columns[is_same]] = given[is_same]
-                row += 1
-    values = dataset.from_file_order(values)
-    exact = {}
-    for number, name in enumerate(dataset.feature_names):
-        column = np.ascontiguousarray(values[:, number])
-        if not np.array_equal(column, dataset.features[:, number], equal_nan=True):
-            exact[name] = column
-    return dataset.with_fields(exact=exact)
 
 
 # ---- The data set of the rows and the companion files.

@@ -9,6 +9,7 @@ Eight bytes are often compared at once, as a word with the first byte in its low
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -237,7 +238,9 @@ def _last_index(text: TextBytes, first: Position, stop: Position) -> int:
 # that one operation rounds correctly (Clinger, 1990, "How to Read Floating Point Numbers Accurately"). The
 # double of any other feature is known within 4 units in the last place. It is accepted if the bounds round
 # to the same float32: rounding is monotonic, so that the correctly rounded double rounds to this float32 as
-# well.
+# well. Features in float64 need the correctly rounded double itself: then the product of mantissa and power
+# is computed with twice the digits (Dekker, 1971, "A Floating-Point Technique for Extending the Available
+# Precision"), and accepted if its error bounds round to the same double.
 
 NOWHERE = np.uint64(2**64 - 1)  # instead of the position after a part of the line
 _EXPONENT = ord("e")
@@ -257,6 +260,16 @@ _LARGEST_EXPONENT = 308
 _ZERO_EXPONENT = -80
 # Each of the mantissa, the power and their product is off by half a unit, 2^-53; the 20th digit by less.
 _ERROR = 2.0**-50
+_LARGEST_POWER = 250  # without subnormal numbers and infinities on the way
+_DECIMAL_POWERS = [
+    Fraction(10) ** exponent for exponent in range(-_LARGEST_POWER, _LARGEST_POWER + 1)
+]
+_POWER_HIGH = np.array([float(power) for power in _DECIMAL_POWERS])
+_POWER_LOW = np.array(
+    [float(power - Fraction(float(power))) for power in _DECIMAL_POWERS]
+)
+_HALVES = 2.0**27 + 1.0  # divides a double into halves whose products are exact
+_ERROR_OF_BOTH = 2.0**-98  # a hundred times that of the sums and products below
 
 
 @kernel
@@ -382,6 +395,48 @@ def as_feature(mantissa: Position, exponent: int) -> float:
 
 
 @kernel
+def as_exact(mantissa: Position, exponent: int) -> float:
+    """Returns mantissa * 10^exponent, correctly rounded; NaN if that is not certain."""
+    value = as_double(mantissa, exponent)
+    if not np.isnan(value):
+        return value
+    if mantissa == ZERO:
+        return 0.0
+    # From _ROOM on, digits may have been cut off.
+    if mantissa >= _ROOM or exponent < -_LARGEST_POWER or exponent > _LARGEST_POWER:
+        return np.nan
+    high = float(np.float64(mantissa))
+    low = float(np.int64(mantissa - np.uint64(high)))
+    power_high = _POWER_HIGH[exponent + _LARGEST_POWER]
+    power_low = _POWER_LOW[exponent + _LARGEST_POWER]
+    product = high * power_high
+    rest = _rest_of_product(high, power_high, product)
+    rest += high * power_low + low * power_high
+    value = product + rest
+    rest -= value - product
+    bound = value * _ERROR_OF_BOTH
+    is_certain = value + (rest - bound) == value and value + (rest + bound) == value
+    return value if is_certain else np.nan
+
+
+@kernel
+def _rest_of_product(a: float, b: float, product: float) -> float:
+    """Returns a * b - product, exactly."""
+    a_high, b_high = _upper_half(a), _upper_half(b)
+    a_low, b_low = a - a_high, b - b_high
+    error = a_high * b_high - product
+    error += a_high * b_low
+    error += a_low * b_high
+    return error + a_low * b_low
+
+
+@kernel
+def _upper_half(value: float) -> float:
+    scaled = _HALVES * value
+    return scaled - (scaled - value)
+
+
+@kernel
 def after_nan(text: TextBytes, at: Position) -> Position:
     """Returns the position after `nan`, with any sign and in any case."""
     if text[at] == MINUS or text[at] == PLUS:
@@ -422,14 +477,14 @@ class Rules(NamedTuple):
     needs_label: bool
     needs_qid: bool
     sparse: bool
+    exact: bool
 
 
 class DocumentRows(NamedTuple):
     """Arrays for the content of D documents with m `index:value` pairs."""
 
-    features: (
-        Features  # (D, F), filled with the value of absent features; (0, F) if sparse
-    )
+    # (D, F), filled with the value of absent features; (0, F) if sparse. float64 if exact.
+    features: Features
     row_stop: NDArray[
         np.int64
     ]  # (D,) if sparse, else (0,): position after the last value of each document
@@ -600,7 +655,7 @@ def _read_features(
             return NOWHERE, num_values
         stop, value = _read_usual_value(text, at)
         if stop == NOWHERE:
-            stop, value = _read_value(text, at, rules.overflow)
+            stop, value = _read_value(text, at, rules.overflow, rules.exact)
             if stop == NOWHERE:
                 return NOWHERE, num_values
         lowest = column + ONE
@@ -615,13 +670,18 @@ def _read_features(
 
 
 @kernel
-def _read_value(text: TextBytes, at: Position, overflow: int) -> tuple[Position, float]:
-    """Returns the position after a value, and a double that rounds to the same float32."""
+def _read_value(
+    text: TextBytes, at: Position, overflow: int, exact: bool
+) -> tuple[Position, float]:
+    """Returns the position after a value, and the value if `exact`, else a double that rounds to the same
+    float32."""
     stop, mantissa, exponent, negative = read_decimal(text, at)
     if stop == NOWHERE:
         stop, value = after_nan(text, at), np.nan
     else:
-        value = as_feature(mantissa, exponent)
+        value = (
+            as_exact(mantissa, exponent) if exact else as_feature(mantissa, exponent)
+        )
         if np.isnan(value) or (value >= FLOAT32_OVERFLOW and overflow == _REFUSE):
             return NOWHERE, 0.0
         if value >= FLOAT32_OVERFLOW:

@@ -125,7 +125,8 @@ class DataSource(ABC):
         """
 
     def with_exact_features(self) -> DataSource:
-        """Returns the source whose data sets have `RankingDataset.exact`; self if it reads no files."""
+        """Returns the source whose data sets have float64 features, for models that compare in float64; self
+        if it reads no files."""
         return self
 
     def with_all_queries(self) -> DataSource:
@@ -368,7 +369,7 @@ class FileSource(SplitSource):
                 f"or set data.num_folds=null and data.{name}=null."
             )
 
-    # No setting: only the import of a model that compares in float64 needs it.
+    # No setting: only models that compare in float64 need it.
     exact = False
 
     def with_exact_features(self) -> FileSource:
@@ -480,10 +481,8 @@ class LetorFiles(FileSource):
         options = {
             "num_features": self.num_features if train is None else train.num_features,
             **{name: getattr(self, name) for name in fields},
+            "exact": self.exact,
         }
-        # Parsing again in Python is slow, and no model is imported to score the training queries.
-        is_whole = self.valid is not None and self.test is not None
-        options["exact"] = self.exact and not (key == "train" and is_whole)
         names = (
             None if self.feature_names is None else self.existing("feature_names")[0]
         )
@@ -633,7 +632,8 @@ class StoreFiles(FileSource):
         of_train = ("num_features", "feature_names", "categories", "dates")
         names = () if train is None else of_train
         options: dict[str, Any] = {name: getattr(train, name) for name in names}
-        return read_store(self.existing(key), **options, whole_labels=self.whole_labels)
+        options |= {"whole_labels": self.whole_labels, "exact": self.exact}
+        return read_store(self.existing(key), **options)
 
 
 # ---- Readers of data: stores, tables and LETOR text, chosen by the path.
@@ -725,6 +725,7 @@ def read_ids(
         "query_id", "document_id", kept columns -> (D,) values in file order, as far as there are any.
     """
     reader, known = _reader_with(path, feature_names, options)
+    known.pop("exact", None)
     if reader is read_table:
         used = {
             name: value for name, value in known.items() if name not in _NO_FEATURES

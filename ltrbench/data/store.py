@@ -347,6 +347,7 @@ def read_store(
     categories: Mapping[str, Sequence[str]] | None = None,
     dates: Mapping[str, str] | None = None,
     whole_labels: bool = False,
+    exact: bool = False,
 ) -> RankingDataset:
     """Reads a store; dense features stay on the disk and are loaded when they are used.
 
@@ -358,10 +359,11 @@ def read_store(
         categories: categorical features of the training data; the store must have the same codes.
         dates: features of dates of the training data; the store must have the same first days.
         whole_labels: reject labels that are not whole numbers.
+        exact: whether the data set is for a model that compares in float64. A store has float32 only.
 
     Raises:
         DataError: A folder is not a store, is damaged, or does not have these features; the other arrays do
-            not fit into memory.
+            not fit into memory; or with `exact`, different values of a feature are equal in the store.
     """
     stores = as_paths(path)
     manifests = [read_manifest(store) for store in stores]
@@ -420,9 +422,14 @@ def read_store(
     except DataError as error:  # such as a query id that two stores have
         raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
     if dataset.merged:
-        log.warning(
-            merged_in_words(str(stores[0]), dict.fromkeys(dataset.merged, None))
-        )
+        words = merged_in_words(str(stores[0]), dict.fromkeys(dataset.merged, None))
+        if exact:
+            built_from = ", ".join(each.path for each in manifests[0].sources[:2])
+            raise DataError(
+                f"{words} The model compares float64, and would score them alike: score "
+                f"{built_from or 'the data from which the store was built'} instead."
+            )
+        log.warning(words)
     if len(stores) == 1 and columns is None:
         # Computed when the store was written, from the arrays with these checksums. `check_store` computes it
         # again.

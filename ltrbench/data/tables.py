@@ -766,7 +766,7 @@ def one_hot(
         of_column = values[:, index : index + 1]
         if column in encoded:
             of_column = of_column == np.arange(len(encoded[column]))
-        parts.append(of_column.astype(np.float32))
+        parts.append(of_column.astype(values.dtype))
     return np.concatenate(parts, axis=1)
 
 
@@ -875,7 +875,7 @@ def read_table(
         whole_labels: reject labels that are not whole numbers.
         labelled: whether the table must have labels, kept columns, and the columns that are named above;
             without labels all labels are 0.
-        exact: keep the values that float32 does not have in `RankingDataset.exact`, too.
+        exact: whether features are float64, for models that compare in float64.
 
     Raises:
         DataError: The file cannot be read, a column is missing, repeated or not numeric, or a value is
@@ -918,7 +918,6 @@ def read_table(
         if role in rows.roles
     }
     matrix, known = _features(rows, exact)
-    in_float64 = known.pop("exact")
     parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
@@ -926,7 +925,6 @@ def read_table(
         file_rows=gathered.file_rows,
         features=cast(Features, CheckedFeatures(gathered.take(matrix))),
         **known,
-        exact={name: gathered.take(values) for name, values in in_float64.items()},
         kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
     )
@@ -945,7 +943,7 @@ def read_table_features(
     """Reads the features of a table, which needs no column of any role.
 
     Args:
-        exact: return float64 if float32 does not have all values.
+        exact: whether features are float64.
         options: options of `read_table`, by name. Columns with a role are no features, and are not read.
 
     Returns:
@@ -960,13 +958,7 @@ def read_table_features(
     [[0.5], [1.5]]
     """
     rows = _rows_of(source, num_features, required=(), **options)
-    features, known = _features(replace(rows, roles={}, keep=()), exact)
-    if not known["exact"]:
-        return features
-    in_float64: Any = features.astype(np.float64)
-    for name, values in known["exact"].items():
-        in_float64[:, known["feature_names"].index(name)] = values
-    return cast(Features, in_float64)
+    return _features(replace(rows, roles={}, keep=()), exact)[0]
 
 
 def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
@@ -1053,11 +1045,11 @@ def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any
     """
     from pandas.api.types import is_numeric_dtype
 
-    features = np.empty((len(rows), len(rows.features)), dtype=np.float32)
+    dtype: Any = np.float64 if exact else np.float32
+    features = np.empty((len(rows), len(rows.features)), dtype=dtype)
     categories = {}
     merged: dict[str, Pair] = {}
     first_days = {}
-    in_float64 = {}
     coded = {*rows.categories, *rows.dates}
     others = [name for name in rows.features if name not in coded]
     texts = [name for name in others if not is_numeric_dtype(rows.frames[0][name])]
@@ -1081,22 +1073,19 @@ def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any
             merged[column] = pair
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
         with np.errstate(over="ignore", invalid="ignore"):
-            features[:, number] = values
-        if exact and not np.array_equal(values, features[:, number], equal_nan=True):
-            in_float64[column] = values
-        is_finite = ~np.isinf(features[:, number])
+            singles = values.astype(np.float32)
+        features[:, number] = values if exact else singles
         rows.check(
             column,
-            is_finite,
+            ~np.isinf(singles),
             "features must be finite in float32. Rescale it, or leave the cell empty",
         )
-    if merged:
+    if merged and not exact:
         log.warning(merged_in_words(rows.tables[0].name, merged))
     known = {
         "categories": categories,
         "dates": first_days,
         "merged": tuple(merged),
-        "exact": in_float64,
     }
     return _encoded(rows, features, known)
 

@@ -93,6 +93,11 @@ _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used f
 _lock = threading.RLock()  # a worker may run jobs in several threads
 
 
+def load_with(source: DataSource, exact: bool) -> Splits:
+    """Returns the splits of a source, of `load_once`, or with float64 features if they are `exact`."""
+    return source.with_exact_features().load() if exact else load_once(source)[0]
+
+
 def load_once(
     source: DataSource, in_memory: bool = False, keep_sparse: bool = False
 ) -> tuple[Splits, float]:

@@ -222,6 +222,11 @@ class ModelFile:
     content: bytes
     model: ReadModel
 
+    @property
+    def reads_float64(self) -> bool:
+        """Whether the model compares float64 features, as LightGBM does."""
+        return self.model.trees.threshold_dtype == "float64"
+
 
 def is_model_file(path: Path) -> bool:
     """Returns whether a file begins as a model file does, supported or not; False if it cannot be read."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -983,12 +983,18 @@ def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:
     return [min(num_threads or most, most) for most in available]
 
 
-def check_features(features: object, num_features: int) -> Features:
+_BYTES_OF_DOUBLE = 8
+
+
+def check_features(
+    features: object, num_features: int, *, exact: bool = False
+) -> Features:
     """Returns the features as contiguous float32; the same array if it is that already.
 
     Args:
         features: (D, F), a NumPy array of any numeric type, or a FeatureMatrix.
         num_features: F, the number of features in the training set.
+        exact: whether a float64 array stays float64.
 
     Raises:
         DataError: `features` is not such an array (a list, a data set), has another number of columns, or
@@ -1013,15 +1019,20 @@ def check_features(features: object, num_features: int) -> Features:
     _check_shape(features.shape, num_features)
     try:
         with np.errstate(over="raise"):
-            return np.ascontiguousarray(features, dtype=np.float32)
+            singles = np.ascontiguousarray(features, dtype=np.float32)
     except FloatingPointError:
         raise DataError(
             "features has a value beyond the range of float32 (maximum 3.4e38). Rescale the feature, or use "
             "NaN for a missing value."
         ) from None
+    if exact and features.dtype.itemsize >= _BYTES_OF_DOUBLE:  # and large integers
+        return cast(Features, np.ascontiguousarray(features, dtype=np.float64))
+    return singles
 
 
-def check_blocks(features: object, num_features: int) -> AnyFeatures:
+def check_blocks(
+    features: object, num_features: int, *, exact: bool = False
+) -> AnyFeatures:
     """Returns a FeatureMatrix as it is, and any other features as `check_features` does.
 
     `predict` of a ranker that reads blocks begins with this.
@@ -1030,7 +1041,7 @@ def check_blocks(features: object, num_features: int) -> AnyFeatures:
         DataError: as `check_features`.
     """
     if not isinstance(features, FeatureMatrix):
-        return check_features(features, num_features)
+        return check_features(features, num_features, exact=exact)
     _check_shape(features.shape, num_features)
     return features
 

@@ -51,7 +51,7 @@ class Estimator:
     dates: Mapping[str, str] = {}
     encoded: Mapping[str, tuple[str, ...]] = {}
     reads_float64 = False
-    """Whether `predict` takes float64 features as they are; otherwise they become float32."""
+    """Whether the model compares float64, so that readers give it features in float64 (`exact`)."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -142,7 +142,7 @@ class Estimator:
         from sklearn.utils.metadata_routing import MetadataRequest
 
         request = MetadataRequest(owner=self)
-        for name in ("qid", "sample_weight", "categorical"):
+        for name in ("qid", "sample_weight", "categorical", "dates"):
             request.fit.add_request(param=name, alias=True)
         for name in ("qid", "sample_weight"):
             request.score.add_request(param=name, alias=True)
@@ -227,7 +227,7 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         if hasattr(features, "to_pandas"):  # a table of Polars or pyarrow
             features = features.to_pandas()
         if hasattr(features, "tocsr"):
-            features = SparseRows.from_scipy(features)
+            features = SparseRows.from_scipy(features, exact=self.reads_float64)
         if not (_is_frame(features) and self.feature_names):
             return method(self, features)
         given = [*map(str, features.columns)]
@@ -347,6 +347,7 @@ def dataset_of(
     group: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
     categorical: Sequence[str] = (),
+    dates: Sequence[str] = (),
     like: Estimator | RankingDataset | None = None,
     **others: Any,
 ) -> RankingDataset:
@@ -362,6 +363,7 @@ def dataset_of(
         group: (Q,), number of rows of each query.
         sample_weight: (D,), weights of the documents. None: the column weight of a DataFrame, if it has one.
         categorical: categorical columns of a DataFrame, besides those with the dtype `category`.
+        dates: columns of dates of a DataFrame, which become days since the earliest, as in `read_table`.
         like: the training data, or the ranker fitted to them; None: X is training data.
 
     Raises:
@@ -372,7 +374,7 @@ def dataset_of(
         raise TypeError(
             f"fit and score have no argument {', '.join(others)}. Pass the query of each row as qid=, or the "
             "number of rows of each query as group=; further arguments of fit are valid=(X, y) or (X, y, "
-            "qid), sample_weight and categorical."
+            "qid), sample_weight, categorical and dates."
         )
     if qid is None and group is None and (of_query := _query_column(X)) is not None:
         qid = X[of_query]
@@ -413,6 +415,10 @@ def dataset_of(
     )
     options["sort_queries"] = True
     if not _is_frame(X):
+        if categorical or dates:
+            raise DataError(
+                "categorical and dates name columns, but X has none; pass a DataFrame."
+            )
         # A table of the rows alone, because a sparse matrix may have millions of columns.
         data = read_table(
             pd.DataFrame({**columns, "1": 0.0}), features=["1"], **options
@@ -434,6 +440,7 @@ def dataset_of(
     frame = _by_name(X, names, of_roles)
     if like is None:
         options["categorical"] = list(categorical)
+        options["dates"] = list(dates)
     else:
         options["categories"] = like.categories
         options["dates"] = like.dates

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self, cast
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self
 
 import numba
 import numpy as np
@@ -22,7 +22,7 @@ from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel, thread
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
-from ltrbench.models.files import OF_LIGHTGBM, OF_RANKLIB, ModelFile, read_model_file
+from ltrbench.models.files import OF_RANKLIB, ModelFile, read_model_file
 from ltrbench.models.trees import (
     LARGEST_ZERO,
     Ensemble,
@@ -387,8 +387,7 @@ class ImportedRanker(Ranker):
         trees = with_splits(file.model.trees, of_data)
         ranker._held = _Held(file, dict(columns), num_columns, trees, flat_trees(trees))
         ranker.summary = FitSummary(num_trees=len(trees.trees))
-        # LightGBM compares float64; XGBoost and RankLib compare float32.
-        ranker.reads_float64 = file.library == OF_LIGHTGBM
+        ranker.reads_float64 = file.reads_float64
         return ranker
 
     def fit(self, train: RankingDataset, *_: object, **__: object) -> NoReturn:
@@ -404,32 +403,12 @@ class ImportedRanker(Ranker):
 
     def predict(self, features: Features) -> NDArray[np.float64]:
         held = check_fitted(self._held)
-        given = check_blocks(features, held.num_columns)
-        if self.reads_float64 and getattr(features, "dtype", None) == np.float64:
-            given = cast(Features, np.ascontiguousarray(features))
+        given = check_blocks(features, held.num_columns, exact=self.reads_float64)
         scores = np.empty(given.shape[0])
         is_small = len(held.trees.trees) * given.shape[0] < FEW_VISITS
         with threads(1 if is_small else resolve_threads(self.num_threads)):
             for start, block in row_blocks(given):
                 scores[start : start + len(block)] = flat_scores(held.flat, block)
-        return scores
-
-    def predict_exact(self, dataset: RankingDataset) -> NDArray[np.float64]:
-        """Returns the (D,) scores of a data set with the values of `RankingDataset.exact`.
-
-        Models of other libraries than LightGBM have the scores of float32.
-        """
-        held = check_fitted(self._held)
-        if not self.reads_float64 or not dataset.exact:
-            return self.predict(dataset.features)
-        scores = np.empty(dataset.num_documents)
-        with threads(resolve_threads(self.num_threads)):
-            for start, block in row_blocks(dataset.features):
-                rows = slice(start, start + len(block))
-                values = block.astype(np.float64)
-                for name, exact in dataset.exact.items():
-                    values[:, dataset.feature_names.index(name)] = exact[rows]
-                scores[rows] = flat_scores(held.flat, values)
         return scores
 
     def warm_up(self) -> None:

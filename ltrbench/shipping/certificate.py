@@ -718,6 +718,8 @@ class Certificate:
         unexplained: rows of the documents whose scores differ by more than rounding, without those that a
             limit explains.
         tolerance: largest number of queries whose ranking may change.
+        rounded: number of documents whose original scores differ between float64 and the engine's float32
+            features; None: the model or the engine does not compare so.
     """
 
     status: str
@@ -735,10 +737,20 @@ class Certificate:
         default_factory=lambda: np.empty(0, dtype=np.int64)
     )
     tolerance: int = 0
+    rounded: int | None = None
 
     @property
     def engine_name(self) -> str:
         return self.engine.name if self.engine else ""
+
+    def rounding_of_features(self) -> str:
+        """Returns the sentence about `rounded`, which must be a number."""
+        documents = self.comparison.documents if self.comparison else 0
+        return (
+            f"The model compares float64 features, and {self.engine_name} has float32 ones, which gives "
+            f"{self.rounded} of {documents} documents another score. --to lightgbm and the verb serve keep "
+            "float64."
+        )
 
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
@@ -770,6 +782,7 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         formula, source = (EXACT, None) if certificate.is_exact else (FORMULA, SOURCE)
         content["comparison"] = {
             **comparison.record(),
+            "rounded_features": certificate.rounded,
             "unexplained": len(certificate.unexplained),
             "rounding": {"formula": formula, "source": source},
         }
@@ -859,6 +872,8 @@ def judged(
         1, *(len(each.changed_queries) for each in (comparison, absent) if each)
     )
     remedy = f"Choose another target with --to, or accept the differences with --tolerance {changed}."
+    if certificate.rounded:
+        remedy = f"{certificate.rounding_of_features()} {remedy}"
     for limit in certificate.limits.values():
         if limit.documents:
             remedy = (
@@ -913,12 +928,14 @@ class Comparable(NamedTuple):
         original, converted: (N,) scores, the converted ones without their offset.
         bounds: (N,), by how much rounding alone moves the converted scores.
         is_wrong: (N,), whether rounding does not explain the converted score.
+        is_rounded: (N,), whether the original score is another one for the features that the engine has.
     """
 
     original: NDArray[np.float64]
     converted: NDArray[np.float64]
     bounds: NDArray[np.float64]
     is_wrong: NDArray[np.bool_]
+    is_rounded: NDArray[np.bool_]
 
 
 def certify(
@@ -969,6 +986,7 @@ def certify(
             **kinds,
             **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros),
         }
+    is_rounded = data.features.dtype == np.float64 and not engine.reads_float64
     certificate = Certificate(
         CERTIFIED,
         engine=engine,
@@ -993,6 +1011,7 @@ def certify(
             on_data.is_wrong & ~has_values(export.limits, model.scorer, data.features)
         ),
         tolerance=tolerance,
+        rounded=int(on_data.is_rounded.sum()) if is_rounded else None,
     )
     return judged(certificate, data, on_data.original, on_data.converted)
 
@@ -1016,8 +1035,10 @@ def _compared(
             features[first:end] for first, end in itertools.pairwise(starts.tolist())
         )
     empty = np.empty(0)
-    blocks = [Comparable(empty, empty, empty, np.empty(0, dtype=np.bool_))]
-    for rows in parts:
+    none = np.empty(0, dtype=np.bool_)
+    blocks = [Comparable(empty, empty, empty, none, none)]
+    for given in parts:
+        rows = engine.received(given)
         original = np.asarray(predict(rows), dtype=np.float64)
         converted = np.asarray(engine.scores(rows), dtype=np.float64)
         expected = expected_scores(model, rows, engine, export.offset)
@@ -1043,7 +1064,13 @@ def _compared(
         bounds = np.nan_to_num(
             difference_of(original, expected - export.offset) + allowed + slack
         )
-        blocks.append(Comparable(original, converted - export.offset, bounds, is_wrong))
+        exact = original
+        if rows.dtype != given.dtype:
+            exact = np.asarray(predict(given), dtype=np.float64)
+        is_rounded = difference_of(exact, original) > 0
+        blocks.append(
+            Comparable(exact, converted - export.offset, bounds, is_wrong, is_rounded)
+        )
     return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
 
 

@@ -31,7 +31,7 @@ from ltrbench.rankers.importance import MOST_LISTED
 from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs.record import MODEL_FOLDER, Run
-from ltrbench.shapes import Features
+from ltrbench.shapes import Features, Scores
 from ltrbench.shipping.certificate import (
     REFUSED,
     Certificate,
@@ -221,6 +221,8 @@ def readme(
         certificate.comparison.describe_reordered() if certificate.comparison else ""
     )
     yield f"## Scores\n\nScores are those of the original model{plus}, but for rounding{reordered}."
+    if certificate.rounded is not None:
+        yield certificate.rounding_of_features()
     if certificate.limits:
         yield "Values that the engine cannot treat as the model does:"
         yield "\n".join(
@@ -466,7 +468,12 @@ def checked_rows(
         if queries[k] is None or queries[k] != queries[k - 1]
     ]
     lists = np.split(features, starts) if model.is_listwise else [features]
-    of_list = engine.scores if engine else lambda each: predict(each) + export.offset
+
+    def of_list(each: Features) -> Scores:
+        if engine is None:
+            return predict(each) + export.offset
+        return engine.scores(engine.received(each))
+
     scores = np.concatenate([of_list(each) for each in lists])
     bounds: NDArray[np.floating[Any]]
     if engine is not None and is_exact(model, engine):

@@ -248,6 +248,7 @@ class Engine:
         leaf_dtype: dtype to which it rounds the weighted leaf values; None: `score_dtype`.
         is_in_order: whether it adds the initial score, the trees in their order and the offset, so that its
             scores are known to the last bit.
+        reads_float64: whether it compares float64 features; otherwise they are float32.
     """
 
     scores: ScoreFunction
@@ -256,10 +257,17 @@ class Engine:
     score_dtype: str = "float64"
     leaf_dtype: str | None = None
     is_in_order: bool = True
+    reads_float64: bool = False
 
     @property
     def is_simulated(self) -> bool:
         return not self.version
+
+    def received(self, features: Features) -> Features:
+        """Returns features as the engine has them."""
+        if self.reads_float64:
+            return features
+        return np.asarray(features, dtype=np.float32)
 
 
 # ---- Scores in the arithmetic of an engine, as its source code computes them. D documents, F features.

@@ -34,7 +34,7 @@ from ltrbench.data import Judgments
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
 from ltrbench.experiment import describe_data
-from ltrbench.experiment.loading import load_once
+from ltrbench.experiment.loading import load_once, load_with
 from ltrbench.measure import described, versions
 from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, evaluate
 from ltrbench.rankers.single_feature import SingleFeatureRanker
@@ -226,8 +226,7 @@ def _runs_of(
         runs = import_runs(
             system,
             likes,
-            lambda like: load_once(sources[likes.index(like)])[0],
-            lambda like: sources[likes.index(like)].with_exact_features().load(),
+            lambda like, *, exact=False: load_with(sources[likes.index(like)], exact),
         )
     of_cells = first_by(runs, cell_of)
     missing = [

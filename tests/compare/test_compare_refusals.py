@@ -80,7 +80,7 @@ def import_of_other_data(folder: Path) -> object:
         system,
         finished_run(folder / "like", "native"),
         folder / "made",
-        lambda _: other,
+        lambda _, **__: other,
     )
 
 

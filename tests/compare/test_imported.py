@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from messages import naming
 from model_files import xgboost_booster
 from run_cases import finished_run, judged, noisy
+from scipy.sparse import csr_matrix
 from toy_runs import METRICS, mentions
 
 from ltrbench.cli import main
@@ -36,7 +38,7 @@ from ltrbench.compare.derived import (
 )
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import document_names, trec_run_lines
-from ltrbench.data.sources import LetorFiles, StoreFiles, TableFiles
+from ltrbench.data.sources import FileSource, LetorFiles, StoreFiles, TableFiles
 from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.data.tables import read_table, write_frame
@@ -46,8 +48,9 @@ from ltrbench.experiment import run as run_experiment
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
-from ltrbench.runs import Run, read_run
+from ltrbench.runs import Run, load, read_run
 from ltrbench.runs.writing import rewrite_result
+from ltrbench.serve import answer, reader_of
 from ltrbench.shapes import Labels, Scores
 
 
@@ -360,62 +363,113 @@ def test_ranklibs_model_of_mq2008_gives_ranklibs_scores_and_its_ndcg(
     assert "valid/ndcg@10" in made.result.metrics
 
 
-@pytest.mark.parametrize("ending", ["csv", "parquet", "txt", "store"])
-def test_a_model_of_lightgbm_scores_the_values_of_the_file_as_lightgbm_does(
-    ending: str, tmp_path: Path
-) -> None:
+def days_table() -> pd.DataFrame:
+    """Returns a table in which odd days have the label 1; in float32 they are equal to even ones."""
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"query_id": rng.permutation(np.repeat(np.arange(40), 6))})
     table["label"] = rng.integers(0, 2, len(table))
-    # Odd days have the label 1; in float32 they are equal to even ones.
     table["date"] = 20260100 + 2 * rng.integers(1, 14, len(table)) + table.label
     table["a"] = 1 + rng.random(len(table)) * 2.0**-22
-    named = table.sort_values("query_id", kind="stable")[["date", "a"]]
+    return table
+
+
+def days_model(table: pd.DataFrame, path: Path) -> lightgbm.Booster:
+    by_query = table.sort_values("query_id", kind="stable")
     booster = lightgbm.train(
         {"objective": "lambdarank", "min_data_in_leaf": 5, "verbose": -1},
-        lightgbm.Dataset(
-            named, table.sort_values("query_id", kind="stable").label, group=[6] * 40
-        ),
+        lightgbm.Dataset(by_query[["date", "a"]], by_query.label, group=[6] * 40),
         num_boost_round=10,
     )
-    booster.save_model(tmp_path / "model.txt")
-    path = tmp_path / f"t.{ending}"
-    if ending == "txt":
+    booster.save_model(path)
+    return booster
+
+
+def imported_on(source: FileSource, model: Path, folder: Path) -> Run:
+    """Returns the run of a model that was imported by command on the data of a source."""
+    like = finished(folder / "like", source=source, importance=None)
+    words = ["prod", model, "--like", like.path, "--output", folder / "made"]
+    assert main(["import", *map(str, words), "--features", "positions"]) == 0
+    return read_run(folder / "made")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "txt", "sparse"])
+def test_a_model_of_lightgbm_scores_the_values_of_the_file_as_lightgbm_does(
+    form: str, tmp_path: Path
+) -> None:
+    table = days_table()
+    booster = days_model(table, tmp_path / "model.txt")
+    path = tmp_path / f"t.{'txt' if form == 'sparse' else form}"
+    source: FileSource = TableFiles(name="t", train=str(path), sort_queries=True)
+    if path.suffix == ".txt":
         rows = zip(*table.to_dict("list").values(), strict=True)
         lines = [f"{label} qid:{q} 1:{date} 2:{a!r}\n" for q, label, date, a in rows]
         path.write_text("".join(lines))
-    elif ending == "store":
-        write_store(path, read_table(table, sort_queries=True))
+        is_sparse = form == "sparse"
+        source = LetorFiles(
+            name="t", train=str(path), sort_queries=True, sparse=is_sparse
+        )
     else:
         write_frame(table, path)
-    kind = {"txt": LetorFiles, "store": StoreFiles}.get(ending, TableFiles)
-    source = kind(name="days", train=str(path), sort_queries=True)
-    like = finished(tmp_path / "like", source=source, importance=None)
-    words = ["prod", tmp_path / "model.txt", "--like", like.path, "--output"]
-    words += [tmp_path / "made", "--features", "positions"]
-    assert main(["import", *map(str, words)]) == 0
-    made = read_run(tmp_path / "made")
+    made = imported_on(source, tmp_path / "model.txt", tmp_path)
     test = made.scored("test")
     queries = test.judgments.query_ids[test.judgments.query_of_document].astype(int)
     in_order = pd.concat(
         [table[table.query_id == query] for query in dict.fromkeys(queries.tolist())]
     )
-    expected = np.asarray(booster.predict(in_order[["date", "a"]]))
-    if ending == "store":  # which has float32 only
-        assert any("date" in note and "float64" in note for note in made.result.notes)
-        return
+    features = in_order[["date", "a"]]
+    expected = np.asarray(booster.predict(features))
+    rounded = np.asarray(booster.predict(features.astype(np.float32)))
+    assert not np.array_equal(expected, rounded)
     np.testing.assert_array_equal(test.scores, expected)
-    if ending != "txt":
-        ranker = load_model(made, None)
-        for features in (in_order, in_order[["date", "a"]].to_numpy()):
-            np.testing.assert_array_equal(ranker.predict(features), expected)
-        words = ["predict", made.path, path, "--output", tmp_path / "scores.txt"]
-        assert main([*map(str, words)]) == 0
-        np.testing.assert_array_equal(
-            np.loadtxt(tmp_path / "scores.txt"), booster.predict(table[["date", "a"]])
-        )
-    rounded = in_order[["date", "a"]].astype(np.float32)
-    assert not np.array_equal(expected, np.asarray(booster.predict(rounded)))
+    words = ["predict", made.path, path, "--output", tmp_path / "scores.txt"]
+    assert main([*map(str, words)]) == 0
+    np.testing.assert_array_equal(
+        np.loadtxt(tmp_path / "scores.txt"), booster.predict(table[["date", "a"]])
+    )
+
+
+def test_a_model_of_lightgbm_takes_float64_in_python_and_is_served_and_shipped_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = days_table()
+    booster = days_model(table, tmp_path / "model.txt")
+    write_frame(table, tmp_path / "t.csv")
+    source = TableFiles(name="t", train=str(tmp_path / "t.csv"), sort_queries=True)
+    made = imported_on(source, tmp_path / "model.txt", tmp_path)
+    features = table[["date", "a"]]
+    expected = np.asarray(booster.predict(features))
+    ranker = load_model(made, None)
+    sparse = csr_matrix(features.to_numpy())
+    for each in (features, features.to_numpy(), sparse):
+        np.testing.assert_array_equal(ranker.predict(each), expected)
+    documents = [
+        {"id": number, "features": row}
+        for number, row in enumerate(features.to_numpy().tolist())
+    ]
+    model, body = load(made.path), json.dumps({"documents": documents}).encode()
+    answered = json.loads(answer(model, reader_of(model), body))["documents"]
+    assert {each["id"]: each["score"] for each in answered} == dict(enumerate(expected))
+    words = ["ship", str(made.path), "--output"]
+    assert main([*words, str(tmp_path / "kept"), "--to", "lightgbm"]) == 0
+    capsys.readouterr()
+    assert main([*words, str(tmp_path / "lost"), "--to", "elasticsearch"]) == 1
+    assert mentions(capsys.readouterr().err, "float64", "float32", "--to lightgbm")
+
+
+def test_a_store_that_merges_values_is_refused_for_a_model_that_compares_float64(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = days_table()
+    days_model(table, tmp_path / "model.txt")
+    for name, merged in (("store", ["date"]), ("other", [])):
+        stored = read_table(table.assign(date=table.date - 20260100), sort_queries=True)
+        write_store(tmp_path / name, stored.with_fields(merged=tuple(merged)))
+    source = StoreFiles(name="t", train=str(tmp_path / "other"))
+    made = imported_on(source, tmp_path / "model.txt", tmp_path)
+    assert any(mentions(note, "float32", "LightGBM") for note in made.result.notes)
+    capsys.readouterr()
+    assert main(["predict", str(made.path), str(tmp_path / "store")]) == 2
+    assert mentions(capsys.readouterr().err, "date", "float64", "float32", "score")
 
 
 @pytest.mark.slow
@@ -428,9 +482,9 @@ def test_a_model_without_names_is_matched_by_position_and_says_so(
     with pytest.raises(
         DataError, match=naming("model.json", "q", "--features positions")
     ):
-        import_like(system, like, tmp_path / "made", lambda _: splits)
+        import_like(system, like, tmp_path / "made", lambda _, **__: splits)
     by_position = replace(system, features="positions")
-    made = import_like(by_position, like, tmp_path / "made", lambda _: splits)
+    made = import_like(by_position, like, tmp_path / "made", lambda _, **__: splits)
     assert any("positions" in note for note in made.result.notes)
     xgboost = booster.inplace_predict(
         np.asarray(splits.test.features), validate_features=False

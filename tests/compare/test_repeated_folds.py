@@ -167,7 +167,7 @@ def test_scores_are_imported_for_each_fold_of_each_repeat(tmp_path: Path) -> Non
         )
     system = Import("production", str(tmp_path / "{fold}_{split_seed}.txt"))
     imported = import_runs(
-        system, runs, lambda run: pytest.fail("no model is imported")
+        system, runs, lambda *_, **__: pytest.fail("no model is imported")
     )
     for number, (item, made) in enumerate(zip(runs, imported, strict=True)):
         assert (

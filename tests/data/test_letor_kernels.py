@@ -123,6 +123,8 @@ def lines_of_numbers(draw: st.DrawFn) -> bytes:
         NUMBERS
         | MIDPOINTS
         | st.floats(width=32).map(lambda value: repr(value).encode())
+        | st.floats(-1e300, 1e300).map(lambda value: b"%.17e" % value)
+        | st.floats(-9, 9).map(lambda value: repr(value).encode())
     )
     values = draw(st.lists(numbers, max_size=6))
     head = (
@@ -188,6 +190,7 @@ OPTIONS = st.fixed_dictionaries(
         "overflow": st.sampled_from(OVERFLOWS),
         "sort_queries": st.booleans(),
         "whole_labels": st.booleans(),
+        "exact": st.booleans(),
     }
 )
 TEXTS = (

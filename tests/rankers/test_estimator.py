@@ -192,6 +192,32 @@ def test_categories_are_read_alike_in_fit_and_predict_and_travel_with_the_model(
     np.testing.assert_array_equal(unseen, missing)
 
 
+@pytest.mark.parametrize("kind", ["ISO 8601", "number", "typed"])
+def test_dates_become_days_since_the_earliest_in_fit_and_in_predict(
+    kind: str, tmp_path: Path
+) -> None:
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(300) % 60, unit="D")
+    written = {
+        "ISO 8601": days.strftime("%Y-%m-%d"),
+        "number": days.strftime("%Y%m%d").astype(int),
+        "typed": days,
+    }
+    table = X.assign(day=written[kind])
+    ranker: Any = clone(SMALL).fit(table, Y, qid=QID, dates=["day"])
+    in_days = X.assign(day=np.arange(300) % 60)
+    expected: Any = clone(SMALL).fit(in_days, Y, qid=QID).predict(in_days)
+    assert ranker.dates == {"day": "2026-01-01"}
+    ranker.save(tmp_path / "model")
+    loaded: Any = LightGBMRanker.load(tmp_path / "model")
+    for each in (ranker, loaded):
+        np.testing.assert_array_equal(each.predict(table), expected)
+        np.testing.assert_array_equal(each.predict(table[60:90]), expected[60:90])
+    of_valid = clone(SMALL).fit(table, Y, valid=(table, Y, QID), qid=QID, dates=["day"])
+    np.testing.assert_array_equal(of_valid.predict(table), expected)
+    with pytest.raises(DataError, match=naming("dates", "DataFrame")):
+        dataset_of(X.to_numpy(), Y, qid=QID, dates=["day"])
+
+
 def test_a_repr_names_what_differs_and_parameters_are_checked_before_one_is_set() -> (
     None
 ):

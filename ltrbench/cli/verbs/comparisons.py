@@ -26,7 +26,7 @@ from ltrbench.cli.console import (
     wrapped,
 )
 from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
-from ltrbench.cli.verbs.runs import load_exact, load_splits
+from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import preset, with_settings
 from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
@@ -245,11 +245,7 @@ def _find(sources: Sequence[str]) -> list[Run]:
     ]
     return [
         *runs,
-        *(
-            run
-            for each in wanted
-            for run in import_runs(each, runs, load_splits, load_exact)
-        ),
+        *(run for each in wanted for run in import_runs(each, runs, load_splits)),
     ]
 
 

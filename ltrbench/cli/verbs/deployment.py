@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 import numpy as np
@@ -403,7 +403,7 @@ def _data(
     if file is None:
         split = "train" if run.result.final else "test"
         return ShippedData(
-            str(run.result.data["name"]), split, data_of(run, "test", "--data")
+            str(run.result.data["name"]), split, data_of(run, model, "test", "--data")
         )
     return ShippedData(
         str(file),
@@ -432,6 +432,8 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
     ]
     if (metric := comparison.metric) is not None:
         lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}.")
+    if certificate.rounded:
+        lines.append(certificate.rounding_of_features())
     lines += [
         f"Limit ({kind}): {limit.sentence}"
         for kind, limit in certificate.limits.items()
@@ -634,7 +636,7 @@ def monitor_verb(
     train = (
         read(runs[0], rankers[0], reference)
         if reference
-        else data_of(runs[0], "train", "--reference")
+        else data_of(runs[0], rankers[0], "train", "--reference")
     )
     models = [
         (each, read(of_run, each, new))
@@ -691,6 +693,7 @@ def _read(
     """Reads a file like the training data, but without labels if it has none, and with the categories that
     training does not have after those that it has."""
     from ltrbench.data.blocks import without_compression_ending
+    from ltrbench.data.features import CheckedFeatures
     from ltrbench.data.sources import read_data
 
     options = options_as_trained(run, model, file, reading)
@@ -713,4 +716,5 @@ def _read(
         column[:] = np.array([*codes, np.nan])[
             np.where(np.isnan(column), -1, column).astype(np.int64)
         ]
-    return data.with_fields(features=features, categories=categories)
+    checked = cast(Any, CheckedFeatures(features))  # and float64 stays float64
+    return data.with_fields(features=checked, categories=categories)

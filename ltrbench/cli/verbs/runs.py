@@ -230,36 +230,26 @@ def unfitted(run: Run, named: str | None = None) -> Ranker:
     return replace(build(result.settings, "model", Ranker), seed=seed)
 
 
-def load_splits(run: Run, all_queries: bool = False) -> Splits:
+def load_splits(run: Run, all_queries: bool = False, *, exact: bool = False) -> Splits:
     """Loads the data of a run with its settings: of a final model all queries, as in `Splits.whole`.
 
     Args:
         all_queries: whether to load all queries for any other model too.
+        exact: whether features are float64, for models that compare in float64.
 
     Raises:
         DataError: The files are absent or invalid; or as `source_of`.
     """
-    from ltrbench.experiment.loading import load_once
+    from ltrbench.experiment.loading import load_with
 
     source = source_of(run).with_all_queries() if all_queries else source_of(run)
     with in_its_folder(run):
-        splits = load_once(source)[0]
+        splits = load_with(source, exact)
     return (
         splits.whole().in_memory(keep_sparse=True)
         if run.result.final or all_queries
         else splits
     )
-
-
-def load_exact(run: Run) -> Splits:
-    """Loads the data of a run with the values of features that float32 does not have, if the data are files.
-
-    Raises:
-        DataError: As `load_splits`.
-    """
-    source = source_of(run).with_exact_features()
-    with in_its_folder(run):
-        return source.load()
 
 
 def in_its_folder(run: Run) -> AbstractContextManager[None]:
@@ -335,17 +325,19 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
     return replace(source, **whole)
 
 
-def data_of(run: Run, split: str, option: str) -> RankingDataset:
+def data_of(run: Run, model: Ranker, split: str, option: str) -> RankingDataset:
     """Returns the "train" or "test" split of the data of a run; of a final model all queries.
 
     Args:
+        model: the model of the run, which may need float64 features.
         option: option that names a file instead, for messages.
 
     Raises:
         DataError: The data cannot be read, or have changed since the run.
     """
     try:
-        dataset: RankingDataset | None = getattr(load_splits(run), split)
+        splits = load_splits(run, exact=model.reads_float64)
+        dataset: RankingDataset | None = getattr(splits, split)
     except DataError as error:
         raise DataError(f"{error} Or name a data file with {option} FILE.") from error
     recorded = run.result.fingerprint("train" if run.result.final else split)
@@ -396,9 +388,7 @@ def import_verb(
     """
     from ltrbench.compare.derived import Import, import_like
 
-    run = import_like(
-        Import(name, file, way), read_run(like), output, load_splits, load_exact
-    )
+    run = import_like(Import(name, file, way), read_run(like), output, load_splits)
     metrics = [
         f"{key} {format_number(value, '.4f')}"
         for key, value in run.result.metrics.items()
@@ -446,9 +436,7 @@ def predict_verb(
     finished = read_run(run)
     model = load_model(finished, ranker)
     options = options_as_trained(finished, model, data, reading)
-    is_table = without_compression_ending(data).suffix.lower() in (".csv", ".parquet")
-    exact = {"exact": True} if is_table and model.reads_float64 else {}
-    features = read_features(data, **{**options, **exact})
+    features = read_features(data, **options)
     scores = (
         _scores_of_lists(model, features, read_ids(data, **options))
         if model.is_listwise
@@ -496,6 +484,7 @@ def options_as_trained(
         "num_features": int(run.result.data["train"]["features"]),
         "feature_names": run.result.feature_names,
         "categories": model.categories,
+        "exact": model.reads_float64,
     }
     options = reading_options(file, run.result.settings.get("data", {}))
     if "dates" in options:

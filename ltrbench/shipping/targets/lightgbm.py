@@ -44,6 +44,7 @@ class LightGBMTarget(Target):
             ),
             "LightGBM",
             lgb.__version__,
+            reads_float64=True,
         )
 
 
