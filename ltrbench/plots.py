@@ -122,17 +122,16 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
     seen = Counter[str]()
     chosen = []
     for item in series:
-        colour, rank = colour_of(item.model), _rank(item.model)
+        colour = colour_of(item.model)
+        rank = _rank(item.model)
         marker = (
             _MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)]
         )
         variant = seen[colour]
         seen[colour] += 1
         # Each backend starts with a different line and hatch, so that they differ in print without colors.
-        line, hatch = (
-            _LINES[(rank + variant) % len(_LINES)],
-            _HATCHES[(rank + variant) % len(_HATCHES)],
-        )
+        line = _LINES[(rank + variant) % len(_LINES)]
+        hatch = _HATCHES[(rank + variant) % len(_HATCHES)]
         points = {
             "color": colour,
             "marker": marker,
@@ -162,7 +161,8 @@ def colour_of(model: str) -> str:
 
 DPI = 150
 HEIGHT = 4.5  # inches
-TEXT, SMALL = 9, 8  # points; no text is smaller
+TEXT = 9
+SMALL = 8  # points; no text is smaller
 LONGEST_LABEL = 60  # characters
 GRID: dict[str, Any] = {"color": "#DDDDDD", "linewidth": 0.6}
 _ROW_OF_LEGEND = 0.17  # inches
@@ -374,10 +374,8 @@ def metric_against_cost(
     known.sort(
         key=lambda each: not each[0].label
     )  # points without a name use no style of the others
-    drawn, points = (
-        [item for item, *_ in known],
-        [(spent, value) for _, spent, value in known],
-    )
+    drawn = [item for item, *_ in known]
+    points = [(spent, value) for _, spent, value in known]
     title = f"{data_of(drawn)}: {metric} against {cost.name}"
     keys = keys_of([item for item in drawn if item.label])
     figure, (axes,) = titled_panels(title, keys, page.height(HEIGHT), page)
@@ -391,7 +389,8 @@ def metric_against_cost(
         }
         look = {"markersize": 8, **style.points} if item.label else look
         axes.plot(*point, linestyle="none", **look)
-    lowest, highest = min(points)[0], max(points)[0]
+    lowest = min(points)[0]
+    highest = max(points)[0]
     label = cost.axis
     if highest > 10 * lowest:
         _make_logarithmic(axes)
@@ -525,7 +524,8 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
         ]
 
     for axes, kind in zip(panels, kinds, strict=False):
-        widths, label = values(kind, kind), _AXIS_OF_KIND[kind].format(metric=metric)
+        widths = values(kind, kind)
+        label = _AXIS_OF_KIND[kind].format(metric=metric)
         has_interval = any(kind + HIGH in of_series for _, of_series in shown)
         # A feature that the model does not use was not shuffled, so it has no whisker.
         errors = [
@@ -671,7 +671,8 @@ def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> Non
         **marks,
     )
     if with_band and len(curve.values) > 1:
-        low, high = curve.values.min(axis=0), curve.values.max(axis=0)
+        low = curve.values.min(axis=0)
+        high = curve.values.max(axis=0)
         axes.fill_between(
             curve.iterations, low, high, color=style.colour, alpha=0.12, linewidth=0
         )
@@ -830,14 +831,16 @@ def sorted_differences(
     # Evenly spaced order statistics keep the file small.
     shares = np.linspace(0, 1, _MOST_POINTS)
     descending = np.quantile(values, 1 - shares, method="nearest")
-    count, corners = len(values), ((0.96, "top"), (0.04, "bottom"))
+    count = len(values)
+    corners = ((0.96, "top"), (0.04, "bottom"))
     look: dict[str, Any] = {
         "fontsize": SMALL,
         "horizontalalignment": "right",
         "parse_math": False,
     }
     for sign, row, (height, side) in zip((1, -1), (a, b), corners, strict=True):
-        won, wins = np.maximum(sign * descending, 0), int((sign * values > 0).sum())
+        won = np.maximum(sign * descending, 0)
+        wins = int((sign * values > 0).sum())
         axes.fill_between(
             100 * shares,
             sign * won,
@@ -935,7 +938,8 @@ def critical_difference_diagram(
         "parse_math": False,
     }
     for position, number in enumerate(order):
-        is_left, rank = position < half, average_ranks[number]
+        is_left = position < half
+        rank = average_ranks[number]
         row_of_label = (
             depth + (position if is_left else len(order) - 1 - position) + 0.5
         )

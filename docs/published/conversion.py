@@ -111,7 +111,8 @@ def converted(
 
     def filled(total: float, steps: Iterable[tuple[float, float]]) -> float:
         # A linear function is extreme if s_f = 1 for the first test sets, until the mean is reached.
-        value, left = new_ones, min(max(total - old_ones, 0.0), sum(old))
+        value = new_ones
+        left = min(max(total - old_ones, 0.0), sum(old))
         for ratio, weight in steps:
             value += ratio * min(weight, left)
             left -= min(weight, left)

@@ -157,7 +157,8 @@ def contiguous(
     >>> [queries.tolist() for queries in contiguous(np.array([1, 1, 1, 3, 4, 2]), 3)]
     [[0, 1, 2], [3, 4], [5]]
     """
-    num_queries, ends = len(query_sizes), np.cumsum(query_sizes)
+    num_queries = len(query_sizes)
+    ends = np.cumsum(query_sizes)
     wanted = ends[-1] * np.arange(1, num_shards) / num_shards
     after = np.searchsorted(ends, wanted)
     # The cut before or after the query in which the wanted number of documents is reached.

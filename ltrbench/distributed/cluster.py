@@ -314,7 +314,9 @@ class Workers:
         Raises:
             ConfigError: There are too few workers, or their versions differ from those of this process.
         """
-        self.client, self._settings, self.name = client, settings, name
+        self.client = client
+        self._settings = settings
+        self.name = name
         number = settings.workers or 1
         try:
             client.wait_for_workers(number, timeout=settings.wait)
@@ -374,7 +376,8 @@ class Workers:
 
         The collective of XGBoost is open in the thread of the function, so its training is distributed too.
         """
-        size, timeout = len(self.members), self._settings.timeout
+        size = len(self.members)
+        timeout = self._settings.timeout
         if size == 1:
             return self._results(function, arguments, (size, {}, timeout))
         # The address of this machine on the way to the scheduler, which workers can reach too.
@@ -503,7 +506,8 @@ class Workers:
         if isinstance(introduction, BaseException):
             reason = f"cannot import what a fit needs: {type(introduction).__name__}: {introduction}"
         else:
-            there, here = introduction[2], versions(LIBRARIES)
+            there = introduction[2]
+            here = versions(LIBRARIES)
             different = [
                 f"{name} {there[name]} (here {here[name]})"
                 for name in _MUST_AGREE
@@ -586,7 +590,8 @@ class DaskWorkers(Distribution):
     @contextlib.contextmanager
     def open(self) -> Iterator[Workers]:
         silence_dask()
-        cluster, client = None, None
+        cluster = None
+        client = None
         name = f"distributed.scheduler={self.scheduler}"
         try:
             with without_warnings():

@@ -161,7 +161,10 @@ def evaluate(
     requests = {name: _request_of(name, dataset, convention) for name in names}
     rankings = _rank(dataset, scores, requests.values())
     unanswered = _unanswered(dataset, scores, convention)
-    per_query, weightings, means, skipped = {}, {}, {}, {}
+    per_query = {}
+    weightings = {}
+    means = {}
+    skipped = {}
     for name, (metric, cutoff, of_metric) in requests.items():
         ranking = rankings[_policy(metric, of_metric)]
         values = _values_of(name, metric, ranking, scores, cutoff, of_metric)
@@ -230,7 +233,8 @@ def _values_of(
     Raises:
         ConfigError: If the function, of a plug-in, fails, or does not return one number or NaN per query.
     """
-    judgments, full = ranking.judgments, full_name(metric.function)
+    judgments = ranking.judgments
+    full = full_name(metric.function)
     num_queries = judgments.num_queries
     try:
         values = np.asarray(metric.function(ranking, cutoff, convention))
@@ -281,7 +285,8 @@ _Policy = tuple[Ties, str | None, bool]
 
 def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Request:
     word, k = parse_metric(name)
-    metric, of_metric = metric_of(word), convention.of(word)
+    metric = metric_of(word)
+    of_metric = convention.of(word)
     check_defined(word, k, of_metric, dataset)
     cutoff = of_metric.default_cutoff if k is None and metric.no_cutoff is None else k
     return _Request(metric, cutoff, of_metric)
@@ -367,8 +372,11 @@ def check_defined(
         DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
             the highest grade and a label is above it.
     """
-    name, sizes, of_metric = convention.name, judgments.query_sizes, metric_of(metric)
-    least, most = convention.fewest_documents, convention.most_documents or math.inf
+    name = convention.name
+    sizes = judgments.query_sizes
+    of_metric = metric_of(metric)
+    least = convention.fewest_documents
+    most = convention.most_documents or math.inf
     is_short = sizes.min() < least > convention.skip_shorter_than
     is_ratio = convention.aggregation is Aggregation.RATIO_OF_SUMS
     reasons = {
@@ -391,7 +399,8 @@ def check_defined(
                 f"the convention {name} does not define {metric} here: it {reason}. Choose another metric "
                 "or convention."
             )
-    largest, is_binary = convention.largest_label, metric in convention.binary_metrics
+    largest = convention.largest_label
+    is_binary = metric in convention.binary_metrics
     accepted = 1.0 if is_binary else math.inf if largest is None else largest
     if _largest_label(judgments) > accepted or (
         is_binary and not judgments.has_whole_labels

@@ -560,7 +560,8 @@ def reciprocal_rank(
     )
     candidate = first_with[ranking.tie]
     run = ranking.tie[candidate]
-    t, m = ranking.tie_size[run], run_relevant[run]
+    t = ranking.tie_size[run]
+    m = run_relevant[run]
     j = np.flatnonzero(candidate) - ranking.tie_start[run]
     probability = np.zeros(len(relevance))
     probability[candidate] = np.exp(
@@ -673,7 +674,8 @@ def nvalue(
     ranking: Ranking, k: int | None, convention: Convention, column: str
 ) -> PerQuery:
     """NValue@k:c = Value@k:c / its highest value, that of the documents in descending order of c >= 0."""
-    judgments, numerator = ranking.judgments, _value(ranking, k, column)
+    judgments = ranking.judgments
+    numerator = _value(ranking, k, column)
 
     def highest() -> PerQuery:
         return _value(
@@ -727,7 +729,8 @@ def _relevance(ranking: Ranking, convention: Convention) -> Values:
 
 def _num_relevant(ranking: Ranking, convention: Convention) -> PerQuery:
     """Returns (Q,), R of each query; cached with the judgments, because it does not depend on scores."""
-    judgments, threshold = ranking.judgments, convention.relevance_threshold
+    judgments = ranking.judgments
+    threshold = convention.relevance_threshold
 
     def compute() -> PerQuery:
         return sum_queries(
@@ -772,10 +775,8 @@ def _dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
 
 def _ideal_dcg(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """Returns (Q,), the ideal DCG; cached with the judgments, because it does not depend on scores."""
-    judgments, key = (
-        ranking.judgments,
-        ("ideal_dcg", convention.gain, convention.discount, k),
-    )
+    judgments = ranking.judgments
+    key = ("ideal_dcg", convention.gain, convention.discount, k)
 
     def compute() -> PerQuery:
         labels, start = first_of_queries(

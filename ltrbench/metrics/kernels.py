@@ -56,18 +56,16 @@ def order_within_queries(
     largest = 0
     for query in range(len(query_start) - 1):
         largest = max(largest, query_start[query + 1] - query_start[query])
-    key, best, row = (
-        np.empty(largest),
-        np.empty(largest),
-        np.empty(largest, dtype=np.int64),
-    )
-    rank, num_equal = (
-        np.empty(_MOST_COUNTED, dtype=np.int64),
-        np.empty(_MOST_COUNTED, dtype=np.int64),
-    )
+    key = np.empty(largest)
+    best = np.empty(largest)
+    row = np.empty(largest, dtype=np.int64)
+    rank = np.empty(_MOST_COUNTED, dtype=np.int64)
+    num_equal = np.empty(_MOST_COUNTED, dtype=np.int64)
     for query in range(len(query_start) - 1):
-        first, n = query_start[query], query_start[query + 1] - query_start[query]
-        start, lowest = position_start[query], -np.inf
+        first = query_start[query]
+        n = query_start[query + 1] - query_start[query]
+        start = position_start[query]
+        lowest = -np.inf
         if n <= _MOST_COUNTED:
             _count_above(keys[first : first + n], rank)
             num_equal[:n] = 0
@@ -92,7 +90,8 @@ def order_within_queries(
         num_sorted = 0
         for i in range(first, first + n):
             # Writes always and advances conditionally: the branch would be mispredicted often.
-            key[num_sorted], row[num_sorted] = -keys[i], i
+            key[num_sorted] = -keys[i]
+            row[num_sorted] = i
             num_sorted += keys[i] >= lowest
         falling = np.argsort(key[:num_sorted], kind="mergesort")
         num_kept = num_sorted
@@ -134,9 +133,11 @@ def _select_largest(keys: Values, k: int, best: Values, rows: NDArray[np.int64])
         if key > best[k - 1] or i < k:
             rank = min(i, k - 1)
             while rank > 0 and best[rank - 1] < key:
-                best[rank], rows[rank] = best[rank - 1], rows[rank - 1]
+                best[rank] = best[rank - 1]
+                rows[rank] = rows[rank - 1]
                 rank -= 1
-            best[rank], rows[rank] = key, i
+            best[rank] = key
+            rows[rank] = i
     num_kept = 0
     for i in range(len(keys)):
         num_kept += keys[i] >= best[k - 1]
@@ -176,7 +177,9 @@ def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) ->
 
         A_j  <-  ((m - j) / m) A_j + (j / m) (1 - p_m) A_{j - 1}
     """
-    value, passed_before, first = 0.0, 1.0, 0
+    value = 0.0
+    passed_before = 1.0
+    first = 0
     while first < min(len(stop), k):
         end = int(run_end[first])
         passed = np.zeros(end - first + 1)  # A
@@ -206,7 +209,8 @@ def expected_stop(
     for query in range(len(values)):
         start = query_start[query]
         last = min(query_start[query + 1], start + k)
-        passed_before, first = 1.0, start
+        passed_before = 1.0
+        first = start
         while first < last:
             end = run_end[first]
             # In a run that crosses the cutoff only the A up to the cutoff are needed: t k steps, not t^2.
@@ -260,15 +264,14 @@ def count_pairs(
     The loop runs from the last run to the first and counts the documents below by grade.
     """
     counts = np.zeros((len(query_start) - 1, 4))
-    below, in_run = (
-        np.zeros(num_grades, dtype=np.int64),
-        np.zeros(num_grades, dtype=np.int64),
-    )
+    below = np.zeros(num_grades, dtype=np.int64)
+    in_run = np.zeros(num_grades, dtype=np.int64)
     for query in range(len(counts)):
         below[:] = 0
         end = query_start[query + 1]
         while end > query_start[query]:
-            first, alike = end - 1, 0
+            first = end - 1
+            alike = 0
             while first > query_start[query] and run_end[first - 1] == end:
                 first -= 1
             for i in range(first, end):

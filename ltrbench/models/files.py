@@ -110,10 +110,8 @@ def read_ranklib_xml(content: bytes) -> ReadModel:
 def _node(split: ElementTree.Element) -> Node:
     if split[0].tag == "output":
         return Leaf(parse_float32(split[0].text or ""))
-    feature, threshold = (
-        int(split[0].text or "") - 1,
-        parse_float32(split[1].text or ""),
-    )
+    feature = int(split[0].text or "") - 1
+    threshold = parse_float32(split[1].text or "")
     left: Any = split[2]
     right: Any = split[3]
     return InnerNode(feature, threshold, threshold >= 0, left, right)
@@ -122,7 +120,8 @@ def _node(split: ElementTree.Element) -> Node:
 def _nested(tree: FlatTree) -> str:
     """Returns the XML of a tree."""
     numbers = float32_texts(np.where(tree.is_leaf, tree.value, tree.threshold))
-    is_leaf, features = tree.is_leaf.tolist(), tree.feature.tolist()
+    is_leaf = tree.is_leaf.tolist()
+    features = tree.feature.tolist()
     sides = ["", *[' pos="left"'] * (len(is_leaf) - 1)]
     for node in tree.right[~tree.is_leaf].tolist():
         sides[node] = ' pos="right"'
@@ -131,7 +130,8 @@ def _nested(tree: FlatTree) -> str:
         return "\t" * min(depth + 2, _MOST_INDENTED)
 
     def text_of(node: int, depth: int) -> str:
-        tabs, inner = indented(depth), indented(depth + 1)
+        tabs = indented(depth)
+        inner = indented(depth + 1)
         begin = f"{tabs}<split{sides[node]}>\n"
         if is_leaf[node]:
             return (
@@ -152,7 +152,9 @@ def _nested(tree: FlatTree) -> str:
 MOST_MODEL_BYTES = 2**30
 """Maximum size of a model file."""
 
-OF_LIGHTGBM, OF_RANKLIB, OF_XGBOOST = "LightGBM", "RankLib", "XGBoost"
+OF_LIGHTGBM = "LightGBM"
+OF_RANKLIB = "RankLib"
+OF_XGBOOST = "XGBoost"
 
 SUPPORTED = (
     "Supported are LightGBM's text (booster.save_model('model.txt')), XGBoost's JSON and UBJSON "

@@ -113,7 +113,8 @@ def _nested(tree: FlatTree) -> str:
         repr(value)
         for value in np.where(tree.is_leaf, tree.value, tree.threshold).tolist()
     ]
-    is_leaf, feature = tree.is_leaf.tolist(), tree.feature.tolist()
+    is_leaf = tree.is_leaf.tolist()
+    feature = tree.feature.tolist()
     default_left = ["true" if left else "false" for left in tree.missing_left.tolist()]
 
     def text_of(node: int, _: int) -> str:
@@ -166,7 +167,10 @@ def _nested(tree: FlatTree) -> str:
 # `Booster.predict` reads features of at most `LARGEST_ZERO` in absolute value as 0 before any tree sees
 # them. The thresholds of an `Ensemble` that is read are therefore `beside_zeros`.
 
-CATEGORICAL, DEFAULT_LEFT, ZERO_IS_MISSING, NAN_IS_MISSING = 1, 2, 4, 8
+CATEGORICAL = 1
+DEFAULT_LEFT = 2
+ZERO_IS_MISSING = 4
+NAN_IS_MISSING = 8
 """Bits of `decision_type`."""
 _KIND_OF_MISSING = 12
 
@@ -466,7 +470,8 @@ def lightgbm_names(feature_names: Sequence[str]) -> list[str]:
 def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGBMTree:
     """Returns a tree as it is written; splits and leaves have the numbers of its record, if it fits."""
     tree = flat(weighted.root)
-    inner, outer = np.flatnonzero(~tree.is_leaf), np.flatnonzero(tree.is_leaf)
+    inner = np.flatnonzero(~tree.is_leaf)
+    outer = np.flatnonzero(tree.is_leaf)
     decision_type = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
     is_categorical = np.isnan(tree.threshold)
     decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0) + np.where(
@@ -529,10 +534,8 @@ def _fits(record: LightGBMTree, weighted: WeightedTree, tree: FlatTree) -> bool:
 
 def _numbered(record: LightGBMTree) -> tuple[_Integers, _Integers]:
     """Returns the nodes of `flat` of the (S,) splits and the (L,) leaves of a file."""
-    splits, leaves = (
-        np.empty_like(record.left),
-        np.empty(len(record.value), dtype=np.int64),
-    )
+    splits = np.empty_like(record.left)
+    leaves = np.empty(len(record.value), dtype=np.int64)
     waiting = [record.root]
     for number in range(len(splits) + len(leaves)):
         node = waiting.pop()

@@ -76,7 +76,8 @@ class Steps:
     """
 
     def __init__(self, arrays: Mapping[str, Any], mask: Any = None) -> None:
-        self.arrays, self.mask = dict(arrays), mask
+        self.arrays = dict(arrays)
+        self.mask = mask
 
     def array(self, name: str, *shape: int, start: float | None = None) -> Any:
         """Returns an array; training starts with `start`, or without it with random values.
@@ -148,7 +149,8 @@ def forward(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
 
 def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
     """Returns the (..., n, W) values whose weighted sum is the score."""
-    x, num_features = features, features.shape[-1]
+    x = features
+    num_features = features.shape[-1]
     if layers.input_transform == "log1p":
         x = xp.sign(x) * xp.log(xp.abs(x) + 1.0)
     mean, scale = (
@@ -205,7 +207,8 @@ def _normalised(xp: Any, norm: str, steps: Steps, name: str, h: Any) -> Any:
 def _attention(xp: Any, num_heads: int, steps: Steps, name: str, z: Any) -> Any:
     """Returns the sum over heads of softmax(q k' / sqrt(d)) v mix, with d = W / heads."""
     width = z.shape[-1]
-    d, queries = max(width // num_heads, 1), z.shape[:-2]
+    d = max(width // num_heads, 1)
+    queries = z.shape[:-2]
 
     def of_heads(kind: str) -> Any:
         # A product with the matrices of all heads side by side: half the time of one for each head.

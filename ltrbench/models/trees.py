@@ -148,7 +148,8 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
     if not any(split.zero_missing for split in splits_of(ensemble)):
         return ensemble
     zeros = _Zeros(ensemble)
-    trees, num_nodes = [], 0
+    trees = []
+    num_nodes = 0
     for tree in ensemble.trees:
         done: dict[
             int, tuple[Node, int]
@@ -156,10 +157,8 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
         for node in reversed(nodes_of(tree.root)):  # children come before their parent
             done[id(node)] = (node, 1)
             if isinstance(node, InnerNode):
-                (left, num_left), (right, num_right) = (
-                    done[id(node.left)],
-                    done[id(node.right)],
-                )
+                (left, num_left) = done[id(node.left)]
+                (right, num_right) = done[id(node.right)]
                 copies = 2 if zeros.are_between(node) else 1
                 new = zeros.without(replace(node, left=left, right=right))
                 done[id(node)] = (new, 2 * copies - 1 + copies * (num_left + num_right))
@@ -195,10 +194,8 @@ class _Zeros:
 
     def without(self, node: InnerNode) -> InnerNode:
         """Returns one split or three nested splits that send every value where `node` sends it."""
-        plain, largest_left = (
-            replace(node, zero_missing=False),
-            self._largest_left(node),
-        )
+        plain = replace(node, zero_missing=False)
+        largest_left = self._largest_left(node)
         if not node.zero_missing:
             return plain
         if node.missing_left:
@@ -358,10 +355,8 @@ zero_missing=False, categories=None)
         nodes
     ):  # children come before their parent, and the left one after the right one
         if isinstance(node, InnerNode):
-            children, rest = (
-                (done.pop(), done.pop()),
-                (node.zero_missing, node.categories),
-            )
+            children = (done.pop(), done.pop())
+            rest = (node.zero_missing, node.categories)
             node = InnerNode(
                 node.feature, node.threshold, node.missing_left, *children, *rest
             )
@@ -466,11 +461,10 @@ def flat(root: Node, num_words: int = 0) -> FlatTree:
             tree.value[number] = node.value
             continue
         parents.append(number)
-        tree.feature[number], tree.threshold[number] = node.feature, node.threshold
-        tree.missing_left[number], tree.zero_missing[number] = (
-            node.missing_left,
-            node.zero_missing,
-        )
+        tree.feature[number] = node.feature
+        tree.threshold[number] = node.threshold
+        tree.missing_left[number] = node.missing_left
+        tree.zero_missing[number] = node.zero_missing
     return tree
 
 
@@ -737,7 +731,8 @@ def nested_text(
 # ---- Numbers in the files of engines in Java.
 
 _strtof = ctypes.CDLL(None).strtof
-_strtof.argtypes, _strtof.restype = [ctypes.c_char_p, ctypes.c_void_p], ctypes.c_float
+_strtof.argtypes = [ctypes.c_char_p, ctypes.c_void_p]
+_strtof.restype = ctypes.c_float
 
 
 def parse_float32(text: str) -> float:

@@ -149,7 +149,8 @@ def float64_text(values: NDArray[np.floating]) -> list[str]:
 
 def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
     """Returns the (N,) nodes level by level, as XGBoost numbers them: a right child follows the left one."""
-    levels, level = [], np.zeros(1, dtype=np.int64)
+    levels = []
+    level = np.zeros(1, dtype=np.int64)
     while len(level):
         levels.append(level)
         inner = level[~tree.is_leaf[level]]
@@ -164,11 +165,9 @@ def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
     ids[order] = np.arange(len(order))
     numbers = texts(np.where(tree.is_leaf, tree.value, tree.threshold))
     is_leaf = tree.is_leaf.tolist()
-    feature, left, right = (
-        tree.feature.tolist(),
-        ids[tree.left].tolist(),
-        ids[tree.right].tolist(),
-    )
+    feature = tree.feature.tolist()
+    left = ids[tree.left].tolist()
+    right = ids[tree.right].tolist()
     missing = ids[np.where(tree.missing_left, tree.left, tree.right)].tolist()
     nodeids = ids.tolist()
 
@@ -216,7 +215,8 @@ _LOGIT_EPSILON: Final = np.float32(1e-6)
 def _log(value: np.float32) -> np.float32:
     """Returns logf of the C library, which XGBoost calls; NumPy's logarithm may differ in the last bit."""
     logf = ctypes.CDLL(None).logf
-    logf.argtypes, logf.restype = [ctypes.c_float], ctypes.c_float
+    logf.argtypes = [ctypes.c_float]
+    logf.restype = ctypes.c_float
     return np.float32(logf(value))
 
 
@@ -293,7 +293,8 @@ def read_xgboost(content: bytes) -> ReadModel:
         content = bytes(xgboost.Booster(model_file=bytearray(content)).save_raw("json"))
     # A float64 that is rounded again to float32 may be the neighbour of the number in the file.
     learner = json.loads(content, parse_float=parse_float32)["learner"]
-    parameters, booster = learner["learner_model_param"], learner["gradient_booster"]
+    parameters = learner["learner_model_param"]
+    booster = learner["gradient_booster"]
     if booster["name"] not in ("gbtree", "dart"):
         raise ValueError(
             f"the booster is {booster['name']!r}, but only gbtree and dart have trees"
@@ -318,10 +319,8 @@ def read_xgboost(content: bytes) -> ReadModel:
         str(parameters["base_score"]), learner["objective"]["name"]
     )
     ensemble = Ensemble(trees, base_score, comparison="<", score_dtype="float32")
-    names, num_features = (
-        tuple(learner.get("feature_names", [])),
-        int(parameters["num_feature"]),
-    )
+    names = tuple(learner.get("feature_names", []))
+    num_features = int(parameters["num_feature"])
     texts = enumerate(map(_texts_of, forest.get("cats", {}).get("enc", ())))
     return ReadModel(
         ensemble,
@@ -333,7 +332,8 @@ def read_xgboost(content: bytes) -> ReadModel:
 
 def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
     """Returns the texts of the categories of a feature: numbers, or the bytes of all texts."""
-    values, ends = encoding["values"], encoding.get("offsets")
+    values = encoding["values"]
+    ends = encoding.get("offsets")
     if ends is None:
         return [*map(category_text, values)]
     return [
@@ -354,12 +354,12 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     sets = [
         codes_of(of_words(words)) for words in tree.categories[order[nodes_of_sets]]
     ]
-    num_nodes, is_leaf, values = len(order), tree.is_leaf[order], tree.value[order]
+    num_nodes = len(order)
+    is_leaf = tree.is_leaf[order]
+    values = tree.value[order]
     inner = np.flatnonzero(~is_leaf)
-    left_children, parents = (
-        np.full(num_nodes, _NO_CHILD),
-        np.full(num_nodes, _NO_PARENT),
-    )
+    left_children = np.full(num_nodes, _NO_CHILD)
+    parents = np.full(num_nodes, _NO_PARENT)
     left_children[inner] = np.arange(1, num_nodes, 2)
     parents[1:] = np.repeat(inner, 2)
     zeros = [0.0] * num_nodes
@@ -420,16 +420,12 @@ def _check_iterations(attributes: Mapping[str, str], forest: Mapping[str, Any]) 
 
 def _root(tree: Mapping[str, Any]) -> Node:
     """Returns the tree of arrays over nodes; nodes that pruning has removed are ignored."""
-    left, right, feature = (
-        tree["left_children"],
-        tree["right_children"],
-        tree["split_indices"],
-    )
+    left = tree["left_children"]
+    right = tree["right_children"]
+    feature = tree["split_indices"]
     numbers = [float(number) for number in tree["split_conditions"]]
-    starts, sizes = (
-        tree.get("categories_segments", ()),
-        tree.get("categories_sizes", ()),
-    )
+    starts = tree.get("categories_segments", ())
+    sizes = tree.get("categories_sizes", ())
     segments = zip(tree.get("categories_nodes", ()), starts, sizes, strict=True)
     codes = {
         node: tree["categories"][start : start + size] for node, start, size in segments

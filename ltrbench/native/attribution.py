@@ -60,7 +60,8 @@ def reference_contributions(forest: Forest, features: Features) -> Contributions
 
 
 def _shapley_value(tree: Tree, document: NDArray[np.float32], j: int) -> float:
-    num_features, total = len(document), 0.0
+    num_features = len(document)
+    total = 0.0
     others = [feature for feature in range(num_features) if feature != j]
     for size in range(num_features):
         share = (
@@ -78,11 +79,9 @@ def _expected(
     tree: Tree, document: NDArray[np.float32], known: frozenset[int], node: int
 ) -> float:
     """Returns v(known) of the subtree at a node: Algorithm 1."""
-    feature, left, right = (
-        int(tree.feature[node]),
-        int(tree.left[node]),
-        int(tree.right[node]),
-    )
+    feature = int(tree.feature[node])
+    left = int(tree.left[node])
+    right = int(tree.right[node])
     if feature == NO_FEATURE:
         return float(tree.value[node])
     if feature in known:
@@ -153,7 +152,8 @@ class _Step(NamedTuple):
 @lru_cache(maxsize=1)  # for consecutive blocks of documents
 def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
     """Returns the paths, and the features that they use in ascending order."""
-    first, values = [0], []
+    first = [0]
+    values = []
     features: list[int] = []
     steps: list[_Step] = []
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
@@ -193,7 +193,8 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
     open_nodes: list[tuple[int, dict[int, _Step]]] = [(0, {})]
     while open_nodes:
         node, path = open_nodes.pop()
-        feature, threshold = tree.feature[node], tree.threshold[node]
+        feature = tree.feature[node]
+        threshold = tree.threshold[node]
         if feature == NO_FEATURE:
             yield path, tree.value[node]
             continue
@@ -239,13 +240,12 @@ class _Rules(NamedTuple):
 @cache
 def _rules(most: int) -> _Rules:
     """Returns the rules with 1, ..., `most` points."""
-    points, weights = np.zeros((most, most)), np.zeros((most, most))
+    points = np.zeros((most, most))
+    weights = np.zeros((most, most))
     for n in range(1, most + 1):
         points_on_both_sides, weights_of_rule = np.polynomial.legendre.leggauss(n)
-        points[n - 1, :n], weights[n - 1, :n] = (
-            (points_on_both_sides + 1) / 2,
-            weights_of_rule / 2,
-        )
+        points[n - 1, :n] = (points_on_both_sides + 1) / 2
+        weights[n - 1, :n] = weights_of_rule / 2
     return _Rules(points, weights)
 
 
@@ -270,14 +270,13 @@ def _one_block(
     columns[:, : len(features)] = features.T
     sums = np.zeros((contributions.shape[1], LANES))
     longest = 2 * len(rules.points)
-    along, before = np.empty((longest, LANES)), np.empty((longest, LANES))
+    along = np.empty((longest, LANES))
+    before = np.empty((longest, LANES))
     integral = np.empty((longest, LANES))
     for p in range(len(paths.value)):
         path = np.uint64(p)
-        first, m = (
-            paths.first[path],
-            paths.first[path + np.uint64(1)] - paths.first[path],
-        )
+        first = paths.first[path]
+        m = paths.first[path + np.uint64(1)] - paths.first[path]
         expected = paths.value[path]
         for k in range(m):
             i = np.uint64(k)
@@ -288,7 +287,8 @@ def _one_block(
         rule = (m + np.uint64(1)) // np.uint64(2)
         share = paths.share[first : first + m]
         for k in range(rule):
-            row, point = rule - np.uint64(1), np.uint64(k)
+            row = rule - np.uint64(1)
+            point = np.uint64(k)
             _add_products(
                 share,
                 along,
@@ -313,7 +313,9 @@ def _one_block(
 def _go_along(paths: _Paths, step: np.uint64, columns: Features, along: Values) -> None:
     """Writes 1.0 for each document that follows a step, and 0.0 for the others."""
     values = columns[np.uint64(paths.feature[step])]
-    low, high, missing = paths.low[step], paths.high[step], paths.missing[step]
+    low = paths.low[step]
+    high = paths.high[step]
+    missing = paths.missing[step]
     if high != high:
         categories = paths.categories[
             paths.first_category[step] : paths.first_category[step + np.uint64(1)]
@@ -342,7 +344,8 @@ def _add_products(
     product = np.full(LANES, weight)
     for k in range(len(share)):
         i = np.uint64(k)
-        known, unknown = along[i], (1.0 - t) * share[i]
+        known = along[i]
+        unknown = (1.0 - t) * share[i]
         for lane in range(LANES):
             d = np.uint64(lane)
             before[i, d] = product[d]
@@ -350,7 +353,8 @@ def _add_products(
     product[:] = 1.0
     for k in range(len(share)):
         i = np.uint64(len(share) - 1 - k)
-        known, unknown = along[i], (1.0 - t) * share[i]
+        known = along[i]
+        unknown = (1.0 - t) * share[i]
         for lane in range(LANES):
             d = np.uint64(lane)
             integral[i, d] += before[i, d] * product[d]

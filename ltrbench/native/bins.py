@@ -179,7 +179,8 @@ def quantile_cuts(
         last_of_bin = np.arange(len(distinct) - 1)
     else:
         last_of_bin = _equal_weight(counts, max_bins)
-    low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
+    low = distinct[last_of_bin]
+    high = distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
     # No float32 is between two adjacent floats: then the lower one is the threshold.
     cuts: NDArray[np.float32] = np.where(
@@ -196,7 +197,8 @@ def _with_zeros(
         return distinct, counts
     index = int(np.searchsorted(distinct, 0))
     if index == len(distinct) or distinct[index] != 0:
-        distinct, counts = np.insert(distinct, index, 0), np.insert(counts, index, 0)
+        distinct = np.insert(distinct, index, 0)
+        counts = np.insert(counts, index, 0)
     counts[index] += num_zeros
     return distinct, counts
 
@@ -315,7 +317,8 @@ def _bin_categories(
     values = np.concatenate(
         [block[:, categorical] for _, block in row_blocks(features)]
     )
-    bins, codes_of_bins = np.zeros(values.T.shape, dtype=np.uint16), []
+    bins = np.zeros(values.T.shape, dtype=np.uint16)
+    codes_of_bins = []
     for bins_of_column, column in zip(bins, values.T, strict=True):
         is_known = ~np.isnan(column)
         codes = column[is_known].astype(np.int64)
@@ -347,7 +350,8 @@ def frequent_categories(
     [3, 2]
     """
     order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    sizes, number = counts[order], np.arange(len(order))
+    sizes = counts[order]
+    number = np.arange(len(order))
     max_bins = min(len(order) + int(num_documents > sizes.sum()), max_bins)
     is_needed = np.cumsum(sizes) - sizes < np.floor(COVERED * sizes.sum() + 0.5)
     is_kept = (is_needed | (number + 1 < max_bins)) & (
@@ -394,7 +398,8 @@ def _joint_cuts(
     Every member gets the sampled values of all members, a few features at a time, and chooses the thresholds
     of its share of the features.
     """
-    rows, team = rule.sample(placement.num_documents, rng), placement.team
+    rows = rule.sample(placement.num_documents, rng)
+    team = placement.team
     sampled = np.arange(placement.num_documents) if rows is None else rows
     rows_here = placement.rows_here(sampled)
     sample = features if rule.sample_size is None else gather_rows(features, rows_here)
@@ -697,7 +702,8 @@ def _read_lane(
 ) -> None:
     lane = np.uint64(layout.lane[c])
     shift = np.uint64(8) * (lane % np.uint64(8))
-    first, end = layout.bin_start[c], layout.bin_start[c + np.uint64(1)]
+    first = layout.bin_start[c]
+    end = layout.bin_start[c + np.uint64(1)]
     read_words(words, int(np.int64(lane // np.uint64(8))), rows, read)
     for i in range(len(rows)):
         cell = layout.cell_of_byte[lane, (read[i] >> shift) & np.uint64(255)]
@@ -710,10 +716,8 @@ def _read_lane(
 def _read_lists(
     layout: SparseLayout, c: np.uint64, rows: Rows, read: NDArray[np.uint64]
 ) -> None:
-    first, end = (
-        np.uint64(layout.bin_start[c]),
-        np.uint64(layout.bin_start[c + np.uint64(1)]),
-    )
+    first = np.uint64(layout.bin_start[c])
+    end = np.uint64(layout.bin_start[c + np.uint64(1)])
     for i in range(len(rows)):
         index, stop = first_listed(layout, rows[i], first)
         read[i] = np.uint64(layout.default_bin[c])
@@ -727,10 +731,8 @@ def first_listed(
 ) -> tuple[np.uint64, np.uint64]:
     """Returns the position of a document's first listed cell at or after `cell`, and the end of its list."""
     d = np.uint64(row)
-    low, stop = (
-        np.uint64(layout.row_start[d]),
-        np.uint64(layout.row_start[d + np.uint64(1)]),
-    )
+    low = np.uint64(layout.row_start[d])
+    stop = np.uint64(layout.row_start[d + np.uint64(1)])
     high = stop
     while low < high:
         middle = (low + high) >> np.uint64(1)
@@ -783,10 +785,8 @@ def partition(
         return num_left
     num_left_of = np.empty(num_threads, dtype=np.int64)
     for part in numba.prange(num_threads):
-        first, end = (
-            part * len(rows) // num_threads,
-            (part + 1) * len(rows) // num_threads,
-        )
+        first = part * len(rows) // num_threads
+        end = (part + 1) * len(rows) // num_threads
         num_left_of[part] = _share_out(
             words, layout, cut, rows[first:end], scratch[first:end], categories, is_left
         )
@@ -796,14 +796,16 @@ def partition(
 @inlined_kernel
 def _join(num_left_of: NDArray[np.int64], rows: Rows, scratch: Rows) -> int:
     """Joins the parts after `_share_out`; returns the number of documents that go left."""
-    num_parts, num_left = len(num_left_of), 0
+    num_parts = len(num_left_of)
+    num_left = 0
     for part in range(num_parts):
         first = part * len(rows) // num_parts
         _copy(rows[first:], rows[num_left : num_left + num_left_of[part]])
         num_left += num_left_of[part]
     index = num_left
     for part in range(num_parts):
-        first, end = part * len(rows) // num_parts, (part + 1) * len(rows) // num_parts
+        first = part * len(rows) // num_parts
+        end = (part + 1) * len(rows) // num_parts
         num_right = end - first - num_left_of[part]
         _copy(scratch[first:], rows[index : index + num_right])
         index += num_right
@@ -821,12 +823,11 @@ def _share_out(
     is_left: NDArray[np.bool_],
 ) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
-    last_bin, missing_bin, missing_left = (
-        np.uint64(cut[1]),
-        np.uint64(cut[2]),
-        np.uint64(cut[3]),
-    )
-    num_left, num_right = np.uint64(0), np.uint64(0)
+    last_bin = np.uint64(cut[1])
+    missing_bin = np.uint64(cut[2])
+    missing_left = np.uint64(cut[3])
+    num_left = np.uint64(0)
+    num_right = np.uint64(0)
     ahead = np.empty(DOCUMENTS_MOVED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_MOVED):
         block = rows[start : start + DOCUMENTS_MOVED]
@@ -835,7 +836,8 @@ def _share_out(
         else:
             shift = read_column(words, layout, cut[0], block, ahead)
         for i in range(len(block)):
-            row, b = block[i], (ahead[i] >> shift) & np.uint64(255)
+            row = block[i]
+            b = (ahead[i] >> shift) & np.uint64(255)
             goes_left = missing_left if b == missing_bin else np.uint64(b <= last_bin)
             # Written to both sides but counted on one, which avoids an unpredictable branch.
             rows[num_left] = row

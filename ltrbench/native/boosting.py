@@ -197,7 +197,8 @@ class BoostedTrees:
         valid: Documents | None = None,
         start: Forest | None = None,
     ) -> None:
-        self._train, self._valid = train, valid
+        self._train = train
+        self._valid = valid
         self._trees: list[Tree] = []
         self._start_weights = np.empty(0) if start is None else start.weights
         self._rescalings: list[tuple[NDArray[np.int64], Rescaling]] = []
@@ -565,11 +566,10 @@ class Sampler:
 
     def _draw_rows(self) -> tuple[NDArray[np.int64] | None, Rows | None]:
         """Returns the queries and the rows of the whole training set; None: all."""
-        queries, rows = None, None
-        count, num_documents = (
-            self._placement.num_queries,
-            self._placement.num_documents,
-        )
+        queries = None
+        rows = None
+        count = self._placement.num_queries
+        num_documents = self._placement.num_documents
         num_queries = sample_size(self.settings.queries_per_tree, count)
         if num_queries < count:
             queries = self._choose(count, num_queries)
@@ -855,7 +855,8 @@ def _valid_documents(
     features: AnyFeatures, binned: AnyBins, may_drop: bool
 ) -> Documents:
     """Returns validation documents, with bins if they and the training documents are dense."""
-    features, dense = _stored_or_same(features), _bins_of_values(binned)
+    features = _stored_or_same(features)
+    dense = _bins_of_values(binned)
     if isinstance(features, SparseRows) or dense is None:
         return Documents(features, None, may_drop)
     return Documents(features, bin_alike(features, dense), may_drop)
@@ -885,7 +886,8 @@ def _one_sided(
 ) -> _Task:
     sizes = placement.in_order(np.abs(task.gradients * task.hessians))
     all_rows, all_factors = one_side_sample(sizes, *rates, rng)
-    rows, factors = placement.rows_here(all_rows), all_factors[placement.rows]
+    rows = placement.rows_here(all_rows)
+    factors = all_factors[placement.rows]
     return _Task(
         rows, factors * task.gradients, factors * task.hessians, factors * task.weights
     )
@@ -899,7 +901,8 @@ def _with_values(
     placement: Placement,
 ) -> Tree:
     """Returns the tree with leaf values: the Newton step of each leaf, clipped to the leaf's bounds."""
-    team, count = placement.team, placement.num_documents
+    team = placement.team
+    count = placement.num_documents
     g, h = sums_by_leaf(
         grown.rows, grown.leaf_start, [gradients, hessians], team, count
     )
@@ -989,10 +992,8 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
 def compile_growth(growth: str = "best_first", l1: float = 0.0) -> GrownTree:
     """Grows a tree without running the earlier stages; compiles the kernels that this needs. Those of several
     members are those of `depth_wise` growth, and those of monotone constraints are those of an l1 penalty."""
-    quantised, features = (
-        quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4)),
-        np.ones(1, dtype=np.bool_),
-    )
+    quantised = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
+    features = np.ones(1, dtype=np.bool_)
     grower = Grower(_two_bins(), 3, replace(LOOSE_SPLITS, l1=l1), growth)
     return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
 

@@ -57,7 +57,8 @@ def _type_above(context: Any, values: Any, threshold: Any) -> Any:
 
 def _generate_above(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Generates one comparison of two vectors of 64 floats; its 64 result bits form an integer."""
-    vector, index = ir.VectorType(ir.FloatType(), NUM_BITS), ir.IntType(32)
+    vector = ir.VectorType(ir.FloatType(), NUM_BITS)
+    index = ir.IntType(32)
     array = context.make_array(signature.args[0])(context, builder, arguments[0])
     of_documents = builder.load(
         builder.bitcast(array.data, vector.as_pointer()), align=4
@@ -227,7 +228,8 @@ class PackedForest(NamedTuple):
 
 def _pack(forest: Forest) -> PackedForest:
     """Converts a forest to the layout that the scoring kernel reads."""
-    nodes, is_cut = forest.nodes, forest.nodes.feature != NO_FEATURE
+    nodes = forest.nodes
+    is_cut = forest.nodes.feature != NO_FEATURE
     tree = np.repeat(np.arange(forest.num_trees), np.diff(forest.roots))
     first_cut = np.concatenate([[0], np.cumsum(is_cut)])[forest.roots]
     first_leaf = forest.roots - first_cut
@@ -255,7 +257,8 @@ def _pack(forest: Forest) -> PackedForest:
 @parallel_kernel
 def _all_blocks(forest: PackedForest, features: Features, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        first, end = block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores))
+        first = block * NUM_BITS
+        end = min((block + 1) * NUM_BITS, len(scores))
         columns, missing = columns_of_block(forest.features, features[first:end])
         add_trees(forest, columns, missing, scores[first:end])
 
@@ -272,28 +275,26 @@ def add_trees(
         missing: (C,), word of the missing values of each of these features.
         scores: (n,), scores of the documents.
     """
-    reached, num_before = (
-        np.empty(2 * forest.most_cuts + 1, dtype=np.uint64),
-        np.uint64(0),
-    )
+    reached = np.empty(2 * forest.most_cuts + 1, dtype=np.uint64)
+    num_before = np.uint64(0)
     for t in range(len(forest.first_cut) - 1):
-        first, end = forest.first_cut[t], forest.first_cut[t + 1]
+        first = forest.first_cut[t]
+        end = forest.first_cut[t + 1]
         reached[0] = ALL >> np.uint64(NUM_BITS - len(scores))
         start = first
         while start < end:
             stop = min(end, forest.categorical[num_before])
             for i in range(start, stop):
                 cut = np.uint64(i)
-                here, column = reached[cut - first], np.uint64(forest.column[cut])
+                here = reached[cut - first]
+                column = np.uint64(forest.column[cut])
                 goes_right = above(columns[column], forest.threshold[cut])
                 goes_right |= missing[column] & forest.missing_right[cut]
                 reached[np.uint64(forest.left[cut])] = here & ~goes_right
                 reached[np.uint64(forest.right[cut])] = here & goes_right
             if stop < end:
-                here, values = (
-                    reached[stop - first],
-                    columns[np.uint64(forest.column[stop])],
-                )
+                here = reached[stop - first]
+                values = columns[np.uint64(forest.column[stop])]
                 goes_right = _in_no_category(
                     forest.left_categories[num_before], values, here
                 )
@@ -302,7 +303,8 @@ def add_trees(
                 num_before += np.uint64(1)
             start = stop + np.uint64(1)
         # Every earlier tree has one more leaf than splits.
-        num_cuts, first_leaf = end - first, first + np.uint64(t)
+        num_cuts = end - first
+        first_leaf = first + np.uint64(t)
         for i in range(num_cuts + np.uint64(1)):
             leaf = np.uint64(i)
             _add(forest.value[first_leaf + leaf], reached[num_cuts + leaf], scores)
@@ -313,9 +315,11 @@ def _in_no_category(
     categories: NDArray[np.float32], values: NDArray[np.float32], here: np.uint64
 ) -> np.uint64:
     """Returns the word of the documents of `here` with a value that is none of the categories."""
-    goes_right, rest = here, here
+    goes_right = here
+    rest = here
     while rest != 0:
-        d, is_left = lowest(rest), False
+        d = lowest(rest)
+        is_left = False
         for i in range(len(categories)):
             is_left |= categories[np.uint64(i)] == values[d]
         goes_right ^= np.uint64(is_left) << d
@@ -388,7 +392,8 @@ def add_stored_scores(forest: Forest, sparse: SparseRows, scores: Values) -> Non
 @parallel_kernel
 def _all_stored_blocks(forest: PackedForest, stored: _Stored, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        first, end = block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores))
+        first = block * NUM_BITS
+        end = min((block + 1) * NUM_BITS, len(scores))
         columns, missing = _columns(len(forest.features), stored, first, end - first)
         add_trees(forest, columns, missing, scores[first:end])
 
@@ -403,11 +408,13 @@ def _columns(
         num_used, np.uint64(0) if stored.absent == 0 else ALL, dtype=np.uint64
     )
     for i in range(num_documents):
-        d, bit = np.uint64(first + i), np.uint64(1) << np.uint64(i)
+        d = np.uint64(first + i)
+        bit = np.uint64(1) << np.uint64(i)
         for j in range(stored.row_start[d], stored.row_start[d + np.uint64(1)]):
             slot = stored.slot[np.uint64(stored.features[np.uint64(j)])]
             if slot != _NOT_USED:
-                c, x = np.uint64(slot), stored.values[np.uint64(j)]
+                c = np.uint64(slot)
+                x = stored.values[np.uint64(j)]
                 columns[c, np.uint64(i)] = x
                 missing[c] = missing[c] | bit if x != x else missing[c] & ~bit
     return columns, missing
@@ -441,7 +448,8 @@ def first_flaw(forest: Forest, num_features: int) -> str | None:
 
 def _wrong_arrays(forest: Forest) -> Iterator[str]:
     """Checks the shape and the dtype of every array, and the roots."""
-    num_nodes, roots = len(forest.nodes.feature), forest.roots
+    num_nodes = len(forest.nodes.feature)
+    roots = forest.roots
     arrays = {"roots": roots, "weights": forest.weights, **forest.nodes._asdict()}
     sizes = {"roots": len(forest.weights) + 1, "weights": len(forest.weights)}
     for name, dtype in _DTYPES.items():
@@ -463,11 +471,10 @@ def _wrong_arrays(forest: Forest) -> Iterator[str]:
 
 def _wrong_nodes(forest: Forest, num_features: int) -> Iterator[str]:
     """Checks that features exist, that numbers are finite, and that every other node is one node's child."""
-    nodes, node = forest.nodes, np.arange(len(forest.nodes.feature))
-    is_cut, end = (
-        nodes.feature != NO_FEATURE,
-        np.repeat(forest.roots[1:], np.diff(forest.roots)),
-    )
+    nodes = forest.nodes
+    node = np.arange(len(forest.nodes.feature))
+    is_cut = nodes.feature != NO_FEATURE
+    end = np.repeat(forest.roots[1:], np.diff(forest.roots))
     is_known = (nodes.feature >= 0) & (nodes.feature < num_features)
     yield from _at(
         is_cut & ~is_known,
@@ -584,7 +591,8 @@ def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
 @parallel_kernel
 def _all_binned_blocks(forest: PackedForest, bins: BinValues, scores: Values) -> None:
     for block in numba.prange((len(scores) + NUM_BITS - 1) // NUM_BITS):
-        first, end = block * NUM_BITS, min((block + 1) * NUM_BITS, len(scores))
+        first = block * NUM_BITS
+        end = min((block + 1) * NUM_BITS, len(scores))
         columns, missing = _values(bins, bins.words[first:end])
         add_trees(forest, columns, missing, scores[first:end])
 

@@ -165,7 +165,8 @@ def grow_best_first(
 ) -> int:
     """Grows the tree of `nodes`, the result of `seed_of_tree`, in place; returns the number of splits."""
     _open_root(task, layout, terms, limits, nodes, memory)
-    num_cuts, spare = 0, np.int64(0)
+    num_cuts = 0
+    spare = np.int64(0)
     while num_cuts + 1 < limits.num_leaves:
         node = int(
             np.argmax(nodes.open_gain[: 2 * num_cuts + 1])
@@ -199,19 +200,16 @@ def cut_node(
     """Partitions a node's rows between the nodes left and left + 1; returns how many go left."""
     column, last_bin, missing_left = nodes.cut[node]
     num_bins = task.bin_start[column + 1] - task.bin_start[column]
-    cut, is_left = (
-        (column, last_bin, num_bins - 1, missing_left),
-        memory.is_left[(left - 1) // 2, :0],
-    )
+    cut = (column, last_bin, num_bins - 1, missing_left)
+    is_left = memory.is_left[(left - 1) // 2, :0]
     if column >= num_numeric(task):
-        cut, is_left = (
-            (column - num_numeric(task), 0, 1, 0),
-            memory.is_left[(left - 1) // 2, :num_bins],
-        )
+        cut = (column - num_numeric(task), 0, 1, 0)
+        is_left = memory.is_left[(left - 1) // 2, :num_bins]
         is_left[:] = bins_on_left(
             column, task.bin_start, leaf, (last_bin, missing_left), terms
         )
-    scratch, num_threads = memory.scratch, task.num_threads
+    scratch = memory.scratch
+    num_threads = task.num_threads
     num_left = partition(
         task.words,
         layout,
@@ -231,7 +229,8 @@ def cut_node(
 def divide(nodes: Nodes, node: int, left: int, num_left: int) -> None:
     """Divides the part of a node between the nodes left and left + 1."""
     middle = nodes.first[node] + num_left
-    nodes.first[left], nodes.end[left] = nodes.first[node], middle
+    nodes.first[left] = nodes.first[node]
+    nodes.end[left] = middle
     nodes.first[left + 1], nodes.end[left + 1] = middle, nodes.end[node]
 
 
@@ -266,7 +265,8 @@ def _open_below(
 
     The smaller child takes the spare histogram, and the larger child takes the histogram of the parent.
     """
-    smaller, larger = left, left + 1
+    smaller = left
+    larger = left + 1
     if (
         nodes.end[smaller] - nodes.first[smaller]
         > nodes.end[larger] - nodes.first[larger]
@@ -278,10 +278,8 @@ def _open_below(
     searched = (
         memory.columns if _may_be_cut(limits, nodes, smaller) else memory.columns[:0]
     )
-    one, other = (
-        _leaf(nodes, smaller, memory, searched),
-        _leaf(nodes, larger, memory, memory.columns),
-    )
+    one = _leaf(nodes, smaller, memory, searched)
+    other = _leaf(nodes, larger, memory, memory.columns)
     best_of_smaller, best_of_larger = build_and_search(task, layout, terms, one, other)
     _note(nodes, larger, best_of_larger)
     _note(nodes, smaller, best_of_smaller)
@@ -312,7 +310,8 @@ def build_and_search(
         one: a leaf, whose histogram is written.
         other: its sibling with the histogram of both together; an empty histogram: there is none.
     """
-    num_columns, num_words = num_numeric(task), task.words.shape[1]
+    num_columns = num_numeric(task)
+    num_words = task.words.shape[1]
     uncounted = np.zeros(0, dtype=np.int64)
     if layout is None:
         num_shares = shares_of(max(num_words, 1), task.num_threads)
@@ -380,11 +379,9 @@ def _may_be_cut(limits: Limits, nodes: Nodes, node: int) -> bool:
 def _note(nodes: Nodes, node: int, best: BestCut) -> None:
     """Stores the best split of a node; the node is open if a split was found."""
     nodes.open_gain[node] = nodes.gain[node] = best[0]
-    nodes.cut[node, 0], nodes.cut[node, 1], nodes.cut[node, 2] = (
-        best[1],
-        best[2],
-        best[3],
-    )
+    nodes.cut[node, 0] = best[1]
+    nodes.cut[node, 1] = best[2]
+    nodes.cut[node, 2] = best[3]
 
 
 class OpenLeaf(NamedTuple):
@@ -414,7 +411,8 @@ def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team) -> tuple[float
     gradients = quantised.packed[leaf.rows] >> 32
     # Squares of 16-bit halves, whose sums fit into 64 bits. Python's integers have no limit: the difference
     # of the two large sums below is exact.
-    high, low = gradients >> 16, gradients & 0xFFFF
+    high = gradients >> 16
+    low = gradients & 0xFFFF
     sums = [
         len(gradients),
         gradients.sum(),
@@ -487,7 +485,8 @@ class Grower:
     team: Team = ALONE
 
     def __post_init__(self) -> None:
-        binned, num_leaves = self.binned, self.num_leaves
+        binned = self.binned
+        num_leaves = self.num_leaves
         self.is_constrained = self.signs is not None or self.settings.l1 > 0
         no_signs = np.zeros(binned.num_columns, dtype=np.int8)
         self.signs_of_columns = (
@@ -541,13 +540,12 @@ class Grower:
     def _grown(
         self, nodes: Nodes, whole: Nodes, num_cuts: int, rows: Rows
     ) -> GrownTree:
-        binned, num_nodes, cut_nodes = (
-            self.binned,
-            2 * num_cuts + 1,
-            nodes.order[:num_cuts],
-        )
+        binned = self.binned
+        num_nodes = 2 * num_cuts + 1
+        cut_nodes = nodes.order[:num_cuts]
         # This member's part of a leaf may be empty: only the parts of all members define the order of leaves.
-        first, end = whole.first[:num_nodes], whole.end[:num_nodes]
+        first = whole.first[:num_nodes]
+        end = whole.end[:num_nodes]
         column, last_bin, missing_left = nodes.cut[cut_nodes].T
         number = column - (
             binned.num_columns - len(binned.categories.codes)
@@ -618,7 +616,8 @@ class _Growth:
 
     def cut_compiled(self) -> int:
         """Makes all splits with `grow_best_first`; returns their number."""
-        grower, settings = self.grower, self.grower.settings
+        grower = self.grower
+        settings = self.grower.settings
         limits = Limits(grower.num_leaves, settings.least_docs, settings.max_depth)
         return grow_best_first(
             self.task, grower.binned.layout, self.terms, limits, self.nodes, self.memory
@@ -654,11 +653,10 @@ class _Growth:
 
     def cut(self, leaf: OpenLeaf, left: int, histogram: Histogram) -> None:
         """Partitions a leaf's rows between the nodes left and left + 1."""
-        nodes, (node, _, split) = self.nodes, leaf
-        nodes.cut[node], nodes.gain[node] = (
-            (split.column, split.bin, split.missing_left),
-            split.gain,
-        )
+        nodes = self.nodes
+        (node, _, split) = leaf
+        nodes.cut[node] = (split.column, split.bin, split.missing_left)
+        nodes.gain[node] = split.gain
         searched = leaf_to_search(
             histogram, leaf.rows, self.memory.columns, self.size(node)
         )
@@ -701,7 +699,8 @@ class _Growth:
                 heapq.heappush(self.open_leaves, (key, leaf, histogram))
 
     def search(self, node: int, histogram: Histogram) -> Search:
-        grower, constraints = self.grower, None
+        grower = self.grower
+        constraints = None
         if grower.is_constrained:
             low, high = self.nodes.bounds[node]
             signs = grower.signs_of_columns
@@ -714,7 +713,8 @@ class _Growth:
         return search(self.task, grower.binned.layout, leaf, self.terms, constraints)
 
     def may_cut(self, node: int) -> bool:
-        depth, rows = int(self.nodes.depth[node]), self.rows_of(node)
+        depth = int(self.nodes.depth[node])
+        rows = self.rows_of(node)
         settings = self.grower.settings
         return may_be_cut(
             settings, self.quantised, rows, depth, self.size(node), self.team

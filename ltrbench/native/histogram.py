@@ -187,7 +187,8 @@ def _sum_parts(
     """Writes the sums of parts of the values: part i has the elements starts[i], ..., starts[i + 1] - 1 of
     `values`, or of values[rows]."""
     for part in numba.prange(len(starts) - 1):
-        first, end = starts[part], starts[part + 1]
+        first = starts[part]
+        end = starts[part + 1]
         if rows is None:
             parts[0, part], parts[1, part] = _sum_values(values[first:end], scales)
         else:
@@ -196,7 +197,8 @@ def _sum_parts(
 
 @kernel
 def _sum_values(values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
-    sum_high, sum_low = np.int64(0), np.int64(0)
+    sum_high = np.int64(0)
+    sum_low = np.int64(0)
     for value in values:
         high, low = _divided(value, scales)
         sum_high += high
@@ -206,7 +208,8 @@ def _sum_values(values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
 
 @kernel
 def _sum_rows(rows: Rows, values: Values, scales: Scales) -> tuple[np.int64, np.int64]:
-    sum_high, sum_low = np.int64(0), np.int64(0)
+    sum_high = np.int64(0)
+    sum_low = np.int64(0)
     for row in rows:
         high, low = _divided(values[row], scales)
         sum_high += high
@@ -248,10 +251,8 @@ def quantise(
     """
     count = len(gradients) if num_documents is None else num_documents
     sum_gradients, sum_hessians = sums_of([np.abs(gradients), hessians], team, count)
-    gradient_unit, hessian_unit = (
-        _unit(sum_gradients, 2**31, count),
-        _unit(sum_hessians, 2**32, count),
-    )
+    gradient_unit = _unit(sum_gradients, 2**31, count)
+    hessian_unit = _unit(sum_hessians, 2**32, count)
     packed = np.empty(len(gradients), dtype=np.int64)
     _pack_all(gradients, hessians, gradient_unit, hessian_unit, packed)
     return Quantised(packed, gradient_unit, hessian_unit)
@@ -276,10 +277,8 @@ def _pack_all(
     packed: Packed,
 ) -> None:
     for block in numba.prange((len(packed) + DOCUMENTS_PACKED - 1) // DOCUMENTS_PACKED):
-        first, end = (
-            block * DOCUMENTS_PACKED,
-            min((block + 1) * DOCUMENTS_PACKED, len(packed)),
-        )
+        first = block * DOCUMENTS_PACKED
+        end = min((block + 1) * DOCUMENTS_PACKED, len(packed))
         for d in range(first, end):
             gradient = np.int64(np.rint(gradients[d] / gradient_unit))
             packed[d] = (gradient << 32) + np.int64(np.rint(hessians[d] / hessian_unit))
@@ -361,7 +360,8 @@ def build_share(
     first, end = word_range
     sums = sum_words(task.words, word_range, rows, task.packed)
     for c in range(8 * first, min(8 * end, num_numeric(task))):
-        start, num_bins = task.bin_start[c], task.bin_start[c + 1] - task.bin_start[c]
+        start = task.bin_start[c]
+        num_bins = task.bin_start[c + 1] - task.bin_start[c]
         sums_of_column = sums[c // 8 - first, 256 * (c % 8) :][:num_bins]
         _put(sums_of_column, histogram[start:])
         _take(sums_of_column, parent[start:])
@@ -372,8 +372,10 @@ def build_category(
     task: Task, column: int, rows: Rows, histogram: Histogram, parent: Histogram
 ) -> None:
     """Does what `build_share` does, for a categorical column."""
-    first, end = task.bin_start[column], task.bin_start[column + 1]
-    sums, bins = histogram[first:end], task.categories[column - num_numeric(task)]
+    first = task.bin_start[column]
+    end = task.bin_start[column + 1]
+    sums = histogram[first:end]
+    bins = task.categories[column - num_numeric(task)]
     sums[:] = 0
     for i in range(len(rows)):
         row = np.uint64(rows[i])
@@ -388,10 +390,8 @@ def sum_words(
     """Returns the (words, 8 * 256) sums for every byte value of the columns in a range of words."""
     first, end = word_range
     sums = np.zeros((end - first, 8 * 256), dtype=np.int64)
-    values, ahead = (
-        np.empty(DOCUMENTS_SUMMED, dtype=np.int64),
-        np.empty(DOCUMENTS_SUMMED, dtype=np.uint64),
-    )
+    values = np.empty(DOCUMENTS_SUMMED, dtype=np.int64)
+    ahead = np.empty(DOCUMENTS_SUMMED, dtype=np.uint64)
     for start in range(0, len(rows), DOCUMENTS_SUMMED):
         block = rows[start : start + DOCUMENTS_SUMMED]
         for i in range(len(block)):
@@ -406,7 +406,8 @@ def sum_words(
 def _add(ahead: NDArray[np.uint64], values: Packed, sums: NDArray[np.int64]) -> None:
     """Adds values to the histograms of a word's eight columns of 256 bins: 16 kB, which fit the L1 cache."""
     for i in range(len(ahead)):
-        word, value = ahead[i], values[i]
+        word = ahead[i]
+        value = values[i]
         for lane in range(8):
             # Unsigned, because a signed index is checked for wrap-around at every access.
             sums[np.uint64(256 * lane) + (word & np.uint64(255))] += value

@@ -110,7 +110,8 @@ def choose_thresholds(
     bin_of_value = np.arange(len(distinct))
     if len(distinct) > max_bins:
         # The weight of one bin, the capacity, solves sum(min(counts, capacity)) = max_bins * capacity.
-        capacity, next_capacity = np.inf, counts.sum() / max_bins
+        capacity = np.inf
+        next_capacity = counts.sum() / max_bins
         while next_capacity < capacity:
             capacity = next_capacity
             fills_a_bin = counts >= capacity
@@ -119,7 +120,8 @@ def choose_thresholds(
         middles = np.cumsum(weights) - weights / 2
         bin_of_value = np.minimum((middles / capacity).astype(np.int64), max_bins - 1)
     last_of_bin = np.flatnonzero(np.diff(bin_of_value))
-    low, high = distinct[last_of_bin], distinct[last_of_bin + 1]
+    low = distinct[last_of_bin]
+    high = distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
     # No float32 is between two adjacent floats: then the lower one is the threshold.
     thresholds = np.where((low <= halfway) & (halfway < high), halfway, low)
@@ -148,15 +150,14 @@ def lambdas_of_query(
     Entry (i, j) of the (n, n) arrays is the pair of documents i and j in which i has the higher label. The
     two normalisations, by score difference and by query, are LightGBM's lambdarank_norm; the paper has none.
     """
-    T, sigma = settings.truncation, settings.sigma
+    T = settings.truncation
+    sigma = settings.sigma
     ranks = np.empty(len(s), dtype=np.int64)
     ranks[np.argsort(-s, kind="stable")] = np.arange(
         len(s)
     )  # tied documents keep the order of the rows
-    gains, discounts = (
-        2.0**labels - 1.0,
-        1.0 / np.log2(ranks + 2.0),
-    )  # Burges, section 3: DCG
+    gains = 2.0**labels - 1.0
+    discounts = 1.0 / np.log2(ranks + 2.0)  # Burges, section 3: DCG
     best_gains = np.sort(gains)[::-1][:T]
     max_dcg = best_gains @ (1.0 / np.log2(np.arange(len(best_gains)) + 2.0))
     if max_dcg == 0.0:
@@ -191,7 +192,8 @@ def lambdas(
     train: RankingDataset, scores: Scores, settings: Settings
 ) -> tuple[Values, Values]:
     """Returns the (D,) gradients and hessians of all queries, multiplied by query and document weights."""
-    g, h = np.zeros(len(scores)), np.zeros(len(scores))
+    g = np.zeros(len(scores))
+    h = np.zeros(len(scores))
     for first, end in zip(train.query_start[:-1], train.query_start[1:], strict=True):
         g[first:end], h[first:end] = lambdas_of_query(
             train.labels[first:end], scores[first:end], settings
@@ -232,8 +234,12 @@ def split_gain(leaf: Values, left: Values, right: Values, l2: float) -> Values:
     that all its pairs push down. The engine splits a leaf of such documents if the rounding error of the
     gain is positive.
     """
-    (G, H), (G_L, H_L), (G_R, H_R) = leaf, left, right
-    H, H_L, H_R = H + l2, H_L + l2, H_R + l2
+    (G, H) = leaf
+    (G_L, H_L) = left
+    (G_R, H_R) = right
+    H = H + l2
+    H_L = H_L + l2
+    H_R = H_R + l2
     w = -G / H
     gain: Values = (G_L**2 * H_R + G_R**2 * H_L) / (H_L * H_R) + w * (2.0 * G + H * w)
     return gain
@@ -252,7 +258,8 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
         units: (2,), the units of g and of h.
     """
     g_unit, h_unit = units
-    missing, total = sums[:, :, -1:], sums[:, :1].sum(axis=2, keepdims=True)
+    missing = sums[:, :, -1:]
+    total = sums[:, :1].sum(axis=2, keepdims=True)
     missing_right = np.cumsum(sums[:, :, :-1], axis=2)
     left = np.concatenate(
         [missing_right, missing_right + missing], axis=3
@@ -294,16 +301,15 @@ def goes_left(bins: Bins, split: Split, missing_bin: int) -> NDArray[np.bool_]:
 
 def newton_value(g: Values, h: Values, settings: Settings) -> float:
     """Returns the value of a leaf, one Newton step: Burges, section 7; Chen and Guestrin, equation 5."""
-    G, H = float(g.sum()), float(h.sum())
+    G = float(g.sum())
+    H = float(h.sum())
     return -G / (H + settings.l2) if H >= settings.min_sum_hessian else 0.0
 
 
 def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node]:
     """Returns a tree that is grown leaf-wise (Ke et al.): the leaf with the highest gain is split next."""
-    (whole_g, g_unit), (whole_h, h_unit) = (
-        round_to_units(g, 2**31),
-        round_to_units(h, 2**32),
-    )
+    (whole_g, g_unit) = round_to_units(g, 2**31)
+    (whole_h, h_unit) = round_to_units(h, 2**32)
     terms = np.stack([whole_g, whole_h, np.ones(len(g))])
     units = np.array([g_unit, h_unit])
 

@@ -48,7 +48,8 @@ def sum_stored(
     task: Task, layout: SparseLayout, rows: Rows, histogram: Histogram
 ) -> int:
     """Writes the sums of all stored bins, and zeros for default bins; returns the sum over the leaf."""
-    num_threads, num_words = task.num_threads, task.words.shape[1]
+    num_threads = task.num_threads
+    num_words = task.words.shape[1]
     for part in numba.prange(num_threads):
         columns = (
             _columns_of_part(layout, part, num_threads),
@@ -73,7 +74,8 @@ def _columns_of_part(layout: SparseLayout, part: int, num_parts: int) -> int:
     if part == num_parts:
         return len(layout.default_bin)
     num_before = part * layout.listed_before[-1] // num_parts
-    low, high = 0, len(layout.default_bin)
+    low = 0
+    high = len(layout.default_bin)
     while low < high:
         middle = (low + high) // 2
         if layout.listed_before[middle] < num_before:
@@ -100,10 +102,8 @@ def _sum_listed(
     histogram: Histogram,
 ) -> None:
     """Writes zeros to all cells of a range of columns, and adds the listed cells of `rows`."""
-    first, end = (
-        np.uint64(layout.bin_start[columns[0]]),
-        np.uint64(layout.bin_start[columns[1]]),
-    )
+    first = np.uint64(layout.bin_start[columns[0]])
+    end = np.uint64(layout.bin_start[columns[1]])
     histogram[first:end] = 0
     if layout.listed_before[columns[0]] == layout.listed_before[columns[1]]:
         return
@@ -142,15 +142,14 @@ def complete_defaults(
 ) -> None:
     """Writes the sums of the default bins of a range of columns; subtracts all cells from the parent's."""
     for c in range(columns[0], columns[1]):
-        first, end = np.uint64(layout.bin_start[c]), np.uint64(layout.bin_start[c + 1])
+        first = np.uint64(layout.bin_start[c])
+        end = np.uint64(layout.bin_start[c + 1])
         rest = np.int64(total)
         for cell in range(first, end):
             rest -= histogram[np.uint64(cell)]
         histogram[first + np.uint64(layout.default_bin[c])] = rest
-    first, end = (
-        np.uint64(layout.bin_start[columns[0]]),
-        np.uint64(layout.bin_start[columns[1]]),
-    )
+    first = np.uint64(layout.bin_start[columns[0]])
+    end = np.uint64(layout.bin_start[columns[1]])
     if len(parent) > 0:
         for cell in range(first, end):
             parent[np.uint64(cell)] -= histogram[np.uint64(cell)]
@@ -287,10 +286,8 @@ def _thresholds(
 
     def choose(numbers: NDArray[np.int64]) -> None:
         for number in numbers:
-            first, end = (
-                sample.start[features[number]],
-                sample.start[features[number] + 1],
-            )
+            first = sample.start[features[number]]
+            end = sample.start[features[number] + 1]
             num_zeros = (
                 0
                 if np.isnan(sample.absent)
@@ -336,12 +333,14 @@ def _few_of_block(
 ) -> None:
     distinct = np.empty(FEW_VALUES + 1, dtype=np.float32)
     for i in range(len(features)):
-        first, end = sample.start[features[i]], sample.start[features[i] + 1]
+        first = sample.start[features[i]]
+        end = sample.start[features[i] + 1]
         counts[i] = _TOO_MANY
         if end - first <= FEW_VALUES:
             num_distinct = 0
             if sample.absent == 0 and end - first < sample.num_documents:
-                distinct[0], num_distinct = sample.absent, 1
+                distinct[0] = sample.absent
+                num_distinct = 1
             num_distinct = _insert(sample.values[first:end], distinct, num_distinct)
             # With max_bins distinct values, equal widths may already differ from the values.
             if num_distinct < max_bins:
@@ -355,7 +354,8 @@ def _insert(
 ) -> int:
     """Inserts values into ascending distinct values, except NaN; returns the number of distinct values."""
     for i in range(len(values)):
-        value, index = values[i], num_distinct
+        value = values[i]
+        index = num_distinct
         while index > 0 and distinct[index - 1] > value:
             index -= 1
         is_new = value == value and (index == 0 or distinct[index - 1] != value)
@@ -373,7 +373,8 @@ def _cuts_between(
 ) -> None:
     """Writes the threshold after each distinct value except the last, as `quantile_cuts` does."""
     for i in range(len(distinct) - 1):
-        low, high = distinct[i], distinct[i + 1]
+        low = distinct[i]
+        high = distinct[i + 1]
         middle = low / np.float32(2) + high / np.float32(2)
         cuts[i] = middle if halfway and low <= middle < high else low
 
@@ -446,10 +447,8 @@ def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
     """Specification: the same for columns with the (C, D) mask of documents outside the default bin."""
     num_columns, num_documents = is_other.shape
     order, most = _candidates(num_documents, others)
-    lane, first_byte = (
-        np.full(num_columns, IN_LISTS),
-        np.zeros(num_columns, dtype=np.int64),
-    )
+    lane = np.full(num_columns, IN_LISTS)
+    first_byte = np.zeros(num_columns, dtype=np.int64)
     bundles: list[list[int]] = []
     for column in order.tolist():
         for number, members in enumerate([*bundles, []][:most]):
@@ -457,7 +456,8 @@ def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
             fits = num_bytes + others.num_bytes[column] <= LANE_BYTES
             if fits and not (is_other[members].any(axis=0) & is_other[column]).any():
                 bundles[number:] = [[*members, column], *bundles[number + 1 :]]
-                lane[column], first_byte[column] = number, 1 + num_bytes
+                lane[column] = number
+                first_byte[column] = 1 + num_bytes
                 break
     return _without_small(Bundles(lane, first_byte, most), num_documents, others)
 
@@ -495,14 +495,13 @@ def _without_small(bundles: Bundles, num_documents: int, others: OtherBins) -> B
 @kernel
 def bin_of(columns: SparseColumns, column: np.uint64, value: np.float32) -> np.uint64:
     """Returns the bin of a value: the number of thresholds below it, or the last bin if it is missing."""
-    first, num_bins = (
-        np.uint64(columns.bin_start[column]),
-        np.uint64(columns.num_bins[column]),
-    )
+    first = np.uint64(columns.bin_start[column])
+    num_bins = np.uint64(columns.num_bins[column])
     if value != value:
         return num_bins - np.uint64(1)
     # Without branches that depend on the value, which the processor could not predict.
-    low, rest = np.uint64(0), num_bins - np.uint64(2)
+    low = np.uint64(0)
+    rest = num_bins - np.uint64(2)
     while rest > np.uint64(0):
         half = (rest + np.uint64(1)) >> np.uint64(1)
         low += half * np.uint64(
@@ -526,14 +525,13 @@ def _bundle_greedily(
     lane = np.full(len(columns.feature), IN_LISTS, dtype=np.int64)
     first_byte = np.zeros(len(columns.feature), dtype=np.int64)
     used, sizes = np.zeros((2, len(bitsets)), dtype=np.int64)
-    documents, num_open = np.empty(stored.num_documents, dtype=np.int64), 0
+    documents = np.empty(stored.num_documents, dtype=np.int64)
+    num_open = 0
     for k in range(len(order)):
         column = order[k]
-        size, num_bytes, is_read = (
-            others.num_documents[column],
-            others.num_bytes[column],
-            False,
-        )
+        size = others.num_documents[column]
+        num_bytes = others.num_bytes[column]
+        is_read = False
         # No column joins a lane without room for the smallest one; then its documents need not be known.
         may_share = (
             size + fewest <= stored.num_documents
@@ -552,7 +550,8 @@ def _bundle_greedily(
                 continue
             if may_share:
                 _join(bitsets[number], documents[:size])
-            lane[column], first_byte[column] = number, 1 + used[number]
+            lane[column] = number
+            first_byte[column] = 1 + used[number]
             used[number] += num_bytes
             sizes[number] += size
             num_open = max(num_open, number + 1)
@@ -568,7 +567,8 @@ def _read_documents(
     documents: NDArray[np.int64],
 ) -> None:
     """Writes the documents outside the default bin of a column."""
-    feature, count = columns.feature[column], 0
+    feature = columns.feature[column]
+    count = 0
     for i in range(stored.start[feature], stored.start[feature + 1]):
         documents[count] = stored.rows[i]
         value_bin = bin_of(columns, np.uint64(column), stored.values[i])
@@ -693,7 +693,8 @@ def _splittable(
 def _filled(
     sparse: SparseRows, columns: SparseColumns, others: OtherBins, bundles: Bundles
 ) -> SparseBins:
-    num_words, is_listed = -(-bundles.num_lanes // 8), bundles.lane == IN_LISTS
+    num_words = -(-bundles.num_lanes // 8)
+    is_listed = bundles.lane == IN_LISTS
     listed_before = np.concatenate(
         [[0], np.cumsum(np.where(is_listed, others.num_documents, 0))]
     )
@@ -750,8 +751,11 @@ def _count_others_of(
     columns: SparseColumns, stored: StoredColumns, others: OtherBins, c: int
 ) -> None:
     """Writes the numbers of a column's OtherBins."""
-    feature, missing_bin = columns.feature[c], np.uint64(columns.num_bins[c] - 1)
-    default_bin, num_others, num_missing = np.uint64(columns.default_bin[c]), 0, 0
+    feature = columns.feature[c]
+    missing_bin = np.uint64(columns.num_bins[c] - 1)
+    default_bin = np.uint64(columns.default_bin[c])
+    num_others = 0
+    num_missing = 0
     for i in range(stored.start[feature], stored.start[feature + 1]):
         value_bin = bin_of(columns, np.uint64(c), stored.values[i])
         num_others += int(value_bin != default_bin)
@@ -804,10 +808,8 @@ def _fill_document(
         for c in range(
             rows.first_column[feature], rows.first_column[feature + np.uint64(1)]
         ):
-            value_bin, lane = (
-                bin_of(columns, np.uint64(c), rows.values[i]),
-                bundles.lane[c],
-            )
+            value_bin = bin_of(columns, np.uint64(c), rows.values[i])
+            lane = bundles.lane[c]
             default_bin = np.uint64(columns.default_bin[c])
             if value_bin == default_bin:
                 continue

@@ -187,7 +187,8 @@ class SplitTerms(NamedTuple):
 
 def split_terms(settings: SplitSettings, quantised: Quantised) -> SplitTerms:
     """Returns the settings in the units of these gradients and hessians."""
-    gradient_unit, hessian_unit = quantised.gradient_unit, quantised.hessian_unit
+    gradient_unit = quantised.gradient_unit
+    hessian_unit = quantised.hessian_unit
     return part(
         settings,
         SplitTerms,
@@ -439,7 +440,8 @@ def search(
         float(leaf.best[0, column]),
         *map(int, leaf.best[1:, column]),
     )
-    is_categorical, bounds = column >= num_numeric(task), (UNBOUNDED, UNBOUNDED)
+    is_categorical = column >= num_numeric(task)
+    bounds = (UNBOUNDED, UNBOUNDED)
     if constraints is not None:
         bounds = _bounds_below(constraints, column, sums, last_bin, missing_left)
     if sums[-1] == 0 and not is_categorical:
@@ -480,8 +482,11 @@ def best_cuts(
     constraints: Constraints | None,
 ) -> None:
     """Writes the best split of each column in a range, without the limit on documents."""
-    uncounted, space = np.zeros((2, 0), dtype=np.int64), _space()
-    histogram, is_used, best = leaf.histogram, leaf.columns, leaf.best
+    uncounted = np.zeros((2, 0), dtype=np.int64)
+    space = _space()
+    histogram = leaf.histogram
+    is_used = leaf.columns
+    best = leaf.best
     for c in range(columns[0], columns[1]):
         if is_used[c]:
             bins = bin_start[c], bin_start[c + 1]
@@ -499,7 +504,8 @@ def choose(
     """
     if len(leaf.columns) == 0:
         return -np.inf, -1, 0, 0
-    is_counted, gains = np.zeros(len(leaf.columns), dtype=np.bool_), leaf.best[0]
+    is_counted = np.zeros(len(leaf.columns), dtype=np.bool_)
+    gains = leaf.best[0]
     while True:
         c = int(np.argmax(gains))  # the first of equal gains
         if not gains[c] > terms.gain_to_exceed:
@@ -514,7 +520,8 @@ def choose(
         if has_enough(c, counts, task, leaf, terms, None):
             break
         is_counted[c] = True
-    last_bin, missing_left = int(leaf.best[1, c]), int(leaf.best[2, c])
+    last_bin = int(leaf.best[1, c])
+    missing_left = int(leaf.best[2, c])
     if sums[-1] == 0 and c < num_numeric(task):
         missing_left = left_is_larger(sums, last_bin)
     return gains[c], c, last_bin, missing_left
@@ -541,7 +548,8 @@ def has_enough(
         if not is_enough:
             best_category_cut(c, task.bin_start, leaf, counts, terms, constraints)
     elif not is_enough:
-        bins, docs = (task.bin_start[c], task.bin_start[c + 1]), _docs_left(counts)
+        bins = (task.bin_start[c], task.bin_start[c + 1])
+        docs = _docs_left(counts)
         best = _best_cut(c, bins, leaf.histogram, docs, terms, constraints, _space())
         leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = best
     return is_enough
@@ -572,10 +580,8 @@ def count(
     Counting stops as soon as both sides of the column's best split have min_docs documents.
     """
     num_bins = task.bin_start[column + 1] - task.bin_start[column]
-    counts, ahead = (
-        np.zeros(num_bins, dtype=np.int64),
-        np.empty(DOCUMENTS_COUNTED, dtype=np.uint64),
-    )
+    counts = np.zeros(num_bins, dtype=np.int64)
+    ahead = np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
     if column >= num_numeric(task):
         bins = task.categories[column - num_numeric(task)]
         for row in leaf.rows:
@@ -617,10 +623,12 @@ def estimated_counts(sums: Histogram, num_docs: int) -> NDArray[np.int64]:
 @inlined_kernel
 def _docs_left(counts: NDArray[np.int64]) -> NDArray[np.int64]:
     """Returns the (2, bins) documents left of the split after each bin: missing values right, then left."""
-    docs, total = np.empty((2, len(counts)), dtype=np.int64), 0
+    docs = np.empty((2, len(counts)), dtype=np.int64)
+    total = 0
     for b in range(len(counts)):
         total += counts[b]
-        docs[0, b], docs[1, b] = total, total + counts[-1]
+        docs[0, b] = total
+        docs[1, b] = total + counts[-1]
     return docs
 
 
@@ -671,14 +679,18 @@ def _best_cut(
     total += missing
     # NumPy floats, because without compilation a division of Python floats by zero raises an error.
     leaf = _gradient(total), _hessian(total)
-    best, cut, missing_left = -np.inf, 0, 0
+    best = -np.inf
+    cut = 0
+    missing_left = 0
     for side in range(2 if missing != 0 else 1):
         score, number = _best_score(
             cuts, num_cuts, side * missing, leaf, docs, side, terms
         )
         comes_first = number > cut if terms.highest_of_equals else number < cut
         if score > best or (score == best and comes_first):
-            best, cut, missing_left = score, number, side
+            best = score
+            cut = number
+            missing_left = side
     return (
         terms.gain_unit * (best - _score(leaf[0], leaf[1], terms)),
         cuts.bin[cut],
@@ -695,13 +707,15 @@ def _cuts_that_differ(
     A split after an empty bin is the same as the split after the previous bin. It is only kept if `keep_all`
     is True, or if it is the first. Most bins of a small leaf are empty.
     """
-    total, keep = histogram[bins[0]], np.uint64(keep_all)
+    total = histogram[bins[0]]
+    keep = np.uint64(keep_all)
     cuts.bin[0], cuts.left[0], num_cuts = 0, total, np.uint64(1)
     for b in range(bins[0] + 1, bins[1] - 1):
         value = histogram[np.uint64(b)]
         total += value
         # Always written but not always counted, which avoids an unpredictable branch.
-        cuts.bin[num_cuts], cuts.left[num_cuts] = b - bins[0], total
+        cuts.bin[num_cuts] = b - bins[0]
+        cuts.left[num_cuts] = total
         num_cuts += np.uint64(value != 0) | keep
     return int(np.int64(num_cuts)), int(total)
 
@@ -722,7 +736,8 @@ def _best_score(
     documents on the left increase with the bin, so that the allowed splits are adjacent.
     """
     hessian = leaf[1]
-    first, end = 0, num_cuts
+    first = 0
+    end = num_cuts
     while first < end and _hessian(cuts.left[first] + missing) < terms.least_hessian:
         first += 1
     while (
@@ -758,14 +773,17 @@ def _score_cuts(
     gradient, hessian = leaf
     if terms.largest_step < np.inf:
         for i in range(len(left)):
-            g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
+            g_left = _gradient(left[i] + missing)
+            h_left = _hessian(left[i] + missing)
             scores[i] = _score(g_left, h_left, terms) + _score(
                 gradient - g_left, hessian - h_left, terms
             )
     else:  # with one division instead of two
         for i in range(len(left)):
-            g_left, h_left = _gradient(left[i] + missing), _hessian(left[i] + missing)
-            g_right, h_right = gradient - g_left, hessian - h_left + terms.l2
+            g_left = _gradient(left[i] + missing)
+            h_left = _hessian(left[i] + missing)
+            g_right = gradient - g_left
+            h_right = hessian - h_left + terms.l2
             h_left += terms.l2
             scores[i] = (g_left * g_left * h_right + g_right * g_right * h_left) / (
                 h_left * h_right
@@ -796,7 +814,8 @@ def _first_largest(scores: Values, first: int, end: int) -> int:
     As integers, the bits of such floats have the same order, and integer comparisons can be vectorised.
     """
     bits = scores.view(np.int64)
-    largest, index = bits[first], first
+    largest = bits[first]
+    index = first
     for i in range(first, end):
         largest = max(largest, bits[np.uint64(i)])
     while bits[np.uint64(index)] != largest:
@@ -908,7 +927,8 @@ def _bounds_below(
     missing_left: int,
 ) -> tuple[Bounds, Bounds]:
     """Returns the bounds of the left and the right child of a split."""
-    low, high = constraints.low, constraints.high
+    low = constraints.low
+    high = constraints.high
     left = sums[: last_bin + 1].sum() + missing_left * sums[-1]
     sides = (
         _constrained_step(side, constraints, low, high)
@@ -932,9 +952,14 @@ def _best_constrained_cut(
     c: int,
 ) -> tuple[float, int, int]:
     """Returns what `_best_cut` returns, given the sums of the column's bins."""
-    total, low, high = np.int64(_sum(sums)), constraints.low, constraints.high
+    total = np.int64(_sum(sums))
+    low = constraints.low
+    high = constraints.high
     _, score_of_leaf = _constrained_step(total, constraints, -np.inf, np.inf)
-    left, best, cut, missing_left = np.int64(0), -np.inf, 0, 0
+    left = np.int64(0)
+    best = -np.inf
+    cut = 0
+    missing_left = 0
     for b in range(len(sums) - 1):
         left += sums[b]
         for side in range(2):
@@ -958,7 +983,9 @@ def _best_constrained_cut(
             follows_sign = constraints.signs[c] * (step_right - step_left) >= 0.0
             is_higher_equal = terms.highest_of_equals and gain == best and b > cut
             if follows_sign and (gain > best or is_higher_equal):
-                best, cut, missing_left = gain, b, side
+                best = gain
+                cut = b
+                missing_left = side
     return best, cut, missing_left
 
 
@@ -971,12 +998,11 @@ def _constrained_step(
     more_l2: float = 0.0,
 ) -> tuple[float, float]:
     """Returns the step and the score of a leaf with this packed sum; more_l2, in units, is added to l2."""
-    gradient, hessian = (
-        _gradient(packed) * constraints.gradient_unit,
-        _hessian(packed) * constraints.hessian_unit,
-    )
+    gradient = _gradient(packed) * constraints.gradient_unit
+    hessian = _hessian(packed) * constraints.hessian_unit
     shrunk = gradient - max(-constraints.l1, min(constraints.l1, gradient))
-    step, l2 = 0.0, constraints.l2 + more_l2 * constraints.hessian_unit
+    step = 0.0
+    l2 = constraints.l2 + more_l2 * constraints.hessian_unit
     if hessian >= constraints.least_hessian:
         step = -shrunk / (hessian + l2)
     step = max(-constraints.largest_step, min(constraints.largest_step, step))
@@ -1019,13 +1045,12 @@ def reference_category_cut(
     """
     counts = np.floor(sums[1] * (num_documents / sums[1].sum()) + 0.5).astype(np.int64)
     bins = np.arange(1, sums.shape[1])
-    group, l2 = settings.min_data_per_group, settings.l2 + settings.cat_l2
+    group = settings.min_data_per_group
+    l2 = settings.l2 + settings.cat_l2
     if sums.shape[1] <= settings.max_cat_to_onehot:
-        candidates, group, l2 = (
-            [bins[i : i + 1] for i in range(len(bins))],
-            0,
-            settings.l2,
-        )
+        candidates = [bins[i : i + 1] for i in range(len(bins))]
+        group = 0
+        l2 = settings.l2
     else:
         bins = bins[counts[1:] >= settings.cat_smooth]
         bins = bins[
@@ -1037,16 +1062,17 @@ def reference_category_cut(
         candidates = [
             order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)
         ]
-    total, smoothed = sums.sum(axis=1), replace(settings, l2=l2)
+    total = sums.sum(axis=1)
+    smoothed = replace(settings, l2=l2)
     whole = total[:1], total[1:]
     score_of_leaf = score(*whole, newton_step(*whole, settings), settings)
-    best, best_bins, tried = -np.inf, bins[:0], bins[:0]
+    best = -np.inf
+    best_bins = bins[:0]
+    tried = bins[:0]
     for left in candidates:
         tried = tried[:0] if len(left) == 1 else tried
-        new, others = (
-            counts[left].sum() - counts[tried].sum(),
-            num_documents - counts[left].sum(),
-        )
+        new = counts[left].sum() - counts[tried].sum()
+        others = num_documents - counts[left].sum()
         sides = np.column_stack(
             [sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)]
         )
@@ -1063,7 +1089,8 @@ def reference_category_cut(
         )
         gain = float(scores_of_sides.sum() - score_of_leaf[0])
         if gain > best:
-            best, best_bins = gain, left
+            best = gain
+            best_bins = left
     return best, best_bins
 
 
@@ -1074,7 +1101,9 @@ def category_order(
     """Returns the bins that may go left in the order of step 2."""
     if len(sums) <= terms.max_cat_to_onehot:
         return np.arange(1, len(sums))
-    used, keys, num_used = np.empty(len(sums), dtype=np.int64), np.empty(len(sums)), 0
+    used = np.empty(len(sums), dtype=np.int64)
+    keys = np.empty(len(sums))
+    num_used = 0
     # Integers first, because most bins of a small leaf are empty.
     least_hessian = int((terms.min_docs_of_category - 0.5) / docs_per_hessian) - 1
     for b in range(1, len(sums)):
@@ -1103,7 +1132,8 @@ def bins_on_left(
     terms: SplitTerms,
 ) -> NDArray[np.bool_]:
     """Returns the (bins,) mask of the bins that a split of a categorical column sends left."""
-    sums, (last, side) = leaf.histogram[bin_start[c] : bin_start[c + 1]], cut
+    sums = leaf.histogram[bin_start[c] : bin_start[c + 1]]
+    (last, side) = cut
     order = category_order(
         sums, leaf.num_documents / _hessian(np.int64(_sum(sums))), terms
     )
@@ -1128,7 +1158,8 @@ def best_category_cut(
     """
     if len(leaf.columns) == 0 or not leaf.columns[c]:
         return
-    sums, num_docs = leaf.histogram[bin_start[c] : bin_start[c + 1]], leaf.num_documents
+    sums = leaf.histogram[bin_start[c] : bin_start[c + 1]]
+    num_docs = leaf.num_documents
     total = np.int64(_sum(sums))
     docs_per_hessian = num_docs / _hessian(total)
     order = category_order(sums, docs_per_hessian, terms)
@@ -1139,13 +1170,20 @@ def best_category_cut(
         else min(terms.max_cat_threshold, (len(order) + 1) // 2)
     )
     min_group, l2 = (0, 0.0) if is_one_hot else (terms.min_data_per_group, terms.cat_l2)
-    best, last, best_side = -np.inf, 0, 0
+    best = -np.inf
+    last = 0
+    best_side = 0
     for side in range(1 if is_one_hot else 2):
-        left, docs_left, counted, group = np.int64(0), 0, 0, 0
+        left = np.int64(0)
+        docs_left = 0
+        counted = 0
+        group = 0
         for i in range(num_tried):
             b = order[len(order) - 1 - i if side else i]
             if is_one_hot:
-                left, docs_left, counted = np.int64(0), 0, 0
+                left = np.int64(0)
+                docs_left = 0
+                counted = 0
             estimate = _estimated(sums[b], docs_per_hessian)
             left += sums[b]
             docs_left += docs[b] if len(docs) > 0 else estimate
@@ -1159,8 +1197,12 @@ def best_category_cut(
                 group = 0
                 gain = _gain_of_categories(left, total, l2, terms, constraints)
                 if gain > best:
-                    best, last, best_side = gain, i, side
-    leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = best, last, best_side
+                    best = gain
+                    last = i
+                    best_side = side
+    leaf.best[0, c] = best
+    leaf.best[1, c] = last
+    leaf.best[2, c] = best_side
 
 
 @kernel
@@ -1179,7 +1221,8 @@ def _gain_of_categories(
         return terms.gain_unit * (
             gain - _score(_gradient(total), _hessian(total), terms)
         )
-    low, high = constraints.low, constraints.high
+    low = constraints.low
+    high = constraints.high
     _, gain = _constrained_step(left, constraints, low, high, l2)
     _, gain_of_right = _constrained_step(right, constraints, low, high, l2)
     _, score_of_leaf = _constrained_step(total, constraints, -np.inf, np.inf)

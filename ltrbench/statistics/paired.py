@@ -241,7 +241,8 @@ _BLOCK = 2**21
 _VALUES = 2**23
 """Number of differences that are resampled together, 64 MB; their squares need as much."""
 
-_SIGNS, _COUNTS = 0, 1
+_SIGNS = 0
+_COUNTS = 1
 """Streams of random numbers of one seed."""
 
 
@@ -331,7 +332,8 @@ def _studentised(
         for (wholes, units), share in zip(grids, shares, strict=True):
             size = wholes.shape[1]
             means = _counts(rng, num_drawn, size) @ wholes.T * (units / size)
-            first, second = means[:, :num_rows], means[:, num_rows:]
+            first = means[:, :num_rows]
+            second = means[:, num_rows:]
             apart += share * first
             variance += share**2 * np.maximum(second - first**2, 0) / (size - 1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -767,18 +769,18 @@ def compare_pairs(
 def _statistics(
     differences: PairedSample, row: int, interval: Interval | None, randomisation: float
 ) -> PairStatistics:
-    values, error = differences.values[row], float(differences.standard_errors[row])
+    values = differences.values[row]
+    error = float(differences.standard_errors[row])
     difference = float(differences.means[row]) if len(values) else None
-    effect_size, standard_error = (
-        None,
-        None if np.isnan(error) or len(values) < 2 else error,
-    )
+    effect_size = None
+    standard_error = None if np.isnan(error) or len(values) < 2 else error
     p_values: dict[str, float | None] = dict.fromkeys(TESTS)
     reason = unknown_spread(differences)
     note = interval.note if interval is not None else reason
     if len(values) > 1 and not values.any():
         difference = effect_size = standard_error = 0.0
-        p_values, note = dict.fromkeys(TESTS, 1.0), IDENTICAL
+        p_values = dict.fromkeys(TESTS, 1.0)
+        note = IDENTICAL
     elif len(values) > 1:
         p_values = {
             "randomisation": randomisation,

@@ -135,7 +135,8 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
     Args:
         correction: see `Design`.
     """
-    parts, num_queries = inference.parts, inference.num_queries
+    parts = inference.parts
+    num_queries = inference.num_queries
     num_trainings = max(inference.num_replicates)
     factor = correction + 1 / num_trainings
     trainings = parts.training + parts.training_by_query

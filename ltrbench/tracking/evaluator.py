@@ -42,7 +42,8 @@ _KEYS = {
     "sort_queries": "True or False",
 }
 # Columns that `_read_judged` adds; the tab avoids a clash with columns of the user.
-_ROW, _NO_FEATURE = "\trow", "\tfeature"
+_ROW = "\trow"
+_NO_FEATURE = "\tfeature"
 
 
 class RankerEvaluator(ModelEvaluator):

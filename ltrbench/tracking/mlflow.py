@@ -188,18 +188,18 @@ class MLflowTracker(Tracker):
         self._experiment_tags: dict[str, str] = {}
 
     def open(self, sweep: str | None, identity: str = "") -> None:
-        self._parent, self._is_described = "", sweep is None
+        self._parent = ""
+        self._is_described = sweep is None
         self._sweep = None if sweep is None else Path(sweep).resolve()
         with reaching(self.uri, self.remedy):
-            address, artifacts = self.uri, None
+            address = self.uri
+            artifacts = None
             if self.uri.startswith(_SQLITE):
                 database = Path(self.uri.removeprefix(_SQLITE)).resolve()
                 _prepare_database(database)
                 # Absolute, because MLflow caches a store by its address, regardless of the current folder.
-                address, artifacts = (
-                    f"{_SQLITE}{database}",
-                    (database.parent / "mlruns").as_uri(),
-                )
+                address = f"{_SQLITE}{database}"
+                artifacts = (database.parent / "mlruns").as_uri()
             client = MlflowClient(tracking_uri=address)
             self._experiment_id = self._find_or_create_experiment(client, artifacts)
             if sweep is not None:
@@ -280,7 +280,8 @@ class MLflowTracker(Tracker):
 
     def _identity_tags(self, run: Run) -> dict[str, str]:
         """Returns the tags that identify the copy of a run."""
-        content, folder = (run.path / RESULT_FILE).read_bytes(), run.path.resolve()
+        content = (run.path / RESULT_FILE).read_bytes()
+        folder = run.path.resolve()
         tags = {
             "run_digest": hashlib.sha256(content).hexdigest(),
             "folder": str(folder),
@@ -300,7 +301,8 @@ class MLflowTracker(Tracker):
 
     def _store(self, run: Run, identity: Mapping[str, str]) -> str:
         """Stores a run as a new MLflow run; returns its id."""
-        client, result = self._client, run.result
+        client = self._client
+        result = run.result
         # Read before anything is sent, so that a damaged folder leaves nothing in the store.
         tables = read_all(run)
         tags = {**run_tags(run, self._parent), **identity}
@@ -353,7 +355,8 @@ class MLflowTracker(Tracker):
         has_model = (run.path / MODEL_FOLDER).is_dir() and is_ours(_target(run))
         if not (self.models and run.result.status == FINISHED and has_model):
             return ""
-        client, name = self._client, model_name(run.result)
+        client = self._client
+        name = model_name(run.result)
         made = client.create_logged_model(
             self._experiment_id, name=name, source_run_id=run_id, model_type="ranker"
         )
@@ -758,7 +761,8 @@ def origin_tags() -> dict[str, str]:
 
 
 def run_tags(run: Run, parent: str) -> dict[str, str]:
-    result, data = run.result, run.result.data
+    result = run.result
+    data = run.result.data
     tags: dict[str, object] = {
         **origin_tags(),
         MLFLOW_PARENT_RUN_ID: parent,
@@ -888,7 +892,8 @@ def run_metrics(run: Run, model_id: str = "") -> list[Metric]:
     Args:
         model_id: model that the values of test are linked to, so that the model list shows them; "": none.
     """
-    curve, moment = run.learning_curve(), milliseconds(run.result.finished) or 0
+    curve = run.learning_curve()
+    moment = milliseconds(run.result.finished) or 0
     points = [
         Metric(
             metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration
@@ -901,7 +906,8 @@ def run_metrics(run: Run, model_id: str = "") -> list[Metric]:
 
 def end_metrics(run: Run, curve: LearningCurve, model_id: str = "") -> list[Metric]:
     """Returns the values of the kept model at step 0: the NDCG, the other metrics, those of train, costs."""
-    result, moment = run.result, milliseconds(run.result.finished) or 0
+    result = run.result
+    moment = milliseconds(run.result.finished) or 0
     of_curve: dict[str, float | None] = {}
     if result.best_iteration in curve.iterations:
         kept = curve.iterations.index(result.best_iteration)
@@ -1069,7 +1075,8 @@ class ServedRanker:
     """The model object that MLflow calls to predict scores."""
 
     def __init__(self, ranker: Ranker) -> None:
-        self._ranker, self.is_listwise = ranker, ranker.is_listwise
+        self._ranker = ranker
+        self.is_listwise = ranker.is_listwise
 
     # Without type annotations, because MLflow would interpret them as a schema.
     def predict(self, features, params=None):  # type: ignore[no-untyped-def]

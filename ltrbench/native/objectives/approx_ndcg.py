@@ -91,13 +91,13 @@ def _approx_ndcg(
     g: Values,
     h: Values,
 ) -> None:
-    n, t = len(s), settings
-    x, gain, r = (
-        s / t,
-        weights * gains_and_discounts(labels, True, True, n)[0],
-        np.full(n, 0.5),
-    )
-    e, is_far = exponentials(x, x.max()), x.max() - x.min() > FAR
+    n = len(s)
+    t = settings
+    x = s / t
+    gain = weights * gains_and_discounts(labels, True, True, n)[0]
+    r = np.full(n, 0.5)
+    e = exponentials(x, x.max())
+    is_far = x.max() - x.min() > FAR
     for j in range(n):
         if is_far:
             e = exponentials(x, x[j])

@@ -72,14 +72,16 @@ class ObjectiveData(NamedTuple):
             np.arange(data.num_queries) if placement is None else placement.queries
         )
         # Copies, because kernels are compiled again for read-only arrays.
-        labels, weights = data.labels.copy(), data.weight_of_document.copy()
+        labels = data.labels.copy()
+        weights = data.weight_of_document.copy()
         return cls(labels, weights, data.query_start.copy(), numbers)
 
     def take(
         self, queries: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], ObjectiveData]:
         """Returns the rows and the data of the queries with these indices."""
-        starts, ends = self.query_start[queries], self.query_start[queries + 1]
+        starts = self.query_start[queries]
+        ends = self.query_start[queries + 1]
         query_start = np.concatenate([[0], np.cumsum(ends - starts)])
         rows = np.arange(query_start[-1]) + np.repeat(
             starts - query_start[:-1], ends - starts
@@ -200,7 +202,8 @@ def _with_place_of_errors(
         except LtrbenchError:
             raise
         except Exception as error:
-            file, number = method.__code__.co_filename, method.__code__.co_firstlineno
+            file = method.__code__.co_filename
+            number = method.__code__.co_firstlineno
             frames = traceback.extract_tb(error.__traceback__)
             place = f"{file}:{[number, *(frame.lineno for frame in frames if frame.filename == file)][-1]}"
             # Errors of numba are several paragraphs, with colours, and name the line of the compiled code.
@@ -239,10 +242,8 @@ def prepare_objective(
     ) -> tuple[Gradients, Hessians]:
         seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
         # Copies, so that a class that changes them does not change later iterations.
-        rows, data = (
-            np.arange(len(scores)),
-            objective.data_of_iteration(deepcopy(everything), rng),
-        )
+        rows = np.arange(len(scores))
+        data = objective.data_of_iteration(deepcopy(everything), rng)
         if queries is None:
             g, h = _checked(
                 objective,
@@ -287,14 +288,10 @@ def _checked(
     both = np.array(arrays, dtype=np.float64)
     is_wrong = ~(np.isfinite(both) & (both >= [[-np.inf], [0.0]]))
     for part, place in np.argwhere(is_wrong)[:1]:
-        row, value = (
-            int(rows[place]),
-            f"{('gradient', 'hessian')[part]} {both[part, place]}",
-        )
-        query, score = (
-            train.query_ids[train.query_of_document[row]],
-            np.abs(scores).max(),
-        )
+        row = int(rows[place])
+        value = f"{('gradient', 'hessian')[part]} {both[part, place]}"
+        query = train.query_ids[train.query_of_document[row]]
+        score = np.abs(scores).max()
         remedy = f"Correct {kind.__module__}"
         if is_ours(kind) or not score < LARGE:
             remedy = (

@@ -116,7 +116,9 @@ class LambdaLoss(Objective):
 
     def pair_weights(self, labels: Labels, scores: Scores) -> Pairs:
         """Returns the (n, n) c w_ij of one query: the specification of the kernel."""
-        n, cutoff, f = len(labels), self.truncation or len(labels), self.smooth_fraction
+        n = len(labels)
+        cutoff = self.truncation or len(labels)
+        f = self.smooth_fraction
         r = np.empty(n)
         r[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
         distance, upper, lower = (
@@ -125,10 +127,8 @@ class LambdaLoss(Objective):
         # Pairs i = j have no weight, because their labels are equal; any distance serves for them.
         distance = np.maximum(np.abs(distance), 1.0)
         at_rank = discount(r) * ((r <= cutoff) | (self.variant != "tf_ranking"))
-        u, v = (
-            discount(distance) - discount(distance + 1.0),
-            np.abs(at_rank[:, None] - at_rank),
-        )
+        u = discount(distance) - discount(distance + 1.0)
+        v = np.abs(at_rank[:, None] - at_rank)
         gains, _ = gains_and_discounts(labels, True, self.weighting != "dcg2", cutoff)
         is_pair = labels[:, None] > labels
         change = is_pair * (gains[:, None] - gains)
@@ -149,25 +149,26 @@ class LambdaLoss(Objective):
 
     def _by_ranks(self, longest: int) -> tuple[Any, ...]:
         """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
-        cutoff, d = self.truncation or longest, discount(np.arange(longest + 1) + 1.0)
-        u, at_rank, of_lower = (
-            np.append(0.0, d[:-1] - d[1:]),
-            d[:-1].copy(),
-            np.ones(longest),
-        )
+        cutoff = self.truncation or longest
+        d = discount(np.arange(longest + 1) + 1.0)
+        u = np.append(0.0, d[:-1] - d[1:])
+        at_rank = d[:-1].copy()
+        of_lower = np.ones(longest)
         u = np.append(u[:0:-1], u)  # distances from -longest to longest
-        of_u, of_v, c, num_upper = 1.0, 0.0, 0.0, longest
+        of_u = 1.0
+        of_v = 0.0
+        c = 0.0
+        num_upper = longest
         if self.variant == "tf_ranking":
-            of_u, of_v, num_upper = (
-                1.0 - self.smooth_fraction,
-                self.smooth_fraction,
-                cutoff,
-            )
+            of_u = 1.0 - self.smooth_fraction
+            of_v = self.smooth_fraction
+            num_upper = cutoff
             at_rank[cutoff:] = 0.0
         elif self.variant == "rax":
             of_lower[cutoff:] /= 1.0 - at_rank[cutoff:]
         else:
-            c, of_lower = 1.0 / np.log(2.0), of_lower[:cutoff]
+            c = 1.0 / np.log(2.0)
+            of_lower = of_lower[:cutoff]
             of_u, of_v = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}.get(
                 self.weighting, (0.0, 1.0)
             )
@@ -210,19 +211,28 @@ def _lambdaloss(
     sigma, c, kind, num_upper, is_normalized, cutoff, by_distance, at_rank, of_lower = (
         settings
     )
-    order, n, num_lower = order_of(s), len(s), min(len(s), len(of_lower))
+    order = order_of(s)
+    n = len(s)
+    num_lower = min(len(s), len(of_lower))
     gains, _ = gains_and_discounts(labels, True, is_normalized, cutoff)
-    gain, a = gather(gains, order), gather(weights, order)
-    x, last, lower = sigma * gather(s, order), num_paired(gain), of_lower.copy()
-    value, delta, sums = a * gain * at_rank[:n], np.empty(n), np.zeros((2, n))
-    e, is_far = exponentials(x, x[0]), x[0] - x[n - 1] > FAR
+    gain = gather(gains, order)
+    a = gather(weights, order)
+    x = sigma * gather(s, order)
+    last = num_paired(gain)
+    lower = of_lower.copy()
+    value = a * gain * at_rank[:n]
+    delta = np.empty(n)
+    sums = np.zeros((2, n))
+    e = exponentials(x, x[0])
+    is_far = x[0] - x[n - 1] > FAR
     for j in range(num_lower):
         if is_far:
             e = exponentials(x, x[j])
         end = num_lower if j < num_upper else min(num_upper, num_lower)
         end = end if gain[j] > 0.0 else min(end, last)
         if kind == 1:
-            above, below = min(j, end), slice(j + 1, end)
+            above = min(j, end)
+            below = slice(j + 1, end)
             _add_ordered_pairs(value[j], e[j], value[:above], e, sums[0], sums[1])
             _add_ordered_pairs(
                 value[j], e[j], value[below], e[below], sums[0, below], sums[1, below]
@@ -237,7 +247,8 @@ def _lambdaloss(
         _add_pairs(a[j], e[j], a, e, delta[:end], sums)
     factor = sigma * (c if c > 0.0 else n)
     for i in range(n):
-        g[order[i]], h[order[i]] = factor * sums[0, i], factor * sigma * sums[1, i]
+        g[order[i]] = factor * sums[0, i]
+        h[order[i]] = factor * sigma * sums[1, i]
 
 
 @kernel
@@ -263,7 +274,8 @@ def _add_pairs(
 
     Each pair is computed for both documents: there are no sums over ranks, which cannot be vectorised.
     """
-    gradients, hessians = sums[0], sums[1]
+    gradients = sums[0]
+    hessians = sums[1]
     for i in range(len(delta)):
         inverse = 1.0 / (e[i] + e_j)
         weighted = delta[i] * (a[i] if delta[i] > 0.0 else a_j)

@@ -93,7 +93,8 @@ def lambdas(
         order: result of `any_order`, updated in place to the order of these scores. Passing the order of the
             previous iteration saves time and does not change the result.
     """
-    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
+    gradients = np.zeros(len(scores))
+    hessians = np.zeros(len(scores))
     for k in numba.prange(len(queries)):
         if data.scales[queries[k]] > 0.0:
             _one_query(data, queries[k], scores, settings, order, gradients, hessians)
@@ -111,26 +112,27 @@ def _one_query(
     hessians: Hessians,
 ) -> None:
     """Computes the pairs of one upper rank i at a time; local arrays are in the order of ranks."""
-    first, after = data.query_start[q], data.query_start[q + 1]
-    n, sigma, order = after - first, settings.sigma, orders[first:after]
+    first = data.query_start[q]
+    after = data.query_start[q + 1]
+    n = after - first
+    sigma = settings.sigma
+    order = orders[first:after]
     sort_by_score(scores[first:after], order)
-    s, gain = (
-        gather(scores[first:after], order),
-        gather(data.document_values[first:after], order),
-    )
-    discounts, is_weighted = data.rank_weights, settings.change != Change.NONE
+    s = gather(scores[first:after], order)
+    gain = gather(data.document_values[first:after], order)
+    discounts = data.rank_weights
+    is_weighted = settings.change != Change.NONE
     memory = np.zeros((5, n))  # at once, which takes less time for short queries
-    g, h, lambda_sums, push, curvature = (
-        memory[0],
-        memory[1],
-        memory[2],
-        memory[3],
-        memory[4],
-    )
+    g = memory[0]
+    h = memory[1]
+    lambda_sums = memory[2]
+    push = memory[3]
+    curvature = memory[4]
     # The divisor of delta is offset + slope * distance: both cases without a branch.
     distances_count = settings.distances_count and s[0] != s[n - 1]
     offset, slope = (FLOAT32_OFFSET, 1.0) if distances_count else (1.0, 0.0)
-    base, exp_s = 0, _exponentials(s, s[0], sigma)
+    base = 0
+    exp_s = _exponentials(s, s[0], sigma)
     # Ranks from num_paired on have equal gains, usually 0: their pairs with each other are 0.
     num_paired = n
     while num_paired > 0 and gain[num_paired - 1] == gain[n - 1]:
@@ -138,7 +140,8 @@ def _one_query(
     for i in range(min(settings.truncation, num_paired)):
         if sigma * (s[base] - s[i]) > 300.0:
             # exp underflows at a distance of 745 from the base: rank i becomes the base for the ranks below.
-            base, exp_s = i, _exponentials(s, s[i], sigma)
+            base = i
+            exp_s = _exponentials(s, s[i], sigma)
         end = n
         if gain[i] == gain[n - 1]:
             # Whole groups of four, so that `_sum` adds in the same order.
@@ -166,7 +169,8 @@ def _one_query(
     for i in range(n):
         row = first + order[i]
         factor = data.document_weights[row] * scale
-        gradients[row], hessians[row] = g[i] * factor, h[i] * factor
+        gradients[row] = g[i] * factor
+        hessians[row] = h[i] * factor
 
 
 @kernel
@@ -174,7 +178,8 @@ def sort_by_score(scores: Values, order: RankOrder) -> None:
     """Sorts `order`, in place, by descending score; tied documents keep the order of rows."""
     moves_left = 16 * len(order)
     for i in range(1, len(order)):
-        row, j = order[i], i
+        row = order[i]
+        j = i
         while j > 0 and _comes_first(scores, row, order[j - 1]):
             order[j] = order[j - 1]
             j -= 1
@@ -193,11 +198,15 @@ def _comes_first(scores: Values, a: int, b: int) -> bool:
 @kernel
 def _merge_sort(scores: Values, order: RankOrder) -> None:
     """Sorts by merging neighbouring runs of 1, 2, 4, ... documents."""
-    n, width, merged = len(order), 1, np.empty(len(order), dtype=np.uint32)
+    n = len(order)
+    width = 1
+    merged = np.empty(len(order), dtype=np.uint32)
     while width < n:
         for first in range(0, n, 2 * width):
-            middle, end = min(first + width, n), min(first + 2 * width, n)
-            a, b = first, middle
+            middle = min(first + width, n)
+            end = min(first + 2 * width, n)
+            a = first
+            b = middle
             for i in range(first, end):
                 if b == end or (
                     a < middle and _comes_first(scores, order[a], order[b])
@@ -216,9 +225,11 @@ def _merge_sort(scores: Values, order: RankOrder) -> None:
 def order_of(scores: Values) -> RankOrder:
     """Returns the (n,) rows by descending score; tied documents keep the order of rows."""
     # Sorted from n buckets of scores, after which few documents have to move.
-    n, spread = len(scores), scores.max() - scores.min()
+    n = len(scores)
+    spread = scores.max() - scores.min()
     scale = (n - 1.0) / spread
-    order, buckets = np.zeros(n, dtype=np.uint32), np.zeros(n, dtype=np.uint32)
+    order = np.zeros(n, dtype=np.uint32)
+    buckets = np.zeros(n, dtype=np.uint32)
     if np.isfinite(spread) and np.isfinite(scale):  # otherwise, one bucket
         buckets[:] = ((scores.max() - scores) * scale).astype(np.uint32)
     start = np.zeros(n + 1, dtype=np.uint32)
@@ -296,7 +307,10 @@ def _add_sizes(values: Values, sums: Values) -> None:
 @kernel
 def _sum(values: Values) -> float:
     """Returns the sum in a fixed order: four interleaved sums, so that additions overlap."""
-    a, b, c, d = 0.0, 0.0, 0.0, 0.0
+    a = 0.0
+    b = 0.0
+    c = 0.0
+    d = 0.0
     whole = len(values) // 4
     for i in range(whole):
         a += values[4 * i]
@@ -395,7 +409,8 @@ def _fast_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObject
 
 
 def _all_pairs(train: RankingDataset, settings: PairSettings) -> PreparedObjective:
-    pairs, num_draws = prepare_pairs(train, settings), settings.pairs_per_document or 0
+    pairs = prepare_pairs(train, settings)
+    num_draws = settings.pairs_per_document or 0
 
     def objective(
         scores: Values, queries: Queries, rng: DocumentDraws

@@ -50,7 +50,8 @@ class ListMLE(Objective):
 @kernel
 def random_order(labels: Labels, seed: int, query: int) -> RankOrder:
     """Returns the (n,) rows by descending label; equal labels are shuffled (Fisher and Yates)."""
-    order, end = order_of(labels), 0
+    order = order_of(labels)
+    end = 0
     for i in range(len(order)):
         while end < len(order) and labels[order[end]] == labels[order[i]]:
             end += 1
@@ -71,8 +72,11 @@ def _listmle(
     h: Values,
 ) -> None:
     # Sums of exponentials are relative to their largest term, so that distant scores do not underflow.
-    n, order = len(s), random_order(labels, seed, query)
-    log_sums, highest, tail = np.empty(n), -np.inf, 0.0
+    n = len(s)
+    order = random_order(labels, seed, query)
+    log_sums = np.empty(n)
+    highest = -np.inf
+    tail = 0.0
     for i in range(n - 1, -1, -1):
         x = s[order[i]]
         if x > highest:
@@ -81,13 +85,13 @@ def _listmle(
             tail += np.exp(x - highest)
         log_sums[i] = highest + np.log(tail)
     # The sums over i <= k of a_i p_ik and of a_i p_ik^2 are p first and p^2 second, with p = p_kk.
-    first, second = 0.0, 0.0
+    first = 0.0
+    second = 0.0
     for k in range(n):
-        row, decay = order[k], np.exp(log_sums[k] - log_sums[max(k - 1, 0)])
-        first, second = (
-            first * decay + weights[row],
-            second * decay * decay + weights[row],
-        )
+        row = order[k]
+        decay = np.exp(log_sums[k] - log_sums[max(k - 1, 0)])
+        first = first * decay + weights[row]
+        second = second * decay * decay + weights[row]
         p = np.exp(min(s[row] - log_sums[k], 0.0))
         g[row] = p * first - weights[row]
         h[row] = max(p * (first - p * second), 0.0)

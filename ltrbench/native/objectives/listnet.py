@@ -73,6 +73,7 @@ def _listnet(
     h: Values,
 ) -> None:
     y = weights * (softmax(labels) if settings[0] else labels)
-    m, rho = y.sum(), softmax(s)
+    m = y.sum()
+    rho = softmax(s)
     g[:] = m * rho - y
     h[:] = m * rho * (1.0 - rho)

@@ -191,7 +191,8 @@ def logistic(differences: Pairs, sigma: float) -> Pairs:
 
 def logistic_from_table(differences: Pairs, sigma: float) -> Pairs:
     """Returns LightGBM's p: at the left edge of one of 2^20 bins over [-25 / sigma, 25 / sigma], clamped."""
-    bins, edge = 2**20, 25.0 / sigma
+    bins = 2**20
+    edge = 25.0 / sigma
     # Division by the width of a bin would be rounded differently, and d = 0 is on the edge of a bin.
     bins_in_one = bins / (2.0 * edge)
     index = np.clip(np.trunc((differences + edge) * bins_in_one), 0, bins - 1)
@@ -401,7 +402,8 @@ def change_by_swapping(
     This is the definition, and serves for metrics without a closed form. All swaps of one document are
     evaluated at once, as queries of one data set; the first query is not swapped.
     """
-    n, change = len(labels), np.zeros((len(labels), len(labels)))
+    n = len(labels)
+    change = np.zeros((len(labels), len(labels)))
     scores = -ranks.astype(np.float64)
     for i in range(n - 1):
         partners = np.arange(i, n)
@@ -786,7 +788,8 @@ def pairwise_lambdas(
         queries: indices of the queries to compute.
         correction: correction of position bias; None: pairs are not corrected.
     """
-    gradients, hessians = np.zeros(len(scores)), np.zeros(len(scores))
+    gradients = np.zeros(len(scores))
+    hessians = np.zeros(len(scores))
     for k in numba.prange(len(queries)):
         if data.scales[queries[k]] > 0.0:
             _one_query(
@@ -813,21 +816,30 @@ def _one_query(
     gradients: Values,
     hessians: Values,
 ) -> None:
-    first, after = data.query_start[q], data.query_start[q + 1]
-    labels, n = data.labels[first:after], after - first
+    first = data.query_start[q]
+    after = data.query_start[q + 1]
+    labels = data.labels[first:after]
+    n = after - first
     order = _order(scores[first:after], labels, settings.low_labels_first)
-    rows, w = first + order, data.rank_weights[:n]
-    s, label, v = scores[rows], data.labels[rows], data.document_values[rows]
+    rows = first + order
+    w = data.rank_weights[:n]
+    s = scores[rows]
+    label = data.labels[rows]
+    v = data.document_values[rows]
     above, running = _running_sums(settings.change, v, w)
     start, end, partners = _partners(
         order, labels, draws[first:after], settings.truncation
     )
-    g, h, total, delta = np.zeros(n), np.zeros(n), 0.0, np.empty(len(partners))
+    g = np.zeros(n)
+    h = np.zeros(n)
+    total = 0.0
+    delta = np.empty(len(partners))
     for i in range(len(start)):
         below = partners[start[i] : end[i]]
         _changes(settings.change, i, below, v, w, above, running, delta)
         # The order of additions affects the last bits: rank by rank, or pair by pair with a correction.
-        so_far, scale = 0.0 if correction is None else total, data.scales[q]
+        so_far = 0.0 if correction is None else total
+        scale = data.scales[q]
         added = _add_pairs(
             i, below, delta, scale, s, label, rows, settings, correction, so_far, g, h
         )
@@ -887,7 +899,8 @@ def _partners(
     for upper in uppers:
         start[upper + 1] += 1
     start = np.cumsum(start)
-    partners, end = np.empty(len(uppers), dtype=np.int64), start.copy()
+    partners = np.empty(len(uppers), dtype=np.int64)
+    end = start.copy()
     for k in range(len(uppers)):
         partners[end[uppers[k]]] = lowers[k]
         end[uppers[k]] += 1
@@ -905,11 +918,10 @@ def _drawn(
     ranks = np.empty(n, dtype=np.int64)
     ranks[order] = np.arange(n)
     best_first = np.argsort(-labels, kind="mergesort")
-    uppers, lowers = (
-        np.empty(n * num_draws, dtype=np.int64),
-        np.empty(n * num_draws, dtype=np.int64),
-    )
-    count, first = 0, 0
+    uppers = np.empty(n * num_draws, dtype=np.int64)
+    lowers = np.empty(n * num_draws, dtype=np.int64)
+    count = 0
+    first = 0
     while first < n:
         end = first
         while end < n and labels[best_first[end]] == labels[best_first[first]]:
@@ -931,14 +943,17 @@ def _drawn(
 def _running_sums(change: int, v: Values, w: Values) -> tuple[Values, Values]:
     """Returns two (n,) arrays of running values over ranks: excluding each rank, and including it."""
     n = len(v)
-    above, running = np.empty(n), np.empty(n)
+    above = np.empty(n)
+    running = np.empty(n)
     if change == Change.CASCADE:
         reach = 1.0
         for r in range(n):
-            above[r], running[r] = reach, 0.0
+            above[r] = reach
+            running[r] = 0.0
             reach *= 1.0 - v[r]
     else:
-        count, total = 0.0, 0.0
+        count = 0.0
+        total = 0.0
         for r in range(n):
             above[r] = count
             count += v[r]
@@ -997,7 +1012,9 @@ def _average_precision(
 def _cascade(
     i: int, below: Ranks, v: Values, w: Values, reach: float, delta: Values
 ) -> None:
-    stopped, passed, r = 0.0, 1.0, i + 1
+    stopped = 0.0
+    passed = 1.0
+    r = i + 1
     for m in range(len(below)):
         j = below[m]
         while r < j:
@@ -1072,11 +1089,13 @@ def _divisor(
         x: sigma times the score difference.
         weight: delta of the pair.
     """
-    t_plus, t_minus = correction.t_plus[hi], correction.t_minus[lo]
+    t_plus = correction.t_plus[hi]
+    t_minus = correction.t_minus[lo]
     if np.isnan(t_plus) or np.isnan(t_minus):
         return 1.0
     cost = weight * (max(correction.cost_sign * x, 0.0) + np.log1p(np.exp(-abs(x))))
-    has_plus, has_minus = t_plus >= LEAST_RATIO, t_minus >= LEAST_RATIO
+    has_plus = t_plus >= LEAST_RATIO
+    has_minus = t_minus >= LEAST_RATIO
     if has_minus:
         correction.cost_plus[hi] += cost / t_minus
     if has_plus:
@@ -1094,12 +1113,14 @@ def _stored(value: float, settings: Compiled) -> float:
 def _probability(difference: float, sigma: float, probability: int) -> float:
     """Returns the probability p of the wrong order; the specification explains each variant."""
     if probability == Probability.FLOAT32:
-        one, exponent = np.float32(1.0), np.float32(-sigma * difference)
+        one = np.float32(1.0)
+        exponent = np.float32(-sigma * difference)
         # The C library's expf, as in XGBoost; rounding a float64 exp differs in one of a thousand last bits.
         e = np.exp(min(exponent, np.float32(88.7)))
         return 1.0 - np.float64(one / (e + one + np.float32(1e-16)))
     if probability == Probability.TABLE:
-        bins, edge = 1048576.0, 25.0 / sigma
+        bins = 1048576.0
+        edge = 25.0 / sigma
         bins_in_one = bins / (2.0 * edge)
         index = min(max(np.trunc((difference + edge) * bins_in_one), 0.0), bins - 1.0)
         difference = index / bins_in_one - edge

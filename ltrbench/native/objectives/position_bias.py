@@ -162,7 +162,8 @@ class AdditiveBias:
     def _step(
         self, gradients: Gradients, hessians: Hessians, indices: NDArray[np.int64]
     ) -> None:
-        team, count = self._placement.team, self._placement.num_documents
+        team = self._placement.team
+        count = self._placement.num_documents
         g, h = sums_by_leaf(*self._by_position, [gradients, hessians], team, count)
         penalty = self._l2 * team.total(
             np.bincount(indices, minlength=len(self.positions))
@@ -262,7 +263,8 @@ class UnbiasedPairs:
         return lambdas
 
     def _learned(self, t: Values, costs: Values) -> Values:
-        team, count = self._placement.team, self._placement.num_documents
+        team = self._placement.team
+        count = self._placement.num_documents
         by_position = sums_by_leaf(*self._by_position, [costs], team, count)[0][:-1]
         if by_position[0] < LEAST_RATIO:
             return t

@@ -62,9 +62,11 @@ def for_each_query(
 def _loop(
     scores: Values, data: ObjectiveData, seed: int, settings: Any
 ) -> tuple[Gradients, Hessians]:
-    g, h = np.zeros(len(scores)), np.zeros(len(scores))
+    g = np.zeros(len(scores))
+    h = np.zeros(len(scores))
     for q in numba.prange(len(data.queries)):
-        a, b = data.query_start[q], data.query_start[q + 1]
+        a = data.query_start[q]
+        b = data.query_start[q + 1]
         arrays = scores[a:b], data.labels[a:b], data.weights[a:b]
         one_query(*arrays, seed, data.queries[q], settings, g[a:b], h[a:b])  # type: ignore[name-defined]  # noqa: F821
     return g, h

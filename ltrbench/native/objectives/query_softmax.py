@@ -48,7 +48,8 @@ class QuerySoftMax(Objective):
         self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
     ) -> float:
         counted = weights > 0
-        w, relevance = weights[counted], (weights * labels)[counted]
+        w = weights[counted]
+        relevance = (weights * labels)[counted]
         s = self.beta * (scores[counted] - scores[counted].max())
         return float((relevance * (np.log((w * np.exp(s)).sum()) - s)).sum())
 

@@ -123,14 +123,18 @@ def _one_query(
     steps = (discounts[:-1] - discounts[1:]) * (
         inverse / np.sqrt(np.pi) / num_estimations
     )
-    z, noise = s - sigma * mu * labels, np.empty(n)
+    z = s - sigma * mu * labels
+    noise = np.empty(n)
     # Whole vectors of the CPU, whose zeros at the end are not used; rows of one array are not vectorised.
     padded = n + -n % 16
-    mean, gain, sums = np.zeros(padded), np.zeros(padded), np.zeros(padded)
+    mean = np.zeros(padded)
+    gain = np.zeros(padded)
+    sums = np.zeros(padded)
     for estimation in range(num_estimations):
         for i in range(n):
             noise[i] = draw_normal(seed, query, estimation * n + i)
-        total, noisy = noise.sum(), z + sigma * noise
+        total = noise.sum()
+        noisy = z + sigma * noise
         moved = total - sigma * noise if is_catboost else sigma * (total - noise)
         means = inverse * (z + moved / (n - 1.0))
         order = order_of(noisy)

@@ -28,7 +28,8 @@ from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 
 Mode = IntEnum("Mode", "Classic DCG NDCG MRR ERR MAP")
-MODES, NOISES = tuple(Mode.__members__), ("Gumbel", "Gauss", "No")
+MODES = tuple(Mode.__members__)
+NOISES = ("Gumbel", "Gauss", "No")
 _WITH_NEIGHBORS = {"mode": MODES[1:]}
 
 
@@ -91,7 +92,8 @@ class YetiRank(Objective):
         self, scores: Values, data: ObjectiveData, seed: int
     ) -> tuple[Gradients, Hessians]:
         # Without noise, all orders are equal.
-        n, permutations = len(scores), self.permutations if self.draws else 1
+        n = len(scores)
+        permutations = self.permutations if self.draws else 1
         noise = (
             permutations,
             self.noise == "Gumbel",
@@ -120,7 +122,8 @@ def _one_query(
     permutations, is_gumbel, power, is_exponential, mode, neighbors, top, decay = (
         settings
     )
-    n, pairs = len(s), (mode, neighbors, top, decay)
+    n = len(s)
+    pairs = (mode, neighbors, top, decay)
     noisy = np.empty(n)
     dcg = gains_and_discounts(labels, is_exponential, mode == Mode.NDCG, top)
     for permutation in range(permutations):
@@ -143,12 +146,16 @@ def _add_pairs(
     order: RankOrder, s: Values, labels: Values, dcg: Any, pairs: Any, sums: Any
 ) -> None:
     """Adds the pairs of one order to the gradients and hessians; ranks a and b start at 0."""
-    n, (mode, neighbors, top, decay) = len(order), pairs
-    (gains, discounts), (g, h) = dcg, sums
+    n = len(order)
+    (mode, neighbors, top, decay) = pairs
+    (gains, discounts) = dcg
+    (g, h) = sums
     neighbors, reach = (1, 0.15) if mode == Mode.Classic else (neighbors, 1.0)
     for a in range(min(n, top)):
         i = order[a]
-        y, between, passed = labels[i], 1.0 / (a + 1.0), 1.0
+        y = labels[i]
+        between = 1.0 / (a + 1.0)
+        passed = 1.0
         for b in range(a + 1, min(n, a + 1 + neighbors)):
             j = order[b]
             if labels[j] != y:
