@@ -421,8 +421,8 @@ def write_lightgbm_text(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
         if split.categories is not None and split.missing_left:
             raise ConfigError(
                 f"the model sends missing values of {feature_names[split.feature]} to the side of a set of "
-                "categories, as XGBoost does, but LightGBM sends them to the other side. Choose --to c or "
-                "--to treelite."
+                "categories, as XGBoost does, but LightGBM sends them to the other side. Choose the target "
+                "c, treelite or xgboost."
             )
     names = lightgbm_names(feature_names)
     written = [

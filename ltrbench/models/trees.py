@@ -168,7 +168,7 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
             raise ConfigError(
                 "The model treats zeros as missing values. Written as splits without this rule, its trees "
                 f"have more than {max_nodes:,} nodes. Train with zero_as_missing=false or with fewer "
-                "leaves, or choose a target that has this rule: --to onnx or --to c."
+                "leaves, or choose a target that has this rule: onnx or c."
             )
         trees.append(replace(tree, root=root))
     return replace(ensemble, trees=tuple(trees))

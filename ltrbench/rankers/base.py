@@ -653,6 +653,14 @@ class Ranker(ABC, Estimator):
         """
         return None
 
+    missing_joins_categories: ClassVar[bool] = False
+    """Whether a split by a set of categories may send missing values to the side of the set."""
+
+    @property
+    def zero_is_missing(self) -> bool:
+        """Whether splits send 0 where they send missing values."""
+        return False
+
     def splits_are_readable(self, train: RankingDataset) -> bool:
         """Returns whether `trees` can return the splits of a model that is trained on these data."""
         return True

@@ -333,6 +333,12 @@ class LightGBMRanker(LibraryRanker):
         ),
     }
 
+    @property
+    def zero_is_missing(self) -> bool:
+        # LightGBM reads the texts "true" and "+" as true, too.
+        given = str(self.extra.get("zero_as_missing", False)).lower()
+        return given in ("true", "1", "+")
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bagging_fraction < 1 and self.bagging_freq == 0:

@@ -309,6 +309,7 @@ class XGBoostRanker(LibraryRanker):
     }
     score_dtype = np.float32
     is_repeatable_on_workers: ClassVar[bool] = False
+    missing_joins_categories: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

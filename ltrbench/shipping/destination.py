@@ -8,8 +8,8 @@ is shipped.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,25 @@ from ltrbench.shipping.target import (
 
 _SHOWN = 5  # maximum number of features in a message
 
-# Missing values go right and left, and 0 to the other side: a trained model of data with missing values has
-# both in general.
+# Missing values go right and left, and 0 to the other side unless it counts as missing: a trained model of
+# data with missing values has both in general.
 _RIGHT = InnerNode(0, 0.5, missing_left=False, left=Leaf(0.0), right=Leaf(1.0))
 _LEFT = InnerNode(0, -0.5, missing_left=True, left=Leaf(0.0), right=Leaf(1.0))
-_TREES = Ensemble((WeightedTree(1.0, _RIGHT), WeightedTree(1.0, _LEFT)))
+
+
+def _example_of(ranker: Ranker, num_features: int, categorical: Sequence[int]) -> Any:
+    """Returns weights or trees of the kind that a ranker trains."""
+    if isinstance(ranker, LinearRanker):
+        return Linear(np.ones(num_features))
+    splits = [
+        replace(split, zero_missing=ranker.zero_is_missing) for split in (_RIGHT, _LEFT)
+    ]
+    for feature in categorical:
+        joins = ranker.missing_joins_categories
+        splits.append(
+            replace(_RIGHT, feature=feature, missing_left=joins, categories=1)
+        )
+    return Ensemble(tuple(WeightedTree(1.0, split) for split in splits))
 
 
 @dataclass(frozen=True)
@@ -100,22 +114,26 @@ class Destination:
         self.check_ranker(ranker)
         if ranker.is_yardstick or type(ranker).network is not Ranker.network:
             return
+        categorical: tuple[int, ...] = ()
         if train.categories and ranker.reads_categories:
             self._refuse_categories(ranker, train)
+            categorical = train.categorical_features
         with_missing = _features_with_missing_values(train)
+        export = self._export(
+            ranker,
+            train.feature_names,
+            categorical,
+            has_missing_values=bool(with_missing),
+        )
         if not with_missing:
             return
-        export = self._export(
-            ranker, train.feature_names, has_missing_values=bool(with_missing)
-        )
         if MISSING_VALUES in export.limits:
             names = ", ".join(with_missing[:_SHOWN])
             more = len(with_missing) - _SHOWN
             others = f" and {more} more" if more > 0 else ""
             raise ConfigError(
                 f"target is {self.target.name}, but the training data have missing values ({names}{others}). "
-                f"{export.limits[MISSING_VALUES]} Fill in the values, or leave these features out; an option "
-                f"of the target is set as in 'target={{name: {self.target.name}, KEY: VALUE}}'."
+                f"{export.limits[MISSING_VALUES]} Fill in the values, or leave these features out."
             )
 
     def _refuse_categories(self, ranker: Ranker, train: RankingDataset) -> None:
@@ -129,11 +147,15 @@ class Destination:
         )
 
     def _export(
-        self, ranker: Ranker, names: tuple[str, ...], *, has_missing_values: bool
+        self,
+        ranker: Ranker,
+        names: tuple[str, ...],
+        categorical: Sequence[int] = (),
+        *,
+        has_missing_values: bool,
     ) -> Export:
         """Returns the export of a small model of the kind of a ranker."""
-        is_linear = isinstance(ranker, LinearRanker)
-        scorer = Linear(np.ones(len(names))) if is_linear else _TREES
+        scorer = _example_of(ranker, len(names), categorical)
         model = ShippedModel(
             "model", names, scorer, has_missing_values=has_missing_values
         )
@@ -142,8 +164,7 @@ class Destination:
         except ConfigError as error:
             raise ConfigError(
                 f"target is {self.target.name}, to which a model of {type(ranker).__name__} cannot be "
-                f"shipped: {error} An option of the target is set as in 'target={{name: {self.target.name}, "
-                "KEY: VALUE}'."
+                f"shipped: {error}"
             ) from None
 
 

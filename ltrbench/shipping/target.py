@@ -100,16 +100,14 @@ class ShippedModel:
             ConfigError: The model is linear or a network, which the target cannot hold.
         """
         if isinstance(self.scorer, Network):
-            remedy = (
-                "Choose --to onnx, use the verb serve, or choose a run of a tree model."
-            )
             raise ConfigError(
-                f"{self.name} is a neural network, which {target} cannot hold. {remedy}"
+                f"{self.name} is a neural network, which {target} cannot hold. Choose the target onnx, the "
+                "verb serve, or a run of a tree model."
             )
         if isinstance(self.scorer, Linear):
             raise ConfigError(
-                f"{self.name} is a linear model, which {target} cannot hold. Choose --to elasticsearch, "
-                "--to opensearch, --to solr or --to vespa, or a run of a tree model."
+                f"{self.name} is a linear model, which {target} cannot hold. Choose the target "
+                "elasticsearch, opensearch, solr or vespa, or a run of a tree model."
             )
         return self.scorer
 
@@ -447,6 +445,8 @@ class Target(ABC):
         "the installed version, which scores the files here and in the tests"
     )
     """The engine whose scores the evaluator must have: for a simulator, its versions and the date."""
+    setting = "--set"
+    """What the user sets options with: `--set` of the verb ship, or the setting `target`."""
     holds_categories: ClassVar[bool] = False
     """Whether the format has splits that send a set of categories to one side."""
     holds_networks: ClassVar[bool] = False
@@ -476,6 +476,12 @@ class Target(ABC):
     ) -> CheckRequests | None:
         """Returns the requests with which the deployed engine scores rows; None: the user calls a library."""
         return None
+
+    def with_option(self, option: str, value: str) -> str:
+        """Returns how the user sets an option of this target, for messages."""
+        if self.setting == "--set":
+            return f"--set {option}={value}"
+        return f"'{self.setting}={{name: {self.name}, {option}: {value}}}'"
 
     def read_answers(self, path: Path) -> Any:
         """Returns the content of the file with which the deployed engine answered: JSON.
@@ -600,7 +606,8 @@ def build_target(
     Raises:
         ConfigError: There is no such target or option, or a value has the wrong type.
     """
-    target_class: Any = find_target(name)  # a dataclass, by the contract
+    # A dataclass, by the contract.
+    target_class: Any = find_target(name, "--to" if setting == "--set" else setting)
     types = {
         item.name: types_of(target_class)[item.name] for item in fields(target_class)
     }
@@ -613,4 +620,5 @@ def build_target(
         if reason := validation_error(value, types[option], option):
             raise ConfigError(f"{setting} {reason}.")
     target: Target = target_class(**options)
+    target.setting = setting
     return target

@@ -12,8 +12,10 @@ from test_shipped_categories import log
 
 from ltrbench.errors import ConfigError
 from ltrbench.rankers.catboost import CatBoostRanker
+from ltrbench.rankers.linear import LinearRanker
 from ltrbench.rankers.mlp import MlpRanker
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.shipping.destination import Destination
 from ltrbench.shipping.target import MISSING_VALUES
 
@@ -28,11 +30,7 @@ def is_shippable(name: str, options: dict[str, Any], backend: str, kind: str) ->
     return not model.has_missing_values or MISSING_VALUES not in export.limits
 
 
-# A model that treats zeros as missing values is refused for missing values, although 0 is one of them.
-SAME = [pair for pair in dict.fromkeys(DATA) if "zero_as_missing" not in pair[0]]
-
-
-@pytest.mark.parametrize(("backend", "kind"), SAME)
+@pytest.mark.parametrize(("backend", "kind"), [*dict.fromkeys(DATA)])
 @every_target_and_version
 def test_a_destination_refuses_before_training_what_the_target_refuses_afterwards(
     name: str, options: dict[str, Any], backend: str, kind: str
@@ -56,9 +54,29 @@ def test_categories_are_refused_by_name_where_a_target_cannot_hold_their_splits(
         Destination(target).check_data(CatBoostRanker(), log())
     if target.holds_categories:
         Destination(target).check_data(NativeRanker(), log())
+        if name != "lightgbm":
+            Destination(target).check_data(XGBoostRanker(), log())
+            return
+        with pytest.raises(ConfigError, match=naming("target is", "brand", "treelite")):
+            Destination(target).check_data(XGBoostRanker(), log())
         return
     with pytest.raises(ConfigError, match=refusal):
         Destination(target).check_data(NativeRanker(), log())
+
+
+def test_a_refusal_names_the_setting_that_the_user_has_written() -> None:
+    missing = data_of("missing")
+    for setting, option in (
+        ("elasticsearch", "absent: zero"),
+        ({"name": "elasticsearch", "absent": "zero"}, "absent: missing"),
+        ({"name": "solr"}, "absent: missing"),
+    ):
+        with pytest.raises(ConfigError, match=naming("target={name: ", option)) as it:
+            Destination.of(setting).check_data(NativeRanker(), missing)
+        assert "--set" not in str(it.value)
+    with pytest.raises(ConfigError, match="target") as it:
+        Destination.of("lightgbm").check_ranker(LinearRanker())
+    assert "--to" not in str(it.value)
 
 
 @every_target

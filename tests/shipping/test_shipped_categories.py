@@ -78,7 +78,7 @@ def test_a_model_with_categories_is_certified_or_refused_by_name(
         return
     check_categories(model, target)
     if (name, backend) == ("lightgbm", "xgboost"):
-        with pytest.raises(ConfigError, match=naming("missing", "brand", "--to c")):
+        with pytest.raises(ConfigError, match=naming("missing", "brand", "treelite")):
             target.export(model)
         return
     export = target.export(model)

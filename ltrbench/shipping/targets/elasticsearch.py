@@ -36,6 +36,7 @@ commit 648622dc4f3c069d912b85b23de91ac9d3c67a4d, and Split.java, commit
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import re
@@ -173,7 +174,9 @@ class ElasticsearchTarget(Target):
             and self.absent_features == "missing"
         ):
             if model.has_missing_values is False:
-                return replace(self, absent="zero").export(model)
+                with_zeros = copy.copy(self)  # also its `setting`
+                with_zeros.absent = "zero"
+                return with_zeros.export(model)
             data = (
                 "have missing values"
                 if model.has_missing_values
@@ -181,9 +184,9 @@ class ElasticsearchTarget(Target):
             )
             raise ConfigError(
                 f"the training data of {model.name} {data}, so an absent feature in {self.engine_name} may "
-                "stand for 0 or for a missing value. Choose --set absent=zero if a feature is 0 in the "
-                "training data where its query does not match the document, or --set absent=missing if it is "
-                "missing there."
+                f"stand for 0 or for a missing value. Choose {self.with_option('absent', 'zero')} if a "
+                "feature is 0 in the training data where its query does not match the document, or "
+                f"{self.with_option('absent', 'missing')} if it is missing there."
             )
         # The engine refuses this query, so that a template that was forgotten cannot go unnoticed.
         template = {"write_here_the_query_of_this_feature": {"query": "{{keywords}}"}}
@@ -392,7 +395,8 @@ class ElasticsearchTarget(Target):
             limits |= limits_with_missing_as_zero(
                 original,
                 "An absent feature would count as 0, but the model sends missing values elsewhere. Export "
-                f"with --set absent=missing for {newer}, or train with 0 for missing values.",
+                f"with {self.with_option('absent', 'missing')} for {newer}, or train with 0 for "
+                "missing values.",
             )
         return limits
 

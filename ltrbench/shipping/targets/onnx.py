@@ -37,7 +37,7 @@ try:
     from onnx import TensorProto, helper
 except ImportError as error:
     raise ImportError(
-        "--to onnx needs onnx and onnxruntime: pip install 'ltrbench[onnx]'"
+        "the target onnx needs onnx and onnxruntime: pip install 'ltrbench[onnx]'"
     ) from error
 
 import numpy as np

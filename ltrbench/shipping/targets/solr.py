@@ -352,10 +352,6 @@ MISSING_SINCE: Final = (9, 2)
 
 _NAME = re.compile(r"[A-Za-z0-9_.-]+")
 _MOST_ZOOKEEPER_BYTES = 2**20
-_MISSING_IS_ZERO = (
-    "A missing value is 0 in this file, but the model sends it elsewhere in a split. Export with "
-    "absent=missing for Solr 9.2 or newer, or train with 0 for missing values."
-)
 
 
 @dataclass
@@ -418,11 +414,14 @@ class SolrTarget(Target):
             content = write_solr_trees(
                 trees, model.name, model.feature_names, self.store, with_missing
             )
-            limits = (
-                {}
-                if with_missing
-                else limits_with_missing_as_zero(original, _MISSING_IS_ZERO)
-            )
+            limits = {}
+            if not with_missing:
+                limits = limits_with_missing_as_zero(
+                    original,
+                    "A missing value is 0 in this file, but the model sends it elsewhere in a split. Export "
+                    f"with {self.with_option('absent', 'missing')} for Solr 9.2 or newer, or train with 0 "
+                    "for missing values.",
+                )
         features = json.loads(content)["features"]
         store = [self._example(feature["name"]) for feature in features]
         schema = f"$SOLR/solr/{self.collection}/schema"

@@ -31,7 +31,7 @@ try:
     )
 except ImportError as error:
     raise ImportError(
-        "--to treelite needs treelite: pip install 'ltrbench[treelite]'"
+        "the target treelite needs treelite: pip install 'ltrbench[treelite]'"
     ) from error
 
 import numpy as np

@@ -380,7 +380,7 @@ class VespaTarget(Target):
         if own:
             remedy = "train without it: data.ignore"
             if "secondPhase" not in own:
-                remedy = f"ship with --set phase=second, or {remedy}"
+                remedy = f"set {self.with_option('phase', 'second')}, or {remedy}"
             raise ConfigError(
                 f"the model reads the feature {own[-1]}, which Vespa does not have before the model has "
                 f"scored in the {self.phase} phase; {remedy}."
