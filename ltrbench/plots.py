@@ -54,7 +54,6 @@ class Series:
         model: name of the backend, which determines the color.
         runs: runs of the row: folds and seeds.
         value: the metric of the comparison on test; None if not available.
-        ndcg: NDCG@1, NDCG@2, ... on test; empty if not available.
         best: best value on validation after 1, 2, ... trials of its search; NaN before one is complete.
         test: (number of trials, value on test of the chosen settings); None if not available.
     """
@@ -63,7 +62,6 @@ class Series:
     model: str
     runs: tuple[Run, ...]
     value: float | None = None
-    ndcg: Sequence[float] = ()
     best: Sequence[float] = ()
     test: tuple[float, float] | None = None
 
@@ -442,31 +440,6 @@ def _make_logarithmic(axes: Axes) -> None:
     )
     axes.xaxis.set_major_formatter(lambda cost, _: f"{cost:g}")
     axes.xaxis.set_minor_locator(NullLocator())
-
-
-# ---- NDCG@k on test against k.
-
-
-def ndcg_by_cutoff(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
-    """Draws one line per series with values; returns None if no series has values."""
-    drawn = [item for item in series if item.ndcg]
-    if not drawn:
-        return None
-    ks = range(1, max(len(item.ndcg) for item in drawn) + 1)
-    title = f"{data_of(drawn)}: NDCG@k on test"
-    figure, (axes,) = titled_panels(title, keys_of(drawn), page.height(HEIGHT), page)
-    for item, style in zip(drawn, styles_of(drawn), strict=True):
-        marks = {"markersize": 4.5, **style.points}
-        axes.plot(
-            ks[: len(item.ndcg)],
-            item.ndcg,
-            linewidth=1.3,
-            linestyle=style.line,
-            **marks,
-        )
-    axes.set_xticks([k for k in ks if k == 1 or len(ks) <= 10 or k % 5 == 0])
-    name_axes(axes, "cutoff k", "NDCG@k")
-    return figure
 
 
 # ---- Feature importances of each model, on one scale.

@@ -794,21 +794,6 @@ class EvaluatedRow:
         known = [mean for mean in means if not isnan(mean)]
         return fmean(known) if known else None
 
-    def under(self, convention: Convention, metrics: Sequence[str]) -> EvaluatedRow:
-        """Returns the row evaluated by other metrics or under another convention.
-
-        Raises:
-            UndefinedMetricError, DataError: The convention does not define a metric on these data.
-        """
-        evaluated = tuple(
-            replace(
-                item,
-                evaluation=evaluate(item.judgments, item.scores, metrics, convention),
-            )
-            for item in self.evaluated
-        )
-        return replace(self, evaluated=evaluated)
-
 
 @dataclass(frozen=True, eq=False)
 class Trainings:

@@ -1,10 +1,8 @@
-"""Sections on claims and on queries: leaderboard, pairs, distribution, single queries, slices, risk,
-conventions of other libraries, several data sets."""
+"""Sections on claims and on queries: leaderboard, pairs, single queries, slices, several data sets."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -24,7 +22,6 @@ from ltrbench.compare.leaderboard import (
 )
 from ltrbench.compare.slicing import SMALLEST_GROUP, across, interactions
 from ltrbench.compare.views import (
-    Bullets,
     Chapter,
     Figures,
     Folded,
@@ -34,28 +31,24 @@ from ltrbench.compare.views import (
     View,
     drawn,
 )
-from ltrbench.errors import DataError, UndefinedMetricError
-from ltrbench.metrics import PRESETS, Convention, parse_metric
+from ltrbench.metrics import parse_metric
 from ltrbench.plots import (
     critical_difference_diagram,
     differences_by_row,
     sorted_differences,
 )
 from ltrbench.statistics import SCOPES
-from ltrbench.statistics.claims import MODELS, DataSetTest, risks
+from ltrbench.statistics.claims import MODELS, DataSetTest
 from ltrbench.tables import (
-    CHANGED,
     COUNT,
     DIFFERENCE,
     QUALITY,
-    SIGNED,
     Table,
     TableCell,
     TableColumn,
     TableRow,
     columns_of,
     format_number,
-    listed,
     minus,
     p_value,
     significant,
@@ -163,118 +156,6 @@ def _matrix(shown: Shown, kind: str, scope: str) -> Table:
     columns += [TableColumn(b, DIFFERENCE, sortable=False) for b in labels]
     rows = [[shown.cell_of(a), *(cell(a, b) for b in labels)] for a in labels]
     return Table(columns, rows, f"Row minus column: {scope}")
-
-
-# ---- Section "Means under every convention": means of the same scores under each library's convention.
-#
-# It has no claims: a claim under another convention is a look of its own.
-
-_DECIMALS = 10
-"""Means that are equal to this number of decimals are tied."""
-
-
-@dataclass(frozen=True)
-class ConventionOutcome:
-    """Means of the rows under one convention.
-
-    Attributes:
-        means: Label -> mean; empty if the metric is not defined.
-        reason: Why the metric is not defined; empty if it is.
-    """
-
-    convention: Convention
-    means: Mapping[str, float | None]
-    reason: str = ""
-
-    @property
-    def order(self) -> list[str]:
-        """The rows with a mean, the best first; ties in the order of the comparison."""
-        means = {label: mean for label, mean in self.means.items() if mean is not None}
-        return sorted(means, key=lambda label: -round(means[label], _DECIMALS))
-
-    def difference(self, label: str, baseline: str) -> str:
-        """Returns the mean of a row minus that of the baseline as text; empty without one."""
-        mean, base = self.means.get(label), self.means.get(baseline)
-        return (
-            ""
-            if label == baseline or mean is None or base is None
-            else f"{mean - base:+.4f}"
-        )
-
-
-def outcomes(comparison: Comparison) -> list[ConventionOutcome]:
-    """Returns the outcome under the convention of the comparison, then under every other preset."""
-    means = {row.label: row.metrics[comparison.metric] for row in comparison.rows}
-    reference = ConventionOutcome(comparison.settings.convention, means)
-    others = [
-        preset
-        for preset in PRESETS.values()
-        if preset != comparison.settings.convention
-    ]
-    return [reference, *(_outcome(comparison, preset) for preset in others)]
-
-
-def _outcome(comparison: Comparison, convention: Convention) -> ConventionOutcome:
-    try:
-        rows = [row.under(convention, [comparison.metric]) for row in comparison.rows]
-    except (UndefinedMetricError, DataError) as error:
-        return ConventionOutcome(convention, {}, str(error))
-    return ConventionOutcome(
-        convention, {row.label: row.mean(comparison.metric) for row in rows}
-    )
-
-
-def conventions_section(shown: Shown) -> Section:
-    """Returns means and differences under every convention, and the properties of each convention."""
-    comparison = shown.comparison
-    every = outcomes(comparison)
-    defined = [outcome for outcome in every if not outcome.reason]
-    first, *others = defined
-    labels = [row.label for row in shown.rows]
-
-    def name(outcome: ConventionOutcome) -> TableCell:
-        return TableCell(
-            outcome.convention.name, note="of this comparison" * (outcome is first)
-        )
-
-    def mean(outcome: ConventionOutcome, label: str) -> TableCell:
-        return TableCell(
-            outcome.means.get(label),
-            note=outcome.difference(label, comparison.baseline),
-        )
-
-    def order(outcome: ConventionOutcome) -> TableCell:
-        if outcome.reason:
-            return TableCell(text="not defined", note=outcome.reason)
-        return TableCell(
-            text=" > ".join(outcome.order),
-            emphasis=CHANGED * (outcome.order != first.order),
-        )
-
-    columns = columns_of(
-        {"convention": None, **dict.fromkeys(labels, QUALITY), "order of models": None}
-    )
-    rows: list[TableRow] = [
-        [name(outcome), *(mean(outcome, label) for label in labels), order(outcome)]
-        for outcome in every
-    ]
-    caption = f"Mean {comparison.metric} and difference to {comparison.baseline} by convention"
-    parts: list[View] = [Table(columns, rows, caption, "compact")]
-    quirks = [
-        f"{item.convention.name}: {quirk}"
-        for item in defined
-        for quirk in item.convention.quirks
-    ]
-    parts.append(Folded("Properties of each convention", [Bullets(quirks)]))
-    orders = [item.convention.name for item in others if item.order != first.order]
-    lead = (
-        f"The same scores under the {len(others)} other conventions that define {comparison.metric}. "
-        f"Changes in the order of the models: {listed(orders or ['none'])}. Nothing is claimed about these "
-        "differences: `compare --convention NAME` makes claims, as another look."
-    )
-    return Section(
-        "conventions", "Means under every convention", lead, parts, ("convention",)
-    )
 
 
 # ---- Chapter over several data sets: means side by side, and tests over data sets.
@@ -516,48 +397,3 @@ def _in_slice(row: InSlice) -> TableCell:
         f"{format_number(row.difference, DIFFERENCE)} {between(row.interval)}".rstrip()
     )
     return TableCell(row.mean, note=note)
-
-
-# ---- Section "Risk": URisk, TRisk and GeoRisk of each model.
-
-_ALPHAS = (1, 5)
-
-
-def risk_section(shown: Shown) -> Section | None:
-    """Returns one row per model; None with fewer than two models that can be paired."""
-    comparison, queries = shown.comparison, shown.comparison.queries
-    if queries is None or len(queries.labels) < 2:
-        return None
-    baseline = comparison.baseline
-    base = queries.labels.index(baseline) if baseline in queries.labels else None
-    of_alpha = [risks(queries.distinct, base, alpha) for alpha in _ALPHAS]
-    of_label = dict(zip(queries.labels, zip(*of_alpha, strict=True), strict=True))
-    kinds = {"URisk": DIFFERENCE, "TRisk": SIGNED, "GeoRisk": QUALITY}
-    columns = [
-        TableColumn("model", left=True),
-        *(
-            TableColumn(f"{kind}, alpha {alpha}", form)
-            for kind, form in kinds.items()
-            for alpha in _ALPHAS
-        ),
-    ]
-    rows: list[TableRow] = []
-    for label in shown.paired:
-        of_row = of_label[label]
-        note = "; ".join(
-            filter(None, ["baseline" * (label == baseline), of_row[0].note])
-        )
-        values = ([risk.u_risk, risk.t_risk, risk.geo_risk] for risk in of_row)
-        rows.append(
-            [
-                shown.cell_of(label, note),
-                *(value for kind in zip(*values, strict=True) for value in kind),
-            ]
-        )
-    lead = (
-        f"URisk is the mean gain in {comparison.metric} over {baseline}, with losses multiplied by 1 + "
-        "alpha; TRisk is URisk divided by its standard error. GeoRisk needs no baseline. Risks describe "
-        "these trained models; no claim rests on them."
-    )
-    table = Table(columns, rows, "Risk on single queries")
-    return Section("risk", "Risk", lead, [table], ("URisk", "TRisk", "GeoRisk"))

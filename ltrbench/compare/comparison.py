@@ -165,7 +165,6 @@ class SweepState(NamedTuple):
     has_others: bool = False
 
 
-LARGEST_CUTOFF = 20
 _MOST_MISMATCHES = 3
 _BYTES_IN_MB = 1e6
 
@@ -296,22 +295,6 @@ class Comparison:
     def replicates(self) -> dict[str, str]:
         """Label -> number of trainings, such as "5 seeds" or "3 of 9 seeds"."""
         return replicate_counts(self.rows)
-
-    @cached_property
-    def ndcg_by_cutoff(self) -> dict[str, list[float | None]]:
-        """Label -> NDCG@1, NDCG@2, ... up to NDCG@20 or the longest query; means as in `ModelRow.metrics`.
-
-        Raises:
-            UndefinedMetricError, DataError: The convention does not define NDCG on these data.
-        """
-        longest = max(
-            int(item.judgments.query_sizes.max())
-            for row in self.rows
-            for item in row.evaluated
-        )
-        names = [f"ndcg@{k}" for k in range(1, min(LARGEST_CUTOFF, longest) + 1)]
-        rows = [row.under(self.settings.convention, names) for row in self.rows]
-        return {row.label: [row.mean(name) for name in names] for row in rows}
 
     def __repr__(self) -> str:
         means = [(row.label, row.metrics.get(self.metric)) for row in self.rows]

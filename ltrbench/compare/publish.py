@@ -12,7 +12,6 @@
     report.html              the whole comparison as one page without references to other files
     differences.png          the difference of each row to the baseline, with its simultaneous interval
     learning_curves.png      the validation metric by iteration, with the iteration each run kept; train above
-    ndcg_at_k.png            NDCG@k on test against k
     importances.png          feature importances per model: permutation, drop-column, SHAP, share of gain
     time_against_ndcg.png    the test metric against the fit time in seconds, with the Pareto front
     search.png               best value on validation by number of trials; chosen settings on test

@@ -6,8 +6,8 @@
     page.js        script: sorts tables
 
 The report is one HTML file with the whole comparison; it needs no network and no other file. `as_page`
-renders the chapters of `chapters_of`. Numbers come from the comparison; the sections only compute the same
-scores by other cutoffs and under other conventions, and the risk and slices of the queries.
+renders the chapters of `chapters_of`. Numbers come from the comparison; the sections only compute slices of
+the queries.
 """
 
 from __future__ import annotations
@@ -66,12 +66,9 @@ SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
     claim_sections.leaderboard_section,
     claim_sections.pairs_section,
     claim_sections.queries_section,
-    claim_sections.risk_section,
     claim_sections.slices_section,
-    run_sections.cutoffs_section,
     run_sections.learning_section,
     run_sections.costs_section,
-    claim_sections.conventions_section,
     run_sections.importances_section,
     run_sections.search_section,
     run_sections.settings_section,

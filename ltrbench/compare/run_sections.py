@@ -1,4 +1,4 @@
-"""Sections on runs: quality by cutoff and iteration, costs, features, settings, data, notes, searches."""
+"""Sections on runs: quality by iteration, costs, features, settings, data, notes, searches."""
 
 from __future__ import annotations
 
@@ -37,14 +37,12 @@ from ltrbench.compare.views import (
     drawn,
 )
 from ltrbench.data import Judgments
-from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import (
     FIT,
     Cost,
     curves_by_iteration,
     importance_bars,
     metric_against_cost,
-    ndcg_by_cutoff,
     setting_importance_bars,
 )
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
@@ -156,37 +154,7 @@ def costs_section(shown: Shown) -> Section | None:
     return Section("costs", "Quality and cost", lead, parts, ("Pareto front", *terms))
 
 
-# ---- Sections "NDCG@k" and "Learning curves".
-
-
-def cutoffs_section(shown: Shown) -> Section:
-    """Returns NDCG@k under the convention of the comparison."""
-    ndcg, reason = {}, "No query counts in NDCG."
-    try:
-        ndcg = shown.comparison.ndcg_by_cutoff
-    except (UndefinedMetricError, DataError) as error:
-        reason = f"NDCG is not defined here: {error}"
-    figures = drawn(
-        partial(ndcg_by_cutoff, shown.series), "NDCG@k on test", "ndcg_at_k.png"
-    )
-    if not figures:
-        return Section("cutoffs", "NDCG@k", "", [Prose(reason)])
-    ks = range(1, max(map(len, ndcg.values())) + 1)
-    columns = columns_of(
-        {"model": None, **dict.fromkeys((f"@{k}" for k in ks), QUALITY)}
-    )
-    table = Table(
-        columns,
-        [[shown.cell_of(row.label), *ndcg[row.label]] for row in shown.rows],
-        "NDCG@k",
-    )
-    lead = f"NDCG of the first k documents, k = 1 to {ks[-1]}: does the order of models depend on k?"
-    return Section(
-        "cutoffs",
-        "NDCG@k",
-        lead,
-        [Figures(figures), Folded("Table of NDCG@k", [table])],
-    )
+# ---- Section "Learning curves".
 
 
 def learning_section(shown: Shown) -> Section | None:

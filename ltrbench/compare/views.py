@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from ltrbench.compare.cells import Note
 from ltrbench.compare.comparison import Comparison, ModelRow
-from ltrbench.errors import DataError, UndefinedMetricError
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.tables import Table, TableCell, anchor, paragraph
@@ -237,22 +236,12 @@ class Shown:
         """The models for figures, in the order of the comparison; the scale of a yardstick would hide their
         differences."""
         rows = self.comparison.rows
-        try:
-            ndcg = self.comparison.ndcg_by_cutoff
-        except (
-            UndefinedMetricError,
-            DataError,
-        ):  # the section "NDCG@k" shows the error
-            ndcg = {}
         return [
             Series(
                 label=row.label,
                 model=row.model,
                 runs=row.runs,
                 value=row.metrics[self.comparison.metric],
-                ndcg=tuple(
-                    value for value in ndcg.get(row.label, []) if value is not None
-                ),
             )
             for row in [row for row in rows if row.model not in YARDSTICKS] or rows
         ]

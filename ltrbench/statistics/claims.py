@@ -14,7 +14,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, fdtrc, ndtr
+from scipy.special import chdtrc, fdtrc
 
 from ltrbench.statistics.paired import (
     FEW,
@@ -25,7 +25,6 @@ from ltrbench.statistics.paired import (
     max_t_factor,
     student_intervals,
     unknown_spread,
-    weighted_sum,
 )
 
 BETTER = "better"
@@ -288,98 +287,6 @@ def welch_anova(
     between = (weights * (means - mean) ** 2).sum() / (k - 1)
     statistic = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
     return float(fdtrc(k - 1, (k**2 - 1) / (3 * spread), statistic))
-
-
-# ---- Risk of a system: its losses on the queries where it is worse than a baseline, or than expected.
-#
-# Queries are weighted by their shares, as in the means of a sample: sum_q share_q replaces (1 / Q) sum_q of
-# the papers. The values describe the trained systems of a sample; they are not tests.
-
-NEGATIVE = "a value is negative"
-NO_SPREAD = "gains without variance"
-
-
-@dataclass(frozen=True)
-class Risk:
-    """Risk of one system at one alpha. A value that is not available is None; `note` gives the reason.
-
-    Attributes:
-        alpha: a loss counts 1 + alpha times.
-        u_risk: None without a baseline, and for the baseline itself.
-        t_risk: u_risk divided by its standard error.
-        geo_risk: depends on all systems of the sample.
-        note: empty if all values are available.
-    """
-
-    alpha: float
-    u_risk: float | None
-    t_risk: float | None
-    geo_risk: float | None
-    note: str = ""
-
-
-def risks(sample: PairedSample, baseline: int | None, alpha: float) -> list[Risk]:
-    """Returns the risk of each system; `baseline` is the row of the baseline b, or None.
-
-    URisk is sum_q share_q (x_q - b_q) (1 + alpha [x_q < b_q]), with equal shares (1 / Q) (sum of wins -
-    (1 + alpha) sum of losses) (Wang, Bennett and Collins-Thompson, 2012, "Robust ranking models via
-    risk-sensitive optimization", SIGIR). TRisk is URisk / SE(URisk), in one stratum of equal shares
-    sqrt(Q) URisk / s, s the standard deviation of the terms of the sum (Dincer, Macdonald and Ounis, 2014,
-    "Hypothesis testing for the risk-sensitive evaluation of retrieval systems", SIGIR).
-
-    >>> risks(PairedSample.of(np.array([[0.75, 0.25], [0.5, 0.5]])), baseline=1, alpha=1)[0].u_risk
-    -0.125
-    """
-    geo = geo_risk(sample, alpha)
-    gains = sample.differences(
-        [(row, baseline or 0) for row in range(len(sample.values))]
-    )
-    gains = replace(
-        gains,
-        values=np.where(gains.values < 0, (1 + alpha) * gains.values, gains.values),
-    )
-    of_rows = []
-    for row, (mean, error) in enumerate(
-        zip(gains.means.tolist(), gains.standard_errors.tolist(), strict=True)
-    ):
-        is_compared = baseline is not None and row != baseline
-        has_error = is_compared and error > 0
-        reasons = (
-            [unknown_spread(sample) or NO_SPREAD]
-            if is_compared and not has_error
-            else []
-        )
-        reasons += [NEGATIVE] if geo is None else []
-        of_rows.append(
-            Risk(
-                alpha,
-                u_risk=mean if is_compared else None,
-                t_risk=mean / error if has_error else None,
-                geo_risk=None if geo is None else geo[row],
-                note="; ".join(reasons),
-            )
-        )
-    return of_rows
-
-
-def geo_risk(sample: PairedSample, alpha: float) -> list[float] | None:
-    """Returns GeoRisk of each system: sqrt(m_i Phi(Z_i)); None if a value is negative.
-
-    m_i = sum_q share_q x_iq is the mean, and Z_i = sum_q share_q z_iq (1 + alpha [z_iq < 0]) is ZRisk / Q.
-    z_iq = (x_iq - e_iq) / sqrt(e_iq), with the expected value e_iq = m_i T_q / sum_j m_j, T_q = sum_j x_jq;
-    with equal shares e_iq is S_i T_q / N (Dincer, Ounis and Macdonald, 2016, "Tackling biased baselines in
-    the risk-sensitive evaluation of retrieval systems", ECIR). If e_iq is 0, x_iq and z_iq are 0.
-
-    >>> geo_risk(PairedSample.of(np.array([[0.5, 0.5]])), alpha=1)
-    [0.5]
-    """
-    if sample.values.min(initial=0) < 0:
-        return None
-    means = sample.means
-    expected = (means / (means.sum() or 1.0))[:, np.newaxis] * sample.values.sum(axis=0)
-    z = (sample.values - expected) / np.sqrt(np.where(expected > 0, expected, 1.0))
-    risk = weighted_sum(np.where(z < 0, (1 + alpha) * z, z), sample.weights)
-    return [float(value) for value in np.sqrt(means * ndtr(risk))]
 
 
 # ---- Expected validation performance of a search against its number of trials.

@@ -41,7 +41,6 @@ from ltrbench.compare.report import terms_of
 from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
 from ltrbench.errors import ResultError
-from ltrbench.metrics import evaluate
 from ltrbench.runs import Run
 from ltrbench.tables import Table, anchor
 
@@ -147,26 +146,6 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
         assert {f"{claim.difference:+.4f}", claim.state, counts} <= {*cells}
         assert counts in line
-
-
-def test_ndcg_by_cutoff_is_the_evaluators_mean_over_folds_of_means_over_seeds(
-    tmp_path: Path,
-) -> None:
-    # Fold 1 has two seeds, fold 2 one: it counts as much.
-    runs = [
-        write(tmp_path / f"{f}{s}", "native", fold=f, seed=s)
-        for f, s in ((1, 0), (1, 1), (2, 0))
-    ]
-    (comparison,) = compare(runs)
-    names = [f"ndcg@{k}" for k in range(1, 7)]  # the longest query has six documents
-    first, second, third = (
-        np.array([*evaluate(scored.judgments, scored.scores, names).means.values()])
-        for scored in (run.scored("test") for run in runs)
-    )
-    expected = ((first + second) / 2 + third) / 2
-    np.testing.assert_allclose(
-        np.array(comparison.ndcg_by_cutoff["native"]), expected, rtol=1e-14
-    )
 
 
 def test_over_fewer_than_five_data_sets_there_is_a_reason_instead_of_a_test(

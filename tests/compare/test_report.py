@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from report_pages import (
-    DRAWS,
     HOSTILE_MODEL,
     HOSTILE_QUERY,
     comparisons,
@@ -21,7 +20,6 @@ from report_pages import (
 from toy_runs import write as write_run
 
 from ltrbench.compare import Comparison, Settings, compare
-from ltrbench.compare.claim_sections import outcomes
 from ltrbench.compare.report import SECTIONS
 from ltrbench.compare.views import Figures, Folded, Section, Shown, View, section_text
 from ltrbench.data import Judgments
@@ -145,35 +143,3 @@ def test_the_same_comparison_gives_the_same_bytes(
     compared: Sequence[Comparison], page: str, tmp_path: Path
 ) -> None:
     assert report(compared, tmp_path / "report.html").read_text() == page
-
-
-def test_means_under_a_convention_are_those_of_a_comparison_under_it(
-    tmp_path: Path,
-) -> None:
-    skills = {"native": 1.2, "close": 1.15, "weak": 0.8, "random": 0.0}
-    runs = [
-        write_run(
-            tmp_path / f"{name}{fold}",
-            name,
-            fold=fold,
-            skill=skill,
-            judged=judged(fold, 150),
-        )
-        for name, skill in skills.items()
-        for fold in (1, 2, 3)
-    ]
-    (comparison,) = compare(runs, settings=Settings(metric="ndcg@10", num_draws=DRAWS))
-    _, *others = (outcome for outcome in outcomes(comparison) if not outcome.reason)
-    assert len(others) > 5
-    for outcome in others:
-        settings = Settings(
-            metric="ndcg@10", convention=outcome.convention, num_draws=DRAWS
-        )
-        (direct,) = compare(runs, settings=settings)
-        assert outcome.means == {
-            row.label: row.metrics["ndcg@10"] for row in direct.rows
-        }
-        assert (
-            outcome.difference("weak", "native")
-            == f"{direct.row('weak').to_baseline.models.difference:+.4f}"
-        )

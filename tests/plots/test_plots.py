@@ -24,7 +24,6 @@ from ltrbench.plots import (
     curves_by_iteration,
     importance_bars,
     metric_against_cost,
-    ndcg_by_cutoff,
     pareto_front,
     styles_of,
     write_figures,
@@ -42,7 +41,6 @@ from ltrbench.rankers.importance import (
 from ltrbench.runs.record import LearningCurve, Run
 
 FEATURES = ("age", "bm25", "clicks")
-NDCG = (0.5, 0.55, 0.6, 0.6)
 
 
 def curve(fold: int, length: int) -> LearningCurve:
@@ -83,7 +81,7 @@ def write(folder: Path, model: str = "native", *, fold: int = 1, **parts: Any) -
 def series(*runs: Run, label: str | None = None, **values: Any) -> Series:
     """With values on test; those given replace the defaults."""
     model = runs[0].result.model
-    return Series(label or model, model, runs, **{"value": 0.6, "ndcg": NDCG, **values})
+    return Series(label or model, model, runs, **{"value": 0.6, **values})
 
 
 def points(line: Line2D) -> list[tuple[float, float]]:
@@ -100,7 +98,6 @@ def pictures(
 ) -> dict[str, Figure | None]:
     return {
         "curves.png": curves_by_iteration(given_series, "ndcg@5"),
-        "ndcg.png": ndcg_by_cutoff(given_series),
         "importances.png": importance_bars(given_series),
         "costs.png": metric_against_cost(
             given_series, [seconds] * len(given_series), FIT, "ndcg@5 on test"
@@ -113,7 +110,7 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
     first, second = (
         write_figures(tmp_path / str(time), pictures(given_series)) for time in range(2)
     )
-    assert len(first) == 4
+    assert len(first) == 3
     assert [path.read_bytes() for path in first] == [
         path.read_bytes() for path in second
     ]
@@ -132,7 +129,6 @@ def test_the_same_runs_give_the_same_bytes(tmp_path: Path) -> None:
             {"importances": Importances(("age",), {WITHIN: np.full(1, np.nan)})},
             "importances.png",
         ),
-        ({"values": {"ndcg": ()}}, "ndcg.png"),
         ({"values": {"value": None}}, "costs.png"),
         ({"seconds": None}, "costs.png"),
     ],
@@ -218,7 +214,7 @@ def test_names_that_are_neither_plain_nor_short_are_drawn_without_a_warning(
         series(run, label=f"_model $ 点 {'learning_rate=0.1 ' * 9}{n}")
         for n, run in enumerate(runs)
     ]
-    assert len(write_figures(tmp_path / "pictures", pictures(labelled))) == 4
+    assert len(write_figures(tmp_path / "pictures", pictures(labelled))) == 3
     shown = [
         label.get_text()
         for label in drawn(importance_bars(labelled)).axes[0].get_yticklabels()
