@@ -921,7 +921,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_whole_run(folder: Path) -> Run:
-    """Reads the run in a folder, and checks that its scores were not truncated.
+    """Reads the run in a folder, and checks that its scores are neither truncated nor changed.
 
     Raises:
         ResultError: As `read_run`.
@@ -931,12 +931,13 @@ def read_whole_run(folder: Path) -> Run:
     path = folder / SCORES_FILE
     if run.result.status == FINISHED and path.exists():
         try:
-            # The directory of the archive is at its end.
-            zipfile.ZipFile(path).close()
-        except zipfile.BadZipFile as error:
-            raise DamagedRunError(
-                f"{path} cannot be read: {error}. {RUN_REMEDY}."
-            ) from None
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+            reason = f"the checksum of {damaged} is wrong" if damaged else ""
+        except Exception as error:  # zipfile raises many on damaged files
+            reason = str(error) or type(error).__name__
+        if reason:
+            raise DamagedRunError(f"{path} cannot be read: {reason}. {RUN_REMEDY}.")
     return run
 
 

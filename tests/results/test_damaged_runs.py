@@ -278,11 +278,31 @@ def test_a_damaged_table_is_refused_with_its_line_or_column(
         read_all(read_run(damaged))
 
 
-@pytest.mark.parametrize("file", [RESULT_FILE, SCORES_FILE])
-def test_a_truncated_run_is_left_out_with_a_warning(
-    damaged: Path, file: str, caplog: pytest.LogCaptureFixture
+def truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def change(path: Path) -> None:
+    """Changes a few bytes of the first array; the directory of the archive stays whole."""
+    content = bytearray(path.read_bytes())
+    content[100:104] = bytes(255 - byte for byte in content[100:104])
+    path.write_bytes(content)
+
+
+DAMAGES = pytest.mark.parametrize(
+    ("file", "damage"),
+    [(RESULT_FILE, truncate), (SCORES_FILE, truncate), (SCORES_FILE, change)],
+)
+
+
+@DAMAGES
+def test_a_damaged_run_is_left_out_with_a_warning(
+    damaged: Path,
+    file: str,
+    damage: Callable[[Path], None],
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    truncate(damaged / file)
+    damage(damaged / file)
     (other,) = find_runs([damaged.parent])
     assert other.path == damaged.with_name("random")
     parts = (str(damaged / file), "unfinished", "Run it again")
@@ -294,13 +314,9 @@ def test_a_truncated_run_is_left_out_with_a_warning(
             find_runs([folder])
 
 
-def truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-@pytest.mark.parametrize("file", [RESULT_FILE, SCORES_FILE])
+@DAMAGES
 def test_a_damaged_job_is_unfinished_and_trained_again(
-    tmp_path: Path, file: str
+    tmp_path: Path, file: str, damage: Callable[[Path], None]
 ) -> None:
     prepare_sweep(tmp_path)
     words = ["model=random", "data.num_queries=20", "importance=none", "tracking=none"]
@@ -308,7 +324,7 @@ def test_a_damaged_job_is_unfinished_and_trained_again(
     task = JobTask(job=job, sweep=tmp_path)
     assert run_task(task).state == DONE
     before = read_run(task.folder).scored("test").scores
-    truncate(task.folder / file)
+    damage(task.folder / file)
     state = state_of(tmp_path, job)
     assert state.name == FAILED
     assert str(task.folder / file) in str(state.reason)
