@@ -45,7 +45,7 @@ from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
 from ltrbench.tables import listed
 
 if TYPE_CHECKING:
-    from ltrbench.data import RankingDataset
+    from ltrbench.data import RankingDataset, Splits
     from ltrbench.data.sources import DataSource
     from ltrbench.rankers import Ranker
     from ltrbench.shipping.certificate import Certificate
@@ -155,6 +155,8 @@ def final_verb(
     )
     if not files:
         _refuse_changed([read_run(Path(path)) for path in fit.record["runs"]])
+    # Before the folder is made; the experiment reads the data from memory.
+    splits = _final_splits(files, fit.run)
     result = fit.run.result
     notes = [*fit.notes, *_notes_on_data(files)]
     fitted = unfitted(fit.run, ranker)
@@ -162,6 +164,8 @@ def final_verb(
         fitted = fitted.with_iterations(fit.num_trees)
     target = result.config.get("target")
     destination = None if target is None else Destination.of(target)
+    if destination is not None:
+        destination.check_data(fitted, splits.whole().train)
     given = {
         "--model": name,
         "--table": table,
@@ -213,13 +217,17 @@ def _final_source(files: Sequence[Path], run: Run) -> DataSource:
     return source_with(files, run) if files else source_of(run).with_all_queries()
 
 
-def _num_queries(files: Sequence[Path], run: Run) -> int:
-    """Returns the number of all labelled queries of the data of the final model."""
+def _final_splits(files: Sequence[Path], run: Run) -> Splits:
+    """Returns the data of the final model."""
     from ltrbench.experiment.loading import load_once
 
     with in_its_folder(run):
-        splits = load_once(_final_source(files, run))[0]
-    return splits.whole().train.num_queries
+        return load_once(_final_source(files, run))[0]
+
+
+def _num_queries(files: Sequence[Path], run: Run) -> int:
+    """Returns the number of all labelled queries of the data of the final model."""
+    return _final_splits(files, run).whole().train.num_queries
 
 
 def _refuse_changed(runs: Sequence[Run]) -> None:

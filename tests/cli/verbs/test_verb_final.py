@@ -141,6 +141,11 @@ def test_changed_data_are_refused_unless_the_command_names_other_data(
     assert re.search(naming("train", "chosen", str(fingerprint), "--data"), refused)
     assert not (tmp_path / "chosen/final").exists()
 
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    words = ["final", "chosen", "--data", "other.csv"]
+    assert "other.csv" in run(*words, folder=tmp_path, check=2).stderr
+    assert not (tmp_path / "chosen/final").exists()
+
     write_table("newer.csv", 20)
     other = run("final", "chosen", "--data", "newer.csv", folder=tmp_path).stdout
     assert "newer.csv" in other
