@@ -30,9 +30,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ltrbench.compare.answer import checks_in_words
 from ltrbench.compare.cells import Settings, newest_runs
 from ltrbench.compare.comparison import Comparison, ModelRow, compare, only
-from ltrbench.compare.decision import HOLDS, Condition, condition_of
+from ltrbench.compare.decision import check_of_guard
 from ltrbench.compare.derived import (
     LoadSplits,
     check_fingerprints,
@@ -67,6 +68,7 @@ from ltrbench.serve import RequestReader, answer
 from ltrbench.shapes import Features
 from ltrbench.shipping.shipment import check_categories, shipped_model
 from ltrbench.shipping.target import build_target
+from ltrbench.statistics.checks import AT_MOST, HOLDS, Check, worst
 from ltrbench.statistics.claims import MODELS, SCOPES
 from ltrbench.tables import Table, TableRow, format_number, listed
 
@@ -104,8 +106,8 @@ class Price:
         times: The measured times.
         costs: "latency", the median for `TYPICAL` documents in the service, in ms; "size" of the files, and
             "memory", its growth while the model is loaded, in MB.
-        conditions: Non-inferiority to the best row on validation, for each guard of a metric.
-        holds: Whether all guards hold on validation, and it is no yardstick.
+        checks: The guards on validation, against the best row.
+        holds: Whether all guards hold, and it is no yardstick.
     """
 
     row: str
@@ -115,7 +117,7 @@ class Price:
     quality: float
     times: Times
     costs: Mapping[str, float]
-    conditions: Sequence[Condition]
+    checks: Sequence[Check]
     holds: bool
 
 
@@ -130,7 +132,7 @@ class Frontier:
         chosen: Label of the row with the lowest latency that meets all guards; None if none does, or if a row
             that was not shown to meet them is faster and has the same value.
         faster: Label of that row; None without one.
-        test: Conditions of the chosen row against the best one on test; empty if they are the same row.
+        test: Guards of the chosen row against the best one on test; empty if they are the same row.
         scope: Scope of the claim on test.
         prices: By ascending latency.
         fronts: "latency" and "size" -> labels of the Pareto front: no other row is cheaper and as good.
@@ -142,7 +144,7 @@ class Frontier:
     best: str
     chosen: str | None
     faster: str | None
-    test: Sequence[Condition]
+    test: Sequence[Check]
     scope: str
     prices: Sequence[Price]
     fronts: Mapping[str, Sequence[str]]
@@ -250,14 +252,18 @@ def frontier(
         fronts=fronts,
         notes=notes,
     )
+    on_test = ""
     if chosen not in (None, best):
         pair = [
             read_run(run.path)
             for label in (best, chosen)
             for run in after.row(label).runs
         ]
-        done = _with_test(done, only(compare(pair, replace(settings, metric=metric))))
-    return replace(done, sentence=_sentence(done, settings.guards)), made
+        comparison = only(compare(pair, replace(settings, metric=metric)))
+        done = _with_test(done, comparison)
+        on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
+    sentence = _sentence(done, settings.guards, on_test)
+    return replace(done, sentence=sentence), made
 
 
 def _prices(
@@ -344,9 +350,9 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
     """Adds the claim about the best row and the chosen one, given their comparison on test."""
     guards, chosen = comparison.settings.guards, comparison.rows[1]
     test = [
-        condition_of(comparison, chosen.label, each)
-        for each in guards
-        if each.metric not in COSTS
+        check_of_guard(comparison, chosen.label, guard)
+        for guard in guards
+        if guard.metric not in COSTS
     ]
     seen = seen_by_choice([item for row in comparison.rows for item in row.evaluated])
     return replace(
@@ -356,8 +362,8 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
     )
 
 
-def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
-    """Returns the choice and the claim in words."""
+def _sentence(done: Frontier, guards: Sequence[Guard], on_test: str) -> str:
+    """Returns the choice and the claim on test in words."""
     limits = listed([f"{guard.name}={guard.limit:g}" for guard in guards])
     costs = {each.row: each.costs for each in done.prices}
     if done.faster is not None:
@@ -375,11 +381,8 @@ def _sentence(done: Frontier, guards: Sequence[Guard]) -> str:
         for cost, unit in ((LATENCY, "ms"), (SIZE, "MB"), (MEMORY, "MB"))
     ]
     first = f"Cheapest row equivalent to the best, {done.best}: {done.chosen}, {listed(changes)}."
-    claims = f"On test, {listed([each.words for each in done.test])} ({done.scope})."
-    keep = (
-        "" if all(each.state == HOLDS for each in done.test) else f" Keep {done.best}."
-    )
-    return f"{first} {claims}{keep}"
+    keep = "" if worst(done.test) == HOLDS else f" Keep {done.best}."
+    return f"{first} {on_test}{keep}"
 
 
 # ---- Variants of a run.
@@ -565,7 +568,6 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
 
 
 def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
-    guards, is_best = comparison.settings.guards, row.label == comparison.baseline
     runs = sorted(row.runs, key=lambda run: -(run.result.best_iteration or 0))
     model = load(runs[0].path)  # imports its library
     with (meter := MemoryMeter()):
@@ -576,23 +578,27 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
         SIZE: row.model_mb or 0.0,
         MEMORY: meter.rise_mb or 0.0,
     }
-    of_metrics = [
-        guard for guard in guards if guard.metric not in COSTS and not is_best
-    ]
-    conditions = [condition_of(comparison, row.label, guard) for guard in of_metrics]
-    is_cheap = all(
-        costs[guard.metric] <= guard.limit for guard in guards if guard.metric in COSTS
-    )
-    holds = (
-        is_cheap
-        and all(each.state == HOLDS for each in conditions)
-        and row.model not in YARDSTICKS
-    )
+    checks = []
+    for guard in comparison.settings.guards:
+        if guard.metric in COSTS:
+            cost = costs[guard.metric]
+            checks.append(Check(guard.name, cost, limit=guard.limit, sense=AT_MOST))
+        elif row.label != comparison.baseline:
+            checks.append(check_of_guard(comparison, row.label, guard))
+    holds = worst(checks) == HOLDS and row.model not in YARDSTICKS
     paths = [str(run.path) for run in runs]
     quality = -row.rank_by(comparison.metric)
     used = None if row.trees is None else _num_used(model.ranker)
     return Price(
-        row.label, paths, row.trees, used, quality, times, costs, conditions, holds
+        row=row.label,
+        runs=paths,
+        trees=row.trees,
+        features=used,
+        quality=quality,
+        times=times,
+        costs=costs,
+        checks=checks,
+        holds=holds,
     )
 
 

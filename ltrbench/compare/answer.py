@@ -6,6 +6,7 @@ notebook, table.md and comparison.json show the same ones. Each function below i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,16 +14,16 @@ from ltrbench.compare.cells import Trainings, percent
 from ltrbench.compare.claims import NOT_REPEATED, Claim, Pair
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import (
-    HOLDS,
     KEEP,
     SHIP,
-    Condition,
     Decision,
     decide,
     pairs_of,
 )
+from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
 from ltrbench.compare.planning import NextStep, next_step
 from ltrbench.metrics import bounds_of
+from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (
     BETTER,
     EQUIVALENT,
@@ -133,7 +134,7 @@ def _trainings_of(comparison: Comparison, label: str) -> Sequence[Trainings]:
 
 
 def _headline(comparison: Comparison, decision: Decision) -> str:
-    if decision.conditions:
+    if decision.checks:
         return _guards_in_words(comparison, decision)
     if decision.reason:
         return f"No model is recommended: {decision.reason}."
@@ -186,26 +187,87 @@ def _leader_in_words(comparison: Comparison, decision: Decision) -> str:
 
 
 def _guards_in_words(comparison: Comparison, decision: Decision) -> str:
-    """Returns the decision with the conditions of the models."""
-    order = ("fails", UNDECIDED, HOLDS)
-
-    def words_of(label: str) -> str:
-        conditions: list[Condition] = sorted(
-            decision.conditions[label], key=lambda each: order.index(each.state)
-        )
-        return f"{label}: {listed([each.words for each in conditions])}"
-
+    """Returns the decision with the checks of the models."""
+    in_words = {
+        label: f"{label}: {checks_in_words(comparison, checks)}"
+        for label, checks in decision.checks.items()
+    }
     if decision.kind == SHIP:
-        return f"Ship {words_of(decision.models[0])}."
-    reasons = "; ".join(map(words_of, decision.conditions))
+        return f"Ship {in_words[decision.models[0]]}."
     start = "Keep" if decision.kind == KEEP else "Undecided, keep"
-    text = f"{start} {comparison.baseline}. {reasons}."
-    for label, conditions in decision.conditions.items():
-        needed = [each for each in conditions if each.queries]
+    text = f"{start} {comparison.baseline}. {'; '.join(in_words.values())}."
+    for label, checks in decision.checks.items():
+        needed = _queries_needed(comparison, label, checks)
         if needed:
-            numbers = [f"{each.queries:,} queries for {each.name}" for each in needed]
-            return f"{text} To decide on {label} takes about {listed(numbers)}."
+            return f"{text} To decide on {label} takes about {listed(needed)}."
     return text
+
+
+def _queries_needed(
+    comparison: Comparison, label: str, checks: Sequence[Check]
+) -> list[str]:
+    """Returns how many queries decide each undecided check with 80 % power, if that is known."""
+    needed = []
+    for check in checks:
+        pair = comparison.claim(label, check.name)
+        if check.state != UNDECIDED or check.margin is None or pair is None:
+            continue
+        queries = pair.models.power.queries_for(abs(check.margin))
+        if queries:
+            needed.append(f"{queries:,} queries for {check.name}")
+    return needed
+
+
+def checks_in_words(comparison: Comparison, checks: Iterable[Check]) -> str:
+    """Returns the primary metric and the guards of a model in words, the failed ones first."""
+    ordered = sorted(checks, key=lambda check: STATES.index(check.state))
+    return listed([_check_in_words(comparison, check) for check in ordered])
+
+
+def _check_in_words(comparison: Comparison, check: Check) -> str:
+    if check.name in COSTS:
+        return _cost_in_words(check)
+    if check.low is None or check.high is None:
+        return f"{check.name} has no interval"
+    metric = re.sub(r"^value@(\d+):([^:]+)", r"\2 in the first \1", check.name)
+    verb = _PRIMARY[check.state]
+    if check.sense == AT_LEAST:
+        verb = f"{_GUARD[check.state]} lower by more than {-check.limit:g}:"
+    return f"{metric} {verb} {_change(comparison, check)}"
+
+
+_PRIMARY = {
+    HOLDS: "is higher by",
+    FAILS: "is not higher:",
+    UNDECIDED: "is undecided:",
+}
+_GUARD = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}
+_UNITS = {LATENCY: "ms a list", MEMORY: "MB of memory in the fit"}
+
+
+def _cost_in_words(check: Check) -> str:
+    if check.value is None:
+        return f"{check.name} is not known, without a model"
+    text = f"{check.value:.3g} {_UNITS[check.name]}"
+    if check.state == FAILS:
+        return f"{text}, above {check.limit:g}"
+    return text
+
+
+def _change(comparison: Comparison, check: Check) -> str:
+    """Returns a difference with its interval; of a primary metric without bounds in per cent of the baseline,
+    such as "1.2 % [+0.4, +2.0] of native's 20.1"."""
+    values = [end or 0.0 for end in (check.value, check.low, check.high)]
+    mean = comparison.row(comparison.baseline).metrics.get(check.name) or 0.0
+    if (
+        check.name != comparison.metric
+        or bounds_of(check.name) is not None
+        or mean <= 0
+    ):
+        return "{:.4f} [{:+.4f}, {:+.4f}]".format(*values)
+    shares = [100 * value / mean for value in values]
+    percents = "{:.1f} % [{:+.1f}, {:+.1f}]".format(*shares)
+    return f"{percents} of {comparison.baseline}'s {mean:.4g}"
 
 
 # ---- The claims.

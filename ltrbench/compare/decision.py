@@ -13,9 +13,8 @@ model that could only be chosen on test.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from statistics import fmean
 
 import numpy as np
@@ -33,40 +32,19 @@ from ltrbench.compare.guards import COSTS, LATENCY, Guard
 from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of
-from ltrbench.metrics import bounds_of
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.record import Run, class_and_folder_of_model
-from ltrbench.statistics.claims import BETTER, UNDECIDED, WORSE
+from ltrbench.statistics.checks import AT_MOST, HOLDS, MORE_THAN, Check, worst
+from ltrbench.statistics.claims import BETTER, EQUIVALENT, UNDECIDED, WORSE
 from ltrbench.tables import listed
 
 TAKE, SHIP, KEEP, NONE = "take", "ship", "keep", "none"
 """Kinds of decisions: take the leader; replace the baseline; keep the baseline; take nothing. "undecided":
 keep the baseline for now."""
 
-HOLDS, FAILS = "holds", "fails"
 MOST_LISTS = 50
 """Number of lists of the test set whose scoring is timed, the first ones."""
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One condition on one model.
-
-    Attributes:
-        name: The primary metric, the metric of a guard with its group, or a cost.
-        state: "holds", "fails" or "undecided".
-        words: The state in words.
-        values: Difference to the baseline, and the ends of its interval; or the cost. Empty if not available.
-        queries: Number of queries that decides the present difference with 80 % power; None if it is decided
-            or not known.
-    """
-
-    name: str
-    state: str
-    words: str
-    values: tuple[float, ...] = ()
-    queries: int | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +60,7 @@ class Decision:
         loss: Upper bound of what `subject` loses to any other row; None if not available.
         unbeaten: Yardsticks that the leader is not shown to be better than.
         excluded: Why rows are not considered, one sentence each.
-        conditions: With guards, label of each considered model -> its conditions, the primary metric first.
+        checks: With guards, label of each considered model -> its checks, that of the primary metric first.
         reason: Why nothing is decided; empty if something is.
     """
 
@@ -93,7 +71,7 @@ class Decision:
     loss: float | None = None
     unbeaten: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
-    conditions: Mapping[str, Sequence[Condition]] = field(default_factory=dict)
+    checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
     reason: str = ""
 
 
@@ -190,31 +168,27 @@ def _by_guards(
 ) -> Decision:
     """Returns the decision by the guards of the comparison."""
     base = comparison.baseline
-    order = (FAILS, UNDECIDED, HOLDS)
     # A higher primary metric is not lower.
     guards = [
         guard for guard in comparison.settings.guards if guard.name != comparison.metric
     ]
     labels = [label for label in models if label != base]
-    conditions = {
-        label: [condition_of(comparison, label, guard) for guard in (None, *guards)]
+    checks = {
+        label: [
+            check_of_primary(comparison, label),
+            *(check_of_guard(comparison, label, guard) for guard in guards),
+        ]
         for label in labels
     }
-    times = [
-        condition.values
-        for of_label in conditions.values()
-        for condition in of_label
-        if condition.name == LATENCY
-    ]
-    if times and not any(times):
+    times = []
+    for of_label in checks.values():
+        times += [check.value for check in of_label if check.name == LATENCY]
+    if times and all(time is None for time in times):
         raise ResultError(
             f"--guard latency: {listed(labels)} has imported scores and no model; add a trained run. The "
             "--baseline is not timed."
         )
-    states = {
-        label: min((each.state for each in conditions[label]), key=order.index)
-        for label in labels
-    }
+    states = {label: worst(checks[label]) for label in labels}
     shipped = tuple(label for label in labels if states[label] == HOLDS)
     kind = KEEP
     if shipped:
@@ -227,7 +201,7 @@ def _by_guards(
         subject=shipped[0] if shipped else base,
         loss=comparison.largest_loss(shipped[0] if shipped else base),
         excluded=tuple(excluded),
-        conditions=conditions,
+        checks=checks,
     )
 
 
@@ -303,75 +277,45 @@ def _chosen_by_validation(
     return None, seen
 
 
-# ---- Conditions of guards.
+# ---- Checks of guards.
 
 
-def condition_of(comparison: Comparison, label: str, guard: Guard | None) -> Condition:
-    """Returns the condition of a guard; without one, that of the primary metric."""
-    if guard is not None and guard.metric in COSTS:
-        return _cost(comparison, comparison.row(label), guard)
-    name = comparison.metric if guard is None else guard.name
+def check_of_primary(comparison: Comparison, label: str) -> Check:
+    """Returns whether a model is better than the baseline; of equivalent models, by more than the region of
+    equivalence."""
+    name = comparison.metric
     pair = comparison.claim(label, name)
-    claim = None if pair is None else pair.models
-    if claim is None or claim.interval is None or claim.difference is None:
-        return Condition(name, UNDECIDED, f"{name} has no interval")
-    values = (claim.difference, claim.interval.low, claim.interval.high)
-    if guard is None:
-        state = {BETTER: HOLDS, UNDECIDED: UNDECIDED}.get(claim.state, FAILS)
-        verb = _PRIMARY[state]
-        limit = 0.0
-    else:
-        limit = guard.limit
-        state = _state_of_guard(claim.interval.low, claim.interval.high, limit)
-        verb = f"{_GUARD[state]} lower by more than {-limit:g}:"
-    what = re.sub(r"^value@(\d+):([^:]+)", r"\2 in the first \1", name)
-    queries = None
-    if state == UNDECIDED:
-        queries = claim.power.queries_for(abs(claim.difference - limit))
-    words = f"{what} {verb} {_change(comparison, name, values)}"
-    return Condition(name, state, words, values, queries)
+    limit = 0.0
+    if pair is not None and pair.models.state == EQUIVALENT:
+        limit = comparison.settings.rope_of(name) or 0.0
+    unknown = Check(name, None, limit=limit, sense=MORE_THAN)
+    return _with_difference(unknown, pair)
 
 
-_PRIMARY = {
-    HOLDS: "is higher by",
-    FAILS: "is not higher:",
-    UNDECIDED: "is undecided:",
-}
-_GUARD = {HOLDS: "is not", FAILS: "is", UNDECIDED: "may be"}
+def check_of_guard(comparison: Comparison, label: str, guard: Guard) -> Check:
+    """Returns whether a model keeps a guard."""
+    if guard.metric in COSTS:
+        return _check_of_cost(comparison, comparison.row(label), guard)
+    unknown = Check(guard.name, None, limit=guard.limit)
+    return _with_difference(unknown, comparison.claim(label, guard.name))
 
 
-def _state_of_guard(low: float, high: float, limit: float) -> str:
-    if low >= limit:
-        return HOLDS
-    return FAILS if high < limit else UNDECIDED
-
-
-def _change(comparison: Comparison, name: str, values: Sequence[float]) -> str:
-    """Returns a difference with its interval; of a primary metric without bounds in per cent of the baseline,
-    such as "1.2 % [+0.4, +2.0] of native's 20.1"."""
-    mean = comparison.row(comparison.baseline).metrics.get(name) or 0.0
-    if name != comparison.metric or bounds_of(name) is not None or mean <= 0:
-        return "{:.4f} [{:+.4f}, {:+.4f}]".format(*values)
-    percent = "{:.1f} % [{:+.1f}, {:+.1f}]".format(
-        *(100 * value / mean for value in values)
+def _with_difference(check: Check, pair: Pair | None) -> Check:
+    """Returns a check with the difference of a pair and its interval, if they are known."""
+    if pair is None or pair.models.interval is None:
+        return check
+    interval = pair.models.interval
+    return replace(
+        check, value=pair.models.difference, low=interval.low, high=interval.high
     )
-    return f"{percent} of {comparison.baseline}'s {mean:.4g}"
 
 
-def _cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Condition:
+def _check_of_cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Check:
     value = row.peak_memory_mb
-    unit = "MB of memory in the fit"
     if guard.metric == LATENCY:
         measure = comparison.settings.latency
         value = None if measure is None else measure(row)
-        unit = "ms a list"
-    if value is None:
-        return Condition(
-            guard.metric, UNDECIDED, f"{guard.metric} is not known, without a model"
-        )
-    above = f", above {guard.limit:g}" if value > guard.limit else ""
-    state = FAILS if above else HOLDS
-    return Condition(guard.metric, state, f"{value:.3g} {unit}{above}", (value,))
+    return Check(guard.metric, value, limit=guard.limit, sense=AT_MOST)
 
 
 def latency_of_row(

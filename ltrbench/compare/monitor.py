@@ -24,6 +24,7 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
 from ltrbench.runs.record import ScoredSplit
 from ltrbench.shapes import Features, Scores
+from ltrbench.statistics.checks import AT_LEAST, AT_MOST, FAILS, Check
 from ltrbench.statistics.drift import (
     Estimate,
     Sample,
@@ -71,7 +72,7 @@ class Measure:
         name: psi, ks, missing, unseen, rare, overlap, fall, or the name of a metric.
         feature: name of the feature; "model" for a measure of the model.
         then: value in training, or of a metric on test; None if there is none.
-        limit: threshold, a minimum of overlap and a maximum of the others; None if none is set.
+        check: the threshold, a minimum of overlap and a maximum of the others; None if none is set.
     """
 
     name: str
@@ -80,23 +81,12 @@ class Measure:
     low: float
     high: float
     then: float | None
-    limit: float | None
+    check: Check | None
 
     @property
     def is_past(self) -> bool:
         """Whether the whole interval is past the threshold."""
-        if self.limit is None:
-            return False
-        return (
-            self.high < self.limit if self.name == "overlap" else self.low > self.limit
-        )
-
-    def __str__(self) -> str:
-        sign, interval = (
-            "<" if self.name == "overlap" else ">",
-            format_interval(self.low, self.high, ".3g"),
-        )
-        return f"{self.name} of {self.feature} {self.value:.3g} {interval} {sign} {self.limit:g}"
+        return self.check is not None and self.check.state == FAILS
 
 
 def monitor(
@@ -183,10 +173,20 @@ def monitor(
             f"than {FIRST} documents, fall labels and a run with test scores. Remove the threshold."
         )
     intervals = simultaneous([estimate for estimate, _ in known.values()])
-    return [
-        Measure(*key, *interval, old, limits.get(key[0]))
-        for (key, (_, old)), interval in zip(known.items(), intervals, strict=True)
-    ]
+    measures = []
+    for (key, (_, old)), interval in zip(known.items(), intervals, strict=True):
+        check = _check(key[0], limits, *interval)
+        measures.append(Measure(*key, *interval, old, check))
+    return measures
+
+
+def _check(
+    name: str, limits: Mapping[str, float], value: float, low: float, high: float
+) -> Check | None:
+    if name not in limits:
+        return None
+    sense = AT_LEAST if name == "overlap" else AT_MOST
+    return Check(name, value, low=low, high=high, limit=limits[name], sense=sense)
 
 
 def _as_read(ranker: Ranker, data: RankingDataset) -> Features:
@@ -229,9 +229,10 @@ def _quality(
 def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> Chapter:
     """Returns what the page and the terminal show."""
     answer = "No measure is past a threshold."
-    if past := [str(item) for item in measures if item.is_past]:
+    past = [_past_in_words(item) for item in measures if item.is_past]
+    if past:
         answer = f"Past a threshold: {'; '.join(past)}."
-    elif all(item.limit is None for item in measures):
+    elif all(item.check is None for item in measures):
         answer = "No threshold is set: these are the measures only."
     facts = [
         ("queries", f"{new.num_queries:,}"),
@@ -256,6 +257,14 @@ def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> 
     )
 
 
+def _past_in_words(measure: Measure) -> str:
+    check = measure.check
+    assert check is not None  # `is_past`
+    sign = "<" if check.sense == AT_LEAST else ">"
+    value = f"{measure.value:.3g} {format_interval(measure.low, measure.high, '.3g')}"
+    return f"{measure.name} of {measure.feature} {value} {sign} {check.limit:g}"
+
+
 def _table(measures: Sequence[Measure]) -> Table:
     """Returns a row for each feature, by the lower end of the PSI, and a column for each measure."""
     names = list(dict.fromkeys(item.name for item in measures))
@@ -265,7 +274,8 @@ def _table(measures: Sequence[Measure]) -> Table:
     ):
         earlier = "" if item.then is None else f" before {item.then:.3f}"
         note = format_interval(item.low, item.high, ".3f") + earlier
-        cell = TableCell(item.value, note=note, emphasis="worse" * item.is_past)
+        emphasis = "worse" if item.is_past else ""
+        cell = TableCell(item.value, note=note, emphasis=emphasis)
         rows.setdefault(item.feature, {})[item.name] = cell
     columns = [TableColumn(name, ".3f", with_notes=True) for name in names]
     cells: list[TableRow] = [

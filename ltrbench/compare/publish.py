@@ -53,6 +53,7 @@ from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
 from ltrbench.runs.record import of_job
+from ltrbench.statistics.checks import AT_MOST, FAILS, Check
 from ltrbench.tables import (
     GLOSSARY_FILE,
     Table,
@@ -349,23 +350,19 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
         for command, run in runs.items()
         if not run.get("deterministic", True)
     }
-    differences, distances = [], []
+    checks = []
+    differences = []
     for command in sorted(old_runs.keys() & new_runs.keys()):
-        allowed = (
-            TOLERANCE_NOT_REPEATABLE
-            if command in loose
-            else TOLERANCE
-            if reason
-            else 0.0
-        )
+        allowed = TOLERANCE if reason else 0.0
+        if command in loose:
+            allowed = TOLERANCE_NOT_REPEATABLE
         for name, old in old_runs[command]["metrics"].items():
             new = new_runs[command]["metrics"].get(name)
-            known = old is not None and new is not None
-            distances.append(
-                abs(old - new) if known else 0.0 if old is new else math.inf
-            )
-            if distances[-1] > allowed:
-                differences.append(f"{command}: {name}: committed {old}, rerun {new}")
+            distance = _distance(old, new)
+            check = Check(f"{command}: {name}", distance, limit=allowed, sense=AT_MOST)
+            checks.append(check)
+            if check.state == FAILS:
+                differences.append(f"{check.name}: committed {old}, rerun {new}")
     missing = old_runs.keys() ^ new_runs.keys()
     differences += [f"{command}: only in one of the two" for command in sorted(missing)]
     per_query = [
@@ -376,11 +373,18 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     return Reproduction(
         exact=not reason,
         reason=reason or "same machine type and versions",
-        num_values=len(distances),
-        largest=max(distances, default=0.0),
+        num_values=len(checks),
+        largest=max((check.value or 0.0 for check in checks), default=0.0),
         differences=tuple(differences),
         num_not_repeatable=len(loose),
     )
+
+
+def _distance(old: float | None, new: float | None) -> float:
+    """Returns the distance of two values of a metric, of which none or one may be missing."""
+    if old is not None and new is not None:
+        return abs(old - new)
+    return 0.0 if old is new else math.inf
 
 
 def _read(folder: Path) -> dict[str, Any]:

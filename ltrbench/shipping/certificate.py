@@ -51,6 +51,7 @@ from ltrbench.shipping.target import (
     features_read,
     has_values,
 )
+from ltrbench.statistics.checks import AT_MOST, FAILS, Check
 from ltrbench.tables import listed
 
 # ---- Rows that test where conversions of trees break.
@@ -827,66 +828,115 @@ def judged(
         original: (D,) scores of the original model.
         converted: (D,) scores of the engine, without offset.
     """
-    comparison, absent = certificate.comparison, certificate.absent
-    if comparison is None:
+    failed = [check for check in checks_of(certificate) if check.state == FAILS]
+    if not failed:
         return certificate
-    if len(comparison.changed_queries) > certificate.tolerance:
-        name, (query, (first, second)) = (
-            certificate.engine_name,
-            next(iter(comparison.changed_queries.items())),
-        )
-        what = (
-            f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
-            f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
-            f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
-            f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
-            f"{float(converted[first])!r} and {float(converted[second])!r}."
-        )
-    elif absent and len(absent.changed_queries) > certificate.tolerance:
-        loss = (
-            f", which loses {absent.metric.loss:.3g} of {METRIC}"
-            if absent.metric
-            else ""
-        )
-        what = (
-            f"{certificate.engine_name} ranks {len(absent.changed_queries)} of {absent.queries} queries "
-            f"in another order (tolerance {certificate.tolerance}) if it has no value for features that are "
-            f"0 in the data{loss}. A feature whose query does not match a document has no value. Use --set "
-            "absent=zero, in a version of the engine that has it."
-        )
-    elif certificate.tolerance == 0 and certificate.unexplained.size:
-        row = int(certificate.unexplained[0])
-        query = data.query_ids[
-            int(np.searchsorted(data.query_start, row, side="right")) - 1
-        ]
-        what = (
-            f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more "
-            f"than rounding, such as query {query}, {describe_document(data, row)}: {float(original[row])!r} "
-            f"in the original and {float(converted[row])!r} in {certificate.engine_name}."
-        )
-    elif certificate.tolerance == 0 and _causes(certificate):
-        what = "The converted model has other scores than the original, although not on this data."
-    else:
-        return certificate
-    changed = max(
-        1, *(len(each.changed_queries) for each in (comparison, absent) if each)
+    what = _difference_in_words(failed[0], certificate, data, original, converted)
+    reason = " ".join([what, *_causes(certificate), _remedy(certificate)])
+    return replace(certificate, status=REFUSED, reason=reason)
+
+
+_ON_DATA = "queries in another order"
+_WITHOUT_ZEROS = "queries in another order without values for zeros"
+_BEYOND_ROUNDING = "documents beyond rounding"
+_PROBES = "kinds of probe rows beyond rounding"
+
+
+def checks_of(certificate: Certificate) -> list[Check]:
+    """Returns the checks that a converted model must pass; none if it was not compared."""
+    if certificate.comparison is None:
+        return []
+    changed = {_ON_DATA: len(certificate.comparison.changed_queries)}
+    if certificate.absent is not None:
+        changed[_WITHOUT_ZEROS] = len(certificate.absent.changed_queries)
+    limit = certificate.tolerance
+    checks = [
+        Check(name, number, limit=limit, sense=AT_MOST)
+        for name, number in changed.items()
+    ]
+    if limit == 0:
+        wrong = certificate.unexplained.size
+        checks.append(Check(_BEYOND_ROUNDING, wrong, limit=0, sense=AT_MOST))
+        kinds = len(_causes(certificate))
+        checks.append(Check(_PROBES, kinds, limit=0, sense=AT_MOST))
+    return checks
+
+
+def _difference_in_words(
+    check: Check,
+    certificate: Certificate,
+    data: RankingDataset,
+    original: Scores,
+    converted: Scores,
+) -> str:
+    """Returns a failed check in words, with an example from the data."""
+    match check.name:
+        case name if name == _ON_DATA:
+            return _changed_in_words(certificate, data, original, converted)
+        case name if name == _WITHOUT_ZEROS:
+            return _without_zeros_in_words(certificate)
+        case name if name == _BEYOND_ROUNDING:
+            return _wrong_in_words(certificate, data, original, converted)
+    return "The converted model has other scores than the original, although not on this data."
+
+
+def _changed_in_words(
+    certificate: Certificate, data: RankingDataset, original: Scores, converted: Scores
+) -> str:
+    comparison = certificate.comparison
+    assert comparison is not None  # `checks_of`
+    name = certificate.engine_name
+    query, (first, second) = next(iter(comparison.changed_queries.items()))
+    return (
+        f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
+        f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
+        f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
+        f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
+        f"{float(converted[first])!r} and {float(converted[second])!r}."
     )
-    remedy = f"Choose another target with --to, or accept the differences with --tolerance {changed}."
-    if certificate.rounded:
-        remedy = f"{certificate.rounding_of_features()} {remedy}"
+
+
+def _without_zeros_in_words(certificate: Certificate) -> str:
+    absent = certificate.absent
+    assert absent is not None  # `checks_of`
+    loss = ""
+    if absent.metric:
+        loss = f", which loses {absent.metric.loss:.3g} of {METRIC}"
+    return (
+        f"{certificate.engine_name} ranks {len(absent.changed_queries)} of {absent.queries} queries "
+        f"in another order (tolerance {certificate.tolerance}) if it has no value for features that are "
+        f"0 in the data{loss}. A feature whose query does not match a document has no value. Use --set "
+        "absent=zero, in a version of the engine that has it."
+    )
+
+
+def _wrong_in_words(
+    certificate: Certificate, data: RankingDataset, original: Scores, converted: Scores
+) -> str:
+    row = int(certificate.unexplained[0])
+    query = int(np.searchsorted(data.query_start, row, side="right")) - 1
+    return (
+        f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more "
+        f"than rounding, such as query {data.query_ids[query]}, {describe_document(data, row)}: "
+        f"{float(original[row])!r} in the original and {float(converted[row])!r} in "
+        f"{certificate.engine_name}."
+    )
+
+
+def _remedy(certificate: Certificate) -> str:
     for limit in certificate.limits.values():
         if limit.documents:
-            remedy = (
+            return (
                 f"{limit.sentence} {limit.documents} documents of the data have such values: replace them "
                 "before training, use the verb serve, or name a target without this limit, if there is one, "
                 "with --to."
             )
-            break
-    return replace(
-        certificate,
-        status=REFUSED,
-        reason=" ".join([what, *_causes(certificate), remedy]),
-    )
+    compared = [each for each in (certificate.comparison, certificate.absent) if each]
+    changed = max(1, *(len(each.changed_queries) for each in compared))
+    remedy = f"Choose another target with --to, or accept the differences with --tolerance {changed}."
+    if certificate.rounded:
+        return f"{certificate.rounding_of_features()} {remedy}"
+    return remedy
 
 
 def describe_document(data: Judgments, row: int) -> str:

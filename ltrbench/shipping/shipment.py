@@ -55,6 +55,7 @@ from ltrbench.shipping.target import (
     Target,
     features_read,
 )
+from ltrbench.statistics.checks import AT_MOST, Check
 from ltrbench.untrusted import read_json, visible
 
 # ---- Writes and reads the folder of a shipped model.
@@ -585,14 +586,19 @@ class AnswerCheck:
     wrong: Mapping[str, tuple[float, float]]
     changed: Mapping[str, tuple[str, str]]
 
-    def is_passed(self, tolerance: int = 0) -> bool:
-        """Returns whether all rows were answered, and at most `tolerance` queries changed their order; with
-        a tolerance of 0 also whether all scores are equal but for rounding."""
-        return (
-            not self.missing
-            and len(self.changed) <= tolerance
-            and (tolerance > 0 or not self.wrong)
-        )
+    def checks(self, tolerance: int = 0) -> list[Check]:
+        """Returns the checks that all rows were answered, and at most `tolerance` queries changed their
+        order; with a tolerance of 0 also that all scores are equal but for rounding."""
+        checks = [
+            Check("rows without an answer", len(self.missing), limit=0, sense=AT_MOST),
+            Check("changed queries", len(self.changed), limit=tolerance, sense=AT_MOST),
+        ]
+        if tolerance == 0:
+            wrong = Check(
+                "rows beyond rounding", len(self.wrong), limit=0, sense=AT_MOST
+            )
+            checks.append(wrong)
+        return checks
 
 
 def check_answers(

@@ -146,18 +146,18 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
         "value@10:revenue=-9", "latency=5s", "memory=9GB", "memory=0.00001MB"
     )
     decided = json.loads(done.stdout)["comparisons"][0]["decision"]
-    conditions = decided["conditions"]["native"]
-    assert [each["name"] for each in conditions] == [
+    checks = decided["checks"]["native"]
+    assert [each["name"] for each in checks] == [
         "ndcg@10",
         "value@10:revenue",
         "latency",
         "memory",
         "memory",
     ]
-    assert decided["conditions"].keys() == {"native"}
+    assert decided["checks"].keys() == {"native"}
     assert decided["kind"] == "keep"
-    assert 0 < conditions[2]["values"][0] < 5000
-    assert [each["state"] for each in conditions] == ["holds"] * 4 + ["fails"]
+    assert 0 < checks[2]["value"] < 5000
+    assert [each["state"] for each in checks] == ["holds"] * 4 + ["fails"]
     refused = compared("latency=5s", baseline="native", expected=2)
     assert mentions(
         refused.stderr, "latency", "production", "imported scores", "trained run"
@@ -176,10 +176,10 @@ def test_latency_and_memory_are_those_of_the_saved_model(tmp_path: Path) -> None
     decided = json.loads(done.stdout)["comparisons"][0]["decision"]
     of_latency = {
         label: [each["name"] for each in of_row]
-        for label, of_row in decided["conditions"].items()
+        for label, of_row in decided["checks"].items()
     }
     assert of_latency == {
         "native": ["ndcg@10", "latency"],
         "old (imported)": ["ndcg@10", "latency"],
     }
-    assert decided["conditions"]["old (imported)"][1]["state"] == "undecided"
+    assert decided["checks"]["old (imported)"][1]["state"] == "undecided"

@@ -462,6 +462,7 @@ def _check(folder: Path, answers: Path, tolerance: int) -> int:
         read_shipped,
     )
     from ltrbench.shipping.target import build_target
+    from ltrbench.statistics.checks import HOLDS, worst
 
     rows = read_shipped(folder, CHECK_FILE)["rows"]
     about = read_shipped(folder, CERTIFICATE_FILE)["target"]
@@ -473,13 +474,14 @@ def _check(folder: Path, answers: Path, tolerance: int) -> int:
             f"{answers} is no answer of {target.name}: {error}."
         ) from error
     check = check_answers(rows, scores)
-    echo("\n".join(wrapped(line, "  ") for line in _outcome(check, tolerance)))
-    return OK if check.is_passed(tolerance) else RUN_FAILED
+    is_equal = worst(check.checks(tolerance)) == HOLDS
+    echo("\n".join(wrapped(line, "  ") for line in _outcome(check, is_equal)))
+    return OK if is_equal else RUN_FAILED
 
 
-def _outcome(check: AnswerCheck, tolerance: int) -> list[str]:
+def _outcome(check: AnswerCheck, is_equal: bool) -> list[str]:
     num_answered = check.num_rows - len(check.missing)
-    verdict = "equal" if check.is_passed(tolerance) else "different"
+    verdict = "equal" if is_equal else "different"
     lines = [
         f"{verdict}: {num_answered} of {check.num_rows} rows answered, largest difference of scores "
         f"{check.largest_difference:.3g}, {len(check.wrong)} rows beyond rounding, {len(check.changed)} "

@@ -89,7 +89,7 @@ def test_every_number_is_that_of_the_run_folders(
         label
         for label, row in rows.items()
         if label != "random"
-        and all(each["values"][1] >= -0.9 for each in row["conditions"])
+        and all(each["low"] is None or each["low"] >= -0.9 for each in row["checks"])
     ]
     assert done["chosen"] == min(
         holding, key=lambda label: rows[label]["costs"]["latency"]
@@ -100,7 +100,7 @@ def test_every_number_is_that_of_the_run_folders(
         for key in ("best", "chosen")
     }
     for claim in done["test"]:
-        assert claim["values"][0] == pytest.approx(of_test["chosen"] - of_test["best"])
+        assert claim["value"] == pytest.approx(of_test["chosen"] - of_test["best"])
         assert "choice by validation" in done["scope"]
     assert {"service", "library"} < rows[done["chosen"]]["times"].keys()
     assert (
@@ -139,7 +139,7 @@ def test_a_variant_is_praised_only_if_no_faster_row_has_its_value() -> None:
             quality=quality,
             times={},
             costs={"latency": latency, "size": 1.0, "memory": 1.0},
-            conditions=[],
+            checks=[],
             holds=holds,
         )
 
