@@ -284,15 +284,34 @@ def _commit_of(folder: Path) -> str | None:
 def without_password(text: str) -> str:
     """Returns the text with the passwords of addresses masked, because results are published.
 
-    A password may contain / and @, although an address should have them as %2F and %40.
+    A password may contain / and @, although an address should have them as %2F and %40. Values behind `?` are
+    masked whatever their name is, such as token and sslpassword; SQLite has no secrets there.
 
     >>> without_password("http://me:secret@host:5000, postgresql://me@work:s/cr@t@host/name")
     'http://me:***@host:5000, postgresql://me@work:***@host/name'
     >>> without_password("http://host:5000/files/a@b")
     'http://host:5000/files/a@b'
+    >>> without_password("postgresql://host/name?user=me&sslpassword=secret")
+    'postgresql://host/name?user=***&sslpassword=***'
     """
+    # Values behind the last @ of user and host come first, because they may contain @ as well.
+    text = _QUERY_WITH_USER.sub(_with_masked_query, text)
     # A number before a slash is a port.
-    return re.sub(r"(://[^\s:/\"']*):(?!\d+/)[^\s\"']+@", r"\1:***@", text)
+    text = re.sub(r"(://[^\s:/\"']*):(?!\d+[/?])[^\s\"']+@", r"\1:***@", text)
+    return _QUERY.sub(_with_masked_query, text)
+
+
+_QUERY_WITH_USER = re.compile(r"(://[^\s\"']*?@[^\s\"'?@]*\?)([^\s\"']+)")
+_QUERY = re.compile(r"((?<!sqlite)://[^\s\"'?]*\?)([^\s\"']+)")
+
+
+def _with_masked_query(address: re.Match[str]) -> str:
+    return address[1] + re.sub(r"=[^&]+", "=***", address[2])
+
+
+def lacks_password(text: str) -> bool:
+    """Returns whether `without_password` has masked something in a text."""
+    return ":***@" in text or "=***" in text
 
 
 def described(instance: Any) -> dict[str, Any]:

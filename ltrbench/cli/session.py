@@ -31,6 +31,7 @@ from ltrbench.cli.console import (
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
+from ltrbench.measure import lacks_password
 from ltrbench.runs.record import FAILED as RUN_HAS_FAILED
 from ltrbench.runs.record import (
     FINISHED,
@@ -751,7 +752,7 @@ class Store(NamedTuple):
 
     def check_password(self) -> None:
         """Raises TrackingError if the address had a password, which no run records."""
-        if ":***@" in self.uri:
+        if lacks_password(self.uri):
             raise TrackingError(
                 f"the runs are tracked in {self.uri}, and its password is not stored. Give the whole "
                 f"address, as in {PROGRAM} sync DIR --uri ADDRESS."

@@ -80,6 +80,25 @@ def without_compression_ending(path: Path) -> Path:
     return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
 
 
+def companion(path: Path, ending: str) -> Path:
+    """Returns the path of LightGBM's file beside a data file: query sizes, weights, positions, scores.
+
+    >>> companion(Path("rank.train.gz"), ".query").name
+    'rank.train.query'
+    """
+    return Path(f"{without_compression_ending(path)}{ending}")
+
+
+def refuse_initial_scores(paths: Sequence[Path]) -> None:
+    """Raises DataError if a data file has LightGBM's file of initial scores beside it."""
+    for start in (companion(path, ".init") for path in paths):
+        if start.exists():
+            raise DataError(
+                f"{start}: LightGBM would add these initial scores to those of its trees, but no ranker here "
+                "does. Move the file to another folder to train without them."
+            )
+
+
 Blocks = Iterator[tuple[bytes, int]]
 """Uncompressed text in blocks of whole lines, each with the number of its first line."""
 

@@ -39,11 +39,12 @@ from ltrbench.data.blocks import (
     Gathered,
     as_paths,
     check_option,
+    companion,
     decoded,
     for_each_unit,
     gather,
     read_blocks,
-    without_compression_ending,
+    refuse_initial_scores,
     write_whole,
 )
 from ltrbench.data.dataset import FRACTIONS_REMEDY, RankingDataset
@@ -914,15 +915,6 @@ Companions = dict[str, list[NDArray[np.float64]]]
 """Extension -> values of the companion file of each data file, for the extensions that exist."""
 
 
-def companion(path: Path, ending: str) -> Path:
-    """Returns the path of the companion file with query sizes, weights or positions.
-
-    >>> companion(Path("rank.train.gz"), ".query").name
-    'rank.train.query'
-    """
-    return Path(f"{without_compression_ending(path)}{ending}")
-
-
 def companions_of(path: Path) -> list[Path]:
     """Returns the companion files of a data file that exist."""
     return [
@@ -937,12 +929,7 @@ def _read_companions(paths: Sequence[Path]) -> Companions:
         DataError: A line is invalid, only some of the data files have the companion file, or one has
             FILE.init.
     """
-    for start in (companion(path, ".init") for path in paths):
-        if start.exists():
-            raise DataError(
-                f"{start}: LightGBM would add these initial scores to those of its trees, but no ranker here "
-                "does. Move the file to another folder to train without them."
-            )
+    refuse_initial_scores(paths)
     values = {}
     for ending in _COMPANIONS:
         files = [companion(path, ending) for path in paths]

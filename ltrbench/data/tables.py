@@ -37,6 +37,7 @@ from ltrbench.data.blocks import (
     check_option,
     gather,
     read_blocks,
+    refuse_initial_scores,
     write_whole,
 )
 from ltrbench.data.dataset import (
@@ -884,6 +885,8 @@ def read_table(
     """
     check_option("sort_queries", sort_queries, bool)
     check_option("whole_labels", whole_labels, bool)
+    if isinstance(source, str | Path | Sequence):
+        refuse_initial_scores(as_paths(source))
     columns = {
         "label": label,
         "query": query,

@@ -695,3 +695,14 @@ def test_more_than_20_categories_are_encoded_only_by_name() -> None:
     assert read_table(frame, encode=["brand"]).num_features == 22
     with pytest.raises(ConfigError, match=naming("onehot", "data.categorical")):
         read_table(frame, encode="onehot")
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_initial_scores_of_lightgbm_beside_a_table_are_refused(
+    tmp_path: Path, name: str
+) -> None:
+    frame = pd.DataFrame({"query_id": [1, 1], "label": [0, 1], "a": [0.5, 1.5]})
+    write_frame(frame, tmp_path / name)
+    (tmp_path / "t.csv.init").write_text("1\n2\n")
+    with pytest.raises(DataError, match=naming("t.csv.init", "initial", "Move")):
+        read_table(tmp_path / name)

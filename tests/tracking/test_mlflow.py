@@ -284,7 +284,7 @@ def test_parameters_are_logged_in_what_mlflow_allows(
         "a[0]": 1,
         "../up": 3,
         "long": "x" * 10_000,
-        "address": "http://me:secret@host:5000",
+        "address": "http://me:secret@host:5000/?token=secret",
     }
     tracker.open(None)
     tracker.log(make_run(tmp_path / "run", config={"extra": extra}))
@@ -292,7 +292,7 @@ def test_parameters_are_logged_in_what_mlflow_allows(
     params = run.data.params
     assert (params["extra.a_0_"], params["extra.../up"]) == ("1", "3")
     assert params["extra.long"] == "x" * 5999 + "…"
-    assert params["extra.address"] == "http://me:***@host:5000"
+    assert params["extra.address"] == "http://me:***@host:5000/?token=***"
 
 
 def test_a_final_run_names_its_search_a_failed_one_its_error_and_a_trial_itself(

@@ -147,10 +147,13 @@ def test_a_damaged_run_is_named_and_the_others_are_stored(
     assert [run.data.tags["backend"] for run in stored()["run"]] == ["model1"]
 
 
+@pytest.mark.parametrize(
+    "masked", ["http://me:***@127.0.0.1:9", "http://127.0.0.1:9/?token=***"]
+)
 def test_a_store_that_needs_a_password_is_never_replaced_by_the_default(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    masked: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    recorded = {"uri": "http://me:***@127.0.0.1:9", "experiment": "mine"}
+    recorded = {"uri": masked, "experiment": "mine"}
     write(tmp_path / "sweep/0", "a", config={"tracking": recorded})
     assert main(["sync", "sweep"]) == 2
     assert mentions(capsys.readouterr().err, recorded["uri"], "password", "--uri")
@@ -158,6 +161,6 @@ def test_a_store_that_needs_a_password_is_never_replaced_by_the_default(
     # A wrong address or password: the option of this verb is named, not that of a run.
     assert main(["sync", "sweep", "--uri", "http://me:wrong@127.0.0.1:9"]) == 2
     refused = capsys.readouterr().err
-    assert mentions(refused, recorded["uri"], "--uri")
+    assert mentions(refused, "http://me:***@127.0.0.1:9", "--uri")
     assert "tracking.uri" not in refused
     assert "wrong" not in refused

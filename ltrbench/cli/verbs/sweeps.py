@@ -26,6 +26,7 @@ from ltrbench.cli.session import (
 from ltrbench.cli.verbs.runs import ANYWAY_OPTION
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
+from ltrbench.measure import lacks_password
 from ltrbench.runs.record import (
     Run,
     class_and_folder_of_model,
@@ -136,7 +137,7 @@ def _refuse_unstored(plan: Plan) -> None:
     """Raises ResultError if a job needs a value that is not stored, or the jobs have several folders."""
     again = f"Run the command that started the sweep again, with hydra.sweep.dir={plan.sweep}."
     for job in plan.jobs.values():
-        if ":***@" in str(job.settings):
+        if lacks_password(str(job.settings)):
             raise ResultError(
                 f"{plan.sweep}: the plan has no passwords, but job {job.number} needs one. {again}"
             )

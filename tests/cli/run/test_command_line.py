@@ -473,7 +473,8 @@ def test_no_file_of_a_command_has_the_password_of_the_tracking_store(
         "class Store(NoTracking):\n"
         "    uri: str = ''\n"
     )
-    uri = f"+tracking.uri='http://me@work:{secret}@host:5000'"
+    address = f"http://me@work:{secret}@host:5000/?sslpassword={secret}&token={secret}"
+    uri = f"+tracking.uri='{address}'"
     store = ["tracking=none", "tracking._target_=own_store.Store", uri]
     words = [word for word in TINY if word != "tracking=none"] + store
     run("model=random", *words, "hydra.run.dir=alone", folder=tmp_path)
