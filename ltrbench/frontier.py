@@ -43,6 +43,7 @@ from ltrbench.compare.derived import (
 )
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
+from ltrbench.compare.remarks import leak_in_words
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows
@@ -355,11 +356,10 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
         if guard.metric not in COSTS
     ]
     seen = seen_by_choice([item for row in comparison.rows for item in row.evaluated])
-    return replace(
-        done,
-        test=test,
-        scope="; ".join(filter(None, [SCOPES[MODELS], "choice by validation", seen])),
-    )
+    scope = [SCOPES[MODELS], "choice by validation"]
+    if seen:
+        scope.append(leak_in_words(seen))
+    return replace(done, test=test, scope="; ".join(scope))
 
 
 def _sentence(done: Frontier, guards: Sequence[Guard], on_test: str) -> str:

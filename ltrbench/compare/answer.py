@@ -22,6 +22,7 @@ from ltrbench.compare.decision import (
 )
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
 from ltrbench.compare.planning import NextStep, next_step
+from ltrbench.compare.remarks import IMPORTANT
 from ltrbench.metrics import bounds_of
 from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (
@@ -46,9 +47,6 @@ _TRAINED_AGAIN = {
     LATER: "Trained again, and tested on later queries",
 }
 _TRAINED_AGAIN |= {with_imported(scope): how for scope, how in _TRAINED_AGAIN.items()}
-
-_IMPORTANT = ("failed runs", "missing runs", "mismatched data", "baseline", "look")
-"""Terms of notes that belong to the answer: runs or rows are missing, or claims are at another level."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +85,7 @@ def answer_of(comparison: Comparison) -> Answer:
         claims = list(_claims(comparison, decision))
         remarks.extend(decision.excluded)
     remarks.extend(
-        str(note) for note in comparison.note_entries if note.term in _IMPORTANT
+        str(remark.note) for remark in comparison.remarks if remark.kind in IMPORTANT
     )
     if any(pair.withheld for pair in comparison.family):
         remarks.append(

@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ltrbench.compare.feature_sets import feature_settings
 from ltrbench.compare.guards import COSTS, Guard
+from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.sources import FORWARD
@@ -52,76 +53,6 @@ from ltrbench.shapes import PerQuery
 from ltrbench.statistics import LEVEL, PairedSample
 from ltrbench.statistics.claims import LATER, METHODS
 from ltrbench.tables import listed
-
-# ---- Notes under the table: each has a group, a term of the glossary, and one sentence.
-#
-# A note is made where its fact is computed: `Note(ON_COSTS, "threads", "Threads: 2.")`. Its term is a
-# heading of ltrbench/glossary.md. `by_group` returns the notes in the order in which every output shows
-# them.
-
-ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS = (
-    "Claims",
-    "Conventions",
-    "Differences between backends",
-)
-ON_COSTS, ON_DATA = "Costs", "Data and runs"
-GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
-"""The headings of the groups, in the order in which they are shown."""
-
-
-@dataclass(frozen=True)
-class Note:
-    """A note under the table.
-
-    Attributes:
-        group: One of `GROUPS`.
-        term: Heading of the glossary entry that explains the note.
-        sentence: The note itself, without the subject.
-        subject: Label of the model that the note is about; empty if it is about all of them.
-    """
-
-    group: str
-    term: str
-    sentence: str
-    subject: str = ""
-
-    def __str__(self) -> str:
-        """Returns the note as one line of text, such as "xgboost: min_docs_in_leaf is not applied."."""
-        return f"{self.subject}: {self.sentence}" if self.subject else self.sentence
-
-
-def by_group(notes: Iterable[Note]) -> dict[str, list[Note]]:
-    """Returns group -> its notes, without empty groups; notes with one subject and term are joined, and
-    equal notes about several subjects as well.
-
-    >>> joined = by_group([Note(ON_DATA, "b", "One.", "native"), Note(ON_CLAIMS, "a", "Two."),
-    ...                    Note(ON_DATA, "b", "Three.", "native"), Note(ON_DATA, "c", "Four.", "native"),
-    ...                    Note(ON_DATA, "c", "Four.", "random")])
-    >>> {group: [str(note) for note in notes] for group, notes in joined.items()}
-    {'Claims': ['Two.'], 'Data and runs': ['native: One. Three.', 'native and random: Four.']}
-    """
-    notes = list(dict.fromkeys(notes))
-    groups = {
-        group: [note for note in notes if note.group == group] for group in GROUPS
-    }
-    return {group: _joined(of_group) for group, of_group in groups.items() if of_group}
-
-
-def _joined(notes: Sequence[Note]) -> list[Note]:
-    # Notes about all models stay apart: they have no subject to be joined under.
-    of_subject = grouped(
-        notes, lambda note: (note.subject, note.term, note.subject or note.sentence)
-    )
-    joined = [
-        replace(items[0], sentence=" ".join(note.sentence for note in items))
-        for items in of_subject.values()
-    ]
-    alike = grouped(joined, lambda note: (note.term, note.sentence, bool(note.subject)))
-    return [
-        replace(items[0], subject=listed([note.subject for note in items]))
-        for items in alike.values()
-    ]
-
 
 DATA_SPLITS = ("train", "valid", "test")
 
@@ -399,24 +330,29 @@ def _has_params(run: Run) -> bool:
     return run.result.best_iteration is not None or not run.result.seconds
 
 
-def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Note]]:
-    """Returns the run that counts for each row, cell and replicate, the last one, and notes on the others."""
+def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Remark]]:
+    """Returns the run that counts for each row, cell and replicate, the last one, and remarks on others."""
     kept: set[int] = set()
-    notes = []
+    remarks = []
     for label, of_row in runs_by_label(runs).items():
         for (cell, replicate), repeated in grouped(
             of_row, lambda run: (cell_of(run), replicate_of(run))
         ).items():
             last = max(repeated, key=lambda run: run.result.started)
             kept.add(id(last))
-            ignored = ", ".join(str(run.path) for run in repeated if run is not last)
+            ignored = [str(run.path) for run in repeated if run is not last]
             if ignored:
-                sentence = (
-                    f"{label} has {len(repeated)} runs with {replicate} and the same settings on "
-                    f"{describe_cells([cell])}: the last one, {last.path}, counts; ignored: {ignored}."
+                remarks.append(
+                    Remark.of(
+                        Kind.REPEATED_RUNS,
+                        label=label,
+                        replicate=str(replicate),
+                        where=describe_cells([cell]),
+                        last=str(last.path),
+                        ignored=ignored,
+                    )
                 )
-                notes.append(Note(ON_DATA, "repeated runs", sentence))
-    return [run for run in runs if id(run) in kept], notes
+    return [run for run in runs if id(run) in kept], remarks
 
 
 def _varied(
@@ -1061,7 +997,7 @@ def _seconds(run: Run, num_cells: int) -> float:
 
 def arrange(
     rows: list[EvaluatedRow], selected: str = ""
-) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Note]]:
+) -> tuple[list[EvaluatedRow], list[EvaluatedRow], list[Remark]]:
     """Excludes each row that lacks a cell from paired tests; none is paired if fewer than two have all.
 
     With a reason, all rows are paired over the cells that all of them have, if there are any.
@@ -1070,7 +1006,7 @@ def arrange(
         selected: As `Settings.selected`.
 
     Returns:
-        All rows, with the runs in the cells that count; the rows in paired tests; a note on what is left out.
+        All rows, with the runs in the cells that count; the rows in paired tests; a remark on those left out.
     """
     everywhere = set[DataCell]().union(*(row.cells for row in rows))
     common = everywhere.intersection(*(row.cells for row in rows))
@@ -1083,11 +1019,9 @@ def arrange(
         if row not in whole
     }
     lacking = grouped(cells_of, lambda label: describe_cells(cells_of[label]))
-    which = listed(
-        [f"on {cells} ({listed(labels)})" for cells, labels in lacking.items()]
-    )
     counted, paired = rows, whole if len(whole) > 1 else []
-    if selected and common:
+    is_selected = bool(selected and common)
+    if is_selected:
         counted = paired = [
             replace(
                 row,
@@ -1095,19 +1029,15 @@ def arrange(
             )
             for row in rows
         ]
-        consequence = f"{len(common)} of {len(everywhere)} test sets are counted, because {selected}"
-    else:
-        why = (
-            "such rows are left out of paired tests"
-            if paired
-            else "no two rows have every test set to be paired"
-        )
-        consequence = f"{why} ({len(common)} of {len(everywhere)} test sets are common to all rows)"
-    return (
-        counted,
-        paired,
-        [Note(ON_DATA, "missing runs", f"Runs are missing {which}: {consequence}.")],
+    missing = Remark.of(
+        Kind.MISSING_RUNS,
+        lacking=lacking,
+        common=len(common),
+        num_sets=len(everywhere),
+        selected=selected if is_selected else "",
+        are_paired=bool(paired),
     )
+    return counted, paired, [missing]
 
 
 def _by_fold(cell: DataCell) -> tuple[str, int, int, str]:

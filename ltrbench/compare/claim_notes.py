@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ltrbench.compare.cells import ON_CLAIMS, Note, tuned_once
+from ltrbench.compare.cells import tuned_once
 from ltrbench.compare.claims import Pair
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.planning import more_queries
+from ltrbench.compare.remarks import ON_CLAIMS, Note, notes_of
 from ltrbench.tables import listed
 
 _METHODS = {
@@ -42,8 +43,8 @@ def family_of(comparison: Comparison) -> str:
 def all_notes(comparison: Comparison) -> list[Note]:
     """Returns every note of the report: on the claims, and those of the comparison."""
     if not comparison.pairs:
-        return list(comparison.note_entries)
-    return [*_on_claims(comparison), *comparison.note_entries]
+        return notes_of(comparison.remarks)
+    return [*_on_claims(comparison), *notes_of(comparison.remarks)]
 
 
 def _on_claims(comparison: Comparison) -> Iterator[Note]:

@@ -20,13 +20,9 @@ import numpy as np
 
 from ltrbench.compare.cells import (
     BEST,
-    ON_CLAIMS,
-    ON_CONVENTIONS,
-    ON_DATA,
     DataCell,
     EvaluatedRow,
     GroupedRuns,
-    Note,
     PairedQueries,
     Settings,
     arrange,
@@ -51,6 +47,7 @@ from ltrbench.compare.fairness import (
 )
 from ltrbench.compare.feature_sets import with_common_data
 from ltrbench.compare.groups import Slice, group_of_queries
+from ltrbench.compare.remarks import Kind, Remark, leak_in_words, notes_of
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import bounds_of, parse_metric
 from ltrbench.runs.record import (
@@ -212,7 +209,7 @@ class Comparison:
         declared: Metric -> pairs of the family, for each further metric that carries claims.
         sweeps: What the plans of the sweeps of the runs say; `ltrbench.sweep.ledger` sets it.
         queries: The paired queries; None if no rows can be paired.
-        note_entries: Notes under the table: skipped queries, failed runs, unmatched parameters, and others.
+        remarks: Facts that a note tells: skipped queries, failed runs, unmatched parameters, and others.
         slices: Slices of the queries to show; the report adds those by the attributes of every data set.
     """
 
@@ -224,7 +221,7 @@ class Comparison:
     rows: tuple[ModelRow, ...]
     pairs: tuple[Pair, ...]
     queries: PairedQueries | None
-    note_entries: tuple[Note, ...]
+    remarks: tuple[Remark, ...]
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
     sweeps: SweepState = field(default_factory=SweepState)
     slices: Sequence[Slice] = ()
@@ -232,7 +229,7 @@ class Comparison:
     @property
     def notes(self) -> tuple[str, ...]:
         """The notes under the table as text."""
-        return tuple(map(str, self.note_entries))
+        return tuple(map(str, notes_of(self.remarks)))
 
     @property
     def family(self) -> tuple[Pair, ...]:
@@ -323,7 +320,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         refuse_trial(run, "metrics of test")
     finished = [run for run in runs if run.result.is_compared]
     if not finished:
-        errors = "; ".join(str(_failure(run)) for run in runs)
+        errors = "; ".join(str(_failure(run).note) for run in runs)
         raise ResultError(f"there is no finished run to compare. {errors}")
     finished, repeated = newest_runs(with_common_data(finished))
     tables = group_runs(finished)
@@ -331,8 +328,9 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     if mismatched and not settings.allow_mismatch:
         more = len(mismatched) - _MOST_MISMATCHES
         rest = f" And {more} more." if more > 0 else ""
+        sentences = [note.sentence for note in notes_of(mismatched[:_MOST_MISMATCHES])]
         raise ResultError(
-            f"these runs were not made on the same data: {' '.join(mismatched[:_MOST_MISMATCHES])}{rest} "
+            f"these runs were not made on the same data: {' '.join(sentences)}{rest} "
             "Compare runs on one data set and split, or add --allow-mismatch to compare them anyway, with a "
             "note under the table."
         )
@@ -346,22 +344,19 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         labels = [label for table in tables for label in table.rows]
         models = [run.result.model for table in tables for run in table.runs]
         require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
-    notes = [
-        *(Note(ON_DATA, "mismatched data", sentence) for sentence in mismatched),
-        *repeated,
-    ]
-    # A run may fail before its data set is known, so that every failure is a note under the first table.
+    remarks = [*mismatched, *repeated]
+    # A run may fail before its data set is known, so that every failure is a remark on the first table.
     failures = [_failure(run) for run in runs if not run.result.is_compared]
     return [
         _compare_on(
-            table, metric, settings, [*notes, *(failures if number == 0 else [])]
+            table, metric, settings, [*remarks, *(failures if number == 0 else [])]
         )
         for number, table in enumerate(tables)
     ]
 
 
 def _compare_on(
-    table: GroupedRuns, metric: str, settings: Settings, first_notes: Sequence[Note]
+    table: GroupedRuns, metric: str, settings: Settings, first_remarks: Sequence[Remark]
 ) -> Comparison:
     reported = (name for run in table.runs for name in reported_metrics(run))
     claimed = [name for name in settings.claimed_metrics if name is not None]
@@ -407,12 +402,9 @@ def _compare_on(
         rows=tuple(_rows(counted, metric, queries, pairs, base, settings)),
         pairs=pairs,
         queries=queries,
-        note_entries=(
-            *first_notes,
-            *(
-                Note(ON_CONVENTIONS, "plug-in metrics", sentence)
-                for sentence in unknown
-            ),
+        remarks=(
+            *first_remarks,
+            *unknown,
             *absent,
             *missing,
             *warnings(counted, metric, settings.convention),
@@ -439,9 +431,9 @@ def with_level(
     comparison: Comparison,
     withheld: Mapping[str, str],
     level: float,
-    notes: Sequence[Note] = (),
+    remarks: Sequence[Remark] = (),
 ) -> Comparison:
-    """Returns the comparison with all claims decided again at a level, and with further notes.
+    """Returns the comparison with all claims decided again at a level, and with further remarks.
 
     Args:
         withheld: Label of a row -> why its pairs carry no claim.
@@ -481,7 +473,7 @@ def with_level(
         for name, of in comparison.declared.items()
     }
     comparison = replace(
-        comparison, settings=settings, note_entries=(*notes, *comparison.note_entries)
+        comparison, settings=settings, remarks=(*remarks, *comparison.remarks)
     )
     return replace(comparison, rows=tuple(rows), pairs=pairs, declared=declared)
 
@@ -549,8 +541,8 @@ def _baseline_of(
     baseline: str | None,
     best: str | None,
     paired: Sequence[EvaluatedRow],
-) -> tuple[str, list[Note]]:
-    """Returns the label of the baseline, and a note if the first paired row replaces it."""
+) -> tuple[str, list[Remark]]:
+    """Returns the label of the baseline, and a remark if the first paired row replaces it."""
     of_model = [
         label for label, runs in rows.items() if runs[0].result.model == baseline
     ]
@@ -563,12 +555,12 @@ def _baseline_of(
     wanted = matching[0] if matching else first
     if all(row.label != wanted for row in paired):
         first = paired[0].label
-        sentence = f"{wanted} lacks test sets: differences are to {first}, the first row with all of them."
-    elif matching or baseline in (None, BEST):
+        return first, [
+            Remark.of(Kind.INCOMPLETE_BASELINE, baseline=wanted, first=first)
+        ]
+    if matching or baseline in (None, BEST):
         return wanted, []
-    else:
-        sentence = f"The baseline {baseline} has no run here: differences are to {first}, the first row."
-    return first, [Note(ON_CLAIMS, "baseline", sentence)]
+    return first, [Remark.of(Kind.ABSENT_BASELINE, baseline=baseline, first=first)]
 
 
 def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -648,11 +640,10 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
             f", the mean of {len(row.runs)} runs; the best run is {where}seed={run.result.seed}, "
             f"{validated[best][number]:.4f}"
         )
-    seen = (
-        seen_by_choice([item for row in rows for item in row.evaluated])
-        if len(validated) > 1
-        else ""
-    )
+    seen = ""
+    if len(validated) > 1:
+        leaking = seen_by_choice([item for row in rows for item in row.evaluated])
+        seen = leak_in_words(leaking) if leaking else ""
     of_test = {
         f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None
     }
@@ -664,14 +655,14 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
     )
 
 
-def _failure(run: Run) -> Note:
+def _failure(run: Run) -> Remark:
     if run.result.final and run.result.status == FINISHED:
-        sentence = (
-            f"{run.path} is a final model, trained on all queries: it is not compared."
-        )
-        return Note(ON_DATA, "final model", sentence)
+        return Remark.of(Kind.FINAL_MODEL, folder=str(run.path))
     # The first line is the message; a traceback may follow.
-    reason = (run.result.error or "unknown").partition("\n")[0]
-    return Note(
-        ON_DATA, "failed runs", f"{run.result.model} failed ({run.path}): {reason}"
+    message, _, _ = (run.result.error or "unknown").partition("\n")
+    return Remark.of(
+        Kind.FAILED_RUN,
+        model=run.result.model,
+        folder=str(run.path),
+        error=message,
     )

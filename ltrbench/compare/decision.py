@@ -29,6 +29,7 @@ from ltrbench.compare.fairness import (
     values_on_validation,
 )
 from ltrbench.compare.guards import COSTS, LATENCY, Guard
+from ltrbench.compare.remarks import leak_in_words
 from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of
@@ -274,7 +275,7 @@ def _chosen_by_validation(
             for each in means
         ):
             return row.label, "the validation of every fold"
-    return None, seen
+    return None, leak_in_words(seen)
 
 
 # ---- Checks of guards.

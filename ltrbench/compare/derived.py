@@ -34,6 +34,7 @@ from ltrbench.compare.cells import (
     replicate_of,
 )
 from ltrbench.compare.fairness import stopped_on_test
+from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.data import Judgments, Splits
 from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
@@ -204,8 +205,8 @@ def reported_metrics(run: Run) -> list[str]:
     return [name for name in _names_of(run.result) if is_metric(name)]
 
 
-def unknown_metrics(results: Sequence[RunResult]) -> list[str]:
-    """Returns a sentence on unknown metrics of runs, from plug-ins that are not loaded; empty without any."""
+def unknown_metrics(results: Sequence[RunResult]) -> list[Remark]:
+    """Returns a remark on unknown metrics of runs, from plug-ins that are not loaded; empty without any."""
     names = dict.fromkeys(name for result in results for name in _names_of(result))
     unknown = [name for name in names if not is_metric(name)]
     if not unknown:
@@ -217,11 +218,7 @@ def unknown_metrics(results: Sequence[RunResult]) -> list[str]:
         for name, text in result.versions.items()
         if is_plugin_version(text)
     }
-    options = " ".join(f"--plugin {name}" for name in sorted(modules) or ["MODULE"])
-    return [
-        f"{', '.join(unknown)}: not shown, because no metric of this name is known. A plug-in defined it "
-        f"when the run was made; add {options}."
-    ]
+    return [Remark.of(Kind.PLUGIN_METRICS, metrics=unknown, modules=sorted(modules))]
 
 
 def _names_of(result: RunResult) -> list[str]:
@@ -293,9 +290,11 @@ def default_metric(runs: Sequence[Run]) -> str:
     """
     names = reported_metrics(runs[0])
     if not names:
-        reasons = unknown_metrics([runs[0].result]) or ["it reports no metric."]
+        reason = "it reports no metric."
+        for remark in unknown_metrics([runs[0].result]):
+            reason = remark.note.sentence
         raise ConfigError(
-            f"{runs[0].path}: {reasons[0]} Or name a metric with --metric, such as ndcg@10."
+            f"{runs[0].path}: {reason} Or name a metric with --metric, such as ndcg@10."
         )
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
     return (

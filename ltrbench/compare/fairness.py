@@ -19,16 +19,10 @@ from typing import Any
 import numpy as np
 
 from ltrbench.compare.cells import (
-    ON_BACKENDS,
-    ON_CLAIMS,
-    ON_CONVENTIONS,
-    ON_COSTS,
-    ON_DATA,
     DataCell,
     EvaluatedRow,
     EvaluatedRun,
     GroupedRuns,
-    Note,
     cell_of,
     describe_cells,
     first_by,
@@ -38,23 +32,20 @@ from ltrbench.compare.cells import (
     replicate_of,
     times_in_sets,
 )
+from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
 from ltrbench.runs.record import NO_PARAMETERS, OWN, Run, RunResult
-from ltrbench.tables import assignments, listed
-
-SHOWN_DIGITS = 12
-"""Number of digits of a fingerprint that are shown; enough to distinguish two."""
 
 
-def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
-    """Returns a sentence for each two groups of runs that must be paired and have different data.
+def mismatches(tables: Sequence[GroupedRuns]) -> list[Remark]:
+    """Returns a remark for each two groups of runs that must be paired and have different data.
 
     A sweep over a setting of the data, in which every model is run under each value, is no mismatch: it gives
     one table per value. Two models with the same data set and fold but without a common cell are a mismatch.
     """
-    sentences: dict[tuple[str, str], str] = {}
+    remarks: dict[tuple[str, str], Remark] = {}
     for rivals in grouped(tables, lambda table: cell_of(table.runs[0]).data).values():
         runs = dict.fromkeys(
             (label, table.name, cell_of(run))
@@ -70,29 +61,36 @@ def mismatches(tables: Sequence[GroupedRuns]) -> list[str]:
             is_one_table = table_a == table_b and of_a.repeat == of_b.repeat
             are_apart = is_one_table or not cells_of[a] & cells_of[b]
             if of_a.fold == of_b.fold and of_a != of_b and are_apart:
-                sentence = _difference(a, of_a, b, of_b)
-                sentence += (
-                    f" They are {table_a} and {table_b}." if table_a != table_b else ""
-                )
-                sentences.setdefault((a, b), sentence)
-    return list(sentences.values())
+                labels = (a, b)
+                both = () if table_a == table_b else (table_a, table_b)
+                remarks.setdefault(labels, _mismatch(labels, (of_a, of_b), both))
+    return list(remarks.values())
 
 
-def _difference(a: str, of_a: DataCell, b: str, of_b: DataCell) -> str:
-    fold = "" if of_a.fold is None else f" fold {of_a.fold},"
-    others = of_b.fingerprints
-    differing = [
-        f"{split} {(one or 'none')[:SHOWN_DIGITS]} and {(others[split] or 'none')[:SHOWN_DIGITS]}"
-        for split, one in of_a.fingerprints.items()
-        if one != others[split]
-    ]
-    return f"{of_a.data},{fold} {a} and {b}: the fingerprints of {', '.join(differing)} differ."
+def _mismatch(
+    labels: tuple[str, str], cells: tuple[DataCell, DataCell], tables: Sequence[str]
+) -> Remark:
+    one, other = cells
+    pairs = {
+        split: (fingerprint, other.fingerprints[split])
+        for split, fingerprint in one.fingerprints.items()
+    }
+    return Remark.of(
+        Kind.MISMATCHED_DATA,
+        data=one.data,
+        fold=one.fold,
+        labels=labels,
+        fingerprints={
+            split: pair for split, pair in pairs.items() if pair[0] != pair[1]
+        },
+        tables=tables,
+    )
 
 
 def warnings(
     rows: Sequence[EvaluatedRow], metric: str, convention: Convention
-) -> list[Note]:
-    """Returns the notes on how fairly the rows are compared."""
+) -> list[Remark]:
+    """Returns the remarks on how fairly the rows are compared."""
     evaluated = [item for row in rows for item in row.evaluated]
     results = [item.run.result for item in evaluated]
     untuned = [row for row in rows if not row.is_tuned]
@@ -109,48 +107,36 @@ def warnings(
         *_about_choice_over_folds(rows),
         *_about_stopping_on_test(results),
         *_about_ensembles(rows),
-        *_notes_of_runs(results),
+        *_recorded_notes(results),
     ]
 
 
 def _about_convention(
     convention: Convention, items: Sequence[EvaluatedRun], metric: str
-) -> Iterator[Note]:
+) -> Iterator[Remark]:
     fields = convention.describe()
-    ties = f"ties: {fields['ties'].replace('_', ' ')}"
-    ties = (
-        "ties count with their expected value" if fields["ties"] == "expected" else ties
+    yield Remark.of(
+        Kind.CONVENTION, name=fields["name"], gain=fields["gain"], ties=fields["ties"]
     )
-    sentence = (
-        f"Convention: {fields['name']} ({fields['gain'].replace('_', ' ')}, {ties})."
+    yield Remark.of(
+        Kind.SKIPPED_QUERIES,
+        share=fmean(item.evaluation.share_without_relevant for item in items),
+        value=convention.no_relevant.value,
+        metric=metric,
+        are_skipped=any(item.evaluation.skipped[metric] for item in items),
+        are_filtered=convention.filters != "none",
     )
-    yield Note(ON_CONVENTIONS, "convention", sentence)
-    share = fmean(item.evaluation.share_without_relevant for item in items)
-    value = convention.no_relevant.value
-    counted = "are skipped" if value == "skip" else f"count {value}"
-    counted += ", unless their lists are left out" * (
-        value != "skip" and convention.filters != "none"
-    )
-    # Metrics of a column, and of plug-ins, may have a value without a relevant document.
-    if value == "skip" and not any(item.evaluation.skipped[metric] for item in items):
-        counted = f"count in {metric}"
-    sentence = "Every test query has a relevant document."
-    if share > 0:
-        sentence = f"{100 * share:.1f} % of the test queries have no relevant document; they {counted}."
-    yield Note(ON_CONVENTIONS, "skipped queries", sentence)
 
 
-def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
-        sentence = (
-            f"Seeds change nothing in {', '.join(same)}: every seed gave the same scores, and all seeds "
-            "count as one training."
-        )
-        yield Note(ON_CLAIMS, "seeds that change nothing", sentence)
+        yield Remark.of(Kind.CONSTANT_SEEDS, labels=same)
 
 
-def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator[Note]:
+def _about_test_sets(
+    evaluated: Sequence[EvaluatedRun], metric: str
+) -> Iterator[Remark]:
     """Yields how often test queries repeat, and why test sets are not folds of a cross-validation."""
     # A fold has one test set, however many training sets.
     test_sets = first_by(evaluated, lambda item: item.cell.of_test)
@@ -161,11 +147,9 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
     num_distinct = len(times_in_sets([*keys_of_cell.values()]))
     num_queries = sum(map(len, keys_of_cell.values()))
     if num_distinct < num_queries:
-        sentence = (
-            f"Test queries repeat: the test sets contain {num_distinct:,} distinct queries (by "
-            f"documents and labels) {num_queries:,} times; each counts once in tests."
+        yield Remark.of(
+            Kind.REPEATED_QUERIES, num_distinct=num_distinct, num_queries=num_queries
         )
-        yield Note(ON_DATA, "repeated queries", sentence)
     keys_of_fold = {
         cell: keys for cell, keys in keys_of_cell.items() if cell.fold is not None
     }
@@ -176,83 +160,60 @@ def _about_test_sets(evaluated: Sequence[EvaluatedRun], metric: str) -> Iterator
     wanted = [fold._replace(repeat=repeat) for repeat in repeats for fold in folds]
     present = {cell.fold_and_repeat for cell in keys_of_fold}
     if lacking := [cell for cell in wanted if cell.fold_and_repeat not in present]:
-        sentence = f"No row counts {describe_cells(lacking)}: the queries count in the other repeats only."
-        yield Note(ON_DATA, "missing runs", sentence)
+        yield Remark.of(Kind.MISSING_CELLS, where=describe_cells(lacking))
     trains = {item.cell.of_test: item.cell for item in evaluated}
     reasons = reasons_against_folds(
         {trains[cell]: keys for cell, keys in keys_of_fold.items()}
     )
     if reasons:
-        sentence = (
-            f"{'. '.join(reasons)}: they are not folds of a cross-validation, and claims are about these "
-            "trained models only."
-        )
-        yield Note(ON_CLAIMS, "not folds", sentence)
+        yield Remark.of(Kind.NOT_FOLDS, reasons=reasons)
 
 
-def _circumstances(trained: Sequence[RunResult]) -> Iterator[Note]:
-    """Yields the notes on threads, parameters, machines and commits; none if nothing was trained here."""
+def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
+    """Yields the remarks on threads, parameters, machines and commits; none if nothing was trained here."""
     if not trained:
         return
     threads = _several(str(result.threads) for result in trained)
-    differ = (
-        ", which differ between runs: do not compare the times"
-        if len(threads) > 1
-        else ""
-    )
-    yield Note(ON_COSTS, "threads", f"Threads: {', '.join(threads)}{differ}.")
+    yield Remark.of(Kind.THREADS, counts=threads)
     if any(result.seconds.get("monitor") for result in trained):
-        yield Note(
-            ON_COSTS,
-            "fit s",
-            "The fit time includes the evaluation after each iteration.",
-        )
-    described = parameters(trained)
-    if described:
-        yield Note(ON_BACKENDS, "matched parameters", described)
+        yield Remark.of(Kind.MONITORED)
+    yield from parameters(trained)
     machines = _several(
         f"{item.machine.get('cpu')} ({item.machine.get('cores')} cores)"
         for item in trained
     )
     if len(machines) > 1:
-        sentence = f"Machines differ: {'; '.join(machines)}. Do not compare the times."
-        yield Note(ON_COSTS, "machines", sentence)
+        yield Remark.of(Kind.MACHINES, machines=machines)
     commits = _several(
         str(item.commit or f"version {item.versions.get('ltrbench')}")
         for item in trained
     )
     if len(commits) > 1:
-        sentence = f"The runs were made by different commits of the code: {', '.join(commits)}."
-        yield Note(ON_DATA, "commits", sentence)
+        yield Remark.of(Kind.COMMITS, commits=commits)
 
 
-def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     """Yields that times are left out because the command ran several jobs at a time."""
     counts = {
         row.label: sum(run.result.shared_machine for run in row.runs) for row in rows
     }
-    words = [
-        f"{counts[row.label]} of {len(row.runs)} run{'s' * (len(row.runs) > 1)} of {row.label}"
+    shared = {
+        row.label: (counts[row.label], len(row.runs))
         for row in rows
         if counts[row.label]
-    ]
-    if words:
-        sentence = (
-            f"Several jobs of ltrbench ran at a time during {listed(words)}. Their times are left out of "
-            "columns and figures. python -m ltrbench resume DIR --timing takes the times of a sweep again, "
-            "one after another."
-        )
-        yield Note(ON_COSTS, "shared machine", sentence)
+    }
+    if shared:
+        yield Remark.of(Kind.SHARED_MACHINE, counts=shared)
 
 
-def parameters(results: Sequence[RunResult]) -> str:
-    """Returns a sentence: the set of shared parameters, the models with other values, and the tuned models.
+def parameters(results: Sequence[RunResult]) -> Iterator[Remark]:
+    """Yields the set of shared parameters, the models with other values, and the tuned models.
 
-    Empty if all models are yardsticks, which have no parameters.
+    Yields nothing if all models are yardsticks, which have no parameters.
     """
     kinds = sorted({result.params for result in results} - {OWN, NO_PARAMETERS})
     tuned = dict.fromkeys(result.model for result in results if result.search)
-    settings: dict[str, dict[str, None]] = {}
+    settings: dict[str, list[dict[str, Any]]] = {}
     for result in results:
         chosen = result.search.get("space", {})
         fixed = {
@@ -261,24 +222,9 @@ def parameters(results: Sequence[RunResult]) -> str:
             if name not in chosen
         }
         if fixed or (result.params == OWN and not result.search):
-            settings.setdefault(result.model, {})[assignments(fixed)] = None
-    texts = {
-        model: "; ".join(filter(None, sets)) or "none"
-        for model, sets in settings.items()
-    }
-    models = [
-        f"{listed(alike)} ({text})"
-        for text, alike in grouped(texts, texts.__getitem__).items()
-    ]
-    parts = []
-    if kinds:
-        parts.append(
-            f"{', '.join(kinds)}{f', except in {listed(models)}' if models else ''}"
-        )
-    elif models:
-        parts.append(f"each model's own, {listed(models)}")
-    parts += [f"tuned by a search in {listed([*tuned])}"] if tuned else []
-    return f"Parameters: {'; '.join(parts)}." if parts else ""
+            settings.setdefault(result.model, []).append(fixed)
+    if kinds or settings or tuned:
+        yield Remark.of(Kind.PARAMETERS, kinds=kinds, settings=settings, tuned=[*tuned])
 
 
 def _several(values: Iterable[str]) -> list[str]:
@@ -287,26 +233,25 @@ def _several(values: Iterable[str]) -> list[str]:
 
 def _about_settings(
     untuned: Sequence[EvaluatedRow], metric: str, convention: Convention
-) -> Iterator[Note]:
+) -> Iterator[Remark]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
     tried = Counter(row.model for row in untuned if _is_trained(row.runs[0].result))
     if len(set(tried.values())) > 1:
-        counts = ", ".join(f"{model} {count}" for model, count in tried.items())
-        sentence = f"Tuning budgets differ; number of settings in this table: {counts}."
-        yield Note(ON_CLAIMS, "tuning budget", sentence)
+        yield Remark.of(Kind.NUMBERS_OF_SETTINGS, counts=tried)
     for model, rows in grouped(untuned, lambda row: row.model).items():
         validated = (
             values_on_validation(rows, metric, convention) if len(rows) > 1 else {}
         )
         if validated:
-            sentence = (
-                f"Do not choose among the {len(rows)} settings of {model} by this table, which is on test; "
-                f"the best by validation is {best_on_validation(validated)}."
+            yield Remark.of(
+                Kind.BEST_BY_VALIDATION,
+                count=len(rows),
+                model=model,
+                best=best_on_validation(validated),
             )
-            yield Note(ON_CLAIMS, "choice by validation", sentence)
 
 
-def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     """Yields that validation queries that settings are chosen by are test queries of other folds."""
     counts = Counter(row.model for row in rows if not row.is_tuned)
     # A search that chooses per fold sees no other fold.
@@ -317,14 +262,12 @@ def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     ]
     seen = seen_by_choice([item for row in chosen for item in row.evaluated])
     if seen:
-        models = listed(list(dict.fromkeys(row.model for row in chosen)))
-        sentence = f"Settings of {models}: {seen}. Choose a setting for each fold by its own validation."
-        yield Note(ON_CLAIMS, "validation queries in test", sentence)
+        models = list(dict.fromkeys(row.model for row in chosen))
+        yield Remark.of(Kind.VALIDATION_IN_TEST, models=models, folds=seen)
 
 
-def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
-    """Returns which validation queries are test queries of other folds or repeats, in words; empty if none
-    are."""
+def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> list[str]:
+    """Returns the folds whose validation queries are test queries of other folds or repeats."""
     first = first_by(evaluated, lambda item: item.cell)
     folds = {cell: item for cell, item in first.items() if cell.fold is not None}
     valid_keys: dict[DataCell, QueryKeys] = {}
@@ -342,12 +285,7 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> str:
             for other, item in folds.items()
         )
     )
-    if not leaking:
-        return ""
-    return (
-        f"validation queries of fold{'s' * (len(leaking) > 1)} {listed([*leaking])} are test queries of "
-        "other folds, so that one setting chosen by the validation of all folds has seen test data"
-    )
+    return [*leaking]
 
 
 def values_on_validation(
@@ -386,17 +324,9 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
     return None if math.isnan(mean) else mean
 
 
-def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[Note]:
+def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[Remark]:
     for model, folds in stopped_on_test(results).items():
-        known = ", ".join(
-            str(fold) for fold in dict.fromkeys(folds) if fold is not None
-        )
-        where = f" in fold {known}" if known else ""
-        sentence = (
-            f"{model} was picked on test{where}: its validation set is the test set, and its metrics are too "
-            "high. Give data.valid other queries."
-        )
-        yield Note(ON_CLAIMS, "picked on test", sentence)
+        yield Remark.of(Kind.PICKED_ON_TEST, model=model, folds=[*dict.fromkeys(folds)])
 
 
 def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
@@ -411,7 +341,7 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
     return folds
 
 
-def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     """Yields the mean weights of the members of each ensemble, and that their selection is a part of it."""
     for row in (row for row in rows if row.runs[0].result.ensemble):
         weights = [run.result.ensemble["weights"] for run in row.runs]
@@ -419,14 +349,7 @@ def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
             label: fmean(each.get(label, 0.0) for each in weights)
             for label in weights[0]
         }
-        words = [f"{label} {mean:.2f}" for label, mean in means.items() if mean]
-        sentence = (
-            f"Members and weights were selected among {len(means)} rows on validation, in each fold, "
-            "resample and seed; this selection is a part of the method that claims are about. Mean weights: "
-            f"{', '.join(words)}. The fit time is the sum over all these rows, without their searches; the "
-            "predict time is the sum over the members. Its pairs do not share the variance of other pairs."
-        )
-        yield Note(ON_CLAIMS, "choice by validation", sentence, row.label)
+        yield Remark.of(Kind.ENSEMBLE, subject=row.label, weights=means)
 
 
 def _is_trained(result: RunResult) -> bool:
@@ -434,36 +357,39 @@ def _is_trained(result: RunResult) -> bool:
     return bool(result.seconds) and not result.ensemble
 
 
-def _notes_of_runs(results: Sequence[RunResult]) -> Iterator[Note]:
+def _recorded_notes(results: Sequence[RunResult]) -> Iterator[Remark]:
     """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model, of_model in grouped(results, lambda result: result.model).items():
-        texts = [text for result in of_model for text in result.unmatched]
-        losses = {
-            text
-            for text in texts
-            if text.startswith(("The objective is ", "The loss is "))
-        }
-        differing = {text for text in losses if texts.count(text) < len(of_model)}
-        differ = "The objectives of the runs differ: see the names of the rows, and what the searches chose."
-        for sentence in dict.fromkeys(
-            differ if text in differing else text for text in texts
-        ):
-            yield Note(ON_BACKENDS, "differences between backends", sentence, model)
-        trained = [
-            text for result in of_model if _is_trained(result) for text in result.notes
-        ]
-        # Values and names of features in a note differ between folds and resamples, its first words do not.
-        for alike in grouped(trained, lambda text: tuple(text.split()[:4])).values():
-            differ = " Other runs have other values." * (len(set(alike)) > 1)
-            yield Note(ON_DATA, "notes of runs", alike[0] + differ, model)
-        derived = (
-            text
-            for result in of_model
-            if not _is_trained(result)
-            for text in result.notes
+        departures = [result.unmatched for result in of_model]
+        yield from _counted(Kind.DEPARTURE, model, departures)
+        trained = [result.notes for result in of_model if _is_trained(result)]
+        yield from _counted(Kind.OF_RUNS, model, trained)
+        derived = [result.notes for result in of_model if not _is_trained(result)]
+        yield from _counted(Kind.OF_SCORES, model, derived)
+
+
+_MOST_NOTES = 8
+"""Number of notes of a kind about one model: values in a note may differ between all runs."""
+
+
+def _counted(
+    kind: Kind, model: str, notes_of_runs: Sequence[Sequence[str]]
+) -> Iterator[Remark]:
+    """Yields the notes of the runs of a model, those of most runs first, and the number of further ones."""
+    counts = Counter(note for notes in notes_of_runs for note in dict.fromkeys(notes))
+    # Notes with equal counts stay in their order.
+    ordered = sorted(counts, key=counts.__getitem__, reverse=True)
+    for note in ordered[:_MOST_NOTES]:
+        yield Remark.of(
+            kind,
+            subject=model,
+            sentence=note,
+            count=counts[note],
+            num_runs=len(notes_of_runs),
         )
-        for sentence in dict.fromkeys(derived):
-            yield Note(ON_DATA, "imported and fused scores", sentence, model)
+    further = len(ordered) - _MOST_NOTES
+    if further > 0:
+        yield Remark.of(Kind.FURTHER, subject=model, count=further)
 
 
 # ---- Searches that chose the settings of tuned rows: their sizes, and notes on unequal budgets.
@@ -536,19 +462,22 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     )
 
 
-def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
+def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
     totals = {
         row.label: search for row in rows if (search := search_totals(row)) is not None
     }
-    sentences = []
     of_kind = grouped(
         totals.items(), lambda item: (item[1].name, item[1].choose, item[1].metric)
     )
     for (name, choose, metric), searches in of_kind.items():
-        sizes = "; ".join(f"{label} ({search})" for label, search in searches)
-        how = choose.replace("_", " ")
-        sentences.append(f"Search {name}, {how}, by {metric} on validation: {sizes}.")
+        yield Remark.of(
+            Kind.SEARCHES,
+            name=name,
+            choose=choose,
+            metric=metric,
+            sizes={label: str(search) for label, search in searches},
+        )
     spaces = [search.space for search in totals.values()]
     common = {
         key
@@ -561,12 +490,7 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
         lambda row: ", ".join(key for key in totals[row].space if key not in common),
     )
     if len(of_some) > 1:
-        varied = "; ".join(
-            f"{names} ({listed(labels)})" for names, labels in of_some.items() if names
-        )
-        sentences.append(
-            f"All searches vary {len(common)} common settings; some also vary {varied}."
-        )
+        yield Remark.of(Kind.VARIED_SETTINGS, common=len(common), others=of_some)
     models = {row.model for row in rows if row.label in totals}
     trials = [search.trials for search in totals.values()]
     budgets: dict[str, list[Any]] = {
@@ -579,10 +503,7 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
         if any(value != values[0] for value in values)
     ]
     if differences and len(models) > 1:
-        sentences.append(
-            f"Tuning budgets differ in {'; in '.join(differences)}. A model with more of them has an "
-            "advantage: repeat the searches with the same search.trials and search.space."
-        )
+        yield Remark.of(Kind.UNEQUAL_SEARCHES, differences=differences)
     # Yardsticks have no parameters.
     others = [
         row
@@ -594,9 +515,10 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Note]:
     ]
     if totals and untuned:
         example = next(iter(totals.values()))
-        sentences.append(
-            f"Tuned: {listed(sorted(models))}; not tuned: {listed(list(dict.fromkeys(untuned)))}, a "
-            f"disadvantage. Tune all by the same search (search={example.name} "
-            f"search.trials={example.trials[1]}), or none (search=none)."
+        yield Remark.of(
+            Kind.UNTUNED,
+            tuned=sorted(models),
+            untuned=[*dict.fromkeys(untuned)],
+            search=example.name,
+            trials=example.trials[1],
         )
-    yield from (Note(ON_CLAIMS, "tuning budget", sentence) for sentence in sentences)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from ltrbench.compare.cells import settings_of_model
 from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation, only
+from ltrbench.compare.remarks import Kind
 from ltrbench.errors import ResultError, require_choice
 from ltrbench.runs.record import Run, read_run
 from ltrbench.tables import format_number
@@ -122,7 +123,9 @@ def final_fit(
         f"{metric} {format_number(value, '.4f')}{bounds}."
     )
     failed = [
-        note.sentence for note in comparison.note_entries if note.term == "failed runs"
+        remark.note.sentence
+        for remark in comparison.remarks
+        if remark.kind is Kind.FAILED_RUN
     ]
     return FinalFit(run, num_trees, record, (*notes, *failed))
 

@@ -18,6 +18,7 @@ from ltrbench.compare.claims import Claim, Pair
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.decision import decide
 from ltrbench.compare.fairness import search_totals
+from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.slicing import across, interactions
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
@@ -525,7 +526,7 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
         "note_entries": [
             {"data": comparison.data, **asdict(note)}
             for comparison in comparisons
-            for note in comparison.note_entries
+            for note in notes_of(comparison.remarks)
         ],
     }
 

@@ -28,7 +28,6 @@ from markupsafe import Markup, escape
 
 from ltrbench.compare import claim_sections, run_sections
 from ltrbench.compare.answer import Answer, answer_of
-from ltrbench.compare.cells import Note
 from ltrbench.compare.claim_notes import (
     about_claims,
     about_intervals,
@@ -39,6 +38,7 @@ from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import ATTRIBUTES
 from ltrbench.compare.leaderboard import ALL, MAIN, columns_of_tables, leaderboard
+from ltrbench.compare.remarks import Note
 from ltrbench.compare.run_sections import grouped_notes
 from ltrbench.compare.slicing import slices
 from ltrbench.compare.views import (

@@ -12,17 +12,16 @@ import numpy as np
 
 from ltrbench.compare.cells import (
     DATA_SPLITS,
-    Note,
-    by_group,
     cell_of,
     flatten,
 )
 from ltrbench.compare.claim_notes import all_notes
 from ltrbench.compare.comparison import ModelRow
-from ltrbench.compare.fairness import SHOWN_DIGITS, parameters
+from ltrbench.compare.fairness import parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
+from ltrbench.compare.remarks import SHOWN_DIGITS, Note, by_group, notes_of
 from ltrbench.compare.tuning import Tuning, budget_picture, series_of_search, tunings
 from ltrbench.compare.views import (
     WIDE_PAGE,
@@ -307,7 +306,8 @@ def hyperparameters_section(shown: Shown) -> Section | None:
     results = [
         run.result for row in shown.rows for run in row.runs if run.result.seconds
     ]
-    lead = " ".join(filter(None, [parameters(results), lead]))
+    of_parameters = [note.sentence for note in notes_of(parameters(results))]
+    lead = " ".join([*of_parameters, lead])
     parts: list[View] = [
         _settings_table("Settings that differ", labels, differing, CHANGED)
         if differing

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ltrbench.compare.cells import Note
 from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.remarks import Note
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.tables import Table, TableCell, anchor, paragraph

@@ -30,8 +30,6 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ltrbench.compare.cells import (
-    ON_CLAIMS,
-    Note,
     Settings,
     cell_of,
     first_by,
@@ -46,6 +44,7 @@ from ltrbench.compare.comparison import (
     compare,
     with_level,
 )
+from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
@@ -306,8 +305,8 @@ def _as_look(
         sentences += [about] * bool(about) + [
             text for sweep in sweeps for text in _record(look, sweep)
         ]
-    notes = [Note(ON_CLAIMS, "look", sentence) for sentence in sentences]
-    return with_level(item, {}, level, notes) if notes else item
+    looks = [Remark.of(Kind.LOOK, sentence=sentence) for sentence in sentences]
+    return with_level(item, {}, level, looks) if looks else item
 
 
 def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:

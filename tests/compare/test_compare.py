@@ -28,6 +28,7 @@ from ltrbench.compare import (
 from ltrbench.compare.cells import clustered
 from ltrbench.compare.claims import NOT_ALIKE
 from ltrbench.compare.groups import kinds_of_values
+from ltrbench.compare.remarks import GROUPS, ON_BACKENDS, Kind, notes_of
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.folders import conf_dir, settings_in
@@ -36,6 +37,7 @@ from ltrbench.metrics.conventions import Aggregation, NoRelevant
 from ltrbench.runs.record import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 from ltrbench.statistics import PairedSample
+from ltrbench.tables import glossary
 
 
 def remarks_of(comparison: Comparison) -> str:
@@ -175,8 +177,37 @@ def test_circumstances_that_differ_are_told(
         [write(tmp_path / "a", "native"), write(tmp_path / "b", "xgboost", **fields)]
     )
     term, *parts = warning
-    (note,) = (note for note in comparison.note_entries if note.term == term)
+    (note,) = (note for note in notes_of(comparison.remarks) if note.term == term)
     assert mentions(note, *parts)
+
+
+def test_notes_of_runs_are_counted_and_the_rarest_of_many_are_left_to_the_records(
+    tmp_path: Path,
+) -> None:
+    runs = [
+        write(
+            tmp_path / f"{fold}",
+            "native",
+            fold=fold,
+            notes=["It took long.", *(f"Value {fold}{each}." for each in range(3))],
+            unmatched=["The loss is mine."] if fold == 1 else [],
+        )
+        for fold in (1, 2, 3)
+    ]
+    (comparison,) = compare(runs)
+    notes = [note for note in notes_of(comparison.remarks) if note.subject == "native"]
+    (departure,) = (note for note in notes if note.group == ON_BACKENDS)
+    assert mentions(departure, "1 of 3 runs", "The loss is mine.")
+    first, *values, rest = (note for note in notes if note.term == "notes of runs")
+    assert first.sentence == "It took long."
+    assert len(values) == 7
+    assert mentions(rest, "2 further")
+
+
+def test_every_kind_of_remark_has_an_entry_in_the_glossary() -> None:
+    terms = glossary()
+    assert {kind.term for kind in Kind} <= terms.keys()
+    assert {kind.group for kind in Kind} == {*GROUPS}
 
 
 def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(
@@ -188,7 +219,9 @@ def test_of_a_run_that_was_made_twice_the_last_is_counted_and_the_other_named(
     ]
     (comparison,) = compare(runs)
     assert comparison.rows[0].runs == (runs[1],)
-    (note,) = (note for note in comparison.note_entries if note.term == "repeated runs")
+    (note,) = (
+        note for note in notes_of(comparison.remarks) if note.term == "repeated runs"
+    )
     counted, ignored = str(note).split("ignored")
     assert mentions(counted, "native", "2 runs", "seed 0", "fold 1", tmp_path / "2")
     assert mentions(ignored, tmp_path / "1")

@@ -37,6 +37,7 @@ from ltrbench.compare.publish import (
     publish,
     reproduce,
 )
+from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.report import terms_of
 from ltrbench.compare.slicing import across
 from ltrbench.compare.views import Figures, Shown
@@ -375,7 +376,9 @@ def test_a_mean_time_is_over_the_runs_that_ran_alone(tmp_path: Path) -> None:
     assert (native.seconds, xgboost.seconds) == (dict.fromkeys(TIMES, 2.0), {})
     assert native.peak_memory_mb == xgboost.peak_memory_mb == 10.0
     notes = [
-        str(note) for note in comparison.note_entries if note.term == "shared machine"
+        str(note)
+        for note in notes_of(comparison.remarks)
+        if note.term == "shared machine"
     ]
     assert mentions(notes, "1 of 4 runs of native")
     record = json.loads(json.dumps(comparisons_as_json([comparison]), allow_nan=False))

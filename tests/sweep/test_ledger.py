@@ -20,6 +20,7 @@ from plan_cases import job, numbered
 from toy_runs import mentions, write
 
 from ltrbench.compare import Comparison, Settings, answer_of, compare, render
+from ltrbench.compare.remarks import notes_of
 from ltrbench.errors import ResultError
 from ltrbench.metrics import preset
 from ltrbench.runs.record import find_runs
@@ -56,7 +57,7 @@ def sweep_of(folder: Path, seeds: Iterable[int], **given: Any) -> Path:
 
 
 def about_the_look(comparison: Comparison) -> str:
-    notes = [note for note in comparison.note_entries if note.term == "look"]
+    notes = [note for note in notes_of(comparison.remarks) if note.term == "look"]
     return " ".join(note.sentence for note in notes)
 
 
