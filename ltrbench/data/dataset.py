@@ -256,8 +256,8 @@ MISSING = frozenset(
 
 FRACTIONS_REMEDY = (
     "Round the labels to grades 0, 1, 2, ..., or keep them, in a run with data.whole_labels=false "
-    "metrics=[map,mrr] early_stopping.metric=map, and model.gain=linear for native or "
-    "model.ndcg_exp_gain=false for xgboost (LightGBM takes grades only; in Python whole_labels=False)."
+    "metrics=[map,mrr] early_stopping.metric=map and, for native, lightgbm, xgboost and mlp, "
+    "model/objective=lambdarank model.objective.gain=linear (in Python whole_labels=False)."
 )
 """Remedy for labels that are not whole numbers, for which the gain 2^label - 1 is not defined."""
 

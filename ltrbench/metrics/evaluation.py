@@ -432,8 +432,9 @@ def _check_gains(judgments: Judgments, gain: Gain) -> None:
     ) and not judgments.has_whole_labels:
         raise DataError(
             f"{_named_label(judgments, whole=True)}; the gain 2^label - 1 and a table of gains need whole "
-            "grades. Map the labels to 0, 1, 2, ..., or choose the gain linear (--set gain=linear, and "
-            "model.gain=linear for native), or in a run metrics=[map,mrr] early_stopping.metric=map."
+            "grades. Map the labels to 0, 1, 2, ..., or choose the gain linear: --set gain=linear for a "
+            "metric; in a run model/objective=lambdarank model.objective.gain=linear for the loss, and "
+            "metrics=[map,mrr] early_stopping.metric=map."
         )
     highest = _largest_label(judgments)
     if num_gains is not None and highest >= num_gains:

@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
+from toy_runs import mentions
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import as_written
@@ -32,6 +33,7 @@ from ltrbench.data.tables import (
 )
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.rankers.native import NativeRanker
+from ltrbench.runs import read_run
 
 DATES = pd.date_range("2026-01-31", periods=3)
 
@@ -507,25 +509,34 @@ def test_a_file_of_a_split_that_lacks_a_column_is_named(
         read_table(paths)
 
 
+@pytest.mark.slow
 def test_the_remedy_for_fractional_labels_trains_a_model(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"query_id": np.arange(100) // 5, "a": rng.random(100)})
     write_frame(table.assign(label=table.a * 3 + 0.1), tmp_path / "t.csv")
     with pytest.raises(DataError, match=naming("t.csv:2", *FRACTIONS_WORDS)) as caught:
         read_table(tmp_path / "t.csv", whole_labels=True)
-    words = [*FRACTIONS_WORDS[:-2], "model=linear", "data=table", "data.train=t.csv"]
-    command_line.run(*words, "tracking=none", folder=tmp_path)
-    native = ["model=native", *words[:3], *words[4:], FRACTIONS_WORDS[-2]]
-    command_line.run(*native, *command_line.TINY[1:4], folder=tmp_path)
-    assert "xgboost" in str(caught.value)
+    data = ["data=table", "data.train=t.csv", "tracking=none", "importance=null"]
+    command_line.run("model=linear", *FRACTIONS_WORDS[:3], *data, folder=tmp_path)
+    models = ["native", "lightgbm", "xgboost", "mlp"]
+    words = [
+        f"model={','.join(models)}",
+        "-m",
+        "hydra.sweep.dir=s",
+        "params.num_trees=2",
+    ]
+    command_line.run(*words, *FRACTIONS_WORDS, *data, folder=tmp_path)
+    trained = [read_run(tmp_path / f"s/{job}").result for job in range(len(models))]
+    assert {result.status for result in trained} == {"finished"}
+    assert mentions(str(caught.value), *models)
 
 
 FRACTIONS_WORDS = [
     "data.whole_labels=false",
     "metrics=[map,mrr]",
     "early_stopping.metric=map",
-    "model.gain=linear",
-    "model.ndcg_exp_gain=false",
+    "model/objective=lambdarank",
+    "model.objective.gain=linear",
 ]
 
 
