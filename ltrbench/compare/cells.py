@@ -888,8 +888,11 @@ def evaluate_rows(
         if convention.unanswered is None:
             with naming(run):
                 check_scored(judgments, scored.scores)
+        ranked, scores = judgments, scored.scores
+        if scored.unjudged is not None and not convention.judged_only:
+            ranked, scores = scored.unjudged.added_to(judgments, scores)
         with naming(reader):
-            evaluation = evaluate(judgments, scored.scores, defined, convention)
+            evaluation = evaluate(ranked, scores, defined, convention)
         return EvaluatedRun(
             run, cell, judgments, scored.scores, evaluation, scored.query_keys
         )

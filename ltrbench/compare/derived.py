@@ -762,7 +762,9 @@ def _of_scores(
                 "{split} in its name."
             )
         matched = file.match(of_like.judgments, of_like.file_rows, name)
-        scored[split] = replace(of_like, scores=matched.scores)
+        scored[split] = replace(
+            of_like, scores=matched.scores, unjudged=matched.unjudged
+        )
         notes += [f"{path}: {note}" for note in matched.notes]
     test = scored["test"]
     warning = upside_down(test.judgments, test.scores, default_metric([like]))

@@ -874,6 +874,41 @@ class RankingDataset(Judgments):
         return taken
 
 
+@dataclass(frozen=True, eq=False)
+class Unjudged:
+    """U documents that a system retrieved for queries of a split, but that are not in the split.
+
+    Attributes:
+        queries: (U,), index of the query of each document.
+        document_ids: (U,), their ids.
+        scores: (U,), their scores.
+    """
+
+    queries: NDArray[np.int64]
+    document_ids: NDArray[np.str_]
+    scores: NDArray[np.float64]
+
+    def added_to(
+        self, judgments: Judgments, scores: NDArray[np.floating[Any]]
+    ) -> tuple[Judgments, NDArray[np.floating[Any]]]:
+        """Returns judgments and scores with these documents as not relevant ones."""
+        of_query = np.concatenate([judgments.query_of_document, self.queries])
+        order = np.argsort(of_query, kind="stable")
+        labels = np.concatenate([judgments.labels, np.zeros(len(self.scores))])
+        ids = judgments.document_ids
+        if ids is not None:
+            ids = np.concatenate([ids, self.document_ids])[order]
+        sizes = np.bincount(of_query, minlength=judgments.num_queries)
+        extended = Judgments(
+            labels=labels[order],
+            query_start=np.concatenate([[0], np.cumsum(sizes)]),
+            query_ids=judgments.query_ids,
+            document_ids=ids,
+            query_weights=judgments.query_weights,
+        )
+        return extended, np.concatenate([scores, self.scores])[order]
+
+
 def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
     """Returns the queries of all parts, at least one; the sources of the parts follow each other.
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data.blocks import gather, read_blocks, without_compression_ending
-from ltrbench.data.dataset import ROLES, Judgments
+from ltrbench.data.dataset import ROLES, Judgments, Unjudged
 from ltrbench.data.letor import document_id
 from ltrbench.data.tables import PARQUET, read_texts
 from ltrbench.errors import DataError
@@ -417,10 +417,14 @@ def idv_lines(
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """Scores of a split's documents, (D,), NaN if not retrieved, and notes on their interpretation."""
+    """Scores of a split's documents, (D,), NaN if not retrieved, and notes on their interpretation.
+
+    `unjudged` are the other documents that a TREC run retrieved for queries of the split.
+    """
 
     scores: Scores
     notes: tuple[str, ...] = ()
+    unjudged: Unjudged | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -572,9 +576,43 @@ class _ScoresOfDocuments(ScoreFile):
                 )
             notes.append(note)
         total = sum(map(len, self.run.values() if self.is_table else retrieved))
-        unjudged = total + missing - judgments.num_documents
-        if unjudged:
+        num_unjudged = total + missing - judgments.num_documents
+        if num_unjudged and self.is_table:
             notes.append(
-                f"{unjudged} of {total} retrieved documents are not in {split} and were ignored."
+                f"{num_unjudged} of {total} rows are not in {split} and were ignored."
             )
-        return Matched(scores, tuple(notes))
+        elif num_unjudged:
+            notes.append(
+                f"{num_unjudged} of {total} retrieved documents are not in {split}. Under trec_eval they "
+                "have ranks and are not relevant, or are left out with --set judged_only=true (as with "
+                "trec_eval -J); other conventions ignore them."
+            )
+        unjudged = None
+        if num_unjudged and not self.is_table:
+            unjudged = _unjudged(judgments, names, retrieved)
+        return Matched(scores, tuple(notes), unjudged)
+
+
+def _unjudged(
+    judgments: Judgments, names: NDArray[np.str_], retrieved: list[dict[str, float]]
+) -> Unjudged:
+    """Returns the retrieved documents that are not in the judgments.
+
+    Args:
+        names: (D,), names of the judged documents in the file.
+        retrieved: document -> score of each query.
+    """
+    queries: list[int] = []
+    others: dict[tuple[int, str], float] = {}
+    starts = judgments.query_start.tolist()
+    for query, documents in enumerate(retrieved):
+        judged = set(names[starts[query] : starts[query + 1]].tolist())
+        for document, score in documents.items():
+            if document not in judged:
+                queries.append(query)
+                others[query, document] = score
+    return Unjudged(
+        np.array(queries, dtype=np.int64),
+        np.array([document for _, document in others], dtype=np.str_),
+        np.array([*others.values()]),
+    )

@@ -122,6 +122,8 @@ class Convention:
         no_relevant: value of a query without a relevant document.
         unanswered: value of a query without a retrieved document, ZERO or SKIP; None: no document may lack a
             score. Otherwise a document whose score is NaN was not retrieved, and earns nothing.
+        judged_only: whether retrieved documents without a judgment are left out; otherwise they have ranks
+            and are not relevant.
         skip_constant_labels: whether queries whose documents all have the same label are skipped.
         skip_shorter_than: queries with fewer documents are skipped.
         default_cutoff: k of a name without a cutoff, such as `ndcg`; None: the whole list.
@@ -149,6 +151,7 @@ class Convention:
     ties: Ties = Ties.EXPECTED
     no_relevant: NoRelevant = NoRelevant.SKIP
     unanswered: NoRelevant | None = None
+    judged_only: bool = True
     skip_constant_labels: bool = False
     skip_shorter_than: int = 1
     default_cutoff: int | None = None
@@ -214,10 +217,11 @@ def with_settings(convention: Convention, settings: Mapping[str, Any]) -> Conven
     if not settings:
         return convention
     values = {key: _parse(key, str(value)) for key, value in settings.items()}
-    if "unanswered" in values and convention.unanswered is None:
+    of_runs = [name for name in ("unanswered", "judged_only") if name in values]
+    if of_runs and convention.unanswered is None:
         raise ConfigError(
-            f"unanswered: under the convention {convention.name} every document needs a score; only "
-            "trec_eval has documents that were not retrieved."
+            f"{of_runs[0]}: under the convention {convention.name} every document needs a score; only "
+            "trec_eval has documents that were not retrieved, or not judged."
         )
     kept = {
         metric: {
@@ -242,6 +246,7 @@ _CHOICES: dict[str, dict[str, Any]] = {
     "ties": _by_value(*Ties),
     "no_relevant": _by_value(*NoRelevant),
     "unanswered": _by_value(NoRelevant.ZERO, NoRelevant.SKIP),
+    "judged_only": _SWITCH,
     "average_precision_denominator": _by_value(
         Denominator.RELEVANT_UP_TO_K, Denominator.RELEVANT
     ),
@@ -477,6 +482,7 @@ TREC_EVAL = Convention(
     ties=Ties.DOCUMENT_ID,
     no_relevant=NoRelevant.ZERO,
     unanswered=NoRelevant.ZERO,
+    judged_only=False,
     average_precision_denominator=Denominator.RELEVANT,
     aggregation=Aggregation.UNWEIGHTED,
     score_dtype="float32",
@@ -491,6 +497,8 @@ TREC_EVAL = Convention(
         "A document without a score (NaN) was not retrieved: it has no rank and earns nothing.",
         "A query without a retrieved document has the value 0, as with trec_eval -c; without -c it is left "
         "out of the mean: unanswered=skip.",
+        "A retrieved document without a judgment has a rank and is not relevant; with -J it is left out: "
+        "judged_only=true.",
     ),
 )
 

@@ -29,7 +29,7 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from ltrbench.data import Judgments
-from ltrbench.data.dataset import QueryKeys
+from ltrbench.data.dataset import QueryKeys, Unjudged
 from ltrbench.data.splits import KINDS
 from ltrbench.errors import DamagedRunError, DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
@@ -142,6 +142,8 @@ EXAMPLE_FILE = "input_example.csv"
 TRIALS_FILE = "trials.csv"
 KEPT = "kept/"
 """Prefix of the names of kept columns and categorical features in SCORES_FILE."""
+UNJUDGED = "unjudged/"
+"""Prefix of the names of the fields of `Unjudged` in SCORES_FILE."""
 MODEL_FOLDER = "model"
 RUN_FILES = (
     MODEL_FOLDER,
@@ -541,13 +543,15 @@ class ScoredSplit:
     """The judgments of a split and a ranker's scores for its documents, (D,), in the dtype of the backend.
 
     `query_keys`, (Q,), are `RankingDataset.query_keys`. `file_rows`, (D,), are the row numbers of the
-    documents in the data file, from 0; None: the documents are in the order of the file.
+    documents in the data file, from 0; None: the documents are in the order of the file. `unjudged` are
+    documents of an imported system that are not in the split.
     """
 
     judgments: Judgments
     scores: NDArray[np.floating[Any]]
     query_keys: QueryKeys
     file_rows: NDArray[np.int64] | None = None
+    unjudged: Unjudged | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -679,6 +683,7 @@ class Run:
         prefix, columns = f"{split}_", ("scores", "query_keys", "file_rows")
         wanted = {
             *columns,
+            UNJUDGED.rstrip("/"),
             *(
                 []
                 if judgments is not None
@@ -702,6 +707,11 @@ class Run:
                 f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}."
             )
         scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
+        unjudged = {
+            name.removeprefix(UNJUDGED): arrays.pop(name)
+            for name in [*arrays]
+            if name.startswith(UNJUDGED)
+        }
         arrays["kept"] = {
             name.removeprefix(KEPT): arrays.pop(name)
             for name in [*arrays]
@@ -720,7 +730,8 @@ class Run:
         except (TypeError, DataError) as error:
             reason = str(error).removeprefix("Judgments.__init__() ").rstrip(".")
             raise ResultError(f"{path}: {split}: {reason}. {RUN_REMEDY}.") from None
-        return ScoredSplit(known, scores, query_keys, file_rows)
+        others = Unjudged(**unjudged) if unjudged else None
+        return ScoredSplit(known, scores, query_keys, file_rows, others)
 
     def _table(self, name: str, first: Sequence[str]) -> RunTable:
         """Reads a CSV file of the run; a file that does not exist has the first columns and no rows."""

@@ -48,6 +48,7 @@ from ltrbench.runs.record import (
     SCORES_FILE,
     TRIAL_COLUMNS,
     TRIALS_FILE,
+    UNJUDGED,
     LearningCurve,
     Run,
     RunResult,
@@ -364,6 +365,9 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
                 arrays[f"{split}_{column.name}"] = value
         for name, values in item.judgments.columns.items():
             arrays[f"{split}_{KEPT}{name}"] = values
+        if item.unjudged is not None:
+            for name, values in vars(item.unjudged).items():
+                arrays[f"{split}_{UNJUDGED}{name}"] = values
     return arrays
 
 

@@ -90,7 +90,10 @@ def test_what_is_not_retrieved_has_no_score_and_what_is_not_judged_is_left_out_i
         ),
         missing,
     )
-    assert re.search(naming("1 of 2 retrieved documents", "test", "ignored"), unjudged)
+    parts = ("1 of 2 retrieved documents", "test", "judged_only=true")
+    assert re.search(naming(*parts), unjudged)
+    assert matched.unjudged is not None
+    assert matched.unjudged.document_ids.tolist() == ["stranger"]
 
 
 def test_qrels_that_are_written_read_back_also_packed_and_with_queries_that_stand_apart(

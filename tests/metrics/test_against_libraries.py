@@ -22,7 +22,8 @@ from messages import naming
 from numpy.typing import NDArray
 from sklearn.metrics import dcg_score, ndcg_score
 
-from ltrbench.data import Judgments, RankingDataset, read_letor
+from ltrbench.data import Judgments, RankingDataset, read_letor, read_score_file
+from ltrbench.data.dataset import Unjudged
 from ltrbench.errors import ConfigError, DataError, UndefinedMetricError
 from ltrbench.metrics import PRESETS, evaluate, preset, with_settings
 from ltrbench.metrics.conventions import TableGain
@@ -343,7 +344,9 @@ TREC_NAMES = {
 }
 
 
-def by_trec_eval(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
+def by_trec_eval(
+    data: RankingDataset, scores: Scores, unjudged: Unjudged | None = None
+) -> dict[str, PerQuery]:
     """Returns the values of trec_eval for every query; 0, as with -c, if the run does not answer it."""
     judgments, run = {}, {}
     assert data.document_ids is not None
@@ -354,6 +357,11 @@ def by_trec_eval(data: RankingDataset, scores: Scores) -> dict[str, PerQuery]:
         )
         retrieved = zip(documents, scores[rows].tolist(), strict=True)
         run[query] = {name: score for name, score in retrieved if not np.isnan(score)}
+    if unjudged is not None:
+        of_queries = data.query_ids[unjudged.queries].tolist()
+        others = zip(unjudged.document_ids.tolist(), unjudged.scores, strict=True)
+        for query, (name, score) in zip(of_queries, others, strict=True):
+            run[query][name] = float(score)
     run = {query: documents for query, documents in run.items() if documents}
     cutoffs = ",".join(map(str, CUTOFFS))
     measures = {re.sub(r"_\d+$", f".{cutoffs}", name) for name in TREC_NAMES.values()}
@@ -412,6 +420,40 @@ def test_what_a_run_does_not_retrieve_earns_nothing_as_in_trec_eval(
         assert ours.means[name] == pytest.approx(theirs.mean(), rel=0, abs=1e-9)
         mean = theirs[is_answered].mean()
         assert answered.means[name] == pytest.approx(mean, rel=0, abs=1e-9)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5])
+@pytest.mark.parametrize("highest", [1, 4])
+def test_retrieved_documents_without_a_judgment_have_ranks_as_in_trec_eval(
+    highest: int, share: float, tmp_path: Path
+) -> None:
+    data = judged_queries(highest=highest)
+    assert data.document_ids is not None
+    rng = np.random.default_rng(int(100 * share))
+    scores = tied_scores(data)
+    scores[rng.random(len(scores)) < share] = np.nan
+    scores[data.query_of_document % 7 == 0] = np.nan  # only unjudged ones, or none
+    queries = np.sort(rng.integers(0, data.num_queries, 200))
+    drawn = rng.choice(scores[~np.isnan(scores)], 200)  # many ties
+    names = np.array([f"{rng.choice(['a', 'z'])}{number}" for number in range(200)])
+    given = Unjudged(queries, names, drawn)
+    judged = zip(data.query_of_document, data.document_ids, scores, strict=True)
+    others = zip(queries, names, drawn, strict=True)
+    lines = [
+        f"{data.query_ids[query]} Q0 {name} 1 {float(score)!r} x\n"
+        for query, name, score in (*judged, *others)
+        if not np.isnan(score)
+    ]
+    path = tmp_path / "some.run"
+    path.write_text("".join(lines))
+    matched = read_score_file(path).match(data, None, "test")
+    assert matched.unjudged is not None
+    ranked, all_scores = matched.unjudged.added_to(data, matched.scores)
+    ours = evaluate(ranked, all_scores, list(TREC_NAMES), preset("trec_eval"))
+    for name, theirs in by_trec_eval(data, scores, given).items():
+        np.testing.assert_allclose(
+            ours.per_query[name], theirs, rtol=0, atol=1e-9, err_msg=name
+        )
 
 
 @pytest.mark.parametrize("name", sorted(PRESETS))
