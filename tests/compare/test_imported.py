@@ -45,7 +45,7 @@ from ltrbench.data.tables import read_table, write_frame
 from ltrbench.errors import DataError, ResultError
 from ltrbench.experiment import Experiment
 from ltrbench.experiment import run as run_experiment
-from ltrbench.metrics import evaluate, preset
+from ltrbench.metrics import evaluate, preset, with_settings
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import Run, load, read_run
@@ -110,6 +110,33 @@ def test_one_run_for_all_folds_is_matched_by_query_and_document(tmp_path: Path) 
     for run in imported:
         (note,) = run.result.notes
         assert mentions(note, "imported", "not trained")
+
+
+def test_unjudged_documents_have_ranks_under_trec_eval_from_a_file_and_from_a_folder(
+    tmp_path: Path,
+) -> None:
+    like = finished_run(tmp_path / "like", "native")
+    test = like.scored("test").judgments
+    names, _ = document_names(test)
+    lines = [*trec_run_lines(test, noisy(test, 1.0, 1), names, "bm25")]
+    lines += [f"{query} Q0 new 1 1e9 bm25\n" for query in test.query_ids]
+    (tmp_path / "bm25.run").write_text("".join(lines))
+    system = Import("bm25", str(tmp_path / "bm25.run"))
+    (held,) = import_runs(system, [like], load_splits)
+    written = import_like(system, like, tmp_path / "made", load_splits)
+    for run in (held, read_run(written.path)):
+        means = []
+        for judged_only in ("true", "false"):
+            convention = with_settings(
+                preset("trec_eval"), {"judged_only": judged_only}
+            )
+            settings = Settings(metric="mrr", convention=convention)
+            (comparison,) = compare([like, run], settings=settings)
+            (row,) = [row for row in comparison.rows if "bm25" in row.label]
+            means.append(row.metrics["mrr"])
+        # The first relevant document is one rank lower in every query.
+        assert means[1] < means[0]
+        assert means[1] <= 0.5
 
 
 def test_a_run_that_retrieves_only_some_documents_is_compared_under_trec_eval_only(
