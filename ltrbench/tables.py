@@ -376,28 +376,59 @@ class Table:
     def plain(self, width: int) -> str:
         """Returns aligned columns for a terminal; columns that do not fit follow below, as in `markdown`.
 
-        >>> print(Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f").plain(80))
+        If the table is too wide, its headers are wrapped, and the texts of its first column.
+
+        >>> table = Table.of(["model", "ndcg@10"], [["native", 0.5]], ".2f")
+        >>> print(table.plain(80))
         model   ndcg@10
         native     0.50
+        >>> long = Table.of(["model", "these models"], [["native", "better"]])
+        >>> print(long.plain(16))
+                 these
+        model   models
+        native  better
         """
-        lines = [
+        header, *rows = (
             [in_table(text) for text in line] for line in [self.header, *self._texts()]
-        ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        blocks = [
-            "\n".join(self._plain_line(line, widths, block) for line in lines)
-            for block in _blocks(widths, width)
-        ]
+        )
+        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        if _width_of(widths) > width:
+            words = [max(map(len, name.split()), default=0) for name in header]
+            widths = [
+                max(map(len, column)) for column in zip(*rows, strict=True)
+            ] or words
+            widths = [*map(max, words, widths)]
+            excess = max(_width_of(widths) - width, 0)
+            widths[0] = max(widths[0] - excess, min(widths[0], _NARROWEST_LABEL))
+        blocks = []
+        for block in _blocks(widths, width, gap=2, edges=0):
+            lines = self._plain_lines(header, widths, block, is_header=True)
+            for row in rows:
+                lines += self._plain_lines(row, widths, block)
+            blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
-    def _plain_line(
-        self, line: Sequence[str], widths: Sequence[int], block: Sequence[int]
-    ) -> str:
-        texts = []
-        for column in block:
+    def _plain_lines(
+        self,
+        texts: Sequence[str],
+        widths: Sequence[int],
+        block: Sequence[int],
+        *,
+        is_header: bool = False,
+    ) -> list[str]:
+        """Returns the lines of a row, with each text wrapped to the width of its column."""
+        wrapped = [
+            textwrap.wrap(texts[column], max(widths[column], 1), break_on_hyphens=False)
+            for column in block
+        ]
+        height = max(1, *map(len, wrapped))
+        columns = []
+        for column, lines in zip(block, wrapped, strict=True):
+            missing = [""] * (height - len(lines))
+            padded = [*missing, *lines] if is_header else [*lines, *missing]
             side = "<" if self.columns[column].left else ">"
-            texts.append(f"{line[column]:{side}{widths[column]}}")
-        return "  ".join(texts).rstrip()
+            columns.append([f"{line:{side}{widths[column]}}" for line in padded])
+        return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
 
     def latex(self) -> str:
         """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""
@@ -490,18 +521,32 @@ def _with_text(
     return replace(whole, text=format_number(whole.value, column.form, missing))
 
 
-def _blocks(widths: Sequence[int], width: int | None) -> list[list[int]]:
+_NARROWEST_LABEL = 24
+"""Width in characters from which the first column of a table is not wrapped further."""
+
+
+def _width_of(widths: Sequence[int]) -> int:
+    """Returns the width of a plain table, with two spaces between its columns."""
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _blocks(
+    widths: Sequence[int], width: int | None, *, gap: int = 3, edges: int = 4
+) -> list[list[int]]:
     """Returns the columns of each block, the first column in all; a column that is too wide is alone in
     its block.
+
+    Args:
+        gap: Width between two columns, by default of " | " in Markdown.
+        edges: Width of both ends of a line, by default of "| " and " |".
 
     >>> _blocks([6, 7, 7, 7], width=30)
     [[0, 1, 2], [0, 3]]
     """
-    # Each cell follows " | ", or "| " at the left edge; the last is followed by " |".
-    room = None if width is None else width - (widths[0] + 4)
+    room = None if width is None else width - (widths[0] + edges)
     blocks, used = [[0]], 0
     for column in range(1, len(widths)):
-        needed = widths[column] + 3
+        needed = widths[column] + gap
         if room is not None and len(blocks[-1]) > 1 and used + needed > room:
             blocks.append([0])
             used = 0
