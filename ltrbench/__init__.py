@@ -15,13 +15,9 @@ checkers, to the imports below it.
 from __future__ import annotations
 
 import importlib
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-try:
-    __version__ = version("ltrbench")
-except PackageNotFoundError:  # a plain checkout on the path, never installed
-    __version__ = "0+checkout"
+from ltrbench.version import __version__ as __version__
 
 _NAMES_OF = {
     "ltrbench.data": (

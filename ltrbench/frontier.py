@@ -64,6 +64,7 @@ from ltrbench.rankers.importance import (
 from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LoadedModel, load
+from ltrbench.runs.origin import Variant
 from ltrbench.runs.record import MODEL_FOLDER, Run, read_run
 from ltrbench.serve import RequestReader, answer
 from ltrbench.shapes import Features
@@ -504,20 +505,26 @@ def _written(
             scores = ranker.predict_lists(data.features, data.query_start)
             scored[part] = replace(run.scored(part), scores=scores)
     record = described(ranker)
+    by = type(variant.fitted or ranker).__qualname__
     derived = derived_run(
         path,
         run,
         scored,
         model=f"{label} {variant.name}",
         params=run.result.params,
+        origin=Variant(
+            of=label,
+            run=str(run.path),
+            change=variant.name,
+            ranker=by,
+            is_imported=run.result.origin.is_imported,
+        ),
         notes=[f"It has {variant.origin.format(label)}."],
         overrides=overrides,
         model_settings={"_target_": record["class"], **record["fields"]},
         num_trees=ranker.summary.num_trees if ranker.summary else None,
     )
-    by = type(variant.fitted or ranker).__qualname__
-    origin = {"of": label, "run": str(run.path), "ranker": by, "change": variant.name}
-    result = replace(derived.result, variant=origin, started_in=run.result.started_in)
+    result = replace(derived.result, started_in=run.result.started_in)
     return write_derived(
         replace(derived, result=result), path, ranker=ranker, example=splits.test
     )
@@ -697,9 +704,10 @@ def _draw(done: Frontier, name: str, cost: Cost, page: Page) -> Drawing | None:
     series = []
     for each in done.prices:
         run = read_run(Path(each.runs[0]))
-        label = (
-            "" if run.result.variant and each.row not in done.fronts[name] else each.row
-        )
+        is_variant = isinstance(run.result.origin, Variant)
+        label = each.row
+        if is_variant and each.row not in done.fronts[name]:
+            label = ""
         series.append(Series(label, each.row, (run,), each.quality))
     costs = [each.costs[name] for each in done.prices]
     return metric_against_cost(

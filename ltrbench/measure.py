@@ -31,7 +31,7 @@ from typing import Any, Self, get_args, get_type_hints
 
 import numpy as np
 
-from ltrbench import __version__
+from ltrbench.version import __version__
 
 
 def now() -> str:

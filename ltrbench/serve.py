@@ -43,7 +43,6 @@ except ImportError as error:
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench import __version__
 from ltrbench.data.tables import (
     category_text,
     columns_of_features,
@@ -52,6 +51,7 @@ from ltrbench.data.tables import (
 )
 from ltrbench.runs import LoadedModel
 from ltrbench.shapes import Features
+from ltrbench.version import __version__
 
 _INVALID_JSON = 400
 _TOO_LARGE = 413

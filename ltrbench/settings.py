@@ -186,8 +186,7 @@ def changed(settings: Any, *kinds: type[Any]) -> list[str]:
 
 
 def full_name(settings: Any, name: str) -> str:
-    """Returns the full name of a setting; `objective.` may be left out for those of lambdarank and ranknet,
-    as in earlier versions."""
+    """Returns the full name of a setting; `objective.` may be left out for lambdarank and ranknet."""
     objective = getattr(settings, "objective", None)
     is_short = getattr(objective, "has_pairs", False) and hasattr(objective, name)
     return f"objective.{name}" if is_short and not hasattr(settings, name) else name

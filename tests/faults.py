@@ -132,8 +132,8 @@ two processes work in one folder at the same time
 - lock.acquire(timeout=max(wait, _LEAST_WAIT), poll_interval=_POLL_SECONDS)
 + path.touch()
 a trial of a search scores the test set
-- if not experiment.is_trial:
-+ if experiment.is_trial is not None:
+- if not isinstance(experiment.origin, Trial):
++ if experiment.origin is not None:
 
 [search]
 successive halving keeps the floor instead of the ceiling

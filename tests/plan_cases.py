@@ -36,6 +36,7 @@ SETTINGS: dict[str, Any] = {
         "progress": "none",
     },
     **{"seed": 0, "num_threads": 1},
+    **{"cv_split": "test", "cv_repeats": 1, "looks": 1},
 }
 CODE, VERSIONS = {"ltrbench": "1"}, {"numpy": "1"}
 

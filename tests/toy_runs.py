@@ -14,11 +14,13 @@ from messages import naming
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.runs.origin import Imported
 from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 
 NUM_QUERIES = 30
 METRICS = ["ndcg@5", "ndcg@10"]
+IMPORTED = Imported(file="scores.txt", has_model=False)
 
 
 def mentions(text: object, *parts: object) -> bool:

@@ -4,6 +4,7 @@ Only this folder and `config` import Hydra.
 
     verbs             commands on runs, scores and data
     launch            runs and sweeps, composed by Hydra
+    hydra_private     the private names of Hydra that it needs
     session           what new and resumed sweeps share, and copies of runs in a tracker
     help.txt          the page of --help; --help verbs is click's, --help settings is Hydra's
     console           error messages, exit codes, options and files that verbs share, progress of fits

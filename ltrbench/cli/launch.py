@@ -1,8 +1,8 @@
 """Starts a run or a sweep: Hydra composes the jobs, and a `Session` runs them.
 
 `CheckedSweeper` replaces Hydra's basic sweeper: it checks every job before the first one trains, and runs the
-jobs with the executor of the composed configuration, not with Hydra's launcher. All imports from private
-modules of Hydra are in this file.
+jobs with the executor of the composed configuration, not with Hydra's launcher. `hydra_private` has the
+private names of Hydra.
 """
 
 from __future__ import annotations
@@ -24,20 +24,23 @@ from typing import Any, ClassVar, NoReturn
 
 import click
 import hydra
-import hydra.core.utils
-from hydra._internal.config_loader_impl import ConfigLoaderImpl
-from hydra._internal.utils import get_args_parser
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
-from hydra.core.plugins import Plugins
 from hydra.errors import ConfigCompositionException, HydraException
 from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf, flag_override, open_dict
 from omegaconf.errors import OmegaConfBaseException
 
 from ltrbench.cli.console import PROGRAM, showing
+from ltrbench.cli.hydra_private import (
+    BasicSweeper,
+    apply_overrides,
+    arguments_parser,
+    replace_sweeper,
+    write_configs_with,
+)
 from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
 from ltrbench.config import (
     build_experiment,
@@ -58,11 +61,6 @@ from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
 from ltrbench.sweep.plan import Job, draft, with_shared_choices
 from ltrbench.sweep.running import report
 
-# Hydra's first search for plug-ins imports their modules again: a class imported before that search would not
-# be the class that Hydra uses.
-Plugins.instance()
-from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # noqa: E402
-
 log = logging.getLogger("ltrbench")
 
 RESAMPLE = "replicates.index"
@@ -72,7 +70,7 @@ _FOLD, _ALL_FOLDS, _SPLIT = "data.fold", "data.fold=all", "data.split_seed"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
-    # Settings of lambdarank, which were beside model.objective in earlier versions.
+    # `model.objective.` may be shortened to `model.` for settings of lambdarank.
     (
         re.compile(
             r"^(?=model\.(objective|metric|gain|label_gain|relevance_threshold|highest_grade|sigma|sigmoid|"
@@ -111,12 +109,9 @@ def _launch(session: Session, arguments: list[str]) -> None:
     OmegaConf.register_new_resolver(
         "new_folder", functools.cache(new_folder), replace=True
     )
-    # The class is replaced under its old name, because Hydra loads new sweepers only from the package
-    # hydra_plugins.
     CheckedSweeper.run = staticmethod(command.sweep)
-    basic = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
-    Plugins.instance().class_name_to_class[basic] = CheckedSweeper
-    hydra.core.utils._save_config = _save_config
+    replace_sweeper(CheckedSweeper)
+    write_configs_with(_save_config)
     # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 
@@ -308,7 +303,7 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     Raises:
         ConfigError: A flag is unknown or lacks its value, or the name of an objective replaces its settings.
     """
-    parser = get_args_parser()
+    parser = arguments_parser()
 
     def refuse(message: str) -> NoReturn:
         raise ConfigError(
@@ -425,7 +420,7 @@ class Composer:
         chosen, names = self._compose(choices)
         config = copy.deepcopy(chosen)
         try:
-            ConfigLoaderImpl._apply_overrides_to_config(
+            apply_overrides(
                 [override for override, chooses in parsed if not chooses], config
             )
         except OmegaConfBaseException as error:
@@ -504,12 +499,14 @@ def _typed_nodes(
     kind = OmegaConf.get_type(node)
     if not (isinstance(kind, type) and dataclasses.is_dataclass(kind)):
         return
-    yield path, kind, [str(key) for key in iter(node)]
-    for key, item in node.items_ex(resolve=False):
-        if isinstance(item, DictConfig) and not (
-            item._is_none() or item._is_missing() or item._is_interpolation()
-        ):
-            yield from _typed_nodes(item, f"{path}{key!s}.")
+    keys = [str(key) for key in iter(node)]
+    yield path, kind, keys
+    for key in keys:
+        if OmegaConf.is_missing(node, key) or OmegaConf.is_interpolation(node, key):
+            continue
+        item = node[key]
+        if isinstance(item, DictConfig):
+            yield from _typed_nodes(item, f"{path}{key}.")
 
 
 # ---- The sweeper.

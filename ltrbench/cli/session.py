@@ -32,6 +32,7 @@ from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
 from ltrbench.experiment.loading import forget
 from ltrbench.measure import lacks_password
+from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import FAILED as RUN_HAS_FAILED
 from ltrbench.runs.record import (
     FINISHED,
@@ -421,7 +422,11 @@ class Session:
     def runs(self) -> list[Run]:
         """The runs on disk after the last job, without trials of searches. For a sweep: all runs in its
         folder, as `compare` reads them."""
-        return [run for run in self.runs_and_trials if not run.result.trial]
+        return [
+            run
+            for run in self.runs_and_trials
+            if not isinstance(run.result.origin, Trial)
+        ]
 
     @cached_property
     def runs_and_trials(self) -> list[Run]:
@@ -658,7 +663,8 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
         ResultError: A run folder is damaged; the other runs were logged.
     """
     has_failed = any(
-        run.result.status == RUN_HAS_FAILED and not run.result.trial for run in runs
+        run.result.status == RUN_HAS_FAILED and not isinstance(run.result.origin, Trial)
+        for run in runs
     )
     status, damaged = "finished" if sweep is None else status_of(sweep), []
     with contextlib.ExitStack() as held:
@@ -676,7 +682,8 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
                     damaged.append(str(error))
             if sweep is not None:
                 _mirror_comparison(
-                    tracker, [run for run in runs if not run.result.trial]
+                    tracker,
+                    [run for run in runs if not isinstance(run.result.origin, Trial)],
                 )
         finally:
             tracker.close("failed" if has_failed and status == "finished" else status)

@@ -47,7 +47,8 @@ from ltrbench.metrics.functions import check_scored
 from ltrbench.native.objectives.base import yamls
 from ltrbench.rankers.base import is_ours
 from ltrbench.rankers.importance import YARDSTICKS
-from ltrbench.runs.record import IMPORTED, Run, ScoredSplit, naming
+from ltrbench.runs.origin import Copied, Ensemble, Imported, Variant
+from ltrbench.runs.record import Run, ScoredSplit, naming
 from ltrbench.settings import without_effect
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import LEVEL, PairedSample
@@ -66,8 +67,6 @@ _NOT_OF_THE_DOCUMENTS = {"_target_", "name", "root", "obtain", "fetch"}
 # The value of a setting that a search chose, and of a setting of a search that a run does not have: it
 # differs from no other value.
 _ANY = object()
-# In the label of an imported model.
-_MARK = "(imported)"
 
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
@@ -239,20 +238,22 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     The label of an imported model says so, as in "production (imported)".
     """
     label_of_run: dict[int, str] = {}
-    for model, of_model in grouped(runs, lambda run: run.result.model).items():
+    for (model, is_imported), of_model in grouped(
+        runs, lambda run: (run.result.model, isinstance(run.result.origin, Imported))
+    ).items():
         settings = _settings_of_rows(of_model)
         has_several = len({run.result.params for run in of_model}) > 1
         for run, of_run in zip(of_model, settings, strict=True):
             # Library parameters differ from matched ones in every setting, so that `params=` alone is named.
-            params = run.result.params if has_several and _has_params(run) else None
+            params = run.result.params if has_several else None
             rivals = [
                 of_rival
                 for rival, of_rival in zip(of_model, settings, strict=True)
                 if params in (None, rival.result.params)
             ]
             words = [] if params is None else [f"params={params}"]
-            if run.result.params == IMPORTED:
-                words = [_MARK]
+            if is_imported:
+                words = ["(imported)"]
             label_of_run[id(run)] = " ".join([model, *words, *_varied(of_run, rivals)])
     return grouped(runs, lambda run: label_of_run[id(run)])
 
@@ -323,11 +324,6 @@ def is_per_fold(run: Run) -> bool:
 def fold_of(run: Run) -> tuple[int | None, int | None]:
     """Returns the number of the fold, None without folds, and `RunResult.repeat`."""
     return run.result.data.get("fold"), run.result.repeat
-
-
-def _has_params(run: Run) -> bool:
-    """Returns whether a run has parameters: yardsticks have none, imported scores count as having some."""
-    return run.result.best_iteration is not None or not run.result.seconds
 
 
 def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Remark]]:
@@ -957,28 +953,22 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         np.mean([run.evaluation.per_query[metric] for run in runs], axis=0)
         for runs in by_key.values()
     ]
+    origin, ranker_class = first.result.origin, first.result.ranker.get("class")
+    if isinstance(origin, Variant):
+        ranker_class = origin.ranker
     return Trainings(
         values=np.stack(values),
         keys=tuple(by_key),
         resample=resample,
         is_constant=is_constant,
-        # A variant varies with the seeds of the fit that it was made of.
-        ranker_class=str(
-            first.result.variant.get("ranker")
-            or first.result.ranker.get("class", first.result.model)
-        ),
+        ranker_class=str(ranker_class or first.result.model),
         seconds=fmean(
             sum(_seconds(run.run, len(row.cells)) for run in runs)
             for runs in by_key.values()
         ),
         search_seeds=search_seeds,
-        # The name of a fusion has the labels of its members.
-        is_imported=any(
-            _MARK in label
-            for label in (row.label, *first.result.ensemble.get("weights", ()))
-        ),
-        is_yardstick=first.result.model in YARDSTICKS
-        or bool(first.result.ensemble or first.result.variant),
+        is_imported=origin.is_imported,
+        is_yardstick=first.result.model in YARDSTICKS or not origin.is_independent,
     )
 
 
@@ -986,9 +976,10 @@ def _seconds(run: Run, num_cells: int) -> float:
     """Returns the time of a run from start to finish without warm-up, with its part of its search."""
     result, shared_by = run.result, 1 if is_per_fold(run) else num_cells
     # The members of an ensemble are other rows.
-    seconds = 0.0 if result.ensemble else result.total_seconds
-    # A reused run has the times of the copy of its training.
-    if result.started and result.finished and result.reused is None:
+    seconds = 0.0 if isinstance(result.origin, Ensemble) else result.total_seconds
+    # `started` and `finished` of a copied run are those of the copy.
+    is_copied = isinstance(result.origin, Copied)
+    if result.started and result.finished and not is_copied:
         whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(
             result.started
         )

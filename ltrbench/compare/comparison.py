@@ -50,9 +50,9 @@ from ltrbench.compare.groups import Slice, group_of_queries
 from ltrbench.compare.remarks import Kind, Remark, leak_in_words, notes_of
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import bounds_of, parse_metric
+from ltrbench.runs.origin import Final, Imported
 from ltrbench.runs.record import (
     FINISHED,
-    IMPORTED,
     MODEL_FOLDER,
     Run,
     RunResult,
@@ -79,7 +79,9 @@ def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     """
     runs = [run for row in rows for run in row.runs]
     # Imported scores have the seed of the run that they replace.
-    seeds = {run.result.seed for run in runs if run.result.params != IMPORTED}
+    seeds = {
+        run.result.seed for run in runs if not isinstance(run.result.origin, Imported)
+    }
     num_folds, num_repeats = (
         len(set(of_runs)) for of_runs in zip(*map(fold_of, runs), strict=True)
     )
@@ -105,7 +107,8 @@ def _of_row(
         fold for fold, resample in training_sets if resample is not None
     )
     is_imported = (
-        all(run.result.params == IMPORTED for run in row.runs) and max(num_seeds) == 1
+        all(isinstance(run.result.origin, Imported) for run in row.runs)
+        and max(num_seeds) == 1
     )
     parts = [f"{num_folds} folds"] * (num_folds > 1) + [f"{num_repeats} repeats"] * (
         num_repeats > 1
@@ -656,7 +659,7 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
 
 
 def _failure(run: Run) -> Remark:
-    if run.result.final and run.result.status == FINISHED:
+    if isinstance(run.result.origin, Final) and run.result.status == FINISHED:
         return Remark.of(Kind.FINAL_MODEL, folder=str(run.path))
     # The first line is the message; a traceback may follow.
     message, _, _ = (run.result.error or "unknown").partition("\n")

@@ -46,10 +46,10 @@ from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
 from ltrbench.rankers.library import model_digest
+from ltrbench.runs.origin import Ensemble, Final, Fused, Imported, Origin
 from ltrbench.runs.record import (
     FINISHED,
-    FUSED,
-    IMPORTED,
+    NO_PARAMETERS,
     Run,
     RunResult,
     ScoredSplit,
@@ -235,9 +235,10 @@ def derived_run(
     scored: Mapping[str, ScoredSplit],
     *,
     model: str,
-    params: str,
+    origin: Origin,
     notes: Sequence[str],
     overrides: Sequence[str],
+    params: str = NO_PARAMETERS,
     model_settings: Mapping[str, Any] | None = None,
     num_trees: int | None = None,
 ) -> Run:
@@ -264,6 +265,7 @@ def derived_run(
         status=FINISHED,
         model=model,
         params=params,
+        origin=origin,
         seed=like.result.seed,
         data=like.result.data,
         metrics=means,
@@ -410,7 +412,10 @@ def _groups(
                 for label, runs in runs_here.items()
                 for run in runs
                 if replicate_of(run) == replicate
-                or (len(runs) == 1 and (shares_runs or run.result.params == IMPORTED))
+                or (
+                    len(runs) == 1
+                    and (shares_runs or isinstance(run.result.origin, Imported))
+                )
             }
             if len(whole) == len(members):
                 groups.append((like, whole))
@@ -480,32 +485,37 @@ def _fused(
         for run in members.values()
     ]
     shares = dict(zip(members, weights.tolist(), strict=True))
+    is_imported = any(run.result.origin.is_imported for run in members.values())
+    if is_greedy:
+        origin: Origin = Ensemble(
+            weights=shares,
+            runs={label: str(run.path) for label, run in members.items()},
+            is_imported=is_imported,
+        )
+    else:
+        origin = Fused(method=method, members=[*members], is_imported=is_imported)
     fused = derived_run(
         Path(name),
         like,
         scored,
         model=name,
-        params=FUSED,
+        origin=origin,
         notes=[*notes, *lacking],
         overrides=["compare", *sources, "--fuse", method, *options],
         model_settings={"metric": fusing.metric, "size": fusing.size}
         if is_greedy
         else None,
     )
-    return _as_ensemble(fused, like, members, shares) if is_greedy else fused
+    return _with_times(fused, like, members, shares) if is_greedy else fused
 
 
-def _as_ensemble(
+def _with_times(
     fused: Run, like: Run, members: Mapping[str, Run], shares: Mapping[str, float]
 ) -> Run:
-    """Adds the record of the selection, and the sums of the times of the runs that it needs."""
+    """Adds to an ensemble the sums of the times of the runs that it needs."""
     drawn = [run for label, run in members.items() if shares[label]]
     result = replace(
         fused.result,
-        ensemble={
-            "weights": shares,
-            "runs": {label: str(run.path) for label, run in members.items()},
-        },
         seconds={
             kind: sum(run.result.seconds[kind] for run in runs)
             for kind, runs in (("fit", members.values()), ("predict", drawn))
@@ -682,10 +692,10 @@ def import_like(
             f"{like.path} failed and has no judgments; name a finished run."
         )
     refuse_trial(like, "judgments of test")
-    if like.result.final:
+    if isinstance(like.result.origin, Final):
         raise ResultError(
             f"{like.path} is a final model, trained on all labelled queries, and has no test set. Name a run "
-            f"from which it was chosen, such as {like.result.final['settings']}."
+            f"from which it was chosen, such as {like.result.origin.settings}."
         )
     ranker, splits = None, None
     if is_model_file(system.file(like, "test")):
@@ -792,6 +802,7 @@ def _imported(
     folder: Path,
     scored: Mapping[str, ScoredSplit],
     notes: list[str],
+    has_model: bool = False,
     **about: Any,
 ) -> Run:
     """Returns `derived_run` of a system, with the command that writes it into a folder."""
@@ -805,13 +816,14 @@ def _imported(
         str(folder),
     ]
     words += [] if system.features is None else ["--features", system.features]
+    file = system.file(like, "test")
     about |= {
         "model": system.name,
-        "params": IMPORTED,
+        "origin": Imported(file=str(file), has_model=has_model),
         "notes": notes,
         "overrides": words,
     }
-    return derived_run(system.file(like, "test"), like, scored, **about)
+    return derived_run(file, like, scored, **about)
 
 
 def _of_model(
@@ -869,6 +881,7 @@ def _of_model(
         folder,
         scored,
         notes,
+        has_model=True,
         model_settings=settings,
         num_trees=num_trees,
     )

@@ -36,6 +36,7 @@ from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
+from ltrbench.runs.origin import Ensemble
 from ltrbench.runs.record import NO_PARAMETERS, OWN, Run, RunResult
 
 
@@ -98,9 +99,7 @@ def warnings(
         *_about_convention(convention.of(parse_metric(metric)[0]), evaluated, metric),
         *_about_seeds(rows),
         *_about_test_sets(evaluated, metric),
-        *_circumstances(
-            [result for result in results if result.seconds and not result.ensemble]
-        ),
+        *_circumstances([result for result in results if result.origin.was_fitted]),
         *_about_shared_machine(rows),
         *_about_searches(rows),
         *_about_settings(untuned, metric, convention),
@@ -235,7 +234,9 @@ def _about_settings(
     untuned: Sequence[EvaluatedRow], metric: str, convention: Convention
 ) -> Iterator[Remark]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
-    tried = Counter(row.model for row in untuned if _is_trained(row.runs[0].result))
+    tried = Counter(
+        row.model for row in untuned if row.runs[0].result.origin.was_fitted
+    )
     if len(set(tried.values())) > 1:
         yield Remark.of(Kind.NUMBERS_OF_SETTINGS, counts=tried)
     for model, rows in grouped(untuned, lambda row: row.model).items():
@@ -343,8 +344,11 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
 
 def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     """Yields the mean weights of the members of each ensemble, and that their selection is a part of it."""
-    for row in (row for row in rows if row.runs[0].result.ensemble):
-        weights = [run.result.ensemble["weights"] for run in row.runs]
+    for row in rows:
+        origins = [run.result.origin for run in row.runs]
+        weights = [each.weights for each in origins if isinstance(each, Ensemble)]
+        if not weights:
+            continue
         means = {
             label: fmean(each.get(label, 0.0) for each in weights)
             for label in weights[0]
@@ -352,19 +356,14 @@ def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
         yield Remark.of(Kind.ENSEMBLE, subject=row.label, weights=means)
 
 
-def _is_trained(result: RunResult) -> bool:
-    """Returns whether a run was trained here: derived runs have no times, or are ensembles."""
-    return bool(result.seconds) and not result.ensemble
-
-
 def _recorded_notes(results: Sequence[RunResult]) -> Iterator[Remark]:
     """Yields each model's departures from the shared parameters, and the notes that its runs hold."""
     for model, of_model in grouped(results, lambda result: result.model).items():
         departures = [result.unmatched for result in of_model]
         yield from _counted(Kind.DEPARTURE, model, departures)
-        trained = [result.notes for result in of_model if _is_trained(result)]
+        trained = [result.notes for result in of_model if result.origin.was_fitted]
         yield from _counted(Kind.OF_RUNS, model, trained)
-        derived = [result.notes for result in of_model if not _is_trained(result)]
+        derived = [result.notes for result in of_model if not result.origin.was_fitted]
         yield from _counted(Kind.OF_SCORES, model, derived)
 
 
@@ -508,7 +507,7 @@ def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
     others = [
         row
         for row in rows
-        if row.model not in models and _is_trained(row.runs[0].result)
+        if row.model not in models and row.runs[0].result.origin.was_fitted
     ]
     untuned = [
         row.model for row in others if row.runs[0].result.params != NO_PARAMETERS

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ltrbench.compare.cells import settings_of_model
 from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation, only
 from ltrbench.compare.remarks import Kind
 from ltrbench.errors import ResultError, require_choice
+from ltrbench.runs.origin import Final, Origin, Variant
 from ltrbench.runs.record import Run, read_run
 from ltrbench.tables import format_number
 
@@ -36,13 +37,13 @@ class FinalFit(NamedTuple):
     Attributes:
         run: run with the settings.
         num_trees: number of trees; None for a model without trees.
-        record: `RunResult.final`.
+        origin: `RunResult.origin` of the final model.
         notes: the choice, the number of trees and the estimate as sentences.
     """
 
     run: Run
     num_trees: int | None
-    record: dict[str, Any]
+    origin: Final
     notes: tuple[str, ...]
 
 
@@ -73,13 +74,13 @@ def final_fit(
         for other in row.runs
         if settings_of_model(other) == settings_of_model(run)
     ]
-    if variant := run.result.variant:
-        run = read_run(Path(variant["run"]))
-        if not variant["change"].startswith("trees="):
+    if isinstance(variant := run.result.origin, Variant):
+        run = read_run(Path(variant.run))
+        if not variant.has_fewer_trees:
             raise ResultError(
                 f"{_OTHER_VARIANT.format(row.label)}, or name another row with --model."
             )
-    if not run.result.ranker:
+    if not run.result.origin.was_fitted:
         raise ResultError(
             f"{row.label} was imported or fused, not trained; name a model with --model."
         )
@@ -95,15 +96,18 @@ def final_fit(
         (None, None) if row.interval is None else (row.interval.low, row.interval.high)
     )
     value = row.metrics[metric]
-    record = {
-        **{"row": row.label, "reason": reason, "settings": str(run.path)},
-        **{
-            "runs": [str(other.path) for other in alike],
-            "trees": trees,
-            "scale": scale,
-        },
-        **{"metric": metric, "estimate": value, "low": low, "high": high},
-    }
+    origin = Final(
+        row=row.label,
+        reason=reason,
+        settings=str(run.path),
+        runs=[str(other.path) for other in alike],
+        trees=trees,
+        scale=scale,
+        metric=metric,
+        estimate=value,
+        low=low,
+        high=high,
+    )
     notes = [
         f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."
     ]
@@ -127,7 +131,11 @@ def final_fit(
         for remark in comparison.remarks
         if remark.kind is Kind.FAILED_RUN
     ]
-    return FinalFit(run, num_trees, record, (*notes, *failed))
+    return FinalFit(run, num_trees, origin, (*notes, *failed))
+
+
+def _origin(row: ModelRow) -> Origin:
+    return row.runs[0].result.origin
 
 
 def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, str]:
@@ -141,7 +149,7 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
     )
     rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
     if model is None:
-        rows = [row for row in rows if not row.runs[0].result.variant]
+        rows = [row for row in rows if not isinstance(_origin(row), Variant)]
     choice = best_by_validation(replace(comparison, rows=tuple(rows)))
     if choice is not None:
         return choice.run, choice.row, choice.reason
@@ -196,11 +204,12 @@ def refuse_part(
         anyway: refuse nothing.
         otherwise: how to do it nevertheless, for the message.
     """
-    # An ensemble has no model at all, which is refused where a model is read.
-    if run.result.part and not anyway and not run.result.ensemble:
+    origin = run.result.origin
+    # A run without a model is refused where a model is read.
+    if run.result.part and not anyway and origin.has_model:
         command = final_command([run], run.result.model)
         remedy = f"Train the chosen settings on all labelled queries with {command}"
-        if not run.result.variant.get("change", "trees=").startswith("trees="):
+        if isinstance(origin, Variant) and not origin.has_fewer_trees:
             remedy = f"{_OTHER_VARIANT.format(run.result.model)}, and then use final"
         raise ResultError(
             f"{run.path} is not {purpose}: it was trained on {run.result.part}, without the other queries. "

@@ -18,7 +18,7 @@ from ltrbench.compare.claims import NOT_REPEATED, Pair
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import Decision
 from ltrbench.compare.final import final_command
-from ltrbench.runs.record import FUSED, IMPORTED, Run, as_products, quoted
+from ltrbench.runs.record import Run, as_products, quoted
 from ltrbench.statistics.claims import UNDECIDED
 
 NUM_FOLDS = 5
@@ -57,7 +57,11 @@ def next_step(comparison: Comparison, decision: Decision | None) -> NextStep | N
     """
     if comparison.sweeps.unfinished:
         return _resume(comparison)
-    rows = [_trained(row.runs) for row in comparison.rows]
+    # Fusions, ensembles and variants are made again of trained runs.
+    rows = [
+        [run for run in row.runs if run.result.origin.was_fitted]
+        for row in comparison.rows
+    ]
     rows = [runs for runs in rows if runs]
     if not rows:
         return None
@@ -139,7 +143,6 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
     Rows of imported scores have no training, and stay as they are.
     """
     firsts = [run for runs in rows for run in _one_a_fold(runs)]
-    firsts = [run for run in firsts if run.result.params != IMPORTED]
     if not firsts or any(run.result.overrides is None for run in firsts):
         return ""
     # --config-dir only adds names, so that runs without it are unchanged.
@@ -162,16 +165,6 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
     if start.is_dir() and not start.samefile(Path.cwd()):
         words.insert(0, ["cd", str(start)])
     return " && ".join(map(shlex.join, words))
-
-
-def _trained(runs: Iterable[Run]) -> list[Run]:
-    """Returns the runs without fusions, ensembles and variants, which are made again of trained ones."""
-    return [
-        run
-        for run in runs
-        if not (run.result.ensemble or run.result.variant)
-        and run.result.params not in (FUSED, IMPORTED)
-    ]
 
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
@@ -202,12 +195,12 @@ def _final(
     labels = [
         row.label
         for row in comparison.rows
-        if any(run.held is None and run.result.ranker for run in row.runs)
+        if any(run.result.origin.was_fitted for run in row.runs)
     ]
     chosen = labels[:1] if decision is None else list(decision.models[:1])
     if not chosen or chosen[0] not in labels:
         return None
-    runs = [run for of_row in rows for run in of_row if run.held is None]
+    runs = [run for of_row in rows for run in of_row]
     data = comparison.data if comparison.sweeps.has_others else None
     # A single model needs no name.
     model = chosen[0] if len(labels) > 1 else None

@@ -61,9 +61,9 @@ MANIFEST_FILE = "manifest.json"
 STORE_FORMAT = 4
 """Version of the format; a reader refuses any other.
 
-It also changes with the definition of a fingerprint, which the manifest holds: otherwise a run on an older
-store would have other fingerprints than a run on the text from which the store was built, and no comparison
-would take them for the same data. Format 4: kept columns have their types, and are hashed as texts.
+It also changes with the definition of a fingerprint, which the manifest holds: otherwise a run on a store
+would have other fingerprints than a run on the text from which the store was built, and no comparison would
+take them for the same data.
 """
 
 KEPT = "kept-"

@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,42 @@ from ltrbench.data.features import AnyFeatures, RowView, StackedRows, as_array, 
 from ltrbench.data.store import StoredRows
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
 
-if TYPE_CHECKING:
-    from ltrbench.distributed.cluster import Workers
+
+class FitsTogether(Protocol):
+    """The workers of a distributed fit, as far as rankers use them.
+
+    The lists of arguments and of results are by rank, in the order of `addresses`.
+    """
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        """The addresses of the workers."""
+
+    @property
+    def client(self) -> Any:
+        """The `distributed.Client` of the cluster."""
+
+    @property
+    def members(self) -> Sequence[Any]:
+        """The workers by rank, each with its `num_threads`."""
+
+    def run(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        """Calls function(*arguments) once on each worker.
+
+        Raises:
+            MemberError: A member failed or ended.
+        """
+
+    def run_team(
+        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+    ) -> list[Any]:
+        """Calls function(team, *arguments) on all workers at the same time, inside a collective.
+
+        Raises:
+            LtrbenchError: A member failed or ended.
+        """
 
 
 @dataclass(kw_only=True)
@@ -35,7 +69,7 @@ class Distribution(ABC):
     """Where one fit runs."""
 
     @abstractmethod
-    def open(self) -> AbstractContextManager[Workers | None]:
+    def open(self) -> AbstractContextManager[FitsTogether | None]:
         """Returns a context with the workers that fit together; None: this process fits alone.
 
         Raises:
@@ -47,7 +81,7 @@ class Distribution(ABC):
 class OneProcess(Distribution):
     """This process fits alone. `ltrbench.config.resolved` replaces it by null."""
 
-    def open(self) -> AbstractContextManager[Workers | None]:
+    def open(self) -> AbstractContextManager[FitsTogether | None]:
         return nullcontext()
 
 
@@ -101,17 +135,6 @@ def portable(error: BaseException) -> BaseException:
 Deal = Callable[[NDArray[np.int64], int], Sequence[NDArray[np.int64]]]
 """Returns the ascending numbers of the queries of each shard, given the documents of each query, (Q,), and
 the number of shards."""
-
-
-class RunsFunctions(Protocol):
-    """The workers, as far as this module uses them."""
-
-    @property
-    def addresses(self) -> tuple[str, ...]: ...
-
-    def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
-    ) -> list[Any]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +207,7 @@ def divide_queries(
     return [QueryShard(queries, dataset.take_queries(queries)) for queries in dealt]
 
 
-def send_shards(workers: RunsFunctions, shards: Sequence[QueryShard]) -> PlacedShards:
+def send_shards(workers: FitsTogether, shards: Sequence[QueryShard]) -> PlacedShards:
     """Sends one shard to each worker, which holds it until `drop`.
 
     Raises:

@@ -26,6 +26,7 @@ from ltrbench import measure
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
+from ltrbench.distributed import Distribution
 from ltrbench.errors import (
     ConfigError,
     DataError,
@@ -38,7 +39,6 @@ from ltrbench.experiment.data_warnings import warnings_of_data
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
-    OpensWorkers,
     label_warnings,
     load_once,
     opened_fitter,
@@ -63,6 +63,7 @@ from ltrbench.rankers.base import (
     resolve_threads,
 )
 from ltrbench.rankers.importance import MOST_LISTED, ImportanceSettings, importances
+from ltrbench.runs.origin import Copied, Final, Origin, Trained, Trial
 from ltrbench.runs.record import (
     FAILED,
     FINISHED,
@@ -85,7 +86,7 @@ from ltrbench.tracking import NoTracking, Tracker
 # ---- Reuses the training of an earlier run that differs only in a seed without effect.
 #
 # If a seed changes no score, a sweep over seeds would train the same model several times. Instead the model
-# is trained once. Every run still has its own folder; `RunResult.reused` names the run that was trained.
+# is trained once. Every run still has its own folder, and the origin `Copied` names the run that was trained.
 
 _MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
 """Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
@@ -111,7 +112,8 @@ def settings_without_seed(experiment: Experiment) -> list[Any]:
     drawn = None if experiment.resample is None else experiment.resample.describe()
     measured = [experiment.config.get(name) for name in _MEASURED]
     source = measure.described(experiment.source)
-    described_run = [experiment.model, experiment.params, experiment.is_trial]
+    is_trial = isinstance(experiment.origin, Trial)
+    described_run = [experiment.model, experiment.params, is_trial]
     return [*described_run, ranker["class"], fields, drawn, source, *measured]
 
 
@@ -197,12 +199,11 @@ class Experiment:
         key: digest of everything that the results depend on, of a job of a sweep; None for other runs.
         fingerprints: split -> fingerprint with which the job was planned; the run fails before it trains if
             the loaded data have another one. Empty: not checked.
-        is_trial: whether this is a trial of a search, which is evaluated on the validation set only.
+        origin: `Trained`; `Trial`, which is evaluated on the validation set only; or `Final`, which is
+            trained on all labelled queries, without early stopping, and has no metrics.
         search: the search that chose the settings, as in `RunResult.search`; empty without one.
         trials: the trials of that search.
         distributed: the workers that fit together; None: this process fits alone.
-        final: how a final model was chosen, as in `RunResult.final`: it is trained on all labelled queries,
-            without early stopping, and has no metrics; empty for other runs.
         notes: sentences for `RunResult.notes`.
         destination: what the model is trained for, which refuses data before the fit; None: nothing is
             refused.
@@ -227,11 +228,10 @@ class Experiment:
     flags: Sequence[str] = ()
     key: str | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)
-    is_trial: bool = False
+    origin: Origin = field(default_factory=Trained)
     search: Mapping[str, Any] = field(default_factory=dict)
     trials: Sequence[TrialRow] = ()
-    distributed: OpensWorkers | None = None
-    final: Mapping[str, Any] = field(default_factory=dict)
+    distributed: Distribution | None = None
     notes: Sequence[str] = ()
     destination: Destination | None = None
 
@@ -268,7 +268,7 @@ def run(
     Args:
         on_progress: called after each iteration of a fit. Its time counts as fit time, so it must be fast.
         trained: (folder, relative to the folder of the sweep, finished run in it) of a job that differs only
-            in a seed without effect: the run is copied instead of training (`RunResult.reused`). None: the
+            in a seed without effect: the run is copied instead of training. None: the
             ranker is trained.
 
     Raises:
@@ -297,7 +297,10 @@ def run(
                 )
                 of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
                 result = replace(
-                    earlier.result, **of_this_job, finished=now(), reused=name
+                    earlier.result,
+                    **of_this_job,
+                    finished=now(),
+                    origin=Copied(run=name),
                 )
                 done = copy_run(earlier, folder, result, experiment.trials)
         except SavedModelError:
@@ -375,9 +378,8 @@ def _begin(experiment: Experiment) -> RunResult:
         swept=experiment.swept,
         flags=tuple(experiment.flags),
         key=experiment.key,
-        trial=experiment.is_trial,
+        origin=experiment.origin,
         search=experiment.search,
-        final=experiment.final,
         notes=tuple(experiment.notes),
         started_in=str(Path.cwd()),
         started=now(),
@@ -434,10 +436,10 @@ def _measure(
     test, valid = fitter.splits.test, fitter.splits.valid
     scored: dict[str, ScoredSplit] = {}
     # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
-    if not experiment.is_trial:
+    if not isinstance(experiment.origin, Trial):
         with seconds.taking("predict"):
             test_scores = ranker.predict_lists(test.features, test.query_start)
-        if not experiment.final:
+        if not isinstance(experiment.origin, Final):
             scored["test"] = _scored(test, test_scores)
         if experiment.timing == CLEAN:
             with seconds.taking("fit_clean"):
@@ -453,14 +455,16 @@ def _measure(
     result = replace(
         fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now()
     )
-    if experiment.is_trial:
+    if isinstance(experiment.origin, Trial):
         return write_run(folder, result, scored=scored, curve=curve)
     with announcing_compilation(log.info), seconds.taking("importances"):
         of_features = importances(
             ranker, fitter.splits, experiment.importance, ranker.seed
         )
     result = replace(result, finished=now())
-    per_query = None if experiment.final else evaluations["test"].per_query
+    per_query = (
+        None if isinstance(experiment.origin, Final) else evaluations["test"].per_query
+    )
     parts = (scored, per_query, curve, of_features, test, experiment.trials)
     check = partial(
         check_saved,
@@ -491,7 +495,7 @@ def _load_and_fit(
     splits, drawn = _load(experiment, seconds)
     if experiment.destination is not None:
         experiment.destination.check_data(ranker, splits.train)
-    if experiment.is_trial:
+    if isinstance(experiment.origin, Trial):
         _check_validation(
             "a trial of a search", "run without a search (search=none)", splits
         )
@@ -500,9 +504,11 @@ def _load_and_fit(
     fitter.prepare(ranker, splits)
     # A search has hundreds of trials on the same data.
     level, warning = (
-        (logging.DEBUG,) * 2 if experiment.is_trial else (logging.INFO, logging.WARNING)
+        (logging.DEBUG,) * 2
+        if isinstance(experiment.origin, Trial)
+        else (logging.INFO, logging.WARNING)
     )
-    if experiment.sweep is None and not experiment.final:
+    if experiment.sweep is None and not isinstance(experiment.origin, Final):
         # A sweep says it once, when it is planned.
         for text in warnings_of_data(splits):
             log.log(warning, "%s: %s", experiment.source.name, text)
@@ -557,7 +563,7 @@ def _load_and_fit(
         log.log(warning, "%s: %s", experiment.model, sentence)
         notes = (*notes, sentence)
     data = describe_data(experiment.source, splits) | drawn
-    if experiment.final:
+    if isinstance(experiment.origin, Final):
         data = {"name": data["name"], "fold": None, "train": data["train"]}
     fitted = replace(
         begun,
@@ -581,10 +587,10 @@ def _warn_of_load(level: int) -> None:
 
 def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
     """Yields the notes of the splits, and one if the model of `warm_start` may have seen held-out queries."""
-    if not experiment.final:
+    if not isinstance(experiment.origin, Final):
         yield from splits.notes
     start = getattr(experiment.ranker, "warm_start", None)
-    if start is None or experiment.final:
+    if start is None or isinstance(experiment.origin, Final):
         return
     held_out = {name: split.fingerprint for name, split in splits if name != "train"}
     try:
@@ -626,7 +632,7 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     )
     splits, loading = load_once(experiment.source, in_memory, keep_sparse)
     _refuse_changed(experiment, splits)
-    if experiment.final:
+    if isinstance(experiment.origin, Final):
         splits = splits.whole().in_memory(keep_sparse) if in_memory else splits.whole()
     if experiment.resample is None:
         seconds["load"] = loading
@@ -752,8 +758,8 @@ def _first_of_many(train: RankingDataset) -> int | None:
 def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
     run, for messages."""
-    split = "valid" if result.trial else "test"
-    names = () if result.final else metrics
+    split = "valid" if isinstance(result.origin, Trial) else "test"
+    names = () if isinstance(result.origin, Final) else metrics
     values = [
         f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}"
         for name in names

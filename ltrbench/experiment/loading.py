@@ -24,7 +24,7 @@ from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ from ltrbench.data.features import arrays_of, is_mapped, is_sparse, row_blocks
 from ltrbench.data.sources import DataSource, FileSource
 from ltrbench.data.store import MANIFEST_FILE, is_store
 from ltrbench.distributed import (
+    Distribution,
+    FitsTogether,
     PlacedShards,
     divide_queries,
     release_shard,
@@ -52,7 +54,6 @@ from ltrbench.metrics.evaluation import load_plugins, warm_up_metrics
 from ltrbench.rankers import Iteration, Ranker
 from ltrbench.rankers.base import (
     CurveRecorder,
-    FitsTogether,
     concerns_of,
     refuse,
     threads_of_workers,
@@ -357,13 +358,6 @@ Timing = AbstractContextManager[None]
 """Entered for the fit only."""
 
 
-class OpensWorkers(Protocol):
-    """The setting `Experiment.distributed`."""
-
-    def open(self) -> AbstractContextManager[FitsTogether | None]:
-        """Returns a context with the workers that fit together; None: this process fits alone."""
-
-
 class Fitter:
     """Fits a ranker in this process. Call `prepare` first.
 
@@ -490,7 +484,7 @@ class FitterOnWorkers(Fitter):
 
 @contextlib.contextmanager
 def opened_fitter(
-    distributed: OpensWorkers | None, plugins: Sequence[str] = ()
+    distributed: Distribution | None, plugins: Sequence[str] = ()
 ) -> Iterator[Fitter]:
     """Provides the fitter of a run.
 

@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
-from ltrbench.distributed import PlacedShards, QueryShard, RunsFunctions, held
+from ltrbench.distributed import FitsTogether, PlacedShards, QueryShard, held
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.folders import find_class
 from ltrbench.measure import Stopwatch, available_cores
@@ -316,30 +316,6 @@ def joined_means(
         name: Weighting(factors, weights).mean(values)
         for name, (values, factors, weights) in zip(metrics, ordered, strict=True)
     }
-
-
-class FitsTogether(RunsFunctions, Protocol):
-    """The workers of a distributed fit, as far as rankers use them.
-
-    The lists of arguments and of results are by rank, in the order of `addresses`.
-    """
-
-    @property
-    def client(self) -> Any:
-        """The `distributed.Client` of the cluster."""
-
-    @property
-    def members(self) -> Sequence[Any]:
-        """The workers by rank, each with its `num_threads`."""
-
-    def run_team(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
-    ) -> list[Any]:
-        """Calls function(team, *arguments) on all workers at the same time, inside a collective.
-
-        Raises:
-            LtrbenchError: A member failed or ended.
-        """
 
 
 class Severity(Enum):

@@ -40,14 +40,13 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, as_array, row_blocks, rows_of_block
-from ltrbench.distributed import PlacedShards, held
+from ltrbench.distributed import FitsTogether, PlacedShards, held
 from ltrbench.models.lightgbm_files import ensemble_of_lightgbm, parse_lightgbm_text
 from ltrbench.models.trees import Ensemble
 from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
-    FitsTogether,
     FitSummary,
     Monitor,
     Severity,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ltrbench.compilation import threads
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import csr_of, row_blocks
-from ltrbench.distributed import PlacedShards, QueryShard
+from ltrbench.distributed import FitsTogether, PlacedShards, QueryShard
 from ltrbench.errors import (
     ConfigError,
     DataError,
@@ -78,7 +78,6 @@ from ltrbench.rankers.base import (
     BoostingRanker,
     Finding,
     FitCurve,
-    FitsTogether,
     FitSummary,
     Monitor,
     OnIteration,
@@ -159,8 +158,8 @@ def engine_settings(ranker: NativeSettings) -> BoostingSettings:
 
 
 def with_objective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings of NativeRanker of which those of pairs are in `objective`; they were beside it in
-    earlier versions, for every objective.
+    """Returns settings of NativeRanker of which those of pairs, which may also be given beside it, are in
+    `objective`.
 
     Raises:
         ConfigError: One that is not its default would have no effect on the objective.
@@ -609,8 +608,6 @@ class NativeRanker(NativeSettings):
                 for name, values in self.position_factors.items()
             },
         }
-        if not arrays["left_categories"].size:
-            del arrays["left_categories"]  # as in earlier versions
         np.savez(content, **arrays)
         write_model(folder, self, MODEL_FILE, content.getvalue())
 
@@ -621,10 +618,6 @@ class NativeRanker(NativeSettings):
         arrays = load_npz(path, content, remedy=COPY_OR_FIT_AGAIN)
         try:
             ranker.feature_names = tuple(arrays["feature_names"].tolist())
-            arrays.setdefault(
-                "left_categories",
-                np.empty((len(arrays["feature"]), 0), dtype=np.float32),
-            )
             nodes = Tree(**{name: arrays[name] for name in Tree._fields})
             ranker._forest = Forest(arrays["roots"], nodes, arrays["weights"])
             flaw = first_flaw(ranker._forest, len(ranker.feature_names))

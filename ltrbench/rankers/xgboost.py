@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, is_sparse, row_blocks
-from ltrbench.distributed import PlacedShards, QueryShard
+from ltrbench.distributed import FitsTogether, PlacedShards, QueryShard
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble
 from ltrbench.models.xgboost_files import read_xgboost
@@ -50,7 +50,6 @@ from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
     Finding,
     FitCurve,
-    FitsTogether,
     FitSummary,
     Monitor,
     Severity,

@@ -1,12 +1,6 @@
 """The fields of result.json and their types; a run in memory; finds runs in folders and reads them.
 
-`FORMAT` is the version of the format of a run folder. A newer ltrbench reads every older format from 1 on:
-fields that a format lacks get their defaults, so that every new field needs one.
-tests/results/released has a run of each older format.
-
-    1   first format
-    2   adds the fields `key` and `shared_machine`
-    3   adds the fields `trial`, `search` and `distributed`, and trials.csv
+`FORMAT` is the version of the format of a run folder; a reader refuses any other.
 """
 
 from __future__ import annotations
@@ -37,6 +31,7 @@ from ltrbench.metrics import evaluate
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import load_ranker
 from ltrbench.rankers.importance import MOST_LISTED, Importances, averaged
+from ltrbench.runs.origin import Ensemble, Final, Origin, Trained, Trial, origin_of
 from ltrbench.shapes import Features
 from ltrbench.tables import Table, format_number, one_line
 from ltrbench.untrusted import (
@@ -160,15 +155,13 @@ RUN_FILES = (
 RUN_REMEDY = "Run it again, or copy its folder again from its source"
 """Remedy for a file of a run that cannot be read."""
 
-FORMAT = 3
+FORMAT = 4
 FINISHED, FAILED = "finished", "failed"
 INTERRUPTED = "interrupted"
 """`RunResult.error` of a run that Ctrl-C or SIGTERM ended; it may simply run again."""
 OWN, NO_PARAMETERS = "own", "none"
-"""`RunResult.params` of a ranker without shared parameters, and of a baseline (`Ranker.is_yardstick`)."""
-IMPORTED, FUSED = "imported", "fused"
-"""`RunResult.params` of a run made from a score file or a model file, and of a run that fuses the scores of
-several runs."""
+"""`RunResult.params` of a ranker without shared parameters; and of a baseline (`Ranker.is_yardstick`) and of
+imported and fused scores."""
 
 TIMES = {
     "load": "load",
@@ -268,18 +261,6 @@ class SearchRecord(TypedDict):
     importance: Mapping[str, Amount]
 
 
-class EnsembleRecord(TypedDict):
-    """`RunResult.ensemble`: the selection of an ensemble.
-
-    Attributes:
-        weights: label of each row that could be drawn -> its share of the draws.
-        runs: label -> folder of its run.
-    """
-
-    weights: Mapping[Name, Amount]
-    runs: Mapping[Name, str]
-
-
 RankerRecord = TypedDict("RankerRecord", {"class": Name, "fields": Mapping[str, Any]})
 """`RunResult.ranker` and `RunResult.source`; only the fields that ltrbench reads."""
 
@@ -302,7 +283,10 @@ class RunResult:
             nothing was fitted, as for imported scores.
         source: the same for the data source.
         params: name of the set of shared parameters, "matched" or "library"; "own" if the ranker uses none of
-            them, "none" for a baseline.
+            them, "none" for a baseline and for imported and fused scores.
+        origin: how the scores came about. `seconds` of an ensemble has the sums over the runs that could be
+            drawn (fit) and over its members (predict); a copied run has the times of the other one, and
+            `started` and `finished` are the times of the copy.
         own_settings: settings that replace the shared parameters; all settings of the ranker if its class
             lacks any shared parameter.
         data: name and fold; for each split its fingerprint, documents, queries, features, and the share of
@@ -333,21 +317,7 @@ class RunResult:
         flags: flags of the command, such as --config-dir and its folder.
         key: digest of everything that the results of a job of a sweep depend on: settings, data, code and
             versions; None for other runs.
-        reused: folder, relative to the folder of the sweep, of the run whose training was copied because
-            only a seed without effect differs: scores, model, times and importances are those of that run,
-            `started` and `finished` are the times of the copy. None if the run was trained.
-        trial: whether the run is a trial of a search: it has no metrics and scores of test, no importances
-            and no model.
         search: the search that chose the settings; empty without one. Its trials are in trials.csv.
-        final: how a final model was chosen, which was trained on all labelled queries and has no metrics and
-            scores: "row" of the comparison, "reason", folder of the run with its "settings", folders of the
-            "runs" that gave the number of trees, their "trees" and its "scale", and the "estimate" of the
-            comparison in "metric" with the interval from "low" to "high"; empty for other runs.
-        ensemble: weights and folders of the runs that an ensemble was selected from; empty for other runs.
-            `seconds` then has the sums over these runs (fit) and over its members (predict).
-        variant: of a cheaper variant of another run, as `ltrbench.frontier` makes it: label "of" the row of
-            that run, the folder of the "run", the "change", such as "trees=10%", and the class of the
-            "ranker" whose fit it is; empty for other runs.
         distributed: the workers that fitted together: "workers" (number), "threads" (of the fit of each
             worker), "shards" (split -> queries and documents that each worker held), and "deterministic";
             empty if one process fitted alone.
@@ -363,6 +333,7 @@ class RunResult:
     model: Name
     params: Name
     seed: int
+    origin: Origin = field(default_factory=Trained)
     ranker: Annotated[Mapping[str, Any], RankerRecord] = field(default_factory=dict)
     source: Annotated[Mapping[str, Any], RankerRecord] = field(default_factory=dict)
     own_settings: Mapping[str, Any] = field(default_factory=dict)
@@ -382,12 +353,7 @@ class RunResult:
     swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     flags: Sequence[str] = ()
     key: str | None = None
-    reused: str | None = None
-    trial: bool = False
     search: Annotated[Mapping[str, Any], SearchRecord] = field(default_factory=dict)
-    final: Mapping[str, Any] = field(default_factory=dict)
-    ensemble: Annotated[Mapping[str, Any], EnsembleRecord] = field(default_factory=dict)
-    variant: Mapping[str, Any] = field(default_factory=dict)
     distributed: Mapping[str, Any] = field(default_factory=dict)
     started_in: str = ""
     started: Moment = ""
@@ -422,8 +388,8 @@ class RunResult:
 
     @property
     def is_compared(self) -> bool:
-        """Whether the run has scores of test that a comparison may use: it finished, and is not final."""
-        return self.status == FINISHED and not self.final
+        """Whether the run has scores of test that a comparison may use."""
+        return self.status == FINISHED and self.origin.is_compared
 
     @property
     def part(self) -> str:
@@ -667,9 +633,9 @@ class Run:
         """
         if split != "valid":
             refuse_trial(self, f"scores of {split}")
-        if self.result.final:
+        if isinstance(self.result.origin, Final):
             raise ResultError(
-                f"{self.path} is a final model without scores; name {self.result.final.get('settings')}."
+                f"{self.path} is a final model without scores; name {self.result.origin.settings}."
             )
         if self.held is not None:
             if split not in self.held:
@@ -816,7 +782,7 @@ def refuse_trial(run: Run, needed: str) -> None:
     Args:
         needed: what a trial does not have, such as "model".
     """
-    if run.result.trial:
+    if isinstance(run.result.origin, Trial):
         raise ResultError(
             f"{run.path} is a trial of a search without {needed}. Name the final run of the search."
         )
@@ -833,16 +799,13 @@ def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
         raise ResultError(f"{run.path} failed and has no model; name a finished run.")
     refuse_trial(run, "model")
     folder = run.path / MODEL_FOLDER
-    if members := run.result.ensemble:
-        largest = max(
-            members["weights"], key=members["weights"].__getitem__, default=""
-        )
+    if isinstance(origin := run.result.origin, Ensemble):
         raise ResultError(
-            f"{run.path} is an ensemble, which has no model; name a member, {members['runs'].get(largest)}."
+            f"{run.path} is an ensemble, which has no model; name a member, {origin.largest}."
         )
-    if not folder.is_dir():
+    if not origin.has_model or not folder.is_dir():
         raise ResultError(
-            f"{run.path} has no model, only imported scores of {run.result.model}; name a trained run."
+            f"{run.path} has no model, only scores of {run.result.model}; name a trained run."
         )
     return str(run.result.settings.get("model", {}).get("_target_")), folder
 
@@ -882,7 +845,7 @@ def read_run(folder: Path) -> Run:
     """Reads the run in a folder.
 
     Raises:
-        ResultError: The folder is not a run, or a newer version of ltrbench wrote it.
+        ResultError: The folder is not a run, or another version of ltrbench wrote it.
         DamagedRunError: Its result.json cannot be read.
     """
     path = folder / RESULT_FILE
@@ -901,24 +864,24 @@ def read_run(folder: Path) -> Run:
     except ResultError as unreadable:
         raise DamagedRunError(str(unreadable)) from None
     version = record.pop("format", None) if isinstance(record, dict) else None
-    if (
-        not isinstance(version, int)
-        or isinstance(version, bool)
-        or not 1 <= version <= FORMAT
-    ):
-        is_newer = isinstance(version, int) and version > FORMAT
-        remedy = (
-            "Read it with a newer ltrbench: pip install --upgrade ltrbench"
-            if is_newer
-            else RUN_REMEDY
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise DamagedRunError(
+            f"{path} has format {reprlib.repr(version)} instead of {FORMAT}. {RUN_REMEDY}."
         )
-        kind = ResultError if is_newer else DamagedRunError
-        raise kind(
-            f"{path} has format {reprlib.repr(version)}; this ltrbench reads formats 1 to {FORMAT}. {remedy}."
+    if version != FORMAT:
+        raise ResultError(
+            f"{path} has format {version}; this ltrbench reads format {FORMAT}. Run it again, or read it "
+            "with the version of ltrbench that wrote it."
         )
     known = {item.name for item in fields(RunResult)}
     values = {name: value for name, value in record.items() if name in known}
+    try:
+        values["origin"] = origin_of(values.get("origin"))
+    except ValueError as reason:
+        raise DamagedRunError(f"{path}: {reason}. {RUN_REMEDY}.") from None
     for item in fields(RunResult):
+        if item.name == "origin":
+            continue
         error = None
         if item.name in values:
             error = validation_error(
@@ -962,7 +925,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
     """
     folders = list(folders)
     every = find_runs_and_trials(folders)
-    runs = [run for run in every if not run.result.trial]
+    runs = [run for run in every if not isinstance(run.result.origin, Trial)]
     if every and not runs:
         raise ResultError(
             f"{', '.join(map(str, folders))} contains only trials of a search ({len(every)}, such as "
@@ -977,7 +940,7 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
     A damaged run counts as unfinished: it is left out, with a warning.
 
     Raises:
-        ResultError: A folder does not exist, contains neither, or contains one of a newer ltrbench.
+        ResultError: A folder does not exist, contains neither, or has one of another version of ltrbench.
         DamagedRunError: One of the folders is itself a damaged run, or there are no other runs.
     """
     folders = list(folders)

@@ -37,7 +37,6 @@ from ltrbench.models.trees import (
 )
 from ltrbench.models.xgboost_files import divides_by_presence
 from ltrbench.shapes import Features
-from ltrbench.shipping import targets
 from ltrbench.untrusted import read_json, types_of, validation_error
 
 ScoreFunction = Callable[[Features], NDArray[np.floating[Any]]]
@@ -558,9 +557,14 @@ def json_file(record: Any) -> bytes:
 # ---- Finds and builds the target of a name: the class in the file of that name in `targets`.
 
 
+_TARGETS = "ltrbench.shipping.targets"
+
+
 def target_names() -> list[str]:
     """Returns the names of all targets, sorted; no target is imported."""
-    return sorted(module.name for module in pkgutil.iter_modules(targets.__path__))
+    # Targets import this module, which therefore finds them by name.
+    folders = importlib.import_module(_TARGETS).__path__
+    return sorted(module.name for module in pkgutil.iter_modules(folders))
 
 
 def find_target(name: str, setting: str = "--to") -> type[Target]:
@@ -574,7 +578,7 @@ def find_target(name: str, setting: str = "--to") -> type[Target]:
     """
     require_choice(setting, name, target_names())
     try:
-        module = importlib.import_module(f"{targets.__name__}.{name}")
+        module = importlib.import_module(f"{_TARGETS}.{name}")
     except ImportError as error:
         if (error.name or "").startswith(
             "ltrbench"

@@ -225,11 +225,7 @@ def compare_sweeps(
         compare(runs, settings),
         settings.selected if settings else "",
     )
-    compared = {
-        run.path.resolve()
-        for run in runs
-        if run.result.is_compared and run.held is None
-    }
+    compared = {run.path.resolve() for run in runs if run.result.is_compared}
     return [_as_look(item, compared, declared, selected) for item in comparisons]
 
 

@@ -34,7 +34,6 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-import ltrbench
 from ltrbench.config import Config
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
@@ -44,6 +43,7 @@ from ltrbench.folders import find_class
 from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective
+from ltrbench.runs.origin import Copied, Trial
 from ltrbench.runs.record import FAILED as FAILED  # a state of a job too
 from ltrbench.runs.record import (
     FINISHED,
@@ -81,7 +81,7 @@ _OF_DATA = (
 )
 """Settings of a data set that name its files, describe or cache it; the fingerprints cover their content."""
 
-_FOLDER = Path(ltrbench.__file__).parent
+_FOLDER = Path(__file__).parents[1]
 
 _COMPUTING = (
     *("compilation.py", "measure.py", "shapes.py"),
@@ -248,9 +248,7 @@ def read_job(path: Path) -> Job:
         raise ResultError(
             f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
-    # Older plans lack cv_split, of which only data.cv_split is read, cv_repeats, which lists jobs, and looks.
-    known = (*job.settings, "cv_split", "cv_repeats", "looks")
-    absent = [item.name for item in fields(Config) if item.name not in known]
+    absent = [item.name for item in fields(Config) if item.name not in job.settings]
     for is_wrong, reason in (
         (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
         (absent, f"settings lack {', '.join(absent)}"),
@@ -298,7 +296,9 @@ def key_of(
         code = {**code, _CODE_OF_SEARCH: _code_of_search(search)}
         packages.append(_PACKAGE_OF_SEARCH)
     return JobKey(
-        settings=effective_settings(settings, choices, experiment.is_trial),
+        settings=effective_settings(
+            settings, choices, isinstance(experiment.origin, Trial)
+        ),
         data={_DATA_ERROR: splits}
         if isinstance(splits, str)
         else {name: each.fingerprint for name, each in splits},
@@ -589,7 +589,7 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
         if (
             state.name == DONE
             and state.run is not None
-            and state.run.result.reused is None
+            and not isinstance(state.run.result.origin, Copied)
         ):
             result = state.run.result
             taken.setdefault(result.model, []).append(
@@ -661,7 +661,7 @@ def draft(
     if experiment.destination is not None and not isinstance(splits, str):
         experiment.destination.check_data(experiment.ranker, splits.train)
     key = key_of(experiment, settings, choices, splits)
-    is_searched = experiment.is_trial or settings["search"] is not None
+    is_searched = isinstance(experiment.origin, Trial) or settings["search"] is not None
     return Job(
         number=0,
         folder="",
@@ -679,7 +679,7 @@ def draft(
         training=""
         if isinstance(splits, str) or is_searched
         else _training(experiment, key, splits),
-        is_trial=experiment.is_trial,
+        is_trial=isinstance(experiment.origin, Trial),
     )
 
 

@@ -29,6 +29,7 @@ from ltrbench.experiment import Experiment, describe_outcome, record_failure, ru
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
+from ltrbench.runs.origin import Copied, Trained, Trial
 from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
 from ltrbench.runs.writing import LeaseHeldError, delete_damaged, hold, rewrite_result
 from ltrbench.settings import replaced
@@ -187,7 +188,7 @@ def experiment_of(job: Job) -> Experiment:
         flags=job.flags,
         key=job.digest,
         fingerprints=job.key.data,
-        is_trial=job.is_trial,
+        origin=Trial() if job.is_trial else Trained(),
     )
 
 
@@ -217,8 +218,9 @@ def _run(task: JobTask, showing: Showing | None) -> str:
     )
     with watching as on_progress:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
-    reused = done.result.reused
-    copied = "" if reused is None else f"; the training of job {reused} is reused"
+    origin, copied = done.result.origin, ""
+    if isinstance(origin, Copied):
+        copied = f"; the training of job {origin.run} is reused"
     return f"{experiment.model}: {describe_outcome(done.result, experiment.metrics)}{copied}"
 
 
@@ -232,7 +234,8 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
     except ResultError:
         return None
     is_usable = trained.result.status == FINISHED and trained.result.key == digest
-    return (name, trained) if is_usable and trained.result.reused is None else None
+    is_copied = isinstance(trained.result.origin, Copied)
+    return (name, trained) if is_usable and not is_copied else None
 
 
 POLL_SECONDS = 0.5
@@ -344,7 +347,7 @@ def untimed(states: Sequence[JobState]) -> list[Job]:
         if state.name == DONE and state.run is not None:
             result = state.run.result
             threads = resolve_threads(int(result.ranker["fields"]["num_threads"]))
-            is_measured = result.reused is None and not result.trial
+            is_measured = isinstance(result.origin, Trained)
             if is_measured and (result.shared_machine or result.threads != threads):
                 jobs.append(state.job)
     return jobs
@@ -382,7 +385,7 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
         if (
             state.name == DONE
             and state.run is not None
-            and state.run.result.reused == job.folder
+            and state.run.result.origin == Copied(run=job.folder)
         ):
             with hold(state.run.path):
                 replaced.append(_with_times(state.run, timed.result))

@@ -73,6 +73,7 @@ from ltrbench.plots import draw_run
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import is_ours, load_ranker
 from ltrbench.rankers.importance import MOST_LISTED
+from ltrbench.runs.origin import Copied, Final, Trial
 from ltrbench.runs.record import (
     FAILED,
     FINISHED,
@@ -323,7 +324,8 @@ class MLflowTracker(Tracker):
                     elif (run.path / name).exists():
                         client.log_artifact(run_id, str(run.path / name))
                 # A search has many trials, and MLflow draws their learning curves itself.
-                if result.status == FINISHED and not result.trial:
+                is_trial = isinstance(result.origin, Trial)
+                if result.status == FINISHED and not is_trial:
                     draw_run(run, Path(temporary, "pictures"))
                     client.log_artifacts(
                         run_id, str(Path(temporary, "pictures")), "pictures"
@@ -371,7 +373,7 @@ class MLflowTracker(Tracker):
 
     def _describe_parent(self, client: MlflowClient, run: Run) -> None:
         """Sets the title and the parameters of the sweep, from the first logged job that is not a trial."""
-        if self._is_described or run.result.trial:
+        if self._is_described or isinstance(run.result.origin, Trial):
             return
         client.update_run(self._parent, name=sweep_title(run.result))
         # MLflow refuses to change a parameter.
@@ -675,7 +677,7 @@ def run_name(result: RunResult) -> str:
         )
     named.pop("model", None)
     short = short_names(named)
-    what = f"{what} trial" if result.trial else what
+    what = f"{what} trial" if isinstance(result.origin, Trial) else what
     words = [f"{short[key]}={value}" for key, value in named.items()]
     return _name(" ".join([what, *words]))
 
@@ -763,6 +765,7 @@ def origin_tags() -> dict[str, str]:
 def run_tags(run: Run, parent: str) -> dict[str, str]:
     result = run.result
     data = run.result.data
+    origin = run.result.origin
     tags: dict[str, object] = {
         **origin_tags(),
         MLFLOW_PARENT_RUN_ID: parent,
@@ -778,11 +781,11 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "folder": run.path,
         "unmatched": "\n".join(result.unmatched),
         "sweep": result.sweep,
-        "reused": result.reused,
+        "reused": origin.run if isinstance(origin, Copied) else None,
         "shared_machine": "true" if result.shared_machine else None,
-        "trial": "true" if result.trial else None,
+        "trial": "true" if isinstance(origin, Trial) else None,
         "search": result.search.get("name"),
-        "final": "\n".join(result.notes) if result.final else None,
+        "final": "\n".join(result.notes) if isinstance(origin, Final) else None,
         "commit": result.commit,
         "error": result.error,
     }

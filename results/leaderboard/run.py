@@ -39,6 +39,7 @@ from ltrbench.measure import described, versions
 from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, evaluate
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import record
+from ltrbench.runs.origin import Imported
 from ltrbench.runs.record import Run, ScoredSplit
 from ltrbench.statistics import BETTER
 from ltrbench.statistics.claims import EQUIVALENT
@@ -333,7 +334,7 @@ def _as_runs(name: str, ranks: Ranks, tests: Mapping[str, Run]) -> list[Run]:
     """Returns an entry as one run for each test set."""
     about: dict[str, Any] = {
         "model": name,
-        "params": record.IMPORTED,
+        "origin": Imported(file=name, has_model=False),
         "notes": (),
         "overrides": (),
     }

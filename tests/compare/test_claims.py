@@ -19,14 +19,13 @@ from claim_cases import (
     runs_of,
     values_of,
 )
-from toy_runs import mentions
+from toy_runs import IMPORTED, mentions
 
 from ltrbench.compare import Comparison, Settings, render
 from ltrbench.compare.claim_notes import all_notes
 from ltrbench.compare.claims import NOT_ALIKE, NOT_REPEATED, NOT_TRAINED, against
 from ltrbench.compare.leaderboard import comparisons_as_json
 from ltrbench.runs import Run
-from ltrbench.runs.record import IMPORTED
 from ltrbench.statistics import (
     fewest,
     independent_replicates,
@@ -140,7 +139,7 @@ def test_imported_scores_are_ordinary_members_and_no_claim_is_about_their_method
         skills = {"native": 1.0, "old": 0.5, "production": 3.0}
         runs: list[Run] = []
         for model, skill in skills.items():
-            fields = {"params": IMPORTED} if model in imported else {}
+            fields = {"origin": IMPORTED} if model in imported else {}
             folder = tmp_path / f"{len(imported)}"
             runs += folds(folder, model, (1,), skill=skill, **fields)
         return only(runs)

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
 from scipy import stats
-from toy_runs import NUM_QUERIES, judgments, keys_of, mentions, write
+from toy_runs import IMPORTED, NUM_QUERIES, judgments, keys_of, mentions, write
 
 from ltrbench.compare import (
     Comparison,
@@ -34,7 +34,7 @@ from ltrbench.errors import ResultError
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
-from ltrbench.runs.record import FAILED, FINISHED, IMPORTED, Run, RunResult, ScoredSplit
+from ltrbench.runs.record import FAILED, FINISHED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 from ltrbench.statistics import PairedSample
 from ltrbench.tables import glossary
@@ -367,7 +367,7 @@ THREE_FOLDS = [(1, 0), (2, 0), (3, 0)]
         (
             lambda t: (
                 models(t, seeds(2))
-                + rows(t, "ranklib", [(None, 7)], params=IMPORTED, seconds={})
+                + rows(t, "ranklib", [(None, 7)], origin=IMPORTED, seconds={})
             ),
             ["2 seeds", "1 (imported)"],
         ),

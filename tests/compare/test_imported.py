@@ -49,6 +49,7 @@ from ltrbench.metrics import evaluate, preset, with_settings
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import Run, load, read_run
+from ltrbench.runs.origin import Final
 from ltrbench.runs.writing import rewrite_result
 from ltrbench.serve import answer, reader_of
 from ltrbench.shapes import Labels, Scores
@@ -190,9 +191,24 @@ def test_the_interval_of_a_mean_has_only_values_that_the_metric_can_have(
     assert 0 < row.interval.low <= value <= row.interval.high == 1
 
 
+def final_origin() -> Final:
+    return Final(
+        row="native",
+        reason="the only row",
+        settings="sweep/3",
+        runs=["sweep/3"],
+        trees=[20],
+        scale=1.0,
+        metric="ndcg@10",
+        estimate=0.5,
+        low=None,
+        high=None,
+    )
+
+
 def test_a_final_model_has_no_test_set_to_import_scores_for(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "native", "native")
-    final = rewrite_result(run, replace(run.result, final={"settings": "sweep/3"}))
+    final = rewrite_result(run, replace(run.result, origin=final_origin()))
     scores = write_lines(tmp_path / "scores", noisy(judged(1, "test"), 1.0, 1))
     with pytest.raises(ResultError, match=naming(final.path, "final", "sweep/3")):
         import_like(Import("x", str(scores)), final, tmp_path / "made", load_splits)
@@ -274,7 +290,7 @@ def test_fused_scores_are_the_same_whatever_the_labels_of_test_are(
         fused.scored("test").scores, blind.scored("test").scores
     )
     assert fused.result.metrics["test/ndcg@5"] != blind.result.metrics["test/ndcg@5"]
-    assert fused.result.ensemble == blind.result.ensemble
+    assert fused.result.origin == blind.result.origin
 
 
 def test_seeds_are_fused_with_their_like_and_a_model_of_one_run_with_each(

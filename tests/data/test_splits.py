@@ -32,6 +32,7 @@ from ltrbench.data.splits import check_files, near_duplicates, take_fold
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.runs import find_runs
+from ltrbench.runs.origin import Trained
 
 
 def dataset(num_queries: int, first: int = 0, num_features: int = 1) -> RankingDataset:
@@ -646,4 +647,4 @@ def test_a_sweep_trains_every_model_on_every_resample_and_records_which(
         assert data["train"]["queries"] == trained_on.train.num_queries
         assert done.result.seed == done.result.ranker["fields"]["seed"] == 5 + index - 1
         assert done.result.swept["replicates.index"] == ["1", "2"]
-        assert done.result.reused is None
+        assert done.result.origin == Trained()

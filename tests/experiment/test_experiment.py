@@ -36,6 +36,7 @@ from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
+from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import FAILED, FINISHED, INTERRUPTED, Run, RunResult, read_run
 from ltrbench.shapes import Features
 from ltrbench.tracking import Tracker
@@ -354,7 +355,9 @@ class WithoutValid(Toy):
 def trial(folder: Path, ranker: Ranker | None = None, **settings: Any) -> Run:
     """Runs a trial in a folder."""
     settings = {"model": "native", "source": Toy(), "metrics": ("ndcg@10",), **settings}
-    return run(Experiment(ranker=ranker or native(), is_trial=True, **settings), folder)
+    return run(
+        Experiment(ranker=ranker or native(), origin=Trial(), **settings), folder
+    )
 
 
 def test_a_trial_has_metrics_and_scores_of_valid_and_its_learning_curve_only(
@@ -362,7 +365,7 @@ def test_a_trial_has_metrics_and_scores_of_valid_and_its_learning_curve_only(
 ) -> None:
     trial(tmp_path, metrics=("ndcg@10", "map"), timing="clean")
     done = read_run(tmp_path)
-    assert (done.result.status, done.result.trial) == (FINISHED, True)
+    assert (done.result.status, done.result.origin) == (FINISHED, Trial())
     assert set(done.result.metrics) == {"valid/ndcg@10", "valid/map"}
     assert set(done.result.seconds) == {"load", "warm_up", "fit", "monitor"}
     assert {path.name for path in tmp_path.iterdir()} == {
@@ -415,7 +418,7 @@ def test_a_trial_without_a_usable_validation_set_is_refused(
     with pytest.raises(error, match=naming(*parts)):
         trial(tmp_path, SingleFeatureRanker(), source=source)
     failed = read_run(tmp_path).result
-    assert (failed.status, failed.trial) == (FAILED, True)
+    assert (failed.status, failed.origin) == (FAILED, Trial())
 
 
 @pytest.mark.parametrize(

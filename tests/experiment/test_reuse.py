@@ -20,6 +20,7 @@ from ltrbench.rankers.native import NativeRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
+from ltrbench.runs.origin import Copied
 from ltrbench.runs.record import RESULT_FILE, Run, read_run
 from ltrbench.sweep.plan import Job, draft, plan_jobs, prepare_sweep, read_plan
 
@@ -114,7 +115,7 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(
     run(experiment(2), tmp_path / "1", tracker, trained=("0", trained))
     copied = read_run(tmp_path / "1")
     assert Counting.fits == 1
-    assert copied.result.reused == "0"
+    assert copied.result.origin == Copied(run="0")
     assert copied.result.seed == copied.result.ranker["fields"]["seed"] == 2
     assert copied.result.overrides == ["seed=2"]
     assert copied.result.started > trained.result.started
@@ -139,7 +140,7 @@ def test_a_run_that_differs_in_such_a_seed_alone_copies_the_earlier_one(
             assert (copied.path / file).read_bytes() == (
                 trained.path / file
             ).read_bytes()
-    assert [seen.result.reused for seen in tracker.seen] == ["0"]
+    assert [seen.result.origin for seen in tracker.seen] == [Copied(run="0")]
     assert not list(copied.path.glob(".*"))
 
 

@@ -12,6 +12,7 @@ import pytest
 import toy_runs
 
 from ltrbench.metrics import evaluate
+from ltrbench.runs import origin
 from ltrbench.runs.record import FAILED, LearningCurve, Run
 from ltrbench.search import Proposal, Trial
 from ltrbench.sweep.searching import chosen, rows, trial_of
@@ -37,7 +38,7 @@ def run_of_trial(
         skill=skill,
         seed=seed,
         validated=validated,
-        trial=True,
+        origin=origin.Trial(),
         **fields,
     )
     if run.result.status == FAILED:

@@ -15,6 +15,7 @@ from messages import naming
 from run_cases import finished_run
 
 from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.runs.origin import Trial
 from ltrbench.runs.writing import write_run
 from ltrbench.search import Proposal
 from ltrbench.sweep.plan import Job, Plan, plan_jobs, read_plan, with_shared_choices
@@ -102,7 +103,7 @@ def end(plan: Plan, trial: Job, value: float | None = None) -> None:
     folder = plan.sweep / trial.folder
     toy = finished_run(folder, "native", fold=trial.settings["data"].get("fold") or 1)
     of_trial = replace(
-        toy.result, key=trial.digest, trial=True, metrics={"valid/ndcg@10": value}
+        toy.result, key=trial.digest, origin=Trial(), metrics={"valid/ndcg@10": value}
     )
     write_run(folder, of_trial, scored={"valid": toy.scored("valid")})
 
@@ -231,8 +232,8 @@ def test_a_trial_is_a_job_without_test_metrics_importances_and_search(
         7,
     )
     assert fields.early_stopping.minimum == [[1, 0.25]]
-    assert (experiment.is_trial, experiment.importance, experiment.timing) == (
-        True,
+    assert (experiment.origin, experiment.importance, experiment.timing) == (
+        Trial(),
         None,
         "monitored",
     )

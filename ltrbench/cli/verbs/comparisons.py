@@ -29,7 +29,8 @@ from ltrbench.cli.verbs.data import CONVENTION_OPTION, SETTINGS_OPTION
 from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import preset, with_settings
-from ltrbench.runs.record import FUSED, NO_PARAMETERS, Run, find_runs
+from ltrbench.runs.origin import Ensemble, Imported
+from ltrbench.runs.record import NO_PARAMETERS, Run, find_runs
 
 if TYPE_CHECKING:
     pass
@@ -312,7 +313,9 @@ def ensemble_verb(
     runs = [
         run
         for run in finished
-        if models or run.result.params not in (NO_PARAMETERS, FUSED)
+        if models
+        or isinstance(run.result.origin, Imported)
+        or run.result.params != NO_PARAMETERS
     ]
     if not runs:
         raise ConfigError(
@@ -337,7 +340,8 @@ def ensemble_verb(
         runs, folder / name, fusing, ["ensemble", str(folder), *words]
     )
     for run in made:
-        members = run.result.ensemble["weights"].items()
+        assert isinstance(run.result.origin, Ensemble)  # for the type checker
+        members = run.result.origin.weights.items()
         shares = ", ".join(
             f"{label} {weight:.2f}" for label, weight in members if weight
         )

@@ -41,6 +41,7 @@ from ltrbench.cli.verbs.runs import (
     unfitted,
 )
 from ltrbench.errors import ConfigError, DataError, ResultError, require_choice
+from ltrbench.runs.origin import Final
 from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
 from ltrbench.tables import listed
 
@@ -154,7 +155,7 @@ def final_verb(
         partial(_num_queries, files) if scale_trees else None,
     )
     if not files:
-        _refuse_changed([read_run(Path(path)) for path in fit.record["runs"]])
+        _refuse_changed([read_run(Path(path)) for path in fit.origin.runs])
     # Before the folder is made; the experiment reads the data from memory.
     splits = _final_splits(files, fit.run)
     result = fit.run.result
@@ -184,7 +185,7 @@ def final_verb(
         model=result.model,
         ranker=fitted,
         source=_final_source(files, fit.run),
-        metrics=(fit.record["metric"],),
+        metrics=(fit.origin.metric,),
         params=result.params,
         importance=ImportanceSettings(),
         overrides=(
@@ -196,7 +197,7 @@ def final_verb(
         config={
             key: value for key, value in result.config.items() if key not in _OF_A_PART
         },
-        final=fit.record,
+        origin=fit.origin,
         notes=notes,
         destination=destination,
     )
@@ -362,7 +363,7 @@ def ship_verb(
         return RUN_FAILED
     verified = f"Verified against: {target.verified_against}."
     summary = _summary(certificate, output)
-    if run.result.final and data is None:
+    if isinstance(run.result.origin, Final) and data is None:
         summary.append(
             "These are the training queries: their NDCG@10 is no estimate for new queries."
         )
@@ -409,7 +410,7 @@ def _data(
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
-        split = "train" if run.result.final else "test"
+        split = "train" if isinstance(run.result.origin, Final) else "test"
         return ShippedData(
             str(run.result.data["name"]), split, data_of(run, model, "test", "--data")
         )
@@ -653,7 +654,8 @@ def monitor_verb(
         for of_run, each in zip(runs, rankers, strict=True)
     ]
     given = {name: limit for name, limit in limits.items() if limit is not None}
-    test = None if runs[0].result.final else runs[0].scored("test")
+    is_final = isinstance(runs[0].result.origin, Final)
+    test = None if is_final else runs[0].scored("test")
     measures = monitor(train, models, given, metric, test)
     chapter, width = as_chapter(str(new), models[0][1], measures), terminal_width()
     answer = [chapter.headline, *chapter.answer]

@@ -38,6 +38,7 @@ from ltrbench.folders import find_class
 from ltrbench.metrics import evaluate, preset
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import trees_of
+from ltrbench.runs.origin import Ensemble, Final, Trial
 from ltrbench.runs.record import (
     FINISHED,
     RESULT_FILE,
@@ -247,7 +248,7 @@ def load_splits(run: Run, all_queries: bool = False, *, exact: bool = False) -> 
         splits = load_with(source, exact)
     return (
         splits.whole().in_memory(keep_sparse=True)
-        if run.result.final or all_queries
+        if isinstance(run.result.origin, Final) or all_queries
         else splits
     )
 
@@ -340,7 +341,8 @@ def data_of(run: Run, model: Ranker, split: str, option: str) -> RankingDataset:
         dataset: RankingDataset | None = getattr(splits, split)
     except DataError as error:
         raise DataError(f"{error} Or name a data file with {option} FILE.") from error
-    recorded = run.result.fingerprint("train" if run.result.final else split)
+    is_final = isinstance(run.result.origin, Final)
+    recorded = run.result.fingerprint("train" if is_final else split)
     if dataset is None or dataset.fingerprint != recorded:
         raise DataError(
             f"{run.path}: the {split} data have changed since the run, which recorded the fingerprint "
@@ -588,7 +590,7 @@ def _parts(run: Run, width: int) -> Iterator[str]:
     """Yields the paragraphs and tables, fitted to a width in columns."""
     result = run.result
     fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
-    of_search = ", a trial of a search" if result.trial else ""
+    of_search = ", a trial of a search" if isinstance(result.origin, Trial) else ""
     yield f"{result.model} on {result.data['name']}{fold}: {result.status}{of_search}\n{run.path}"
     if result.error is not None:
         yield f"error: {result.error.strip()}"
@@ -643,7 +645,8 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         if name == "objective._target_"
         or (value is not None and name.rpartition(".")[2] not in hidden)
     ]
-    yield "params", f"{result.params}: {', '.join(shown)}"
+    kind = result.params if result.origin.was_fitted else result.origin.kind
+    yield "params", f"{kind}: {', '.join(shown)}"
     if search := result.search:
         cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
         chosen = assignments(search["settings"]) or "no setting varied"
@@ -664,13 +667,13 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         )
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
-    if members := result.ensemble.get("weights"):
-        yield (
-            "members",
-            ", ".join(
-                f"{label} {weight:.2f}" for label, weight in members.items() if weight
-            ),
-        )
+    if isinstance(result.origin, Ensemble):
+        members = [
+            f"{label} {weight:.2f}"
+            for label, weight in result.origin.weights.items()
+            if weight
+        ]
+        yield "members", ", ".join(members)
     if result.best_iteration is not None:
         unit, kept = result.unit_of_iterations, result.best_iteration
         yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"

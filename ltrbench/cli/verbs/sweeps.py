@@ -27,6 +27,7 @@ from ltrbench.cli.verbs.runs import ANYWAY_OPTION
 from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import searching_only
 from ltrbench.measure import lacks_password
+from ltrbench.runs.origin import Final
 from ltrbench.runs.record import (
     Run,
     class_and_folder_of_model,
@@ -328,7 +329,10 @@ def sync_verb(
         err=True,
     )
     if register is not None:
-        reason = chosen.result.final.get("reason", "named in the command")
+        origin = chosen.result.origin
+        reason = "named in the command"
+        if isinstance(origin, Final):
+            reason = origin.reason
         echo(f"{tracker.register(register, chosen, reason)} ({tracker.where})")
 
 

@@ -31,7 +31,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench import __version__
 from ltrbench.errors import ConfigError
 from ltrbench.models.trees import (
     LARGEST_ZERO,
@@ -45,6 +44,7 @@ from ltrbench.models.trees import (
 )
 from ltrbench.shapes import Features
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
+from ltrbench.version import __version__
 
 _TYPES = {"float32": "float", "float64": "double"}
 _MOST_LETTERS = 40

@@ -43,7 +43,6 @@ except ImportError as error:
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench import __version__
 from ltrbench.models.networks import Network, Steps, forward
 from ltrbench.models.trees import (
     LARGEST_ZERO,
@@ -59,6 +58,7 @@ from ltrbench.models.trees import (
     without_zero_missing,
 )
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
+from ltrbench.version import __version__
 
 INPUT, OUTPUT = "features", "scores"
 """Names of the input and the output of the graph."""

@@ -62,7 +62,7 @@ def test_a_trial_never_sees_test_and_stores_no_model(searched: Path) -> None:
     trials = [*searched.glob("s/trials/*")]
     assert len(trials) == 2 * 4
     for folder in trials:
-        assert record(folder)["trial"] is True
+        assert record(folder)["origin"] == {"kind": "trial"}
         assert set(record(folder)["metrics"]) == {"valid/ndcg@10"}
         assert not (folder / "model").exists()
         with np.load(folder / "scores.npz") as stored:

@@ -62,7 +62,10 @@ def test_status_shows_each_state_and_resume_runs_exactly_what_is_missing(
     )
     assert not (sweep / "s/1").exists()
     run("resume", "s", folder=sweep)
-    assert json.loads((sweep / "s/1/result.json").read_text())["reused"] == "0"
+    assert json.loads((sweep / "s/1/result.json").read_text())["origin"] == {
+        "kind": "copied",
+        "run": "0",
+    }
     assert (sweep / "s/0/result.json").read_bytes() == before
     assert mentions(
         run("status", "s", "--watch", folder=sweep).stdout, "2 finished", "0 waiting"

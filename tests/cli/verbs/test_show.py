@@ -27,7 +27,7 @@ from ltrbench.rankers.importance import (
 )
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.linear import LinearRanker
-from ltrbench.runs.record import RESULT_FILE, Run
+from ltrbench.runs.record import FORMAT, RESULT_FILE, Run
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 
@@ -99,7 +99,7 @@ def test_json_is_the_record_of_the_run_and_its_importances(
 ) -> None:
     record = json.loads(printed("show", finished.path, "--json"))
     stored = json.loads((finished.path / RESULT_FILE).read_text())
-    assert stored.pop("format") == 3
+    assert stored.pop("format") == FORMAT
     assert stored.items() <= record.items()
     assert record["path"] == str(finished.path)
     worth = finished.importances()

@@ -15,6 +15,7 @@ from toy_runs import write
 from ltrbench.cli import main
 from ltrbench.metrics import evaluate
 from ltrbench.runs import Run, find_runs, read_run
+from ltrbench.runs.origin import Ensemble
 from ltrbench.runs.record import ScoredSplit
 from ltrbench.shapes import Scores
 
@@ -58,11 +59,10 @@ def test_each_cell_has_the_ensemble_of_a_plain_greedy_selection(tmp_path: Path) 
     made = find_runs([tmp_path / "sweep/ensemble"])
     assert len(made) == 4
     for each in made:
-        test, weights = each.scored("test"), each.result.ensemble["weights"]
-        members = [
-            read_run(tmp_path / folder)
-            for folder in each.result.ensemble["runs"].values()
-        ]
+        origin = each.result.origin
+        assert isinstance(origin, Ensemble)
+        test, weights = each.scored("test"), origin.weights
+        members = [read_run(tmp_path / folder) for folder in origin.runs.values()]
         assert [member.result.model for member in members] == [
             "native",
             "lightgbm",

@@ -25,6 +25,7 @@ from ltrbench.compare import compare
 from ltrbench.compare.final import final_fit
 from ltrbench.errors import LtrbenchError
 from ltrbench.runs import find_runs, load, read_run
+from ltrbench.runs.origin import Final, Trained
 from ltrbench.runs.record import Run
 from ltrbench.runs.writing import rewrite_result
 
@@ -58,10 +59,11 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
     runs = runs_of(tmp_path, [10, 21, 30, 40])
     comparisons = compare([*runs, *runs_of(tmp_path, [7] * 4, "xgboost")])
     fit = final_fit(comparisons, "native")
-    assert (fit.num_trees, fit.record["scale"]) == (ceil((21 + 30) / 2), 1.0)
+    assert (fit.num_trees, fit.origin.scale) == (ceil((21 + 30) / 2), 1.0)
     row = comparisons[0].row("native")
     estimate = (row.metrics["ndcg@10"], row.interval.low, row.interval.high)
-    assert tuple(fit.record[name] for name in ("estimate", "low", "high")) == estimate
+    origin = fit.origin
+    assert (origin.estimate, origin.low, origin.high) == estimate
     # The runs train on 90 queries each.
     assert final_fit(comparisons, "native", lambda _: 162).num_trees == ceil(
         25.5 * 162 / 90
@@ -178,13 +180,16 @@ def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(
         for item in find_runs([tmp_path / "study"])
         if item.result.model == "native"
     ]
-    trees = [item.result.best_iteration for item in folds if not item.result.final]
+    trees = [
+        item.result.best_iteration for item in folds if item.result.origin == Trained()
+    ]
     assert (final.best_iteration, final.data["train"]["queries"]) == (
         ceil(median(trees)),
         40,
     )
     assert (final.metrics, [*final.data]) == ({}, ["name", "fold", "train"])
-    assert final.final["low"] < final.final["estimate"] < final.final["high"]
+    assert isinstance(final.origin, Final)
+    assert final.origin.low < final.origin.estimate < final.origin.high
     run(
         "predict",
         "study/final",

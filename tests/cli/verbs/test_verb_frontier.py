@@ -28,6 +28,7 @@ from ltrbench.models.trees import ensemble_scores, used_features
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers.linear import LinearRanker
 from ltrbench.runs import load, read_run
+from ltrbench.runs.origin import Variant
 
 METRIC = "ndcg@5"
 
@@ -232,7 +233,9 @@ def test_trained_variants_are_fits_to_train_alone(
             np.array_equal(read_run(folder).scored(part).scores, scores[part])
             for part in ("valid", "test")
         )
-        assert read_run(folder).result.variant["run"] == "sweep"
+        origin = read_run(folder).result.origin
+        assert isinstance(origin, Variant)
+        assert origin.run == "sweep"
         return ranker
 
     settings_of_best: Any = unfitted(best)

@@ -1,0 +1,69 @@
+"""Each private name of Hydra that ltrbench uses does what ltrbench expects of it."""
+
+from __future__ import annotations
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.plugins import Plugins
+from hydra.core.utils import run_job
+from omegaconf import OmegaConf
+
+from ltrbench.cli import hydra_private
+from ltrbench.cli.hydra_private import (
+    BasicSweeper,
+    apply_overrides,
+    arguments_parser,
+    replace_sweeper,
+    write_configs_with,
+)
+
+
+class Other(BasicSweeper):
+    """Another class of sweepers, which Hydra finds by its name."""
+
+
+def test_the_parser_separates_flags_from_overrides_on_both_sides() -> None:
+    parsed = arguments_parser().parse_intermixed_args(["a=1", "-m", "b=2"])
+    assert (parsed.overrides, parsed.multirun, parsed.help) == (
+        ["a=1", "b=2"],
+        True,
+        False,
+    )
+
+
+def test_the_basic_sweeper_is_instantiated_from_the_replaced_class() -> None:
+    name = f"{BasicSweeper.__module__}.{BasicSweeper.__name__}"
+    settings = OmegaConf.create(
+        {"_target_": name, "max_batch_size": None, "params": {"a": "1,2"}}
+    )
+    replace_sweeper(Other)
+    try:
+        sweeper = Plugins.instance()._instantiate(settings)
+    finally:
+        replace_sweeper(BasicSweeper)
+    assert isinstance(sweeper, Other)
+    assert sweeper._parse_config() == ["a=1,2"]
+    parsed = OverridesParser.create().parse_overrides(["a=1,2", "b=3"])
+    assert sweeper.split_arguments(parsed, None) == [[["a=1", "b=3"], ["a=2", "b=3"]]]
+
+
+def test_a_job_writes_its_files_with_the_replaced_function() -> None:
+    name = hydra_private._WRITES_CONFIGS
+    before = run_job.__globals__[name]
+    assert name in run_job.__code__.co_names
+
+    def write(*_: object) -> None:
+        """Writes nothing."""
+
+    write_configs_with(write)
+    try:
+        assert run_job.__globals__[name] is write
+    finally:
+        write_configs_with(before)
+
+
+def test_overrides_set_add_and_delete_values() -> None:
+    config = OmegaConf.create({"a": 1, "b": {"c": 2}})
+    OmegaConf.set_struct(config, True)
+    lines = ["a=3", "+b.d=4", "~b.c"]
+    apply_overrides(OverridesParser.create().parse_overrides(lines), config)
+    assert config == {"a": 3, "b": {"d": 4}}
