@@ -18,7 +18,7 @@ import pytest
 from command_line import run, statuses
 from messages import naming
 from shop_log import shop_log
-from toy_runs import search_record, write
+from toy_runs import IMPORTED, search_record, write
 
 from ltrbench.cli import main
 from ltrbench.compare import compare
@@ -112,7 +112,7 @@ def test_a_model_of_a_part_is_not_deployed(
 
 def test_a_choice_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     natives, others = runs_of(tmp_path, [1]), runs_of(tmp_path, [1], "xgboost")
-    imported = runs_of(tmp_path / "imported", [1], ranker={})
+    imported = runs_of(tmp_path / "imported", [1], origin=IMPORTED)
     elsewhere = runs_of(tmp_path / "elsewhere", [1], name="other")
     cases: list[tuple[list[Run], str | None, list[str]]] = [
         (natives, "nativ", ["'nativ'", "native"]),
