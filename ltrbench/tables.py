@@ -276,7 +276,6 @@ class TableCell:
         note: second, smaller line in the report; see also `TableColumn.with_notes`.
         emphasis: emphasis of the cell; empty for none.
         colour: colour of a disc before the text in the report; empty for none.
-        bar: (low, middle, high) from -1 to 1, drawn in the report as an interval with a line at 0.
     """
 
     value: CellValue = None
@@ -284,7 +283,6 @@ class TableCell:
     note: str = ""
     emphasis: str = ""
     colour: str = ""
-    bar: tuple[float, float, float] | None = None
 
     @property
     def known(self) -> CellValue:

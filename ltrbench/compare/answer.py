@@ -82,7 +82,10 @@ def answer_of(comparison: Comparison) -> Answer:
     remarks: list[str] = []
     if decision is not None:
         headline = _headline(comparison, decision)
-        claims = list(_claims(comparison, decision))
+        claims = [
+            *_guards_in_words(comparison, decision),
+            *_claims(comparison, decision),
+        ]
         remarks.extend(decision.excluded)
     remarks.extend(
         str(remark.note) for remark in comparison.remarks if remark.kind in IMPORTANT
@@ -133,7 +136,7 @@ def _trainings_of(comparison: Comparison, label: str) -> Sequence[Trainings]:
 
 def _headline(comparison: Comparison, decision: Decision) -> str:
     if decision.checks:
-        return _guards_in_words(comparison, decision)
+        return _decision_in_words(comparison, decision)
     if decision.reason:
         return f"No model is recommended: {decision.reason}."
     if decision.kind == SHIP:
@@ -184,21 +187,35 @@ def _leader_in_words(comparison: Comparison, decision: Decision) -> str:
     )
 
 
-def _guards_in_words(comparison: Comparison, decision: Decision) -> str:
-    """Returns the decision with the checks of the models."""
-    in_words = {
-        label: f"{label}: {checks_in_words(comparison, checks)}"
-        for label, checks in decision.checks.items()
-    }
+def _decision_in_words(comparison: Comparison, decision: Decision) -> str:
+    """Returns the decision under guards, without the reasons that `_guards_in_words` has."""
     if decision.kind == SHIP:
-        return f"Ship {in_words[decision.models[0]]}."
+        subject = decision.models[0]
+        primary, *_ = decision.checks[subject]
+        return f"Ship {subject}: {_check_in_words(comparison, primary)}."
     start = "Keep" if decision.kind == KEEP else "Undecided, keep"
-    text = f"{start} {comparison.baseline}. {'; '.join(in_words.values())}."
+    return f"{start} {comparison.baseline}."
+
+
+def _guards_in_words(comparison: Comparison, decision: Decision) -> Iterator[str]:
+    """Yields the checks of the models, and how many queries decide them."""
+    if not decision.checks:
+        return
+    if decision.kind == SHIP:
+        _, *guards = decision.checks[decision.models[0]]
+        if guards:
+            yield f"The guards hold: {checks_in_words(comparison, guards)}."
+        return
+    in_words = [
+        f"{label}: {checks_in_words(comparison, checks)}"
+        for label, checks in decision.checks.items()
+    ]
+    yield f"{'; '.join(in_words)}."
     for label, checks in decision.checks.items():
         needed = _queries_needed(comparison, label, checks)
         if needed:
-            return f"{text} To decide on {label} takes about {listed(needed)}."
-    return text
+            yield f"To decide on {label} takes about {listed(needed)}."
+            return
 
 
 def _queries_needed(
@@ -262,7 +279,7 @@ def _change(comparison: Comparison, check: Check) -> str:
         or bounds_of(check.name) is not None
         or mean <= 0
     ):
-        return "{:.4f} [{:+.4f}, {:+.4f}]".format(*values)
+        return "{:+.4f} [{:+.4f}, {:+.4f}]".format(*values)
     shares = [100 * value / mean for value in values]
     percents = "{:.1f} % [{:+.1f}, {:+.1f}]".format(*shares)
     return f"{percents} of {comparison.baseline}'s {mean:.4g}"

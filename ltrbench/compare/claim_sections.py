@@ -104,16 +104,14 @@ def _differences_by_row(shown: Shown) -> list[View]:
 
 
 def pairs_section(shown: Shown) -> Section | None:
-    """Returns the matrices of all pairs; None without pairs."""
+    """Returns the matrices of all pairs; None if the leaderboard has all claims, as with a named baseline."""
     comparison = shown.comparison
-    if not comparison.pairs:
+    if len(comparison.pairs) < 2 or comparison.settings.names_baseline:
         return None
     lead = (
         f"{comparison.metric} of the row minus that of the column, with the claims of simultaneous "
         f"{comparison.settings.confidence} intervals over {family_of(comparison)}. ▲: better; ▼: worse."
     )
-    if len(comparison.family) < len(comparison.pairs):
-        lead += " Nothing is claimed about the other pairs."
     tables: list[View] = [_matrix(shown, "models", SCOPES[MODELS])]
     scopes = {
         pair.methods.scope
@@ -132,20 +130,14 @@ def _matrix(shown: Shown, kind: str, scope: str) -> Table:
     comparison = shown.comparison
     labels = shown.paired
     pairs = {}
-    claimed = set()
     for label in labels:
-        for pair in against(comparison.pairs, label):
-            pairs[pair.a, pair.b] = pair
         for pair in against(comparison.family, label):
             pairs[pair.a, pair.b] = pair
-            claimed.add((pair.a, pair.b))
 
     def cell(a: str, b: str) -> TableCell:
         if a == b:
             return TableCell(text="")
         claim: Claim = getattr(pairs[a, b], kind)
-        if (a, b) not in claimed:
-            return TableCell(claim.difference)
         if claim.interval is None:
             return TableCell(claim.difference, note=claim.reason)
         return TableCell(

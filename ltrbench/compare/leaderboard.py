@@ -275,7 +275,7 @@ def _columns(comparison: Comparison) -> list[Column]:
 
 def _is_known(cell: Cell) -> bool:
     if isinstance(cell, TableCell):
-        return bool(cell.text) or cell.known is not None or cell.bar is not None
+        return bool(cell.text) or cell.known is not None
     return cell is not None
 
 
@@ -283,7 +283,6 @@ def _columns_of_differences(comparison: Comparison) -> list[Column]:
     """Returns the columns with the differences to the baseline and the two claims; empty with one row."""
     if len(comparison.rows) < 2:
         return []
-    bars = _bars(comparison.rows)
     level = comparison.settings.confidence
     at_level = "" if level == "95 %" else f" ({level})"
     base = comparison.baseline
@@ -316,15 +315,8 @@ def _columns_of_differences(comparison: Comparison) -> list[Column]:
         ),
         Column(
             "difference",
-            TableColumn(header, DIFFERENCE, with_notes=True),
+            TableColumn(header, SIGNED, with_notes=True),
             difference,
-            in_tables=False,
-            in_report=True,
-        ),
-        Column(
-            "difference",
-            TableColumn("interval", left=True, sortable=False),
-            lambda row: bars.get(row.label),
             in_tables=False,
             in_report=True,
         ),
@@ -454,18 +446,6 @@ def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
             low, high = _ends(claim.interval) or (middle, middle)
             drawn[row.label] = (low, middle, high)
     return drawn
-
-
-def _bars(rows: Sequence[ModelRow]) -> dict[str, TableCell]:
-    """Returns label -> drawing of the difference and its interval, scaled by the largest distance from 0."""
-    drawn = differences_of(rows)
-    largest = (
-        max((abs(end) for bar in drawn.values() for end in bar), default=0.0) or 1.0
-    )
-    return {
-        label: TableCell(text="", bar=(low / largest, middle / largest, high / largest))
-        for label, (low, middle, high) in drawn.items()
-    }
 
 
 # ---- JSON: the output of --json and the content of comparison.json.

@@ -145,7 +145,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         )
         wins, losses = pair.statistics.wins, pair.statistics.losses
         counts = f"{wins}/{pair.statistics.ties}/{losses}"
-        assert {f"{claim.difference:+.4f}", claim.state, counts} <= {*cells}
+        assert {f"{claim.difference:+.3f}", claim.state, counts} <= {*cells}
         assert counts in line
 
 
