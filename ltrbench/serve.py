@@ -468,11 +468,12 @@ def warm_up(model: LoadedModel, max_documents: int) -> None:
     """Scores lists of zeros, so that no request waits for compilation: networks are compiled for the size of
     a list, rounded up to a power of two."""
     most = 0 if model.ranker.network() is None else (max_documents - 1).bit_length()
+    dtype: Any = np.float64 if model.ranker.reads_float64 else np.float32
     # The largest lists may not fit into the memory of attention, which their request then says.
     with contextlib.suppress(DataError):
         for size in (min(1 << power, max_documents) for power in range(most + 1)):
             model.ranker.predict(
-                np.zeros((size, len(model.feature_names)), dtype=np.float32)
+                np.zeros((size, len(model.feature_names)), dtype=dtype)
             )
 
 

@@ -422,8 +422,10 @@ def as_exact(mantissa: Position, exponent: int) -> float:
 @kernel
 def _rest_of_product(a: float, b: float, product: float) -> float:
     """Returns a * b - product, exactly."""
-    a_high, b_high = _upper_half(a), _upper_half(b)
-    a_low, b_low = a - a_high, b - b_high
+    a_high = _upper_half(a)
+    b_high = _upper_half(b)
+    a_low = a - a_high
+    b_low = b - b_high
     error = a_high * b_high - product
     error += a_high * b_low
     error += a_low * b_high

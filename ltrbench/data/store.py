@@ -45,6 +45,7 @@ from ltrbench.data.features import (
     SparseRows,
     StackedRows,
     csr_of,
+    in_float32,
     is_sparse,
     merged_in_words,
     release,
@@ -604,6 +605,9 @@ def write_store(
         DataError: The folder cannot be written.
     """
     check_new(folder)
+    if dataset.features.dtype != np.float32:
+        rounded: Any = CheckedFeatures(in_float32(dataset.features))
+        dataset = dataset.with_fields(features=rounded)
     sparse = csr_of(dataset.features)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, NoReturn, Self
+from typing import Any, ClassVar, NamedTuple, NoReturn, Self, cast
 
 import numba
 import numpy as np
@@ -414,7 +414,8 @@ class ImportedRanker(Ranker):
     def warm_up(self) -> None:
         """Compiles the loop over trees and documents."""
         held = check_fitted(self._held)
-        self.predict(np.zeros((1, held.num_columns), dtype=np.float32))
+        dtype = np.float64 if self.reads_float64 else np.float32
+        self.predict(cast(Features, np.zeros((1, held.num_columns), dtype=dtype)))
 
     def trees(self) -> Ensemble:
         return check_fitted(self._held).trees
