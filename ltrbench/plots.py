@@ -148,7 +148,9 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
 def _rank(model: str) -> int:
     """Returns the index of a known backend, or a number computed from the name of another one."""
     # Not hash(), which differs between processes.
-    return [*COLOURS].index(model) if model in COLOURS else zlib.crc32(model.encode())
+    if model in COLOURS:
+        return [*COLOURS].index(model)
+    return zlib.crc32(model.encode())
 
 
 def colour_of(model: str) -> str:
@@ -597,7 +599,9 @@ def curves_by_iteration(
     drawn = [item for item, _, _ in shown]
     # Train is far above validation; on a common axis the differences in validation would not be visible.
     trained = any(train is not None for _, _, train in shown)
-    grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True} if trained else {}
+    grid = {}
+    if trained:
+        grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True}
     mark = Line2D(
         [],
         [],
@@ -688,11 +692,9 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
         for run, curve in zip(item.runs, curves, strict=True)
         if run.result.best_iteration in curve.iterations
     ]
-    return (
-        _Curve(curves[0].iterations[:length], values, kept)
-        if np.isfinite(values).all()
-        else None
-    )
+    if np.isfinite(values).all():
+        return _Curve(curves[0].iterations[:length], values, kept)
+    return None
 
 
 # ---- Searches: the best value by number of trials, and the importance of the settings.
@@ -958,7 +960,9 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
     series = [Series(run.result.model, run.result.model, (run,))]
     stopping = run.result.settings.get("model", {}).get("early_stopping")
     # A user's backend may have an `early_stopping` of another type.
-    metric = str(stopping.get("metric", "")) if isinstance(stopping, Mapping) else ""
+    metric = ""
+    if isinstance(stopping, Mapping):
+        metric = str(stopping.get("metric", ""))
     curves = curves_by_iteration(series, metric)
     return write_figures(
         folder,

@@ -87,7 +87,9 @@ class NoRelevant(Enum):
     @property
     def value_of_query(self) -> float:
         """Value in the mean; NaN if the query is left out of the mean."""
-        return math.nan if self is NoRelevant.SKIP else float(self.value)
+        if self is NoRelevant.SKIP:
+            return math.nan
+        return float(self.value)
 
 
 class Denominator(Enum):
@@ -176,7 +178,9 @@ class Convention:
     def of(self, metric: str) -> Convention:
         """Returns the convention with the values for one metric."""
         departures = self.by_metric.get(metric)
-        return replace(self, by_metric={}, **departures) if departures else self
+        if departures:
+            return replace(self, by_metric={}, **departures)
+        return self
 
     @property
     def filters(self) -> str:
@@ -295,11 +299,9 @@ def _number(key: str, text: str) -> float:
 
 
 def _name_of(policy: Gain | Discount) -> str | list[float]:
-    return (
-        list(policy.gains)
-        if isinstance(policy, TableGain)
-        else str(getattr(policy, "__name__", policy))
-    )
+    if isinstance(policy, TableGain):
+        return list(policy.gains)
+    return str(getattr(policy, "__name__", policy))
 
 
 # ---- Presets: the conventions of libraries and evaluation scripts.

@@ -12,7 +12,7 @@ import logging
 import math
 import sys
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -158,43 +158,52 @@ def evaluate(
         raise ConfigError(
             f"names is the string '{names}'; give a list of names, as in ['{names}']."
         )
-    requests = {name: _request_of(name, dataset, convention) for name in names}
-    rankings = _rank(dataset, scores, requests.values())
-    unanswered = _unanswered(dataset, scores, convention)
+    requests = [_request_of(name, dataset, convention) for name in names]
+    rankings = _rank(dataset, scores, requests)
     per_query = {}
     weightings = {}
-    means = {}
-    skipped = {}
-    for name, (metric, cutoff, of_metric) in requests.items():
-        ranking = rankings[_policy(metric, of_metric)]
-        values = _values_of(name, metric, ranking, scores, cutoff, of_metric)
-        is_defined = ~np.isnan(values)
-        filled = np.where(is_defined, values, of_metric.no_relevant.value_of_query)
-        if convention.unanswered is not None:
-            filled[unanswered] = convention.unanswered.value_of_query
-        filled[_filtered(dataset, of_metric)] = np.nan
-        per_query[name] = _rounded(filled, of_metric.value_dtype).astype(float)
-        denominators = None
-        if of_metric.aggregation is Aggregation.RATIO_OF_SUMS:
-            denominators = DENOMINATORS[parse_metric(name)[0]](
-                ranking, cutoff, of_metric
-            )
-        weightings[name] = weigh(
-            dataset, is_defined, of_metric.aggregation, denominators
-        )
-        means[name] = weightings[name].mean(per_query[name])
-        skipped[name] = int(np.isnan(per_query[name]).sum())
+    for request in requests:
+        ranking = rankings[_policy(request.metric, request.convention)]
+        values = _values_of(request, ranking, scores)
+        per_query[request.name] = _filled(values, dataset, scores, request.convention)
+        weightings[request.name] = _weighting(request, ranking, ~np.isnan(values))
     share = float(np.mean(~has_relevant_document(dataset, convention)))
-    return Evaluation(means, per_query, weightings, skipped, share, convention)
+    return Evaluation(
+        means={
+            name: weightings[name].mean(of_name) for name, of_name in per_query.items()
+        },
+        per_query=per_query,
+        weightings=weightings,
+        skipped={name: int(np.isnan(of).sum()) for name, of in per_query.items()},
+        share_without_relevant=share,
+        convention=convention,
+    )
 
 
-def _unanswered(
-    dataset: Judgments, scores: Scores, convention: Convention
-) -> NDArray[np.bool_]:
-    """Returns (Q,), whether no document of each query has a score; all False if every document needs one."""
-    if convention.unanswered is None:
-        return np.zeros(dataset.num_queries, dtype=np.bool_)
-    return np.logical_and.reduceat(np.isnan(scores), dataset.query_start[:-1])
+def _filled(
+    values: PerQuery, dataset: Judgments, scores: Scores, convention: Convention
+) -> PerQuery:
+    """Returns the (Q,) values with those that the convention gives to queries without a relevant document or
+    an answer; NaN for the queries that it skips."""
+    filled = np.where(np.isnan(values), convention.no_relevant.value_of_query, values)
+    if convention.unanswered is not None:
+        is_unanswered = np.logical_and.reduceat(
+            np.isnan(scores), dataset.query_start[:-1]
+        )
+        filled[is_unanswered] = convention.unanswered.value_of_query
+    filled[_filtered(dataset, convention)] = np.nan
+    return _rounded(filled, convention.value_dtype).astype(float)
+
+
+def _weighting(
+    request: _Request, ranking: Ranking, is_defined: NDArray[np.bool_]
+) -> Weighting:
+    aggregation = request.convention.aggregation
+    denominators = None
+    if aggregation is Aggregation.RATIO_OF_SUMS:
+        denominator_of = DENOMINATORS[parse_metric(request.name)[0]]
+        denominators = denominator_of(ranking, request.cutoff, request.convention)
+    return weigh(ranking.judgments, is_defined, aggregation, denominators)
 
 
 def upside_down(
@@ -220,63 +229,68 @@ def upside_down(
     )
 
 
-def _values_of(
-    name: str,
-    metric: Metric,
-    ranking: Ranking,
-    scores: Scores,
-    cutoff: int | None,
-    convention: Convention,
-) -> PerQuery:
+class _Request(NamedTuple):
+    name: str
+    metric: Metric
+    cutoff: int | None
+    convention: Convention  # with the values for the metric
+
+
+def _values_of(request: _Request, ranking: Ranking, scores: Scores) -> PerQuery:
     """Returns (Q,) values, NaN for a query without a relevant document.
 
     Raises:
         ConfigError: If the function, of a plug-in, fails, or does not return one number or NaN per query.
     """
-    judgments = ranking.judgments
-    full = full_name(metric.function)
-    num_queries = judgments.num_queries
+    full = full_name(request.metric.function)
+    num_queries = ranking.judgments.num_queries
     try:
-        values = np.asarray(metric.function(ranking, cutoff, convention))
+        values = np.asarray(
+            request.metric.function(ranking, request.cutoff, request.convention)
+        )
     except Exception as error:
         if full.startswith("ltrbench."):
             raise
-        # The first query on which it fails alone is named.
-        for first, end in itertools.pairwise(
-            judgments.query_start if num_queries > 1 else ()
-        ):
-            rows = np.arange(first, end)
-            evaluate(
-                left_out_judgments(judgments, rows)[1],
-                np.asarray(scores)[rows],
-                [name],
-                convention,
-            )
-        is_ours = isinstance(error, LtrbenchError)
-        text = str(error) if is_ours else f"{type(error).__name__}: {error}"
-        which = (
-            f"query {judgments.query_ids[0]}"
-            if num_queries == 1
-            else "the queries together"
-        )
-        # The first frame is this function, and the second the metric.
-        place = traceback.extract_tb(error.__traceback__)[:2][-1]
-        raise (type(error) if is_ours else ConfigError)(
-            f"the metric {name} ({full}, {place.filename}:{place.lineno}) failed on {which}: {text}"
-        ) from error
+        _evaluate_each_query(request, ranking.judgments, scores)
+        raise _failure(request, ranking.judgments, error) from error
     is_numeric = values.dtype.kind in "biuf"
     if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():
         raise ConfigError(
-            f"the metric {name} ({full}) returned an array of shape {values.shape} and type {values.dtype}; "
-            f"it must return shape ({num_queries},): finite numbers, or NaN without a relevant document."
+            f"the metric {request.name} ({full}) returned an array of shape {values.shape} and type "
+            f"{values.dtype}; it must return shape ({num_queries},): finite numbers, or NaN without a "
+            "relevant document."
         )
     return values.astype(np.float64, copy=False)
 
 
-class _Request(NamedTuple):
-    metric: Metric
-    cutoff: int | None
-    convention: Convention  # with the values for the metric
+def _evaluate_each_query(
+    request: _Request, judgments: Judgments, scores: Scores
+) -> None:
+    """Raises the error of the first query on which a metric fails alone."""
+    if judgments.num_queries == 1:
+        return
+    for first, end in itertools.pairwise(judgments.query_start):
+        rows = np.arange(first, end)
+        of_query = left_out_judgments(judgments, rows)[1]
+        evaluate(of_query, np.asarray(scores)[rows], [request.name], request.convention)
+
+
+def _failure(
+    request: _Request, judgments: Judgments, error: Exception
+) -> LtrbenchError:
+    """Returns the error of a metric with its name, its place in the code, and the query."""
+    kind: type[LtrbenchError] = ConfigError
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, LtrbenchError):
+        kind = type(error)
+        text = str(error)
+    which = "the queries together"
+    if judgments.num_queries == 1:
+        which = f"query {judgments.query_ids[0]}"
+    # The first frame is `_values_of`, and the second the metric.
+    place = traceback.extract_tb(error.__traceback__)[:2][-1]
+    function = f"{full_name(request.metric.function)}, {place.filename}:{place.lineno}"
+    return kind(f"the metric {request.name} ({function}) failed on {which}: {text}")
 
 
 # Inputs of a ranking other than the scores: order of ties, type of the scores, whether NaN is allowed.
@@ -289,7 +303,7 @@ def _request_of(name: str, dataset: Judgments, convention: Convention) -> _Reque
     of_metric = convention.of(word)
     check_defined(word, k, of_metric, dataset)
     cutoff = of_metric.default_cutoff if k is None and metric.no_cutoff is None else k
-    return _Request(metric, cutoff, of_metric)
+    return _Request(name, metric, cutoff, of_metric)
 
 
 def _policy(metric: Metric, convention: Convention) -> _Policy:
@@ -305,13 +319,16 @@ def _rank(
 ) -> dict[_Policy, Ranking]:
     """Returns one ranking per policy, as deep as its metrics need."""
     depths: dict[_Policy, int] = {}
-    for metric, cutoff, convention in requests:
-        policy = _policy(metric, convention)
-        depths[policy] = max(depths.get(policy, 0), metric.depth(cutoff, convention))
-    return {
-        policy: rank(dataset, _rounded(scores, policy[1]), policy[0], depth, policy[2])
-        for policy, depth in depths.items()
-    }
+    for request in requests:
+        policy = _policy(request.metric, request.convention)
+        depth = request.metric.depth(request.cutoff, request.convention)
+        depths[policy] = max(depths.get(policy, 0), depth)
+    rankings = {}
+    for policy, depth in depths.items():
+        ties, dtype, allows_missing = policy
+        rounded = _rounded(scores, dtype)
+        rankings[policy] = rank(dataset, rounded, ties, depth, allows_missing)
+    return rankings
 
 
 def warm_up_metrics() -> None:
@@ -372,52 +389,70 @@ def check_defined(
         DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
             the highest grade and a label is above it.
     """
-    name = convention.name
-    sizes = judgments.query_sizes
-    of_metric = metric_of(metric)
-    least = convention.fewest_documents
-    most = convention.most_documents or math.inf
-    is_short = sizes.min() < least > convention.skip_shorter_than
-    is_ratio = convention.aggregation is Aggregation.RATIO_OF_SUMS
-    reasons = {
-        f"defines {', '.join(sorted(convention.metrics or ()))} only": (
-            convention.metrics is not None and metric not in convention.metrics
-        ),
-        "defines it without a cutoff only": metric in convention.uncut_metrics
-        and k is not None,
-        f"refuses queries with fewer than {least} documents": is_short,
-        f"refuses queries with more than {most} documents": sizes.max() > most,
-        f"has ratios of sums of {', '.join(DENOMINATORS)} only": is_ratio
-        and metric not in DENOMINATORS,
-        "leaves a query without a relevant document out of the sums, so no_relevant must be skip, and not "
-        f"{convention.no_relevant.value}": is_ratio
-        and convention.no_relevant is not NoRelevant.SKIP,
-    }
-    for reason, is_undefined in reasons.items():
-        if is_undefined:
-            raise UndefinedMetricError(
-                f"the convention {name} does not define {metric} here: it {reason}. Choose another metric "
-                "or convention."
-            )
-    largest = convention.largest_label
-    is_binary = metric in convention.binary_metrics
-    accepted = 1.0 if is_binary else math.inf if largest is None else largest
-    if _largest_label(judgments) > accepted or (
-        is_binary and not judgments.has_whole_labels
-    ):
-        labels = (
-            "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
-        )
+    for reason in _undefined(metric, k, convention, judgments.query_sizes):
         raise UndefinedMetricError(
-            f"{_named_label(judgments, is_binary)}; {name} accepts {labels} for {metric}. Map the "
-            "labels to smaller grades, or choose another convention."
+            f"the convention {convention.name} does not define {metric} here: it {reason}. Choose another "
+            "metric or convention."
         )
+    _check_largest_label(metric, convention, judgments)
+    of_metric = metric_of(metric)
     if of_metric.has_gain:
         _check_gains(judgments, convention.gain)
-    # The probability (2^label - 1) / 2^highest_grade is at most 1.
-    if of_metric.has_highest_grade and (
-        _largest_label(judgments) > np.logaddexp2(0.0, convention.highest_grade) + 1e-12
-    ):
+    if of_metric.has_highest_grade:
+        _check_highest_grade(metric, convention, judgments)
+
+
+def _undefined(
+    metric: str, k: int | None, convention: Convention, sizes: NDArray[np.int64]
+) -> Iterator[str]:
+    """Yields each reason for which a convention does not define a metric for queries of these sizes."""
+    if convention.metrics is not None and metric not in convention.metrics:
+        yield f"defines {', '.join(sorted(convention.metrics))} only"
+    if metric in convention.uncut_metrics and k is not None:
+        yield "defines it without a cutoff only"
+    fewest = convention.fewest_documents
+    if sizes.min() < fewest > convention.skip_shorter_than:
+        yield f"refuses queries with fewer than {fewest} documents"
+    most = convention.most_documents
+    if most and sizes.max() > most:
+        yield f"refuses queries with more than {most} documents"
+    if convention.aggregation is not Aggregation.RATIO_OF_SUMS:
+        return
+    if metric not in DENOMINATORS:
+        yield f"has ratios of sums of {', '.join(DENOMINATORS)} only"
+    if convention.no_relevant is not NoRelevant.SKIP:
+        yield (
+            "leaves a query without a relevant document out of the sums, so no_relevant must be skip, and "
+            f"not {convention.no_relevant.value}"
+        )
+
+
+def _check_largest_label(
+    metric: str, convention: Convention, judgments: Judgments
+) -> None:
+    """Raises UndefinedMetricError if a label is above what the convention accepts for a metric."""
+    is_binary = metric in convention.binary_metrics
+    accepted = convention.largest_label
+    if accepted is None:
+        accepted = math.inf
+    if is_binary:
+        accepted = 1.0
+    has_fractions = is_binary and not judgments.has_whole_labels
+    if _largest_label(judgments) <= accepted and not has_fractions:
+        return
+    labels = "the labels 0 and 1 only" if is_binary else f"labels up to {accepted:g}"
+    raise UndefinedMetricError(
+        f"{_named_label(judgments, is_binary)}; {convention.name} accepts {labels} for {metric}. Map the "
+        "labels to smaller grades, or choose another convention."
+    )
+
+
+def _check_highest_grade(
+    metric: str, convention: Convention, judgments: Judgments
+) -> None:
+    """Raises DataError if a probability (2^label - 1) / 2^highest_grade is above 1."""
+    bound = np.logaddexp2(0.0, convention.highest_grade) + 1e-12
+    if _largest_label(judgments) > bound:
         raise DataError(
             f"{_named_label(judgments)}, above {convention.highest_grade:g}, the highest grade of "
             f"{metric.upper()} in the convention; set highest_grade, or map the labels to smaller grades."
@@ -426,7 +461,9 @@ def check_defined(
 
 def _check_gains(judgments: Judgments, gain: Gain) -> None:
     """Raises DataError if a label has no gain or an infinite gain."""
-    num_gains = len(gain.gains) if isinstance(gain, TableGain) else None
+    num_gains = None
+    if isinstance(gain, TableGain):
+        num_gains = len(gain.gains)
     if (
         gain is exponential_gain or num_gains is not None
     ) and not judgments.has_whole_labels:
@@ -570,7 +607,9 @@ def _load(name: str, option: str) -> None:
         module = import_user_module(name)
     except (Exception, SystemExit) as error:
         here = [path.stem for path in Path.cwd().glob("*.py")]
-        missing = "." if name in here else did_you_mean(Path(name).stem, here)
+        missing = "."
+        if name not in here:
+            missing = did_you_mean(Path(name).stem, here)
         raise ConfigError(
             f"{option}: the module '{name}' cannot be imported: {type(error).__name__}: {error}{missing} "
             "Name a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the traceback)."
@@ -594,4 +633,6 @@ def _version(name: str) -> str:
     source = "no source file"  # a notebook's cells
     if file is not None and Path(file).is_file():
         source = f"{_HASH}{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
-    return source if stated is None else f"{stated} {source}"
+    if stated is None:
+        return source
+    return f"{stated} {source}"

@@ -139,7 +139,9 @@ class Ranking:
 
 def _numbers(values: NDArray[Any]) -> NDArray[Any]:
     # Of a column with texts, the error names the first one that is no number.
-    return values.astype(np.float64) if values.dtype.kind == "U" else values
+    if values.dtype.kind == "U":
+        return values.astype(np.float64)
+    return values
 
 
 def first_of_queries(
@@ -190,16 +192,7 @@ def rank(
             number; if a score is NaN and must not be, or all are.
         UndefinedMetricError: If ties are ordered by document id and the documents have no ids.
     """
-    scores = np.asarray(scores)
-    if scores.shape != (judgments.num_documents,):
-        raise DataError(
-            f"scores have shape {scores.shape}; give one for each of {judgments.num_documents} documents."
-        )
-    if scores.dtype.kind not in "fiub":
-        raise DataError(
-            f"scores have the dtype {scores.dtype}; give real numbers: np.asarray(scores, dtype=np.float64)."
-        )
-    keys = np.ascontiguousarray(scores, dtype=np.float64)
+    keys = _as_keys(judgments, np.asarray(scores))
     is_missing = np.isnan(keys)
     has_missing = bool(is_missing.any())
     if not allows_missing or is_missing.all():
@@ -214,18 +207,31 @@ def rank(
     else:
         order, position_start = _order(keys[tied_first], judgments.query_start, depth)
         order = tied_first[order]
-    in_order = keys[order]
     starts_run = np.ones(len(order), dtype=np.bool_)
     if ties is Ties.EXPECTED:
+        in_order = keys[order]
         starts_run[1:] = in_order[1:] != in_order[:-1]
         starts_run[position_start[:-1]] = True
-    return Ranking(
-        judgments,
-        order,
-        position_start,
-        np.flatnonzero(starts_run),
-        ~is_missing[order] if has_missing else None,
-    )
+    is_retrieved = ~is_missing[order] if has_missing else None
+    runs = np.flatnonzero(starts_run)
+    return Ranking(judgments, order, position_start, runs, is_retrieved)
+
+
+def _as_keys(judgments: Judgments, scores: Scores) -> NDArray[np.float64]:
+    """Returns the (D,) scores in the dtype of sorting.
+
+    Raises:
+        DataError: There is not one real number for each document.
+    """
+    if scores.shape != (judgments.num_documents,):
+        raise DataError(
+            f"scores have shape {scores.shape}; give one for each of {judgments.num_documents} documents."
+        )
+    if scores.dtype.kind not in "fiub":
+        raise DataError(
+            f"scores have the dtype {scores.dtype}; give real numbers: np.asarray(scores, dtype=np.float64)."
+        )
+    return np.ascontiguousarray(scores, dtype=np.float64)
 
 
 def check_scored(judgments: Judgments, scores: Scores) -> None:
@@ -716,7 +722,9 @@ BUILT_IN = tuple(METRICS)
 def _gains(ranking: Ranking, convention: Convention) -> Values:
     """(P,), G(l) at each position; 0 if the document was not retrieved."""
     gains = convention.gain(ranking.labels)
-    return gains if ranking.is_retrieved is None else gains * ranking.is_retrieved
+    if ranking.is_retrieved is None:
+        return gains
+    return gains * ranking.is_retrieved
 
 
 def _relevance(ranking: Ranking, convention: Convention) -> Values:
@@ -746,7 +754,9 @@ def _num_ranks(ranking: Ranking, k: int | None, convention: Convention) -> PerQu
     if k is None:
         return sizes
     is_short = convention.precision_denominator is Denominator.K_UP_TO_SIZE
-    return np.minimum(sizes, k) if is_short else np.full(len(sizes), float(k))
+    if is_short:
+        return np.minimum(sizes, k)
+    return np.full(len(sizes), float(k))
 
 
 def _num_precisions(
@@ -757,7 +767,9 @@ def _num_precisions(
     cut = convention.average_precision_cutoff and (
         convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K
     )
-    return possible if k is None or not cut else np.minimum(possible, k)
+    if k is None or not cut:
+        return possible
+    return np.minimum(possible, k)
 
 
 def _discounts(judgments: Judgments, convention: Convention) -> Values:

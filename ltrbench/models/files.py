@@ -256,19 +256,11 @@ def read_model_file(
             categories of which it has only codes.
     """
     content = read_bytes(path, remedy, MOST_MODEL_BYTES)
-    other = next(
-        (name for name, beginning in _OTHERS.items() if beginning.match(content)), None
-    )
-    kind = next((kind for kind in _FORMATS if kind.beginning.match(content)), None)
-    if other is not None or kind is None:
-        unknown = (
-            f"of an unknown format; it begins with {content[:12]!r}"
-            if content
-            else "empty"
-        )
+    kind = _format_of(content)
+    if isinstance(kind, str):
         raise ResultError(
-            f"{path} cannot be imported: it is {other or unknown}. {SUPPORTED}; save the model in one of "
-            "these formats with its library."
+            f"{path} cannot be imported: it is {kind}. {SUPPORTED}; save the model in one of these formats "
+            "with its library."
         )
     try:
         model = kind.read(content)
@@ -280,24 +272,35 @@ def read_model_file(
         RecursionError,
         ElementTree.ParseError,
     ) as error:
-        reason = (
-            f"{error} is missing"
-            if isinstance(error, KeyError)
-            else str(error).partition("\n")[0]
-        )
+        reason = str(error).partition("\n")[0]
+        if isinstance(error, KeyError):
+            reason = f"{error} is missing"
         raise ResultError(
             f"{path} is no complete model file of {kind.library}: {reason}. {SUPPORTED}; save the "
             "model again."
         ) from error
-    if coded := [
-        each
-        for each in categorical_features(model.trees)
-        if each not in model.categories
-    ]:
-        names = model.feature_names or tuple(map(str, range(model.num_features)))
+    names = model.feature_names or tuple(map(str, range(model.num_features)))
+    coded = [
+        names[feature]
+        for feature in categorical_features(model.trees)
+        if feature not in model.categories
+    ]
+    if coded:
         raise ResultError(
-            f"{path} cannot be imported: it splits {', '.join(names[each] for each in coded)} by sets of "
-            "categories, but has only their codes. Train on a DataFrame with pandas categoricals, or here "
-            "with data.categorical."
+            f"{path} cannot be imported: it splits {', '.join(coded)} by sets of categories, but has only "
+            "their codes. Train on a DataFrame with pandas categoricals, or here with data.categorical."
         )
     return ModelFile(path, kind.library, kind.ending, content, model)
+
+
+def _format_of(content: bytes) -> _Format | str:
+    """Returns the format of a model file, or in words what the file is instead."""
+    for name, beginning in _OTHERS.items():
+        if beginning.match(content):
+            return name
+    for kind in _FORMATS:
+        if kind.beginning.match(content):
+            return kind
+    if not content:
+        return "empty"
+    return f"of an unknown format; it begins with {content[:12]!r}"

@@ -270,38 +270,36 @@ def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTr
 
 def _parsed(block: str) -> LightGBMTree:
     lines = dict(line.partition("=")[::2] for line in block.split("\n")[1:])
-    feature, decision_type, left, right = (
-        np.array(lines[name].split(), dtype=np.int64)
-        for name in ("split_feature", "decision_type", "left_child", "right_child")
-    )
-    threshold, value = (
-        np.array(lines[name].split(), dtype=np.float64)
-        for name in ("threshold", "leaf_value")
-    )
-    first, words = (
-        np.array(lines.get(name, "").split(), dtype=np.int64)
-        for name in ("cat_boundaries", "cat_threshold")
-    )
-    categories: list[int | None] = [None] * len(feature)
-    for split in np.flatnonzero(decision_type & CATEGORICAL).tolist():
-        start, stop = first[int(threshold[split]) :][:2]
-        threshold[split], categories[split] = np.nan, of_words(words[start:stop])
-    statistics = {
-        name: lines[name] for name in (*_OF_SPLITS, *_OF_LEAVES) if name in lines
-    }
-    is_linear = lines.get("is_linear", "0") != "0"
-    shrinkage = float(lines["shrinkage"])
+
+    def integers(name: str) -> _Integers:
+        return np.array(lines[name].split(), dtype=np.int64)
+
+    def numbers(name: str) -> NDArray[np.float64]:
+        return np.array(lines[name].split(), dtype=np.float64)
+
+    decision_type = integers("decision_type")
+    threshold = numbers("threshold")
+    categories: list[int | None] = [None] * len(threshold)
+    by_categories = np.flatnonzero(decision_type & CATEGORICAL).tolist()
+    if by_categories:
+        first = integers("cat_boundaries")
+        words = integers("cat_threshold")
+        for split in by_categories:
+            number = int(threshold[split])
+            categories[split] = of_words(words[first[number] : first[number + 1]])
+            threshold[split] = np.nan
+    named = (*_OF_SPLITS, *_OF_LEAVES)
     return LightGBMTree(
-        feature,
-        decision_type,
-        left,
-        right,
-        threshold,
-        value,
-        shrinkage,
-        statistics,
-        categories,
-        is_linear,
+        feature=integers("split_feature"),
+        decision_type=decision_type,
+        left=integers("left_child"),
+        right=integers("right_child"),
+        threshold=threshold,
+        value=numbers("leaf_value"),
+        shrinkage=float(lines["shrinkage"]),
+        statistics={name: lines[name] for name in named if name in lines},
+        categories=categories,
+        is_linear=lines.get("is_linear", "0") != "0",
     )
 
 
@@ -323,29 +321,36 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
             "its trees have linear models in their leaves; train without linear_tree"
         )
     ensemble = ensemble_of_lightgbm(head, trees)
-    # The categorical features, and the categories of a DataFrame; other ones have only codes.
+    return ReadModel(ensemble, names, len(names), _categories_of_frame(content))
+
+
+def _categories_of_frame(content: bytes) -> dict[int, list[str | None]]:
+    """Returns feature -> its categories, of a model that was trained on a DataFrame; other models have only
+    their codes."""
     match = re.search(
         rb"\[categorical_feature: ([\d,]+)\].*\npandas_categorical:(\[.*)",
         content,
         re.DOTALL,
     )
-    features, texts = (
-        ([*map(int, match[1].split(b","))], json.loads(match[2])) if match else ([], [])
-    )
-    are_all = len(features) == len(texts)
-    categories = {
-        f: [*map(category_text, each)]
-        for f, each in zip(features, texts, strict=False)
-        if are_all
+    if match is None:
+        return {}
+    features = [*map(int, match[1].split(b","))]
+    texts = json.loads(match[2])
+    if len(features) != len(texts):
+        return {}
+    return {
+        feature: [*map(category_text, of_feature)]
+        for feature, of_feature in zip(features, texts, strict=True)
     }
-    return ReadModel(ensemble, names, len(names), categories)
 
 
 def ensemble_of_lightgbm(
     head: Mapping[str, str], trees: Sequence[LightGBMTree]
 ) -> Ensemble:
     """Returns the trees of a file; those of a random forest with the weights of a mean."""
-    weight = 1 / len(trees) if "average_output" in head else 1.0
+    weight = 1.0
+    if "average_output" in head:
+        weight = 1 / len(trees)
     weighted = tuple(tree_of_lightgbm(tree, weight) for tree in trees)
     return Ensemble(weighted, threshold_dtype="float64")
 
@@ -371,7 +376,9 @@ def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
     values = tree.value.tolist()
 
     def read(number: int) -> Node:
-        return InnerNode(*splits[number]) if number >= 0 else Leaf(values[~number])
+        if number >= 0:
+            return InnerNode(*splits[number])
+        return Leaf(values[~number])
 
     return WeightedTree(weight, tree_of(tree.root, read), tree.shrinkage, record=tree)
 
@@ -472,11 +479,10 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
     tree = flat(weighted.root)
     inner = np.flatnonzero(~tree.is_leaf)
     outer = np.flatnonzero(tree.is_leaf)
-    decision_type = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
     is_categorical = np.isnan(tree.threshold)
-    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0) + np.where(
-        is_categorical, CATEGORICAL, 0
-    )
+    decision_type = np.where(tree.zero_missing, ZERO_IS_MISSING, NAN_IS_MISSING)
+    decision_type += np.where(tree.missing_left, DEFAULT_LEFT, 0)
+    decision_type += np.where(is_categorical, CATEGORICAL, 0)
     threshold = tree.threshold.copy()  # with `<=`, as LightGBM's, it keeps its bits
     if ensemble.comparison == "<":
         threshold = float32_thresholds(threshold, "<").astype(np.float64)
@@ -490,27 +496,28 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
         threshold[inner] = np.where(is_sided, record.threshold, threshold[inner])
         statistics |= record.statistics
     ids = np.empty(len(tree.feature), dtype=np.int64)
-    ids[inner], ids[outer] = np.arange(len(inner)), -1 - np.arange(len(outer))
+    ids[inner] = np.arange(len(inner))
+    ids[outer] = -1 - np.arange(len(outer))
     with np.errstate(over="ignore"):
-        values = weighted_values(tree, weighted.weight, ensemble.score_dtype).astype(
-            np.float64
-        )[outer]
-    if not np.isfinite(values).all():
+        values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
+    if not np.isfinite(values[outer]).all():
         raise ConfigError(
             f"tree {number} has a leaf value that is not finite. Train the model again with labels or "
             "weights of a smaller scale."
         )
     shrinkage = weighted.shrinkage * weighted.weight
+    if not np.isfinite(shrinkage) or not float(f"{shrinkage:g}"):
+        shrinkage = 1.0
     return LightGBMTree(
-        tree.feature[inner],
-        decision_type[inner],
-        ids[tree.left[inner]],
-        ids[tree.right[inner]],
-        threshold[inner],
-        values,
-        shrinkage if np.isfinite(shrinkage) and float(f"{shrinkage:g}") else 1.0,
-        statistics,
-        [
+        feature=tree.feature[inner],
+        decision_type=decision_type[inner],
+        left=ids[tree.left[inner]],
+        right=ids[tree.right[inner]],
+        threshold=threshold[inner],
+        value=values[outer].astype(np.float64),
+        shrinkage=shrinkage,
+        statistics=statistics,
+        categories=[
             of_words(tree.categories[node]) if is_categorical[node] else None
             for node in inner.tolist()
         ],
@@ -522,13 +529,12 @@ def _fits(record: LightGBMTree, weighted: WeightedTree, tree: FlatTree) -> bool:
     if weighted.weight != 1 or len(record.value) != tree.is_leaf.sum():
         return False
     splits, _ = _numbered(record)
-    missing_left, zero_missing = missing_sides(
-        record.decision_type, tree.threshold[splits]
-    )
-    fits = (missing_left == tree.missing_left[splits]) & (
-        zero_missing == tree.zero_missing[splits]
-    )
-    fits &= (record.decision_type & CATEGORICAL > 0) == np.isnan(tree.threshold[splits])
+    threshold = tree.threshold[splits]
+    missing_left, zero_missing = missing_sides(record.decision_type, threshold)
+    is_categorical = record.decision_type & CATEGORICAL > 0
+    fits = missing_left == tree.missing_left[splits]
+    fits &= zero_missing == tree.zero_missing[splits]
+    fits &= is_categorical == np.isnan(threshold)
     return bool(fits.all())
 
 
@@ -549,13 +555,11 @@ def _numbered(record: LightGBMTree) -> tuple[_Integers, _Integers]:
 
 def _zeros(num_splits: int) -> dict[str, str]:
     """Returns the lines of statistics of a tree without a record."""
-    zeros = {
-        **dict.fromkeys(_OF_SPLITS, " ".join(["0"] * num_splits)),
-        **dict.fromkeys(_OF_LEAVES, " ".join(["0"] * (num_splits + 1))),
-    }
-    return (
-        zeros if num_splits else {**zeros, "leaf_weight": ""}
-    )  # as LightGBM writes trees that it has read
+    zeros = dict.fromkeys(_OF_SPLITS, " ".join(["0"] * num_splits))
+    zeros |= dict.fromkeys(_OF_LEAVES, " ".join(["0"] * (num_splits + 1)))
+    if not num_splits:
+        zeros["leaf_weight"] = ""  # as LightGBM writes trees that it has read
+    return zeros
 
 
 def _importances(trees: Sequence[LightGBMTree], names: Sequence[str]) -> str:

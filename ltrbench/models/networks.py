@@ -157,36 +157,42 @@ def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
         steps.array(f"input.{name}", num_features, start=name == "scale")
         for name in ("mean", "scale")
     )
-    limit = 10.0 if layers.scaling == "standard" else float(np.finfo(np.float32).max)
+    limit = 10.0
+    if layers.scaling != "standard":
+        limit = float(np.finfo(np.float32).max)
     x = (x - mean) * scale
     h = x = steps.noisy(xp.clip(xp.where(xp.isnan(x), 0.0, x), -limit, limit))
     for i, width in enumerate(layers.widths):
         h = _dense(steps, f"hidden{i}", h, width)
-        h = steps.drop(
-            xp.maximum(_normalised(xp, layers.norm, steps, f"hidden{i}", h), 0.0)
-        )
+        h = _normalised(xp, layers.norm, steps, f"hidden{i}", h)
+        h = steps.drop(xp.maximum(h, 0.0))
     if layers.context == "none":
         return h
-    width = h.shape[-1]
-    z = _dense(steps, "context", x, width) if layers.latent_cross else h
+    z = h
+    if layers.latent_cross:
+        z = _dense(steps, "context", x, h.shape[-1])
     for i in range(layers.num_blocks):
-        inputs = _normalised(xp, "layer", steps, f"block{i}.before", z)
-        z = z + steps.drop(_attention(xp, layers.num_heads, steps, f"block{i}", inputs))
-        inputs = _normalised(xp, "layer", steps, f"block{i}.between", z)
-        inner = steps.drop(
-            xp.maximum(
-                _dense(steps, f"block{i}.inner", inputs, layers.feed_forward), 0.0
-            )
-        )
-        z = z + steps.drop(_dense(steps, f"block{i}.outer", inner, width))
+        z = _block(xp, layers, steps, f"block{i}", z)
     z = _normalised(xp, "layer", steps, "context.norm", z)
-    return (z + 1.0) * h if layers.latent_cross else z
+    if layers.latent_cross:
+        return (z + 1.0) * h
+    return z
+
+
+def _block(xp: Any, layers: Layers, steps: Steps, name: str, z: Any) -> Any:
+    """Returns a block of attention and a network of two layers, each added to its input."""
+    inputs = _normalised(xp, "layer", steps, f"{name}.before", z)
+    z = z + steps.drop(_attention(xp, layers.num_heads, steps, name, inputs))
+    inputs = _normalised(xp, "layer", steps, f"{name}.between", z)
+    inner = _dense(steps, f"{name}.inner", inputs, layers.feed_forward)
+    inner = steps.drop(xp.maximum(inner, 0.0))
+    return z + steps.drop(_dense(steps, f"{name}.outer", inner, z.shape[-1]))
 
 
 def _dense(steps: Steps, name: str, h: Any, width: int) -> Any:
-    return h @ steps.array(f"{name}.weight", h.shape[-1], width) + steps.array(
-        f"{name}.bias", width, start=0
-    )
+    weight = steps.array(f"{name}.weight", h.shape[-1], width)
+    bias = steps.array(f"{name}.bias", width, start=0)
+    return h @ weight + bias
 
 
 def _normalised(xp: Any, norm: str, steps: Steps, name: str, h: Any) -> Any:

@@ -216,11 +216,9 @@ class _Zeros:
         return zeros_right if largest_left > self.largest_below else plain
 
     def _largest_left(self, node: InnerNode) -> float:
-        return (
-            self._neighbour(node.threshold, -np.inf)
-            if self.is_strict
-            else node.threshold
-        )
+        if self.is_strict:
+            return self._neighbour(node.threshold, -np.inf)
+        return node.threshold
 
     def _split(
         self,
@@ -254,7 +252,9 @@ def rebuilt(
     """
 
     def read(node: Node) -> Node:
-        return Leaf(value_of(node.value)) if isinstance(node, Leaf) else changed(node)
+        if isinstance(node, Leaf):
+            return Leaf(value_of(node.value))
+        return changed(node)
 
     return tree_of(root, read)
 
@@ -371,7 +371,9 @@ def sends_zero_left(node: InnerNode, comparison: str) -> bool:
     >>> sends_zero_left(split, "<="), sends_zero_left(split, "<")
     (True, False)
     """
-    return node.threshold >= 0 if comparison == "<=" else node.threshold > 0
+    if comparison == "<=":
+        return node.threshold >= 0
+    return node.threshold > 0
 
 
 def threshold_at_most(bound: float) -> float:
@@ -437,18 +439,8 @@ def flat(root: Node, num_words: int = 0) -> FlatTree:
         for number, node in enumerate(nodes)
         if isinstance(node, InnerNode) and node.categories is not None
     }
-    tree = FlatTree(
-        feature=np.full(len(nodes), NO_FEATURE, dtype=np.int64),
-        threshold=np.zeros(len(nodes)),
-        left=np.arange(len(nodes)),
-        right=np.arange(len(nodes)),
-        missing_left=np.zeros(len(nodes), dtype=np.bool_),
-        zero_missing=np.zeros(len(nodes), dtype=np.bool_),
-        value=np.zeros(len(nodes)),
-        categories=np.zeros(
-            (len(nodes), max(num_words, *map(len, words.values()), 0)), dtype=np.uint32
-        ),
-    )
+    most_words = max(num_words, *map(len, words.values()), 0)
+    tree = _leaves(len(nodes), most_words)
     for number, of_node in words.items():
         tree.categories[number, : len(of_node)] = of_node
     parents: list[int] = []  # whose right child is still to come
@@ -466,6 +458,20 @@ def flat(root: Node, num_words: int = 0) -> FlatTree:
         tree.missing_left[number] = node.missing_left
         tree.zero_missing[number] = node.zero_missing
     return tree
+
+
+def _leaves(num_nodes: int, num_words: int) -> FlatTree:
+    """Returns arrays in which all nodes are leaves of the value 0."""
+    return FlatTree(
+        feature=np.full(num_nodes, NO_FEATURE, dtype=np.int64),
+        threshold=np.zeros(num_nodes),
+        left=np.arange(num_nodes),
+        right=np.arange(num_nodes),
+        missing_left=np.zeros(num_nodes, dtype=np.bool_),
+        zero_missing=np.zeros(num_nodes, dtype=np.bool_),
+        value=np.zeros(num_nodes),
+        categories=np.zeros((num_nodes, num_words), dtype=np.uint32),
+    )
 
 
 def leaves_of(
@@ -488,12 +494,10 @@ def leaves_of(
     while len(rows):
         node = leaves[rows]
         x = features[rows, tree.feature[node]]
-        is_missing = np.isnan(x) | (
-            tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO)
-        )
-        left = np.where(
-            is_missing, tree.missing_left[node], goes_left(x, threshold[node])
-        )
+        is_zero = tree.zero_missing[node] & (np.abs(x) <= LARGEST_ZERO)
+        is_missing = np.isnan(x) | is_zero
+        is_below = goes_left(x, threshold[node])
+        left = np.where(is_missing, tree.missing_left[node], is_below)
         if tree.categories.size:
             left |= _are_in(tree.categories, node, x)
         leaves[rows] = np.where(left, tree.left[node], tree.right[node])
@@ -833,36 +837,41 @@ def _words(
     """Returns the condition of a node, or the value of a leaf."""
     if isinstance(node, Leaf):
         return _number(node.value)
-    name = feature_names[node.feature]
-    name = (
-        f"feature {name}" if name.isdigit() else name
-    )  # LETOR features have only numbers
+    column = feature_names[node.feature]
+    name = f"feature {column}" if column.isdigit() else column  # as in LETOR files
     if node.threshold == _LARGEST and not node.zero_missing:
         return f"{name} is not missing"
     if node.categories is not None:
-        texts = categories.get(feature_names[node.feature], ())
-        codes = codes_of(node.categories)
-        if (
-            is_most := 2 * len(codes) > len(texts) > 0
-        ):  # as of XGBoost, where the others are the set
-            codes = codes_of(node.categories ^ ((1 << len(texts)) - 1))
-        members = [
-            texts[code] if code < len(texts) else str(code)
-            for code in codes[:_MOST_CATEGORIES]
-        ]
-        more = (
-            f" and {len(codes) - len(members)} more"
-            if len(codes) > len(members)
-            else ""
-        )
-        words = f"{name} {'not ' if is_most else ''}in {{{', '.join(members)}{more}}}"
-        if node.missing_left:
-            return f"{words} or missing"
-        return f"{words} and not missing" if is_most else words
+        texts = categories.get(column, ())
+        return _words_of_set(name, node.categories, node.missing_left, texts)
     words = f"{name} <= {node.threshold:.6g}"
+    if node.zero_missing and node.missing_left:
+        return f"{words} or 0 or missing"
     if node.zero_missing:
-        return f"{words} or 0 or missing" if node.missing_left else f"{words} and not 0"
+        return f"{words} and not 0"
     return f"{words} or missing" if node.missing_left else words
+
+
+def _words_of_set(
+    name: str, bits: int, missing_left: bool, texts: Sequence[str]
+) -> str:
+    """Returns the condition of a split by categories, as the shorter of the two sets."""
+    codes = codes_of(bits)
+    # As of XGBoost, where the others are the set.
+    is_most = 2 * len(codes) > len(texts) > 0
+    if is_most:
+        codes = codes_of(bits ^ ((1 << len(texts)) - 1))
+    members = [
+        texts[code] if code < len(texts) else str(code)
+        for code in codes[:_MOST_CATEGORIES]
+    ]
+    listed = ", ".join(members)
+    if len(codes) > len(members):
+        listed = f"{listed} and {len(codes) - len(members)} more"
+    words = f"{name} not in {{{listed}}}" if is_most else f"{name} in {{{listed}}}"
+    if missing_left:
+        return f"{words} or missing"
+    return f"{words} and not missing" if is_most else words
 
 
 def _number(value: float) -> str:

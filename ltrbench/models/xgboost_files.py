@@ -15,6 +15,7 @@ the base score into a tree. N nodes of a tree.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -131,9 +132,9 @@ def xgboost_trees(ensemble: Ensemble) -> Iterator[FlatTree]:
 
 
 def _sends_all_left(node: InnerNode, comparison: str) -> bool:
-    return (
-        node.threshold > _LARGEST if comparison == "<" else node.threshold >= _LARGEST
-    )
+    if comparison == "<":
+        return node.threshold > _LARGEST
+    return node.threshold >= _LARGEST
 
 
 def float64_text(values: NDArray[np.floating]) -> list[str]:
@@ -299,35 +300,37 @@ def read_xgboost(content: bytes) -> ReadModel:
         raise ValueError(
             f"the booster is {booster['name']!r}, but only gbtree and dart have trees"
         )
-    forest = (booster["gbtree"] if booster["name"] == "dart" else booster)["model"]
-    if (
-        int(parameters.get("num_class", 0)) > 1
-        or int(parameters.get("num_target", 1)) > 1
-    ):
+    of_trees = booster["gbtree"] if booster["name"] == "dart" else booster
+    forest = of_trees["model"]
+    num_scores = max(
+        int(parameters.get("num_class", 0)), int(parameters.get("num_target", 1))
+    )
+    if num_scores > 1:
         raise ValueError(
             "the model has more than one score per document; train a ranker"
         )
     _check_iterations(learner.get("attributes", {}), forest)
-    weights = np.array(
-        booster.get("weight_drop", [1.0] * len(forest["trees"])), dtype=np.float32
-    )
-    trees = tuple(
-        WeightedTree(weight, _root(tree))
-        for tree, weight in zip(forest["trees"], weights.tolist(), strict=True)
-    )
-    base_score = _base_score(
-        str(parameters["base_score"]), learner["objective"]["name"]
-    )
-    ensemble = Ensemble(trees, base_score, comparison="<", score_dtype="float32")
-    names = tuple(learner.get("feature_names", []))
-    num_features = int(parameters["num_feature"])
+    trees = _weighted_trees(forest["trees"], booster.get("weight_drop"))
+    objective = learner["objective"]["name"]
+    base_score = _base_score(str(parameters["base_score"]), objective)
     texts = enumerate(map(_texts_of, forest.get("cats", {}).get("enc", ())))
     return ReadModel(
-        ensemble,
-        names,
-        num_features,
-        {feature: each for feature, each in texts if each},
+        Ensemble(trees, base_score, comparison="<", score_dtype="float32"),
+        tuple(learner.get("feature_names", [])),
+        int(parameters["num_feature"]),
+        {feature: of_feature for feature, of_feature in texts if of_feature},
     )
+
+
+def _weighted_trees(
+    trees: Sequence[Mapping[str, Any]], weights: Sequence[float] | None
+) -> tuple[WeightedTree, ...]:
+    """Returns the trees with their weights, which only dart has."""
+    if weights is None:
+        weights = [1.0] * len(trees)
+    rounded = np.array(weights, dtype=np.float32).tolist()
+    pairs = zip(rounded, trees, strict=True)
+    return tuple(WeightedTree(weight, _root(tree)) for weight, tree in pairs)
 
 
 def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
@@ -336,50 +339,40 @@ def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
     ends = encoding.get("offsets")
     if ends is None:
         return [*map(category_text, values)]
-    return [
-        bytes(byte % 256 for byte in values[a:b]).decode() for a, b in pairwise(ends)
-    ]
+    joined = bytes(byte % 256 for byte in values)
+    return [joined[start:end].decode() for start, end in pairwise(ends)]
 
 
 def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     """Returns a tree as arrays over its N nodes. XGBoost predicts with `left_children + 1` instead of
     `right_children`, so the right child follows the left one."""
     is_set = np.isnan(tree.threshold)
-    sides = np.where(is_set, (tree.right, tree.left), (tree.left, tree.right))
     tree = tree._replace(
-        left=sides[0], right=sides[1], missing_left=tree.missing_left ^ is_set
+        left=np.where(is_set, tree.right, tree.left),
+        right=np.where(is_set, tree.left, tree.right),
+        missing_left=tree.missing_left ^ is_set,
     )
     order = breadth_first(tree)
-    nodes_of_sets = np.flatnonzero(is_set[order])
-    sets = [
-        codes_of(of_words(words)) for words in tree.categories[order[nodes_of_sets]]
-    ]
     num_nodes = len(order)
     is_leaf = tree.is_leaf[order]
     values = tree.value[order]
+    thresholds = np.nan_to_num(tree.threshold[order])
     inner = np.flatnonzero(~is_leaf)
     left_children = np.full(num_nodes, _NO_CHILD)
-    parents = np.full(num_nodes, _NO_PARENT)
     left_children[inner] = np.arange(1, num_nodes, 2)
+    parents = np.full(num_nodes, _NO_PARENT)
     parents[1:] = np.repeat(inner, 2)
     zeros = [0.0] * num_nodes
     return {
         "base_weights": _numbers(values),
-        "categories": [code for codes in sets for code in codes],
-        "categories_nodes": nodes_of_sets.tolist(),
-        "categories_segments": [
-            sum(map(len, sets[:number])) for number in range(len(sets))
-        ],
-        "categories_sizes": [*map(len, sets)],
+        **_categories(np.flatnonzero(is_set[order]), tree.categories[order]),
         "default_left": tree.missing_left[order].astype(int).tolist(),
         "id": number,
         "left_children": left_children.tolist(),
         "loss_changes": zeros,
         "parents": parents.tolist(),
         "right_children": np.where(is_leaf, _NO_CHILD, left_children + 1).tolist(),
-        "split_conditions": _numbers(
-            np.where(is_leaf, values, np.nan_to_num(tree.threshold[order]))
-        ),
+        "split_conditions": _numbers(np.where(is_leaf, values, thresholds)),
         "split_indices": np.where(is_leaf, 0, tree.feature[order]).tolist(),
         "split_type": is_set[order].astype(int).tolist(),
         "sum_hessian": zeros,
@@ -389,6 +382,24 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
             "num_nodes": str(num_nodes),
             "size_leaf_vector": "1",
         },
+    }
+
+
+def _categories(
+    nodes: NDArray[np.int64], words: NDArray[np.uint32]
+) -> dict[str, list[int]]:
+    """Returns the sets of categories of some nodes, one after the other.
+
+    Args:
+        words: (N, W) bits of the categories of all nodes.
+    """
+    sets = [codes_of(of_words(of_node)) for of_node in words[nodes]]
+    sizes = [*map(len, sets)]
+    return {
+        "categories": list(itertools.chain.from_iterable(sets)),
+        "categories_nodes": nodes.tolist(),
+        "categories_segments": [sum(sizes[:number]) for number in range(len(sizes))],
+        "categories_sizes": sizes,
     }
 
 
@@ -434,20 +445,22 @@ def _root(tree: Mapping[str, Any]) -> Node:
     def read(node: int) -> Node:
         if left[node] == _NO_CHILD:
             return Leaf(numbers[node])
-        children: Any = (left[node], right[node])
-        if node in codes:
-            missing_left = not tree["default_left"][node]
-            bits = bits_of(codes[node])
+        default_left = bool(tree["default_left"][node])
+        if node in codes:  # XGBoost sends the categories of a set to the right
             return InnerNode(
                 feature[node],
                 np.nan,
-                missing_left,
-                right[node],
-                left[node],
-                categories=bits,
+                not default_left,
+                left=right[node],
+                right=left[node],
+                categories=bits_of(codes[node]),
             )
         return InnerNode(
-            feature[node], numbers[node], bool(tree["default_left"][node]), *children
+            feature[node],
+            numbers[node],
+            default_left,
+            left=left[node],
+            right=right[node],
         )
 
     return tree_of(0, read)

@@ -226,8 +226,12 @@ def _followed(
     As long as missing values follow the step, they are the categories that do not follow it.
     """
     if is_left:
-        return of_node - step.categories if step.missing else of_node & step.categories
-    return step.categories | of_node if step.missing else step.categories - of_node
+        if step.missing:
+            return of_node - step.categories
+        return of_node & step.categories
+    if step.missing:
+        return step.categories | of_node
+    return step.categories - of_node
 
 
 class _Rules(NamedTuple):

@@ -30,6 +30,7 @@ Shapes: D documents, F features, C columns, K categorical ones, W = ceil((C - K)
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -379,7 +380,7 @@ def _cuts(
     # NumPy's sort releases the global interpreter lock.
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
         groups = pool.map(choose, range(0, features.shape[1], 8))
-        return [cuts_of_feature for group in groups for cuts_of_feature in group]
+        return list(itertools.chain.from_iterable(groups))
 
 
 VALUES_JOINED = 1 << 24

@@ -68,7 +68,7 @@ from ltrbench.native.objectives.lambdas import ObjectiveSettings, prepare
 from ltrbench.native.objectives.pairs import PairSettings
 from ltrbench.native.sparse import bin_sparse, takes_less_memory
 from ltrbench.native.splitting import SplitSettings, monotone_signs, newton_step
-from ltrbench.native.team import Placement
+from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Values
 
@@ -224,7 +224,9 @@ class BoostedTrees:
 
     @property
     def valid_scores(self) -> Values | None:
-        return None if self._valid is None else self._valid.scores
+        if self._valid is None:
+            return None
+        return self._valid.scores
 
     @property
     def forest(self) -> Forest:
@@ -269,7 +271,9 @@ class BoostedTrees:
         self._dropped = _NO_TREES
 
     def _all_scored(self) -> list[Documents]:
-        return [self._train] if self._valid is None else [self._train, self._valid]
+        if self._valid is None:
+            return [self._train]
+        return [self._train, self._valid]
 
 
 @dataclass(eq=False)
@@ -310,7 +314,9 @@ class Documents:
             self._alone(tree, weight)
             for tree, weight in zip(trees, weights, strict=True)
         ]
-        numbered = [_numbered(tree) for tree in trees] if self.remembers_leaves else []
+        numbered = []
+        if self.remembers_leaves:
+            numbered = [_numbered(tree) for tree in trees]
         self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][
             : len(numbered)
         ]
@@ -525,11 +531,9 @@ class Sampler:
         if self._num_drawn % self.settings.resample_every == 0:
             self._queries, self._rows = self._draw_rows()
         self._num_drawn += 1
-        queries = (
-            None
-            if self._queries is None
-            else self._placement.queries_here(self._queries)
-        )
+        queries = None
+        if self._queries is not None:
+            queries = self._placement.queries_here(self._queries)
         # A new array, because growing a tree reorders its rows.
         if self._rows is None:
             rows = np.arange(self.train.num_documents, dtype=np.uint32)
@@ -729,13 +733,47 @@ def boost(
     draws = placement.draws(rng)
     features = _stored_or_same(train.features)
     binned = _binned(features, settings, rng, placement, train.categorical_features)
-    objective = objective or prepare(train, settings.objective, placement)
+    may_drop = settings.dart.drop_rate > 0
+    in_float32 = (
+        isinstance(settings.objective, PairSettings)
+        and settings.objective.float32_scores
+    )
+    documents = Documents(features, _bins_of_values(binned), may_drop, in_float32)
+    valid = None
+    if valid_features is not None:
+        valid = _valid_documents(valid_features, binned, may_drop)
+    ensemble = BoostedTrees(documents, valid, start)
+    fit = _Fit(
+        settings=settings,
+        placement=placement,
+        rng=rng,
+        draws=draws,
+        objective=objective or prepare(train, settings.objective, placement),
+        grower=_grower(train, settings, binned, placement),
+        sampler=Sampler(train, settings.sampling, rng, placement),
+        document_weights=train.weight_of_document.copy(),
+    )
+    while ensemble.num_trees < settings.num_trees:
+        fit.add_tree(ensemble)
+        if on_iteration is not None:
+            left_out = fit.sampler.left_out()
+            if _is_stopped(ensemble, on_iteration, left_out):
+                break
+    return ensemble
+
+
+def _grower(
+    train: RankingDataset,
+    settings: BoostingSettings,
+    binned: AnyBins,
+    placement: Placement,
+) -> Grower:
     signs = None
     if settings.splits.monotone:
         signs = monotone_signs(
             train.feature_names, settings.splits.monotone, train.categories
         )
-    grower = Grower(
+    return Grower(
         binned,
         settings.num_leaves,
         settings.splits,
@@ -743,59 +781,79 @@ def boost(
         signs,
         placement.team,
     )
-    document_weights = train.weight_of_document.copy()
-    sampler = Sampler(train, settings.sampling, rng, placement)
-    features_of_leaf = (
-        None if settings.sampling.features_per_split == 1 else sampler.features_of_leaf
-    )
-    goss_rates = settings.sampling.goss_rates
-    num_unsampled = int(1.0 / settings.learning_rate)
-    in_float32 = (
-        isinstance(settings.objective, PairSettings)
-        and settings.objective.float32_scores
-    )
-    may_drop = settings.dart.drop_rate > 0
-    documents = Documents(features, _bins_of_values(binned), may_drop, in_float32)
-    valid = (
-        None
-        if valid_features is None
-        else _valid_documents(valid_features, binned, may_drop)
-    )
-    ensemble = BoostedTrees(documents, valid, start)
-    while ensemble.num_trees < settings.num_trees:
-        dropped = choose_dropped(ensemble.weights, settings.dart, rng)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _Fit:
+    """What all iterations of a fit share."""
+
+    settings: BoostingSettings
+    placement: Placement
+    rng: np.random.Generator
+    draws: DocumentDraws
+    objective: PreparedObjective
+    grower: Grower
+    sampler: Sampler
+    document_weights: NDArray[np.float64]
+
+    def add_tree(self, ensemble: BoostedTrees) -> None:
+        """Grows the next tree, and adds it to the ensemble."""
+        dart = self.settings.dart
+        dropped = choose_dropped(ensemble.weights, dart, self.rng)
         ensemble.drop(dropped)
-        sample = sampler.draw()
-        gradients, hessians = objective(ensemble.train_scores, sample.queries, draws)
-        task = _Task(sample.rows, gradients, hessians, document_weights)
-        if goss_rates is not None and ensemble.num_trees >= num_unsampled:
-            task = _one_sided(task, goss_rates, rng, placement)
-        split_hessians = (
-            task.hessians if settings.split_criterion == "newton" else task.weights
-        )
-        quantised = quantise(
-            task.gradients, split_hessians, placement.team, placement.num_documents
-        )
-        grown = grower.grow(quantised, task.rows, sample.features, features_of_leaf)
-        leaf_hessians = (
-            task.hessians if settings.leaf_value == "newton" else task.weights
-        )
+        sample = self.sampler.draw()
+        task = self._task(ensemble, sample)
+        grown = self._grown(task, sample)
         tree = _with_values(
-            grown, task.gradients, leaf_hessians, settings.splits, placement
-        )
-        ensemble.add(
-            tree,
             grown,
-            rescale(len(dropped), settings.learning_rate, settings.dart.drop_normalize),
+            task.gradients,
+            self._curvatures(task, self.settings.leaf_value),
+            self.settings.splits,
+            self.placement,
         )
-        if on_iteration is not None:
-            of_valid = (
-                None if ensemble.valid_scores is None else ensemble.valid_scores.copy()
-            )
-            scores = ensemble.train_scores.copy()
-            if on_iteration(ensemble.num_trees, scores, of_valid, sampler.left_out()):
-                break
-    return ensemble
+        step = rescale(len(dropped), self.settings.learning_rate, dart.drop_normalize)
+        ensemble.add(tree, grown, step)
+
+    def _task(self, ensemble: BoostedTrees, sample: Sample) -> _Task:
+        """Returns the gradients of a sample of the queries, or of one side of them."""
+        gradients, hessians = self.objective(
+            ensemble.train_scores, sample.queries, self.draws
+        )
+        task = _Task(sample.rows, gradients, hessians, self.document_weights)
+        rates = self.settings.sampling.goss_rates
+        num_unsampled = int(1.0 / self.settings.learning_rate)
+        if rates is None or ensemble.num_trees < num_unsampled:
+            return task
+        return _one_sided(task, rates, self.rng, self.placement)
+
+    def _grown(self, task: _Task, sample: Sample) -> GrownTree:
+        quantised = quantise(
+            task.gradients,
+            self._curvatures(task, self.settings.split_criterion),
+            self.placement.team,
+            self.placement.num_documents,
+        )
+        features_of_leaf = None
+        if self.settings.sampling.features_per_split != 1:
+            features_of_leaf = self.sampler.features_of_leaf
+        return self.grower.grow(quantised, task.rows, sample.features, features_of_leaf)
+
+    def _curvatures(self, task: _Task, criterion: str) -> NDArray[np.float64]:
+        """Returns the (D,) hessians, or for least squares the weights."""
+        return task.hessians if criterion == "newton" else task.weights
+
+
+def _is_stopped(
+    ensemble: BoostedTrees,
+    on_iteration: WatchIteration,
+    left_out: NDArray[np.int64] | None,
+) -> bool:
+    """Shows copies of the scores to the callback, and returns whether it stops the fit."""
+    of_valid = None
+    if ensemble.valid_scores is not None:
+        of_valid = ensemble.valid_scores.copy()
+    scores = ensemble.train_scores.copy()
+    return bool(on_iteration(ensemble.num_trees, scores, of_valid, left_out))
 
 
 def _stored_or_same(features: AnyFeatures) -> AnyFeatures:
@@ -834,21 +892,17 @@ def _binned(
             features, settings.max_bins, rng, rule, categorical=categorical
         )
     # Estimated counts may exceed the true number of documents, so that every column may be split.
-    min_docs = (
-        1
-        if settings.splits.counts_by_hessian
-        else max(1, settings.splits.min_docs_in_leaf)
-    )
+    min_docs = 1
+    if not settings.splits.counts_by_hessian:
+        min_docs = max(1, settings.splits.min_docs_in_leaf)
     return bin_sparse(features, settings.max_bins, rng, rule, min_docs)
 
 
 def _bins_of_values(binned: AnyBins) -> BinnedFeatures | None:
     """Returns dense bins of features none of which is categorical, from which scores can be computed."""
-    return (
-        binned
-        if isinstance(binned, BinnedFeatures) and not binned.categories.codes
-        else None
-    )
+    if isinstance(binned, BinnedFeatures) and not binned.categories.codes:
+        return binned
+    return None
 
 
 def _valid_documents(

@@ -547,48 +547,64 @@ class Grower:
         first = whole.first[:num_nodes]
         end = whole.end[:num_nodes]
         column, last_bin, missing_left = nodes.cut[cut_nodes].T
-        number = column - (
-            binned.num_columns - len(binned.categories.codes)
-        )  # among the categorical columns
+        num_numeric = binned.num_columns - len(binned.categories.codes)
+        is_category = column >= num_numeric
         sets = [
-            binned.categories.codes[k][is_left[: len(binned.categories.codes[k])]]
-            if k >= 0
-            else ()
-            for k, is_left in zip(number.tolist(), self.is_left, strict=False)
+            self._codes_on_left(number, is_left)
+            for number, is_left in zip(
+                (column - num_numeric).tolist(), self.is_left, strict=False
+            )
         ]
-        tree = Tree(
-            feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
-            threshold=np.zeros(num_nodes, dtype=np.float32),
-            left=np.arange(num_nodes, dtype=np.int32),
-            right=np.arange(num_nodes, dtype=np.int32),
-            missing_left=np.zeros(num_nodes, dtype=np.bool_),
-            gain=np.zeros(num_nodes),
-            value=np.zeros(num_nodes),
-            num_documents=end - first,
-            left_categories=np.full(
-                (num_nodes, max(map(len, sets), default=0)), np.nan, dtype=np.float32
-            ),
-        )
+        tree = _leaves(end - first, max(map(len, sets), default=0))
         tree.feature[cut_nodes] = binned.feature_of_column[column]
-        tree.threshold[cut_nodes] = binned.upper_edges(
-            column, np.where(number >= 0, 0, last_bin)
-        )
+        last_bin = np.where(is_category, 0, last_bin)
+        tree.threshold[cut_nodes] = binned.upper_edges(column, last_bin)
         tree.left[cut_nodes] = np.arange(1, num_nodes, 2)
         tree.right[cut_nodes] = np.arange(2, num_nodes, 2)
-        tree.missing_left[cut_nodes] = missing_left & (number < 0)
+        tree.missing_left[cut_nodes] = missing_left & ~is_category
         tree.gain[cut_nodes] = nodes.gain[cut_nodes]
         for node, codes in zip(cut_nodes, sets, strict=True):
             tree.left_categories[node, : len(codes)] = codes
-        is_sorted = (number >= 0) & (
-            binned.num_bins[column] > self.settings.max_cat_to_onehot
-        )
-        more_l2 = np.append(0.0, np.repeat(is_sorted * self.settings.cat_l2, 2))
+        has_many = binned.num_bins[column] > self.settings.max_cat_to_onehot
+        l2_of_children = (is_category & has_many) * self.settings.cat_l2
+        more_l2 = np.append(0.0, np.repeat(l2_of_children, 2))
         leaves = np.flatnonzero(tree.feature == NO_FEATURE)
         leaves = leaves[np.argsort(first[leaves])]
         leaf_start = np.append(nodes.first[leaves], len(rows))
         return GrownTree(
             tree, rows, leaf_start, leaves, nodes.bounds[leaves], more_l2[leaves]
         )
+
+    def _codes_on_left(
+        self, number: int, is_left: NDArray[np.bool_]
+    ) -> NDArray[np.float32] | tuple[()]:
+        """Returns the categories that go left in a split.
+
+        Args:
+            number: number of the column among the categorical ones; negative for a numeric column.
+            is_left: whether each bin goes left.
+        """
+        if number < 0:
+            return ()
+        codes = self.binned.categories.codes[number]
+        return codes[is_left[: len(codes)]]
+
+
+def _leaves(num_documents: NDArray[np.int64], most_categories: int) -> Tree:
+    """Returns a tree whose (N,) nodes are leaves of the value 0."""
+    num_nodes = len(num_documents)
+    no_categories = np.full((num_nodes, most_categories), np.nan, dtype=np.float32)
+    return Tree(
+        feature=np.full(num_nodes, NO_FEATURE, dtype=np.int32),
+        threshold=np.zeros(num_nodes, dtype=np.float32),
+        left=np.arange(num_nodes, dtype=np.int32),
+        right=np.arange(num_nodes, dtype=np.int32),
+        missing_left=np.zeros(num_nodes, dtype=np.bool_),
+        gain=np.zeros(num_nodes),
+        value=np.zeros(num_nodes),
+        num_documents=num_documents,
+        left_categories=no_categories,
+    )
 
 
 @dataclass(eq=False)
@@ -733,8 +749,6 @@ class _Growth:
             if self.features_of_leaf is None
             else self.features_of_leaf(self.features)
         )
-        return (
-            self.memory.columns
-            if drawn is self.features
-            else drawn[self.grower.binned.feature_of_column]
-        )
+        if drawn is self.features:
+            return self.memory.columns
+        return drawn[self.grower.binned.feature_of_column]

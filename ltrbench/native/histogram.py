@@ -261,7 +261,9 @@ def quantise(
 def _unit(sum_of_sizes: float, limit: int, count: int) -> float:
     unit = sum_of_sizes / (limit - 1 - count)
     # If all sizes are 0, or too small to divide by, any unit is valid.
-    return unit if unit >= np.finfo(np.float64).tiny else 1.0
+    if unit >= np.finfo(np.float64).tiny:
+        return unit
+    return 1.0
 
 
 DOCUMENTS_PACKED = 8192

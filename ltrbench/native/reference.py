@@ -184,7 +184,9 @@ def lambdas_of_query(
     g = lambda_ij.sum(axis=0) - lambda_ij.sum(axis=1)
     h = hessian_ij.sum(axis=0) + hessian_ij.sum(axis=1)
     S = 2.0 * lambda_ij.sum()  # each pair pushes two documents
-    scale = np.log2(1.0 + S) / S if S > 0.0 else 1.0
+    scale = 1.0
+    if S > 0.0:
+        scale = np.log2(1.0 + S) / S
     return scale * g, scale * h
 
 
@@ -303,7 +305,9 @@ def newton_value(g: Values, h: Values, settings: Settings) -> float:
     """Returns the value of a leaf, one Newton step: Burges, section 7; Chen and Guestrin, equation 5."""
     G = float(g.sum())
     H = float(h.sum())
-    return -G / (H + settings.l2) if H >= settings.min_sum_hessian else 0.0
+    if H >= settings.min_sum_hessian:
+        return -G / (H + settings.l2)
+    return 0.0
 
 
 def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node]:

@@ -288,11 +288,9 @@ def _thresholds(
         for number in numbers:
             first = sample.start[features[number]]
             end = sample.start[features[number] + 1]
-            num_zeros = (
-                0
-                if np.isnan(sample.absent)
-                else int(sample.num_documents - (end - first))
-            )
+            num_zeros = 0
+            if not np.isnan(sample.absent):
+                num_zeros = int(sample.num_documents - (end - first))
             chosen = rule.cut_points(sample.values[first:end], max_bins, num_zeros)
             counts[number] = len(chosen)
             cuts[first : first + len(chosen)] = chosen

@@ -111,7 +111,9 @@ class SplitSettings(SplitOptions):
     @property
     def gain_to_exceed(self) -> float:
         """Gain that a split must exceed; -inf with cut_without_gain: rounding can make a gain negative."""
-        return -np.inf if self.cut_without_gain else self.min_split_gain
+        if self.cut_without_gain:
+            return -np.inf
+        return self.min_split_gain
 
     @property
     def least_docs(self) -> int:

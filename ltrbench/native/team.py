@@ -124,11 +124,9 @@ class Placement:
 
     def queries_here(self, queries: NDArray[np.int64]) -> NDArray[np.int64]:
         """Returns the indices, among this member's queries, of queries of the whole set."""
-        return (
-            queries
-            if self.is_alone
-            else _indices_of(self.queries, queries, self.num_queries)
-        )
+        if self.is_alone:
+            return queries
+        return _indices_of(self.queries, queries, self.num_queries)
 
     def rows_here(self, rows: NDArray[Any]) -> NDArray[Any]:
         """Returns the indices, among this member's documents, of documents of the whole set."""
@@ -152,7 +150,9 @@ class Placement:
 
     def draws(self, rng: np.random.Generator) -> DocumentDraws:
         """Returns the random numbers of this member's documents."""
-        return rng if self.is_alone else _DrawsHere(self, rng)
+        if self.is_alone:
+            return rng
+        return _DrawsHere(self, rng)
 
 
 def _indices_of(
@@ -172,10 +172,10 @@ class _DrawsHere:
         self._rng = rng
 
     def random(self, size: int | tuple[int, ...], /) -> NDArray[np.float64]:
-        further = () if isinstance(size, int) else size[1:]
-        return self._rng.random((self._placement.num_documents, *further))[
-            self._placement.rows
-        ]
+        shape = [self._placement.num_documents]
+        if not isinstance(size, int):
+            shape += size[1:]
+        return self._rng.random(shape)[self._placement.rows]
 
     def integers(self, high: int, /) -> Any:
         return self._rng.integers(high)

@@ -27,7 +27,7 @@ from mlflow.models.evaluation.artifacts import JsonEvaluationArtifact
 from ltrbench.data import RankingDataset, read_table
 from ltrbench.data.dataset import ROLES
 from ltrbench.errors import ConfigError, DataError, did_you_mean
-from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, evaluate, preset
+from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN, Evaluation, evaluate, preset
 from ltrbench.shapes import Scores
 from ltrbench.tracking.mlflow import metric_key
 
@@ -79,25 +79,20 @@ class RankerEvaluator(ModelEvaluator):
         _check_config(evaluator_config)
         metrics = evaluator_config.get("metrics", METRICS_OF_A_RUN)
         convention = evaluator_config.get("convention", DEFAULT)
-        convention = preset(convention) if isinstance(convention, str) else convention
+        if isinstance(convention, str):
+            convention = preset(convention)
         frame = dataset.features_data
         if not isinstance(frame, pd.DataFrame):
             raise DataError(
                 f"data has type {type(frame).__name__}; use a DataFrame with a column for the query."
             )
-        listed = evaluator_config.get("features", ())
+        listed = list(evaluator_config.get("features", ()))
         named = {**evaluator_config, "label": dataset.targets_name}
-        columns: dict[str, str] = {}
-        for role, names in ROLES.items():
-            # As in `read_table`: a column listed as a feature has a role only if one is set explicitly.
-            usual = [name for name in names if name in frame and name not in listed]
-            if named.get(role) or usual:
-                columns[role] = named.get(role) or usual[0]
+        columns = _columns_of_roles(frame, named, listed)
         # MLflow has removed the label from the frame if it was given as `targets`.
-        features = list(listed) or [
-            name for name in frame if name not in columns.values()
-        ]
-        others = [name for name in listed if name not in columns.values()]
+        in_roles = columns.values()
+        features = listed or [name for name in frame if name not in in_roles]
+        others = [name for name in listed if name not in in_roles]
         judged = _read_judged(
             frame.drop(columns=others),
             dataset,
@@ -106,7 +101,12 @@ class RankerEvaluator(ModelEvaluator):
         )
         scores = _score(model, frame[features], dataset, predictions)
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
-        client = MlflowClient()
+        record = {
+            **_record(evaluation, judged),
+            "columns": columns,
+            "features": [] if model is None else list(map(str, features)),
+        }
+        per_query = _per_query(evaluation, judged)
         means = {metric_key(name): mean for name, mean in evaluation.means.items()}
         now = int(time.time() * 1000)
         of_data = {"dataset_name": dataset.name, "dataset_digest": dataset.digest}
@@ -114,45 +114,61 @@ class RankerEvaluator(ModelEvaluator):
             Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
             for name, mean in means.items()
         ]
-        client.log_batch(
-            run_id, points, tags=[RunTag("convention", evaluation.convention.name)]
-        )
-        record = {
-            "convention": evaluation.convention.describe(),
-            "documents": judged.num_documents,
-            "queries": judged.num_queries,
-            "share_without_relevant": evaluation.share_without_relevant,
-            "metrics": {
-                n: None if math.isnan(mean) else mean
-                for n, mean in evaluation.means.items()
-            },
-            "skipped": dict(evaluation.skipped),
-            "columns": columns,
-            "features": [] if model is None else list(map(str, features)),
-        }
-        # As objects, because MLflow tests for object columns and pandas 3 warns about that test on text.
-        queries = pd.Series(judged.query_ids, dtype=object)
-        table = pd.DataFrame(
-            {
-                "query_id": queries,
-                "num_documents": judged.query_sizes,
-                **evaluation.per_query,
-            }
-        )
-        client.log_table(run_id, table, "per_query.json")
+        client = MlflowClient()
+        tag = RunTag("convention", evaluation.convention.name)
+        client.log_batch(run_id, points, tags=[tag])
+        client.log_table(run_id, per_query, "per_query.json")
         client.log_dict(run_id, record, "evaluation.json")
-        contents = {
-            "per_query": json.loads(table.to_json(orient="split", index=False)),
-            "evaluation": record,
-        }
+        in_columns = json.loads(per_query.to_json(orient="split", index=False))
         artifacts = {
-            # MLflow has made the run the active one.
-            name: JsonEvaluationArtifact(
-                mlflow.get_artifact_uri(f"{name}.json"), content
-            )  # type: ignore[no-untyped-call]
-            for name, content in contents.items()
+            "per_query": _artifact("per_query", in_columns),
+            "evaluation": _artifact("evaluation", record),
         }
         return EvaluationResult(metrics=means, artifacts=artifacts, run_id=run_id)  # type: ignore[no-untyped-call]
+
+
+def _columns_of_roles(
+    frame: pd.DataFrame, named: Mapping[str, Any], listed: list[str]
+) -> dict[str, str]:
+    """Returns role -> its column.
+
+    As in `read_table`, a column listed as a feature has a role only if one is set explicitly.
+    """
+    columns: dict[str, str] = {}
+    for role, names in ROLES.items():
+        usual = [name for name in names if name in frame and name not in listed]
+        if named.get(role) or usual:
+            columns[role] = named.get(role) or usual[0]
+    return columns
+
+
+def _record(evaluation: Evaluation, judged: RankingDataset) -> dict[str, Any]:
+    known = {
+        name: None if math.isnan(mean) else mean
+        for name, mean in evaluation.means.items()
+    }
+    return {
+        "convention": evaluation.convention.describe(),
+        "documents": judged.num_documents,
+        "queries": judged.num_queries,
+        "share_without_relevant": evaluation.share_without_relevant,
+        "metrics": known,
+        "skipped": dict(evaluation.skipped),
+    }
+
+
+def _per_query(evaluation: Evaluation, judged: RankingDataset) -> pd.DataFrame:
+    """Returns a row of values for each query."""
+    # As objects, because MLflow tests for object columns and pandas 3 warns about that test on text.
+    queries = pd.Series(judged.query_ids, dtype=object)
+    columns = {"query_id": queries, "num_documents": judged.query_sizes}
+    return pd.DataFrame({**columns, **evaluation.per_query})
+
+
+def _artifact(name: str, content: Any) -> JsonEvaluationArtifact:
+    # MLflow has made the run the active one.
+    address = mlflow.get_artifact_uri(f"{name}.json")
+    return JsonEvaluationArtifact(address, content)  # type: ignore[no-untyped-call]
 
 
 def _check_config(given: Mapping[str, Any]) -> None:

@@ -233,11 +233,9 @@ class MLflowTracker(Tracker):
         """Continues the oldest parent run with the identity of the sweep, or creates one; returns its id."""
         query = f"tags.sweep_id = '{identity}' AND tags.kind = 'sweep'"
         order = ["attributes.start_time ASC"]
-        found = (
-            client.search_runs([self._experiment_id], query, order_by=order)
-            if identity
-            else []
-        )
+        found: list[Any] = []
+        if identity:
+            found = client.search_runs([self._experiment_id], query, order_by=order)
         if found:
             client.update_run(found[0].info.run_id, status="RUNNING")
             return str(found[0].info.run_id)
@@ -318,27 +316,16 @@ class MLflowTracker(Tracker):
                 # The client splits both into requests of the size that a server accepts.
                 metrics = run_metrics(run, model_id)
                 client.log_batch(run_id, metrics=metrics, params=run_params(result))
-                for name in RUN_FILES:
-                    if (run.path / name).is_dir():
-                        client.log_artifacts(run_id, str(run.path / name), name)
-                    elif (run.path / name).exists():
-                        client.log_artifact(run_id, str(run.path / name))
+                self._log_files(run, run_id)
                 # A search has many trials, and MLflow draws their learning curves itself.
                 is_trial = isinstance(result.origin, Trial)
                 if result.status == FINISHED and not is_trial:
-                    draw_run(run, Path(temporary, "pictures"))
-                    client.log_artifacts(
-                        run_id, str(Path(temporary, "pictures")), "pictures"
-                    )
+                    pictures = Path(temporary, "pictures")
+                    draw_run(run, pictures)
+                    client.log_artifacts(run_id, str(pictures), "pictures")
                     for name, table in tables.items():
                         client.log_table(run_id, table, f"tables/{name}.json")
-                keys = [item.key for item in metrics]
-                shown = experiment_tags(
-                    self._experiment_id, self._experiment_tags, keys
-                )
-                for key, value in shown.items():
-                    client.set_experiment_tag(self._experiment_id, key, value)
-                self._experiment_tags |= shown
+                self._describe_experiment(item.key for item in metrics)
             is_interrupted = result.status == FAILED and result.error == INTERRUPTED
             status = _MLFLOW_STATUS["interrupted" if is_interrupted else result.status]
             client.set_terminated(run_id, status, milliseconds(result.finished))
@@ -350,6 +337,22 @@ class MLflowTracker(Tracker):
             raise
         self.num_stored += 1
         return run_id
+
+    def _log_files(self, run: Run, run_id: str) -> None:
+        """Copies the files of a run folder, and those in its folders."""
+        for name in RUN_FILES:
+            path = run.path / name
+            if path.is_dir():
+                self._client.log_artifacts(run_id, str(path), name)
+            elif path.exists():
+                self._client.log_artifact(run_id, str(path))
+
+    def _describe_experiment(self, keys: Iterable[str]) -> None:
+        """Chooses the metrics that the list of runs shows."""
+        shown = experiment_tags(self._experiment_id, self._experiment_tags, [*keys])
+        for key, value in shown.items():
+            self._client.set_experiment_tag(self._experiment_id, key, value)
+        self._experiment_tags |= shown
 
     def _log_model(self, run: Run, run_id: str, folder: Path) -> str:
         """Logs the MLflow model of a run; returns its id, "" if there is none."""
@@ -392,7 +395,9 @@ class MLflowTracker(Tracker):
             before = client.get_run(self._parent).data.metrics
             tags = {MLFLOW_RUN_NOTE: shortened(text, _MAX_NOTE_LENGTH)}
             metrics = plain_metrics(values)
-            logged = None if best is None else self._find_logged(best)
+            logged = None
+            if best is not None:
+                logged = self._find_logged(best)
             if best is not None and logged is not None:
                 tags |= {
                     "best_run": logged.info.run_id,
@@ -480,11 +485,9 @@ def _parent_of(copy: MlflowRun) -> str:
 
 def _models_of(copy: MlflowRun) -> list[str]:
     """Returns the ids of the MLflow models of a run."""
-    return (
-        [output.model_id for output in copy.outputs.model_outputs]
-        if copy.outputs
-        else []
-    )
+    if copy.outputs:
+        return [output.model_id for output in copy.outputs.model_outputs]
+    return []
 
 
 def _prepare_database(database: Path) -> None:
@@ -515,7 +518,9 @@ def run_list_of(store: str, experiment: str) -> str:
     """
     with reaching(store, "Give another store with --uri."):
         entity = MlflowClient(tracking_uri=store).get_experiment_by_name(experiment)
-    return "/" if entity is None else run_list(str(entity.experiment_id))
+    if entity is None:
+        return "/"
+    return run_list(str(entity.experiment_id))
 
 
 def read_all(run: Run) -> dict[str, pd.DataFrame]:
@@ -574,11 +579,9 @@ def experiment_tags(
         keys: keys of metrics, such as "test/ndcg_at_10".
     """
     tags = {}
-    before = (
-        json.loads(known[_VIEW_TAG]).get("selectedColumns", [])
-        if _VIEW_TAG in known
-        else []
-    )
+    before = []
+    if _VIEW_TAG in known:
+        before = json.loads(known[_VIEW_TAG]).get("selectedColumns", [])
     columns = list(
         dict.fromkeys([*before, *(f"metrics.`{key}`" for key in shown_metrics(keys))])
     )
@@ -620,7 +623,9 @@ def shown_metrics(keys: Iterable[str]) -> list[str]:
     )
     of_test = [key for key in known if key.startswith("test/")]
     shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
-    beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit") if shown else ()
+    if not shown:
+        return []
+    beside = (f"valid/{shown[0].removeprefix('test/')}", "seconds/fit")
     return [*shown, *(key for key in beside if key in known)]
 
 
@@ -750,7 +755,9 @@ def _name(text: str) -> str:
 
 def command(result: RunResult) -> str:
     """Returns the command that repeats the run, quoted for a shell; empty if there is none."""
-    return "" if result.command is None else shlex.join(result.command)
+    if result.command is None:
+        return ""
+    return shlex.join(result.command)
 
 
 def origin_tags() -> dict[str, str]:
@@ -911,35 +918,25 @@ def end_metrics(run: Run, curve: LearningCurve, model_id: str = "") -> list[Metr
     """Returns the values of the kept model at step 0: the NDCG, the other metrics, those of train, costs."""
     result = run.result
     moment = milliseconds(run.result.finished) or 0
-    of_curve: dict[str, float | None] = {}
+    names = sorted(result.metrics, key=lambda name: not name.startswith("test/"))
+    values: dict[str, float | None] = {name: result.metrics[name] for name in names}
     if result.best_iteration in curve.iterations:
         kept = curve.iterations.index(result.best_iteration)
-        of_curve = {name: values[kept] for name, values in curve.values.items()}
-    values: dict[str, float | None] = {
-        **dict(
-            sorted(
-                result.metrics.items(), key=lambda item: not item[0].startswith("test/")
-            )
-        ),
-        # The metrics of result.json are the published ones.
-        **{
-            name: value
-            for name, value in of_curve.items()
-            if name not in result.metrics
-        },
-        "best_iteration": result.best_iteration,
-        **{f"seconds/{kind}": value for kind, value in result.seconds.items()},
-        "peak_memory_mb": result.peak_memory_mb,
-    }
+        for name, of_curve in curve.values.items():
+            # The metrics of result.json are the published ones.
+            values.setdefault(name, of_curve[kept])
+    values["best_iteration"] = result.best_iteration
+    for kind, seconds in result.seconds.items():
+        values[f"seconds/{kind}"] = seconds
+    values["peak_memory_mb"] = result.peak_memory_mb
     known = {
         metric_key(name): value for name, value in values.items() if value is not None
     }
-    order = dict.fromkeys([*shown_metrics(known), *known])
-    linked = {name: model_id for name in order if model_id and name.startswith("test/")}
-    return [
-        Metric(name, known[name], moment, 0, model_id=linked.get(name))
-        for name in order
-    ]
+    points = []
+    for name in dict.fromkeys([*shown_metrics(known), *known]):
+        of_model = model_id if name.startswith("test/") else ""
+        points.append(Metric(name, known[name], moment, 0, model_id=of_model or None))
+    return points
 
 
 def plain_metrics(values: Mapping[str, float]) -> list[Metric]:
@@ -964,11 +961,15 @@ def metric_key(name: str) -> str:
 def shortened(value: object, length: int) -> str:
     """Returns a value as text of at most `length` characters, with passwords in addresses masked."""
     text = visible(without_password(str(value)), lines=True)
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    if len(text) <= length:
+        return text
+    return f"{text[: length - 1]}…"
 
 
 def milliseconds(moment: str) -> int | None:
-    return int(datetime.fromisoformat(moment).timestamp() * 1000) if moment else None
+    if moment:
+        return int(datetime.fromisoformat(moment).timestamp() * 1000)
+    return None
 
 
 # ---- Logs models to MLflow: a model of a library in the library's MLflow flavor, other rankers as saved.

@@ -240,7 +240,9 @@ def prepare_objective(
     def compute(
         scores: Values, queries: Queries, rng: DocumentDraws
     ) -> tuple[Gradients, Hessians]:
-        seed = int(rng.integers(2**63 - 1)) if objective.draws else 0
+        seed = 0
+        if objective.draws:
+            seed = int(rng.integers(2**63 - 1))
         # Copies, so that a class that changes them does not change later iterations.
         rows = np.arange(len(scores))
         data = objective.data_of_iteration(deepcopy(everything), rng)
@@ -271,9 +273,9 @@ def _checked(
 ) -> NDArray[np.float64]:
     """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
     kind = type(objective)
-    arrays = (
-        [np.asarray(part) for part in computed] if isinstance(computed, tuple) else []
-    )
+    arrays = []
+    if isinstance(computed, tuple):
+        arrays = [np.asarray(part) for part in computed]
     if [(array.shape, array.dtype.kind in "biuf") for array in arrays] != [
         ((len(rows),), True)
     ] * 2:
@@ -326,11 +328,9 @@ class UnknownObjective(Objective):
 
 def record_of(objective: Objective) -> Any:
     """Returns the class and the settings of an objective as JSON values, for `objective_of_record`."""
-    return (
-        objective.recorded
-        if isinstance(objective, UnknownObjective)
-        else plain(objective)
-    )
+    if isinstance(objective, UnknownObjective):
+        return objective.recorded
+    return plain(objective)
 
 
 def objective_of_record(recorded: Mapping[str, Any]) -> Objective:

@@ -354,11 +354,9 @@ def prepare(
     """
     if isinstance(settings, Objective):
         return prepare_objective(settings, train, placement)
-    return (
-        _fast_pairs(train, settings)
-        if _fast_kernel_computes(settings)
-        else _all_pairs(train, settings)
-    )
+    if _fast_kernel_computes(settings):
+        return _fast_pairs(train, settings)
+    return _all_pairs(train, settings)
 
 
 def check_settings(settings: ObjectiveSettings) -> None:

@@ -326,8 +326,12 @@ def _query_scale(push: Pairs, settings: PairSettings) -> float:
                 dtype=np.float64
             )
         )
-        scale = float(np.log2(1.0 + total)) / total if total > 0.0 else 1.0
-    return float(np.float32(scale)) if settings.float32_norm else scale
+        scale = 1.0
+        if total > 0.0:
+            scale = float(np.log2(1.0 + total)) / total
+    if settings.float32_norm:
+        return float(np.float32(scale))
+    return scale
 
 
 def _counts(
@@ -626,7 +630,9 @@ def _ranks(judgments: Judgments) -> NDArray[np.int64]:
 
 def _first(k: int | None, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Returns the rank weights, with 0 from rank k on."""
-    return weights if k is None else np.where(np.arange(len(weights)) < k, weights, 0.0)
+    if k is None:
+        return weights
+    return np.where(np.arange(len(weights)) < k, weights, 0.0)
 
 
 def _reciprocal(judgments: Judgments, k: int | None) -> NDArray[np.float64]:

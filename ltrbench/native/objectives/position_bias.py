@@ -355,11 +355,9 @@ def reference_unbiased(
     )
 
     total = 2.0 * (push / ratio).sum()
-    scale = (
-        np.log2(1.0 + total) / total
-        if settings.normalize_query and total > 0.0
-        else 1.0
-    )
+    scale = 1.0
+    if settings.normalize_query and total > 0.0:
+        scale = np.log2(1.0 + total) / total
     gradients, hessians = (
         (matrix / ratio).sum(axis=1)
         for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
