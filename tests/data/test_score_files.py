@@ -73,7 +73,7 @@ def test_a_run_that_is_written_reads_back_with_the_same_bits(
     )
 
 
-def test_what_is_not_retrieved_has_no_score_and_what_is_not_judged_is_left_out_in_number(
+def test_what_is_not_retrieved_has_no_score_and_what_is_not_judged_is_kept_apart(
     tmp_path: Path,
 ) -> None:
     judgments = judged((3, 2))
