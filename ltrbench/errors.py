@@ -76,11 +76,14 @@ def did_you_mean(word: str, choices: Iterable[str]) -> str:
     >>> did_you_mean("zzz", ["num_leaves"])
     '.'
     """
-    word, spelt = word.lower(), {choice.lower(): choice for choice in choices}
+    word = word.lower()
+    spelt = {choice.lower(): choice for choice in choices}
     close = difflib.get_close_matches(word, spelt)
     # Transposed letters are more likely than another word of equal distance.
     close.sort(key=lambda choice: sorted(choice) != sorted(word))
-    return f"; did you mean '{spelt[close[0]]}'?" if close else "."
+    if close:
+        return f"; did you mean '{spelt[close[0]]}'?"
+    return "."
 
 
 def require(

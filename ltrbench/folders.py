@@ -24,7 +24,9 @@ def conf_dir() -> Path:
     checkout."""
     package = Path(__file__).resolve().parent
     inside = package / "conf"
-    return inside if inside.is_dir() else package.parent / "conf"
+    if inside.is_dir():
+        return inside
+    return package.parent / "conf"
 
 
 def settings_in(group: str, name: str) -> dict[str, Any]:
@@ -78,7 +80,8 @@ def searching_only(folder: Path) -> Iterator[None]:
     For a process that changes into a folder that a file names: no code may be loaded from there.
     """
     global _only
-    before, _only = _only, folder
+    before = _only
+    _only = folder
     sys.path[:] = [str(folder) if path == "" else path for path in sys.path]
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))

@@ -77,14 +77,18 @@ from ltrbench.tables import Table, TableRow, format_number, listed
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
-LENGTHS, TYPICAL = (20, 100, 1000), 100
+LENGTHS = (20, 100, 1000)
+TYPICAL = 100
 """Numbers of documents of the timed lists, and the one whose latency is compared."""
-SERVICE, LIBRARY, SIZE = "service", "library", "size"
+SERVICE = "service"
+LIBRARY = "library"
+SIZE = "size"
 FORMS = (LIBRARY, "c", "treelite", "onnx")
 """The library of a model, and the targets of `ship` that can score here."""
 _FORM = ".4g"
 """Format of the numbers of the table."""
-_NUM_LISTS, _NUM_TIMED = 5, {20: 100, 100: 100, 1000: 20}
+_NUM_LISTS = 5
+_NUM_TIMED = {20: 100, 100: 100, 1000: 20}
 """Number of different lists, and number of times that a list of each length is timed."""
 
 Times = dict[str, dict[int, tuple[float, float]]]
@@ -350,13 +354,15 @@ def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
 
 def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
     """Adds the claim about the best row and the chosen one, given their comparison on test."""
-    guards, chosen = comparison.settings.guards, comparison.rows[1]
+    guards = comparison.settings.guards
+    chosen = comparison.rows[1]
     test = [
         check_of_guard(comparison, chosen.label, guard)
         for guard in guards
         if guard.metric not in COSTS
     ]
-    seen = seen_by_choice([item for row in comparison.rows for item in row.evaluated])
+    evaluated = itertools.chain.from_iterable(row.evaluated for row in comparison.rows)
+    seen = seen_by_choice(list(evaluated))
     scope = [SCOPES[MODELS], "choice by validation"]
     if seen:
         scope.append(leak_in_words(seen))
@@ -382,7 +388,9 @@ def _sentence(done: Frontier, guards: Sequence[Guard], on_test: str) -> str:
         for cost, unit in ((LATENCY, "ms"), (SIZE, "MB"), (MEMORY, "MB"))
     ]
     first = f"Cheapest row equivalent to the best, {done.best}: {done.chosen}, {listed(changes)}."
-    keep = "" if worst(done.test) == HOLDS else f" Keep {done.best}."
+    keep = ""
+    if worst(done.test) != HOLDS:
+        keep = f" Keep {done.best}."
     return f"{first} {on_test}{keep}"
 
 
@@ -450,7 +458,8 @@ def _refitted(
     teacher: Ranker, unfitted: Callable[[], Any], splits: Splits
 ) -> Iterator[_Variant]:
     teacher.trees()  # trees never split a constant feature; other models are refused here
-    ranker, of_model = unfitted(), teacher.importance()
+    ranker = unfitted()
+    of_model = teacher.importance()
     kind = GAIN if GAIN in of_model else SPLIT
     # By importances from train; those in the run folder may be from test.
     order = by_size(kind, of_model[kind])
@@ -499,7 +508,8 @@ def _written(
     overrides: Sequence[str],
 ) -> Run:
     """Writes a variant as a run, with its scores of validation and test."""
-    ranker, scored = variant.ranker, {}
+    ranker = variant.ranker
+    scored = {}
     for part, data in splits:
         if part != "train":
             scores = ranker.predict_lists(data.features, data.query_start)
@@ -534,7 +544,8 @@ def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
     """Returns a ranker with the first trees; of another library in LightGBM's format."""
     if isinstance(ranker, NativeRanker):
         return ranker.first(num_trees)
-    ensemble, names = ranker.trees(), ranker.feature_names
+    ensemble = ranker.trees()
+    names = ranker.feature_names
     content = write_lightgbm_text(
         replace(ensemble, trees=ensemble.trees[:num_trees]), names
     )
@@ -595,7 +606,9 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
     holds = worst(checks) == HOLDS and row.model not in YARDSTICKS
     paths = [str(run.path) for run in runs]
     quality = -row.rank_by(comparison.metric)
-    used = None if row.trees is None else _num_used(model.ranker)
+    used = None
+    if row.trees is not None:
+        used = _num_used(model.ranker)
     return Price(
         row=row.label,
         runs=paths,
@@ -629,10 +642,8 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
         with contextlib.suppress(
             ConfigError, ImportError
         ):  # it cannot hold the model, or is not installed
-            target, shipped = (
-                build_target(name, {}),
-                shipped_model(model.run, model.ranker),
-            )
+            target = build_target(name, {})
+            shipped = shipped_model(model.run, model.ranker)
             check_categories(shipped, target)
             if engine := target.engine(shipped, target.export(shipped)):
                 known[name] = engine.scores
@@ -670,13 +681,10 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
             rows.append(
                 [each.row, form, each.quality, *medians, times[TYPICAL][1], *costs]
             )
-    figures = [
-        figure
-        for name, cost in _AXES.items()
-        for figure in drawn(
-            partial(_draw, done, name, cost), f"Against the {cost.name}", f"{name}.png"
-        )
-    ]
+    figures = []
+    for name, cost in _AXES.items():
+        draw = partial(_draw, done, name, cost)
+        figures += drawn(draw, f"Against the {cost.name}", f"{name}.png")
     notes = map(Prose, done.notes)
     section = Section(
         "costs",

@@ -165,11 +165,9 @@ _CACHE = ("active_file", "inactive_file")
 
 def available_cores() -> int:
     """Returns the number of cores that this process may use; a launcher or container may restrict it."""
-    return (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def available_bytes() -> int:
@@ -274,11 +272,9 @@ def _commit_of(folder: Path) -> str | None:
     head = _git(folder, "rev-parse", "HEAD")
     if head is None:
         return None
-    return (
-        f"{head}-dirty"
-        if any(_git(folder, *_CHANGES, *paths) for paths in _CODE)
-        else head
-    )
+    if any(_git(folder, *_CHANGES, *paths) for paths in _CODE):
+        return f"{head}-dirty"
+    return head
 
 
 def without_password(text: str) -> str:
@@ -365,13 +361,11 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
-        return (
-            None
-            if math.isnan(value)
-            else float(value)
-            if math.isfinite(value)
-            else str(float(value))
-        )
+        if math.isnan(value):
+            return None
+        if math.isfinite(value):
+            return float(value)
+        return str(float(value))
     if isinstance(value, (str, Path)):
         return without_password(str(value))
     if isinstance(value, Enum):
@@ -430,4 +424,6 @@ def _git(folder: Path, *words: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() if done.returncode == 0 else None
+    if done.returncode == 0:
+        return done.stdout.strip()
+    return None

@@ -684,7 +684,8 @@ def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
     """
     from optuna.trial import TrialState, create_trial
 
-    settings, inside = trial.proposal.settings, _inside(space, trial)
+    settings = trial.proposal.settings
+    inside = _inside(space, trial)
     state = TrialState.COMPLETE if trial.is_complete else TrialState.PRUNED
     curve = trial.curve
     if not curve and trial.value is not None:
@@ -806,7 +807,9 @@ class RandomSearch(Search):
 
     def propose(self, model: SearchedModel, trials: Sequence[Trial]) -> list[Proposal]:
         if not model.space:
-            return [] if trials else [Proposal(0, dict(model.default))]
+            if trials:
+                return []
+            return [Proposal(0, dict(model.default))]
         numbers = self.next_numbers(trials, self._size_of_batch())
         settings = self._settings(model.space, trials, numbers)
         return [
@@ -820,7 +823,9 @@ class RandomSearch(Search):
 
     def _size_of_batch(self) -> int | None:
         """Returns None if no trial depends on an earlier one."""
-        return None if self.seconds is None and self.pruning is None else self.batch
+        if self.seconds is None and self.pruning is None:
+            return None
+        return self.batch
 
     def _settings(
         self, space: Mapping[str, Range], trials: Sequence[Trial], numbers: range

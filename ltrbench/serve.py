@@ -163,7 +163,8 @@ async def _body(request: Request, most: int) -> bytes:
     Raises:
         RefusedRequestError: the body is larger, or the service ends before it has arrived.
     """
-    size, parts = 0, []
+    size = 0
+    parts = []
     try:
         async for part in request.stream():
             size += len(part)
@@ -233,7 +234,8 @@ class RefusedRequestError(Exception):
 
     def __init__(self, status: int, place: str, message: str) -> None:
         super().__init__(message)
-        self.status, self.place = status, place
+        self.status = status
+        self.place = place
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,7 +296,8 @@ class RequestReader:
                 _INVALID_JSON, "", f"the body is not valid JSON: {error}"
             ) from None
         _check_fields(request, {"documents"}, {"query"}, "")
-        query, documents = request.get("query"), request["documents"]
+        query = request.get("query")
+        documents = request["documents"]
         if query is not None and type(query) not in (str, int):
             raise _refusal("query", "must be a text or a whole number")
         if not isinstance(documents, list):
@@ -375,11 +378,9 @@ class RequestReader:
 
     def _place(self, features: Any, place: str, feature: int) -> str:
         is_named = isinstance(features, dict)
-        return (
-            f"{place}.{_shortened(self.feature_names[feature])}"
-            if is_named
-            else f"{place}[{feature}]"
-        )
+        if is_named:
+            return f"{place}.{_shortened(self.feature_names[feature])}"
+        return f"{place}[{feature}]"
 
 
 def _check_fields(value: Any, needed: set[str], optional: set[str], place: str) -> None:
@@ -410,7 +411,9 @@ def _refusal(place: str, predicate: str) -> RefusedRequestError:
 
 
 def _shortened(name: str) -> str:
-    return name if len(name) <= 80 else f"{name[:77]}..."
+    if len(name) <= 80:
+        return name
+    return f"{name[:77]}..."
 
 
 # ---- Runs the service of a model on a socket until Ctrl-C or SIGTERM.
@@ -461,13 +464,17 @@ def listen(host: str, port: int) -> socket.socket:
 def url_of(listener: socket.socket) -> str:
     """Returns the address of a socket, such as http://127.0.0.1:8000."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    if ":" in host:
+        return f"http://[{host}]:{port}"
+    return f"http://{host}:{port}"
 
 
 def warm_up(model: LoadedModel, max_documents: int) -> None:
     """Scores lists of zeros, so that no request waits for compilation: networks are compiled for the size of
     a list, rounded up to a power of two."""
-    most = 0 if model.ranker.network() is None else (max_documents - 1).bit_length()
+    most = 0
+    if model.ranker.network() is not None:
+        most = (max_documents - 1).bit_length()
     dtype: Any = np.float64 if model.ranker.reads_float64 else np.float32
     # The largest lists may not fit into the memory of attention, which their request then says.
     with contextlib.suppress(DataError):

@@ -17,6 +17,7 @@ the class of a backend for a setting of one library, and a dataclass of an engin
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
@@ -125,7 +126,8 @@ def check_effects(
         library: module of a backend, whose conditions on the shared settings are checked too.
     """
     for item, other, values in without_effect(settings, chosen, library):
-        value, default = getattr(settings, item.name), _default(item)
+        value = getattr(settings, item.name)
+        default = _default(item)
         if value != default:
             initial = default if isinstance(default, str) else json.dumps(default)
             raise ConfigError(
@@ -174,12 +176,14 @@ def samples(settings: Any) -> bool:
 
 
 def _default(item: Field[Any]) -> Any:
-    return item.default if item.default_factory is MISSING else item.default_factory()
+    if item.default_factory is MISSING:
+        return item.default
+    return item.default_factory()
 
 
 def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     """Returns the names of the settings, declared in `kinds`, whose values differ from their defaults."""
-    declared = [item for kind in kinds for item in fields(kind)]
+    declared = list(itertools.chain.from_iterable(fields(kind) for kind in kinds))
     return [
         item.name for item in declared if getattr(settings, item.name) != _default(item)
     ]
@@ -189,7 +193,9 @@ def full_name(settings: Any, name: str) -> str:
     """Returns the full name of a setting; `objective.` may be left out for lambdarank and ranknet."""
     objective = getattr(settings, "objective", None)
     is_short = getattr(objective, "has_pairs", False) and hasattr(objective, name)
-    return f"objective.{name}" if is_short and not hasattr(settings, name) else name
+    if is_short and not hasattr(settings, name):
+        return f"objective.{name}"
+    return name
 
 
 def replaced(settings: Any, values: Mapping[str, Any]) -> Any:

@@ -54,7 +54,9 @@ def duration(seconds: float) -> str:
     """
     minutes, whole = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{whole:02}" if hours else f"{minutes}:{whole:02}"
+    if hours:
+        return f"{hours}:{minutes:02}:{whole:02}"
+    return f"{minutes}:{whole:02}"
 
 
 def format_number(value: OptionalNumber | str, form: Form, missing: str = DASH) -> str:
@@ -67,7 +69,9 @@ def format_number(value: OptionalNumber | str, form: Form, missing: str = DASH) 
         return value
     if not is_available(value):
         return missing
-    return format(value, form) if isinstance(form, str) else form(value)
+    if isinstance(form, str):
+        return format(value, form)
+    return form(value)
 
 
 def minus(a: str, b: str) -> str:
@@ -108,7 +112,9 @@ def significant(value: float) -> str:
     >>> significant(0.0012345), significant(1234.5), significant(2)
     ('0.00123', '1,234', '2')
     """
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    if abs(value) >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
 
 
 def format_setting(value: object) -> str:
@@ -149,11 +155,9 @@ def _in_units(value: float, units: Sequence[tuple[str, float]]) -> str:
     if value == 0:
         return f"0 {units[0][0]}"
     name, factor = next((unit for unit in units if value >= unit[1]), units[-1])
-    return (
-        f"{value / factor:,.3g} {name}"
-        if value < 1000 * factor
-        else f"{value / factor:,.0f} {name}"
-    )
+    if value < 1000 * factor:
+        return f"{value / factor:,.3g} {name}"
+    return f"{value / factor:,.0f} {name}"
 
 
 # ---- Tables and text.
@@ -200,7 +204,9 @@ def listed(names: Sequence[str]) -> str:
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def one_line(name: str, fields: Mapping[str, object]) -> str:
@@ -231,7 +237,8 @@ def one_line(name: str, fields: Mapping[str, object]) -> str:
 #
 # The report (`ltrbench.compare.report`) renders `table.cells()` with the template page.html.j2.
 
-CHANGED, STRONG = "changed", "strong"
+CHANGED = "changed"
+STRONG = "strong"
 """Emphasis of a cell, besides the claims "better" and "worse"; strong is also bold in LaTeX."""
 
 CellValue = OptionalNumber | str
@@ -287,11 +294,9 @@ class TableCell:
     @property
     def known(self) -> CellValue:
         """The value; None if it is a number that is not available."""
-        return (
-            self.value
-            if isinstance(self.value, str) or is_available(self.value)
-            else None
-        )
+        if isinstance(self.value, str) or is_available(self.value):
+            return self.value
+        return None
 
 
 TableRow = Sequence[TableCell | CellValue]
@@ -424,7 +429,9 @@ class Table:
         for column, lines in zip(block, wrapped, strict=True):
             missing = [""] * (height - len(lines))
             padded = [*missing, *lines] if is_header else [*lines, *missing]
-            side = "<" if self.columns[column].left else ">"
+            side = ">"
+            if self.columns[column].left:
+                side = "<"
             columns.append([f"{line:{side}{widths[column]}}" for line in padded])
         return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
 
@@ -480,9 +487,9 @@ class Table:
         >>> Table.of(["", ""], [["model", "a & b"]], caption="<b>").html()
         '<table><caption>&lt;b&gt;</caption><tbody><tr><td>model</td><td>a &amp; b</td></tr></tbody></table>'
         """
-        head = (
-            f"<thead>{_html_row('th', self.header)}</thead>" if any(self.header) else ""
-        )
+        head = ""
+        if any(self.header):
+            head = f"<thead>{_html_row('th', self.header)}</thead>"
         body = "".join(_html_row("td", texts) for texts in self._texts())
         caption = f"<caption>{_in_html(self.caption)}</caption>"
         items = "".join(f"<li>{_in_html(note)}</li>" for note in notes)
@@ -507,7 +514,9 @@ class Table:
 
 
 def _as_cell(cell: TableCell | CellValue) -> TableCell:
-    return cell if isinstance(cell, TableCell) else TableCell(cell)
+    if isinstance(cell, TableCell):
+        return cell
+    return TableCell(cell)
 
 
 def _with_text(
@@ -541,8 +550,11 @@ def _blocks(
     >>> _blocks([6, 7, 7, 7], width=30)
     [[0, 1, 2], [0, 3]]
     """
-    room = None if width is None else width - (widths[0] + edges)
-    blocks, used = [[0]], 0
+    room = None
+    if width is not None:
+        room = width - (widths[0] + edges)
+    blocks = [[0]]
+    used = 0
     for column in range(1, len(widths)):
         needed = widths[column] + gap
         if room is not None and len(blocks[-1]) > 1 and used + needed > room:

@@ -217,7 +217,9 @@ def validation_error(value: Any, declared: Any, name: str) -> str | None:
     True
     """
     _, *records = get_args(declared) if get_origin(declared) is Annotated else (None,)
-    record = records[0] if records and is_typeddict(records[0]) else None
+    record = None
+    if records and is_typeddict(records[0]):
+        record = records[0]
     if record is not None and value == {}:
         return None
     try:
@@ -287,7 +289,9 @@ class RunTable:
 
     def refusal(self, reason: str, row: int | None = None) -> ResultError:
         """Returns the error for a row or for the file; the message has the file and the line."""
-        line = "" if row is None else f":{row + 2}"
+        line = ""
+        if row is not None:
+            line = f":{row + 2}"
         return ResultError(f"{self.path}{line}: {reason}. {self.remedy}.")
 
 
