@@ -10,7 +10,7 @@ import functools
 import re
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,12 +23,13 @@ from ltrbench.distributed import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
 from ltrbench.experiment import Experiment, Study
 from ltrbench.folders import conf_dir, find_class
-from ltrbench.measure import plain, without_password
+from ltrbench.measure import without_password
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
+from ltrbench.runs.spec import RunSpec
 from ltrbench.search import NoSearch, Search
 from ltrbench.tracking import Tracker
 
@@ -168,26 +169,14 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     return settings
 
 
-def build_experiment(
-    config: DictConfig | Mapping[str, Any],
-    choices: Mapping[str, Any],
-    overrides: tuple[str, ...],
-    sweep: str | None,
-    swept: Mapping[str, Sequence[str]] | None = None,
-) -> Experiment:
-    """Builds and checks the experiment that a configuration describes, without running it.
-
-    Args:
-        config: composed by Hydra, or the result of `resolved`.
-        choices: config group -> the name of the chosen YAML.
-        sweep: the folder of the sweep; None for a single run.
-        swept: each setting that differs between the jobs of the sweep -> all of its values.
+def build_experiment(spec: RunSpec) -> Experiment:
+    """Builds and checks the experiment that a command asks for, without running it.
 
     Raises:
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
-    # Resolved once, because resolving an interpolation takes ten times as long as checking its value.
-    settings: Any = resolved(config) if isinstance(config, DictConfig) else config
+    settings: Any = dict(spec.settings)
+    choices = spec.choices
     load_plugins(settings["plugins"], "plugins")
     # Checked here too, because a model without early stopping never builds it.
     _typed(settings, "early_stopping", EarlyStopping)
@@ -201,7 +190,7 @@ def build_experiment(
     _check_repeats(settings, str(choices.get("data")))
     settings = {
         **settings,
-        "model": _with_objective(settings["model"], choices, overrides),
+        "model": _with_objective(settings["model"], choices, spec.overrides or ()),
     }
     ranker, resample = (
         build(settings, "model", Ranker),
@@ -226,18 +215,23 @@ def build_experiment(
         params=str(choices["params"]),
         importance=_typed(settings, "importance", ImportanceSettings),
         timing=settings["timing"],
-        overrides=tuple(map(without_password, overrides)),
-        sweep=sweep,
-        swept={
-            key: tuple(map(without_password, values))
-            for key, values in (swept or {}).items()
-        },
-        config=plain(settings),
+        spec=_without_passwords(replace(spec, settings=settings)),
         distributed=None
         if settings["distributed"] is None
         else build(settings, "distributed", Distribution),
         destination=destination,
     )
+
+
+def _without_passwords(spec: RunSpec) -> RunSpec:
+    """Returns the spec with the passwords in its overrides masked; its settings keep them."""
+    overrides = spec.overrides
+    if overrides is not None:
+        overrides = tuple(map(without_password, overrides))
+    swept = {
+        key: tuple(map(without_password, values)) for key, values in spec.swept.items()
+    }
+    return replace(spec, overrides=overrides, swept=swept)
 
 
 def _with_objective(

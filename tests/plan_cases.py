@@ -11,6 +11,7 @@ from typing import Any
 from run_cases import finished_run
 
 from ltrbench.runs.record import Run
+from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import write_run
 from ltrbench.sweep.plan import Job, JobKey, Plan
 
@@ -56,11 +57,13 @@ def job(*overrides: str, training: str = "", **parts: Any) -> Job:
     return Job(
         number=0,
         folder="",
-        overrides=list(overrides),
-        choices={"model": "native", "params": "matched", "data": "synthetic"},
-        settings={**SETTINGS, **parts.get("values", {})},
-        sweep="s",
-        started_in="/",
+        spec=RunSpec(
+            overrides=list(overrides),
+            choices={"model": "native", "params": "matched", "data": "synthetic"},
+            settings={**SETTINGS, **parts.get("values", {})},
+            sweep="s",
+            started_in="/",
+        ),
         key=key,
         training=training,
     )

@@ -17,7 +17,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -51,13 +51,14 @@ from ltrbench.config import (
     run_study,
 )
 from ltrbench.errors import ConfigError, ResultError, did_you_mean
-from ltrbench.experiment import run
+from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.data_warnings import warnings_of_data
 from ltrbench.experiment.loading import load_once
 from ltrbench.folders import conf_dir
 from ltrbench.measure import without_password
 from ltrbench.rankers.base import SavedModelError
 from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
+from ltrbench.runs.spec import RunSpec
 from ltrbench.sweep.plan import Job, draft, with_shared_choices
 from ltrbench.sweep.running import report
 
@@ -196,17 +197,20 @@ class _Command:
             raise ConfigError(
                 "search is set, but a search is a sweep over trials. Add -m, or set search=none."
             )
-        overrides = tuple(_plain(composed.overrides.task))
-        experiment = build_experiment(
-            settings, dict(composed.runtime.choices), overrides, None
+        spec = RunSpec(
+            settings=settings,
+            choices=dict(composed.runtime.choices),
+            overrides=_plain(composed.overrides.task),
+            flags=self.flags,
         )
+        experiment = build_experiment(spec)
         tracker = build_tracker(settings)
         tracker.open(None)
         session.tracker, session.register = tracker, settings["register"]
         folder = session.folder = Path(composed.runtime.output_dir)
         try:
             with showing(settings["progress"], experiment.model) as on_progress:
-                run(replace(experiment, flags=self.flags), folder, tracker, on_progress)
+                run(experiment, folder, tracker, on_progress)
         except SavedModelError:
             raise
         except ResultError:
@@ -217,7 +221,7 @@ class _Command:
     def sweep(
         self,
         sweep: Path,
-        jobs: Sequence[ComposedJob],
+        jobs: Sequence[Experiment],
         master: DictConfig,
         folder_of: Callable[[Sequence[str], int], str],
     ) -> None:
@@ -225,6 +229,7 @@ class _Command:
 
         Args:
             sweep: folder of the sweep.
+            jobs: the experiments of the jobs.
             master: the configuration with which the sweep was started, including Hydra's node.
             folder_of: (overrides, number) -> folder of a job, relative to the folder of the sweep.
 
@@ -238,46 +243,49 @@ class _Command:
                 "hydra.job.chdir, hydra.job.env_set and hydra/job_logging apply to single runs only. Leave "
                 "them out, and set environment variables before the command."
             )
+        specs = [job.spec for job in jobs]
         for name in SETTINGS_OF_COMMAND:
-            if any(job.settings[name] != jobs[0].settings[name] for job in jobs):
+            if any(spec.settings[name] != specs[0].settings[name] for spec in specs):
                 raise ConfigError(
                     f"{name} differs between the jobs of the sweep; set it once for all jobs."
                 )
-        if any(job.settings["study"] is not None for job in jobs):
+        if any(spec.settings["study"] is not None for spec in specs):
             raise ConfigError(
                 "a study is not a run, so it cannot be part of a sweep; leave out -m."
             )
-        folder, swept = relative(sweep), swept_settings([job.overrides for job in jobs])
+        folder = relative(sweep)
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
             if not (folder / SWEEP_FILE).exists():
                 text = without_password(OmegaConf.to_yaml(master))
                 (folder / SWEEP_FILE).write_text(text, encoding="utf-8")
-        drafts = with_shared_choices(
-            [self._draft(job, str(folder), swept) for job in jobs]
-        )
+        swept = swept_settings([spec.overrides or () for spec in specs])
+        started_in = str(Path.cwd())
+        drafts = []
+        for job in jobs:
+            spec = replace(
+                job.spec,
+                swept=swept,
+                flags=self.flags,
+                sweep=str(folder),
+                started_in=started_in,
+            )
+            drafts.append(self._draft(replace(job, spec=spec)))
         self.session.run_sweep(
             SweepOrder(
                 folder=folder,
-                drafts=drafts,
+                drafts=with_shared_choices(drafts),
                 folder_of=lambda job, number: folder_of(job.overrides, number),
-                settings=jobs[0].settings,
+                settings=specs[0].settings,
             )
         )
 
-    def _draft(
-        self, job: ComposedJob, folder: str, swept: Mapping[str, list[str]]
-    ) -> Job:
-        settings = job.settings
-        experiment = build_experiment(
-            settings, job.choices, job.overrides, folder, swept
-        )
+    def _draft(self, experiment: Experiment) -> Job:
         if experiment.ranker.is_yardstick:
             # It has no settings to search for.
-            settings = {**settings, "search": None}
-        drafted = draft(
-            experiment, settings, job.choices, self.flags, started_in=str(Path.cwd())
-        )
+            spec = experiment.spec.with_settings(search=None)
+            experiment = replace(experiment, spec=spec)
+        drafted = draft(experiment)
         # Of the folds of a data set the first one, because they have most queries in common.
         name = experiment.source.name
         if "train" in drafted.key.data and name not in self._inspected:
@@ -512,20 +520,6 @@ def _typed_nodes(
 # ---- The sweeper.
 
 
-@dataclass(frozen=True)
-class ComposedJob:
-    """A job of a sweep, checked.
-
-    Attributes:
-        choices: config group -> name of the chosen YAML.
-        settings: the resolved configuration.
-    """
-
-    overrides: tuple[str, ...]
-    choices: dict[str, Any]
-    settings: dict[str, Any]
-
-
 class CheckedSweeper(BasicSweeper):
     """Checks all jobs first, so that a mistyped value in the last job does not fail after hours of
     training."""
@@ -558,9 +552,10 @@ class CheckedSweeper(BasicSweeper):
 
 def _composed(
     loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]]
-) -> list[ComposedJob]:
+) -> list[Experiment]:
     """Composes each job, and builds its experiment and tracker."""
-    composer, composed_jobs = Composer(loader, master), []
+    composer = Composer(loader, master)
+    experiments = []
     is_hidden = master.progress == "none"
     with click.progressbar(
         jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden
@@ -569,10 +564,10 @@ def _composed(
             config, choices = composer.composed(overrides)
             check_keys(config, master.hydra)
             settings = resolved(config)
-            build_experiment(settings, choices, tuple(overrides), None)
+            spec = RunSpec(settings=settings, choices=choices, overrides=overrides)
+            experiments.append(build_experiment(spec))
             build_tracker(settings)
-            composed_jobs.append(ComposedJob(tuple(overrides), choices, settings))
-    return composed_jobs
+    return experiments
 
 
 def _folder_of(

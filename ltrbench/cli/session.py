@@ -178,7 +178,7 @@ class Session:
         executor = build(order.settings, "executor", Executor)
         tracker = build_tracker(order.settings)
         check_executor_of_distributed(
-            [draft.settings for draft in order.drafts], executor
+            [draft.spec.settings for draft in order.drafts], executor
         )
         self._open_tracker(tracker)
         if jobs:

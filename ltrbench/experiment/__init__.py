@@ -77,6 +77,7 @@ from ltrbench.runs.record import (
     TrialRow,
     read_run,
 )
+from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import claim, copy_run, write_run
 from ltrbench.settings import without_effect
 from ltrbench.shapes import Scores
@@ -89,7 +90,7 @@ from ltrbench.tracking import NoTracking, Tracker
 # is trained once. Every run still has its own folder, and the origin `Copied` names the run that was trained.
 
 _MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
-"""Keys of `Experiment.config` that determine the model and the measurements; ranker and data source are
+"""Settings that determine the model and the measurements; ranker and data source are
 described separately."""
 
 _OF_EACH_JOB = (
@@ -110,7 +111,8 @@ def settings_without_seed(experiment: Experiment) -> list[Any]:
     ranker = measure.described(experiment.ranker)
     fields = {name: value for name, value in ranker["fields"].items() if name != "seed"}
     drawn = None if experiment.resample is None else experiment.resample.describe()
-    measured = [experiment.config.get(name) for name in _MEASURED]
+    settings = measure.plain(experiment.spec.settings)
+    measured = [settings.get(name) for name in _MEASURED]
     source = measure.described(experiment.source)
     is_trial = isinstance(experiment.origin, Trial)
     described_run = [experiment.model, experiment.params, is_trial]
@@ -190,12 +192,8 @@ class Experiment:
         importance: settings of the feature importances; None: none are computed.
         timing: "monitored", or "clean" for an additional fit without an evaluator, with the final number of
             trees.
-        overrides: the overrides of the command; None: started from Python.
-        sweep: name of the sweep; None for a single run.
-        swept: each setting that differs between the jobs of the sweep -> all of its values.
-        config: the configuration of the command, for the record; the fields of `ranker` and `source` are
-            recorded independently of it.
-        flags: flags of the command, such as --config-dir, for the record.
+        spec: what the command asked for, for the record; the fields of `ranker` and `source` are recorded
+            independently of it.
         key: digest of everything that the results depend on, of a job of a sweep; None for other runs.
         fingerprints: split -> fingerprint with which the job was planned; the run fails before it trains if
             the loaded data have another one. Empty: not checked.
@@ -221,11 +219,7 @@ class Experiment:
     params: str = OWN
     importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MONITORED
-    overrides: tuple[str, ...] | None = None
-    sweep: str | None = None
-    swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    config: Mapping[str, Any] = field(default_factory=dict)
-    flags: Sequence[str] = ()
+    spec: RunSpec = field(default_factory=RunSpec)
     key: str | None = None
     fingerprints: Mapping[str, str] = field(default_factory=dict)
     origin: Origin = field(default_factory=Trained)
@@ -277,7 +271,7 @@ def run(
     """
     mirror = tracker or NoTracking()
     if (
-        experiment.overrides is not None
+        experiment.spec.overrides is not None
     ):  # the process belongs to a command, not to a notebook
         spare_imports(type(experiment.ranker).__module__)
     begun = _begin(experiment)
@@ -285,7 +279,7 @@ def run(
         try:
             if trained is None:
                 with opened_fitter(
-                    experiment.distributed, experiment.config.get("plugins", ())
+                    experiment.distributed, experiment.spec.settings.get("plugins", ())
                 ) as fitter:
                     done = _measure(experiment, begun, folder, on_progress, fitter)
             else:
@@ -350,7 +344,7 @@ def _begin(experiment: Experiment) -> RunResult:
     """Returns the fields of the result that are known before the run starts."""
     ranker = experiment.ranker
     record = measure.described(ranker)
-    given = experiment.config.get("params", {})
+    given = experiment.spec.settings.get("params", {})
     params, own_settings = parameters_and_settings(
         ranker, experiment.params, given, record["fields"]
     )
@@ -368,15 +362,15 @@ def _begin(experiment: Experiment) -> RunResult:
         params=params,
         own_settings=own_settings,
         seed=int(ranker.seed),  # a notebook may pass a NumPy number
-        shared_machine=_shares_machine(experiment.config),
+        shared_machine=_shares_machine(experiment.spec.settings),
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),
         threads=resolve_threads(ranker.num_threads),
         unmatched=departures_of(ranker),
-        overrides=experiment.overrides,
-        sweep=experiment.sweep,
-        swept=experiment.swept,
-        flags=tuple(experiment.flags),
+        overrides=experiment.spec.overrides,
+        sweep=experiment.spec.sweep,
+        swept=experiment.spec.swept,
+        flags=tuple(experiment.spec.flags),
         key=experiment.key,
         origin=experiment.origin,
         search=experiment.search,
@@ -395,7 +389,7 @@ def _begin(experiment: Experiment) -> RunResult:
                 if distributed is None
                 else {"distributed": measure.plain(distributed)}
             ),
-            **experiment.config,
+            **measure.plain(experiment.spec.settings),
         },
     )
 
@@ -508,7 +502,7 @@ def _load_and_fit(
         if isinstance(experiment.origin, Trial)
         else (logging.INFO, logging.WARNING)
     )
-    if experiment.sweep is None and not isinstance(experiment.origin, Final):
+    if experiment.spec.sweep is None and not isinstance(experiment.origin, Final):
         # A sweep says it once, when it is planned.
         for text in warnings_of_data(splits):
             log.log(warning, "%s: %s", experiment.source.name, text)

@@ -349,7 +349,7 @@ def _left_out(
 
 def _training(job: Job) -> list[str]:
     """Returns what distinguishes a training from the others of its row, such as "fold 2" and "seed 1"."""
-    values = flatten(job.settings)
+    values = flatten(job.spec.settings)
     return [
         f"{noun} {values[name]}"
         for name, noun in _NAMES.items()

@@ -43,7 +43,7 @@ from ltrbench.folders import find_class
 from ltrbench.measure import now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective
-from ltrbench.runs.origin import Copied, Trial
+from ltrbench.runs.origin import Copied, Origin, Trained, Trial
 from ltrbench.runs.record import FAILED as FAILED  # a state of a job too
 from ltrbench.runs.record import (
     FINISHED,
@@ -55,11 +55,12 @@ from ltrbench.runs.record import (
     read_whole_run,
     writing_to,
 )
+from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import Holder, hold, holder
 from ltrbench.search import ACROSS_DATA, PER_FOLD, Search
 from ltrbench.untrusted import Count, Name, read_json
 
-_FORMAT = 1
+_FORMAT = 2
 _AGAIN = "run the command that started the sweep again with the same hydra.sweep.dir"
 _REMEDY = f"Delete the file and the folder of its run, and {_AGAIN}"
 _ID_REMEDY = (
@@ -166,33 +167,31 @@ class Job:
     Attributes:
         number: number of the job, from 0.
         folder: folder of its run, relative to the folder of the sweep.
-        overrides: the overrides of the command for this job.
-        choices: config group -> name of the chosen YAML.
-        settings: the resolved configuration.
-        swept: each setting that differs between the jobs of the command -> all of its values.
-        flags: flags of the command, such as --config-dir.
-        sweep: folder of the sweep, as the command named it.
-        started_in: folder in which the command was started; relative paths in `settings` start there.
+        spec: what the command asks of its run.
         key: everything that its results depend on.
         training: digest of everything that its training depends on, except the seed.
-        is_trial: whether the job is a trial of a search.
+        origin: that of its run, unless it copies a training: trained, or a trial of a search.
         same_training: folder of the job whose training is copied, because only a seed without effect differs;
             None: the job trains.
     """
 
     number: Count
     folder: Name
-    overrides: Sequence[str]
-    choices: Mapping[str, str | None]
-    settings: Mapping[str, Any]
-    swept: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    flags: Sequence[str] = ()
-    sweep: str
-    started_in: str
+    spec: RunSpec
     key: JobKey
     training: str = ""
-    is_trial: bool = False
+    origin: Origin = field(default_factory=Trained)
     same_training: str | None = None
+
+    @property
+    def is_trial(self) -> bool:
+        """Whether the job is a trial of a search."""
+        return isinstance(self.origin, Trial)
+
+    @property
+    def overrides(self) -> Sequence[str]:
+        """The overrides of the command for this job."""
+        return self.spec.overrides or ()
 
     @property
     def digest(self) -> str:
@@ -208,7 +207,7 @@ class Job:
     @property
     def is_search(self) -> bool:
         """Whether a search chooses the settings of the job."""
-        return self.settings["search"] is not None
+        return self.spec.settings["search"] is not None
 
     @property
     def kind(self) -> str:
@@ -220,7 +219,9 @@ class Job:
         """The overrides that differ from those of other jobs of the command; without any, all that do not
         apply to the whole command."""
         overrides = of_job(self.overrides)
-        differing = (*self.swept, "model.") if self.is_trial else tuple(self.swept)
+        differing = tuple(self.spec.swept)
+        if self.is_trial:
+            differing = (*differing, "model.")
         varying = [
             line for line in overrides if line.lstrip("+~").startswith(differing)
         ]
@@ -248,7 +249,9 @@ def read_job(path: Path) -> Job:
         raise ResultError(
             f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
-    absent = [item.name for item in fields(Config) if item.name not in job.settings]
+    absent = [
+        item.name for item in fields(Config) if item.name not in job.spec.settings
+    ]
     for is_wrong, reason in (
         (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
         (absent, f"settings lack {', '.join(absent)}"),
@@ -271,19 +274,13 @@ def has_valid_folder(job: Job) -> bool:
 # ---- Computes the key of a job.
 
 
-def key_of(
-    experiment: Experiment,
-    settings: Mapping[str, Any],
-    choices: Mapping[str, Any],
-    splits: Splits | str,
-) -> JobKey:
+def key_of(experiment: Experiment, splits: Splits | str) -> JobKey:
     """Returns the key of a job.
 
     Args:
-        settings: the resolved configuration.
-        choices: config group -> name of the chosen YAML.
         splits: the data; the error message if the data cannot be loaded.
     """
+    settings = experiment.spec.settings
     objectives = {
         type(value)
         for value in vars(experiment.ranker).values()
@@ -297,7 +294,7 @@ def key_of(
         packages.append(_PACKAGE_OF_SEARCH)
     return JobKey(
         settings=effective_settings(
-            settings, choices, isinstance(experiment.origin, Trial)
+            experiment.spec, isinstance(experiment.origin, Trial)
         ),
         data={_DATA_ERROR: splits}
         if isinstance(splits, str)
@@ -307,18 +304,15 @@ def key_of(
     )
 
 
-def key_of_trial(
-    key: JobKey, settings: Mapping[str, Any], choices: Mapping[str, Any]
-) -> JobKey:
+def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
     """Returns the key of a trial of a job.
 
     Args:
         key: the key of the job.
-        settings: the settings of the trial.
-        choices: config group -> name of the chosen YAML.
+        spec: that of the trial.
     """
     return JobKey(
-        settings=effective_settings(settings, choices, is_trial=True),
+        settings=effective_settings(spec, is_trial=True),
         data=key.data,
         code={
             name: digest for name, digest in key.code.items() if name != _CODE_OF_SEARCH
@@ -331,10 +325,9 @@ def key_of_trial(
     )
 
 
-def effective_settings(
-    settings: Mapping[str, Any], choices: Mapping[str, Any], is_trial: bool = False
-) -> dict[str, Any]:
+def effective_settings(spec: RunSpec, is_trial: bool = False) -> dict[str, Any]:
     """Returns the settings without those that have no effect on a result, with the names of their YAMLs."""
+    settings, choices = spec.settings, spec.choices
     kept = {
         name: value
         for name, value in settings.items()
@@ -602,7 +595,7 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     failed = {state.job.folder for state in states if state.name == FAILED}
     for state in states:
         if state.name in left and state.job.same_training in (None, *failed):
-            expected = fmean(taken.get(str(state.job.choices.get("model")), [overall]))
+            expected = fmean(taken.get(state.job.spec.choice("model"), [overall]))
             since = 0.0 if state.holder is None else _between(state.holder.since, now())
             left[state.name] += max(expected - since, 0.0)
     num_running = sum(state.name == RUNNING for state in states)
@@ -635,20 +628,8 @@ _SHOWN = 3
 """Maximum number of jobs, and of differences of a job, that a message shows."""
 
 
-def draft(
-    experiment: Experiment,
-    settings: Mapping[str, Any],
-    choices: Mapping[str, Any],
-    flags: Sequence[str],
-    started_in: str,
-) -> Job:
+def draft(experiment: Experiment) -> Job:
     """Returns a job that has no number and no folder yet. Loads the data of the job.
-
-    Args:
-        settings: the resolved configuration.
-        choices: config group -> name of the chosen YAML.
-        flags: flags of the command.
-        started_in: folder in which the command was started.
 
     Raises:
         ConfigError: The destination of the models cannot hold a model that is trained on these data.
@@ -660,26 +641,19 @@ def draft(
         splits = str(error)
     if experiment.destination is not None and not isinstance(splits, str):
         experiment.destination.check_data(experiment.ranker, splits.train)
-    key = key_of(experiment, settings, choices, splits)
-    is_searched = isinstance(experiment.origin, Trial) or settings["search"] is not None
+    key = key_of(experiment, splits)
+    is_trial = isinstance(experiment.origin, Trial)
+    is_searched = is_trial or experiment.spec.settings["search"] is not None
+    training = ""
+    if not isinstance(splits, str) and not is_searched:
+        training = _training(experiment, key, splits)
     return Job(
         number=0,
         folder="",
-        overrides=list(experiment.overrides or ()),
-        choices={
-            name: value if value is None else str(value)
-            for name, value in choices.items()
-        },
-        settings=settings,
-        swept=experiment.swept,
-        flags=list(flags),
-        sweep=experiment.sweep or "",
-        started_in=started_in,
+        spec=experiment.spec,
         key=key,
-        training=""
-        if isinstance(splits, str) or is_searched
-        else _training(experiment, key, splits),
-        is_trial=isinstance(experiment.origin, Trial),
+        training=training,
+        origin=experiment.origin,
     )
 
 
@@ -704,7 +678,7 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
     keys."""
     groups: dict[str, dict[str, Job]] = {}
     for item in drafts:
-        if item.is_search and item.settings["search"]["choose"] != PER_FOLD:
+        if item.is_search and item.spec.settings["search"]["choose"] != PER_FOLD:
             groups.setdefault(search_group(item), {})[item.digest] = item
     shared = {
         digest: _chosen_with(item, list(group.values()))
@@ -727,7 +701,7 @@ def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
 
 def search_group(job: Job) -> str:
     """Returns a digest that is equal for jobs with one search."""
-    settings, choose = dict(job.key.settings), job.settings["search"]["choose"]
+    settings, choose = dict(job.key.settings), job.spec.settings["search"]["choose"]
     if choose == PER_FOLD:
         return job.digest
     settings["data"] = {
@@ -743,8 +717,8 @@ def search_group(job: Job) -> str:
 
 def data_of(job: Job) -> str:
     """Returns the data of a job in words, such as "mq2008 fold 1"."""
-    fold = job.settings["data"].get("fold")
-    name = str(job.settings["data"].get("name", job.choices.get("data")))
+    fold = job.spec.settings["data"].get("fold")
+    name = str(job.spec.settings["data"].get("name", job.spec.choices.get("data")))
     return name if fold is None else f"{name} fold {fold}"
 
 
@@ -781,7 +755,8 @@ def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Jo
                 plan.add(planned)
                 changed.append(planned)
             # The plan on disk has no passwords, and perhaps another path of the same data.
-            jobs.append(replace(planned, settings=item.settings))
+            spec = replace(planned.spec, settings=item.spec.settings)
+            jobs.append(replace(planned, spec=spec))
         for job in changed:
             plan.write(job)
     return jobs

@@ -29,7 +29,7 @@ from ltrbench.experiment import Experiment, describe_outcome, record_failure, ru
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
-from ltrbench.runs.origin import Copied, Trained, Trial
+from ltrbench.runs.origin import Copied, Trained
 from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
 from ltrbench.runs.writing import LeaseHeldError, delete_damaged, hold, rewrite_result
 from ltrbench.settings import replaced
@@ -180,15 +180,12 @@ def experiment_of(job: Job) -> Experiment:
     Raises:
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
     """
-    experiment = build_experiment(
-        job.settings, job.choices, tuple(job.overrides), job.sweep, job.swept
-    )
+    experiment = build_experiment(job.spec)
     return replace(
         experiment,
-        flags=job.flags,
         key=job.digest,
         fingerprints=job.key.data,
-        origin=Trial() if job.is_trial else Trained(),
+        origin=job.origin,
     )
 
 

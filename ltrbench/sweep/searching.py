@@ -24,6 +24,7 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import record_of
+from ltrbench.runs import origin
 from ltrbench.runs.record import (
     COMPLETE,
     FINISHED,
@@ -93,7 +94,7 @@ class JobSearch:
     def __post_init__(self) -> None:
         first = self.jobs[0]
         experiment = experiment_of(first)
-        self.search = build(first.settings, "search", Search)
+        self.search = build(first.spec.settings, "search", Search)
         ranker, model = experiment.ranker, experiment.model
         space = self.search.space.of(model, ranker)
         if not space:
@@ -164,7 +165,7 @@ class JobSearch:
     def name(self) -> str:
         """The jobs whose settings are searched, such as "native, mq2008 fold 1 (job 0)"."""
         numbers = ", ".join(str(job.number) for job in self.jobs)
-        return f"{self.jobs[0].choices.get('model')}, {data_of(self.jobs[0])} (job {numbers})"
+        return f"{self.jobs[0].spec.choice('model')}, {data_of(self.jobs[0])} (job {numbers})"
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
         """Returns the jobs of the next trials that have not ended; none if the search has ended.
@@ -233,7 +234,7 @@ class JobSearch:
             item.name for item in fields(search) if item.name not in _RECORDED_APART
         ]
         record = SearchRecord(
-            name=str(self.jobs[0].choices.get("search")),
+            name=self.jobs[0].spec.choice("search"),
             seed=search.seed,
             metric=search.metric,
             choose=search.choose,
@@ -343,7 +344,7 @@ def trial_job(
         objective: the record of the objective as `objective`, if the search varies settings of it.
     """
     settings = copy.deepcopy(
-        {**job.settings, "model": {**job.settings["model"], **objective}}
+        {**job.spec.settings, "model": {**job.spec.settings["model"], **objective}}
     )
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
@@ -359,16 +360,20 @@ def trial_job(
     settings |= {"seed": search.seed, "metrics": [search.metric]}
     kept = [line for line in job.overrides if first_word(line) not in _NOT_OF_A_TRIAL]
     changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
+    spec = replace(
+        job.spec,
+        overrides=[*kept, f"metrics=[{search.metric}]", *changed],
+        choices={**job.spec.choices, "search": "none"},
+        settings=settings,
+    )
     return replace(
         job,
         number=0,
         folder="",
-        overrides=[*kept, f"metrics=[{search.metric}]", *changed],
-        choices={**job.choices, "search": "none"},
-        settings=settings,
-        key=key_of_trial(job.key, settings, job.choices),
+        spec=spec,
+        key=key_of_trial(job.key, spec),
         training="",
-        is_trial=True,
+        origin=origin.Trial(),
         same_training=None,
     )
 

@@ -17,6 +17,7 @@ from hydra.types import RunMode
 from ltrbench.cli.launch import Composer, check_keys
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 from ltrbench.folders import conf_dir
+from ltrbench.runs.spec import RunSpec
 
 MODELS = ("native", "lightgbm", "xgboost", "random")
 
@@ -33,7 +34,7 @@ def main() -> None:
             config, choices = composer.composed(job)
             check_keys(config, master.hydra)
             settings = resolved(config)
-            build_experiment(settings, choices, tuple(job), None)
+            build_experiment(RunSpec(settings=settings, choices=choices, overrides=job))
             build_tracker(settings)
 
         sweeps = {

@@ -50,6 +50,7 @@ from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import Run, load, read_run
 from ltrbench.runs.origin import Final
+from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import rewrite_result
 from ltrbench.serve import answer, reader_of
 from ltrbench.shapes import Labels, Scores
@@ -373,7 +374,7 @@ def finished(folder: Path, **changes: object) -> Run:
         importance=ImportanceSettings(
             kinds=["split", "permutation_within", "permutation_across"], repeats=1
         ),
-        overrides=("model=single_feature",),
+        spec=RunSpec(overrides=("model=single_feature",)),
     )
     return run_experiment(replace(experiment, **changes), folder)  # type: ignore[arg-type]
 

@@ -38,6 +38,7 @@ from ltrbench.rankers.random import RandomRanker
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import FAILED, FINISHED, INTERRUPTED, Run, RunResult, read_run
+from ltrbench.runs.spec import RunSpec
 from ltrbench.shapes import Features
 from ltrbench.tracking import Tracker
 
@@ -272,7 +273,13 @@ SHARED = {"num_trees": 30, "learning_rate": 0.1, "num_leaves": 31}
 
 def matched(ranker: Ranker, folder: Path, model: str) -> Run:
     """As a command runs it, with the values of conf/params."""
-    return small(ranker, folder, model, params="matched", config={"params": SHARED})
+    return small(
+        ranker,
+        folder,
+        model,
+        params="matched",
+        spec=RunSpec(settings={"params": SHARED}),
+    )
 
 
 def test_matched_is_said_only_of_models_that_take_the_shared_parameters(
@@ -437,7 +444,9 @@ def test_jobs_that_run_at_a_time_share_the_machine_and_the_load_is_recorded(
         "importance": None,
     }
     done = run(
-        Experiment(model="toy", config={"executor": executor}, **settings),
+        Experiment(
+            model="toy", spec=RunSpec(settings={"executor": executor}), **settings
+        ),
         tmp_path / "first",
     )
     copied = run(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.runs.origin import Copied
 from ltrbench.runs.record import RESULT_FILE, Run, read_run
+from ltrbench.runs.spec import RunSpec
 from ltrbench.sweep.plan import Job, draft, plan_jobs, prepare_sweep, read_plan
 
 FEW = 1000
@@ -101,9 +102,7 @@ def experiment(seed: int = 1, **fields: Any) -> Experiment:
     }
     return Experiment(
         model="counting",
-        sweep="s",
-        overrides=(f"seed={seed}",),
-        config=plain(measured),
+        spec=RunSpec(sweep="s", overrides=(f"seed={seed}",), settings=plain(measured)),
         **fields,
     )
 
@@ -148,16 +147,16 @@ def planned(sweep: Path, *experiments: Experiment) -> list[Job]:
     """Returns the jobs of these experiments, planned after those of earlier commands."""
     prepare_sweep(sweep)
     choices = {"model": "counting", "params": "matched", "data": "toy"}
-    drafts = [
-        draft(
-            each,
-            {**SETTINGS, "seed": each.ranker.seed, **each.config},
-            choices,
-            (),
-            str(Path.cwd()),
+    drafts = []
+    for each in experiments:
+        seed = each.ranker.seed
+        spec = replace(
+            each.spec,
+            settings={**SETTINGS, "seed": seed, **each.spec.settings},
+            choices=choices,
+            started_in=str(Path.cwd()),
         )
-        for each in experiments
-    ]
+        drafts.append(draft(replace(each, spec=spec)))
     return plan_jobs(read_plan(sweep), drafts, numbered)
 
 

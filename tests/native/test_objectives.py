@@ -573,7 +573,7 @@ def test_settings_of_lambdarank_may_stand_beside_the_objective_as_in_earlier_ver
     older: str, now: str
 ) -> None:
     one, other = (
-        composed(*flags_and_overrides(words.split())[1])[0].ranker
+        composed(*flags_and_overrides(words.split())[1]).ranker
         for words in (older, now)
     )
     assert one == other

@@ -27,8 +27,9 @@ from docs.pages import ROOT, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
-from ltrbench.config import build_experiment, build_tracker, register_schema
+from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 from ltrbench.folders import conf_dir
+from ltrbench.runs.spec import RunSpec
 
 pytestmark = pytest.mark.slow
 
@@ -136,7 +137,10 @@ def check_run(words: list[str]) -> None:
         swept = dict(config.hydra.sweeper.params or {})
         with flag_override(config, ["readonly", "struct"], False):
             del config["hydra"]
-        build_experiment(config, choices, tuple(overrides), None)
+        settings = resolved(config)
+        build_experiment(
+            RunSpec(settings=settings, choices=choices, overrides=overrides)
+        )
         build_tracker(config)
         named = {override.partition("=")[0] for override in overrides}
         of_study = [

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from paths import USER_BACKEND
 from scipy.sparse import csr_array
 
-from ltrbench.config import build, build_experiment, register_schema
+from ltrbench.config import build, build_experiment, register_schema, resolved
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import FeatureMatrix
 from ltrbench.errors import ConfigError, DataError, LtrbenchError
@@ -40,6 +40,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.importance import OF_LINEAR
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.runs.spec import RunSpec
 
 pytestmark = pytest.mark.slow  # fits of every backend
 
@@ -489,12 +490,12 @@ def test_the_scores_of_a_curve_are_those_of_the_model_saved_at_that_iteration(
 @pytest.mark.parametrize("model", YAMLS)
 def test_every_yaml_can_be_built_as_an_experiment(model: str) -> None:
     config = composed(model)
-    experiment = build_experiment(
-        config, {"model": model, "params": "matched"}, (), None
-    )
+    choices: dict[str, str | None] = {"model": model, "params": "matched"}
+    spec = RunSpec(settings=resolved(config), choices=choices, overrides=())
+    experiment = build_experiment(spec)
     assert experiment.model == model
     # A run records the settings of the YAML.
-    settings = dict(experiment.config["model"])
+    settings = dict(experiment.spec.settings["model"])
     recorded = described(experiment.ranker)
     assert recorded["class"] == settings.pop("_target_")
     assert settings.items() <= recorded["fields"].items()

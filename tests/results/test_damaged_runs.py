@@ -34,6 +34,7 @@ from ltrbench.runs.record import (
     find_runs,
     read_run,
 )
+from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import delete_damaged
 from ltrbench.sweep.plan import (
     DONE,
@@ -71,7 +72,11 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for model, ranker in rankers.items():
         chosen = of_search if model == "lightgbm" else {}
         experiment = Experiment(
-            model=model, ranker=ranker, source=source, config=CONFIG, **chosen
+            model=model,
+            ranker=ranker,
+            source=source,
+            spec=RunSpec(settings=CONFIG),
+            **chosen,
         )
         run(experiment, folder / "runs" / model)
     return folder

@@ -18,6 +18,7 @@ from plan_cases import fail, finish, job, jobs, numbered, numbers_on_disk
 
 from ltrbench.cli.verbs.sweeps import redrafted
 from ltrbench.errors import ConfigError, ResultError
+from ltrbench.runs.origin import Origin, Trained, Trial
 from ltrbench.runs.record import INTERRUPTED
 from ltrbench.runs.writing import hold
 from ltrbench.sweep import plan as key
@@ -38,12 +39,12 @@ from ltrbench.sweep.plan import (
 from ltrbench.sweep.running import JobTask, run_task
 
 
-@pytest.mark.parametrize("is_trial", [False, True], ids=["job", "trial"])
+@pytest.mark.parametrize("origin", [Trained(), Trial()], ids=["job", "trial"])
 def test_a_job_that_another_command_has_planned_and_started_is_not_planned_again(
-    is_trial: bool, tmp_path: Path
+    origin: Origin, tmp_path: Path
 ) -> None:
     prepare_sweep(tmp_path)
-    drafts = [replace(draft, is_trial=is_trial) for draft in jobs("seed=1", "seed=2")]
+    drafts = [replace(draft, origin=origin) for draft in jobs("seed=1", "seed=2")]
     earlier = read_plan(tmp_path)
     for planned in plan_jobs(read_plan(tmp_path), drafts, numbered):
         (tmp_path / planned.folder).mkdir(parents=True)
@@ -436,5 +437,5 @@ def test_only_a_job_with_a_search_depends_on_the_code_and_the_packages_of_search
     plain_job, searched = drafted(*words), drafted(*words, "search=random")
     assert set(searched.key.code) - set(plain_job.key.code) == {"ltrbench.search"}
     assert set(searched.key.versions) - set(plain_job.key.versions) == {"optuna"}
-    trial = key.key_of_trial(searched.key, searched.settings, searched.choices)
+    trial = key.key_of_trial(searched.key, searched.spec)
     assert (trial.code, trial.versions) == (plain_job.key.code, plain_job.key.versions)

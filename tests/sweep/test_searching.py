@@ -99,9 +99,11 @@ class Command:
 def end(plan: Plan, trial: Job, value: float | None = None) -> None:
     """Writes the run of a trial; the fewer leaves, the better."""
     if value is None:
-        value = 1.0 - float(trial.settings["model"]["num_leaves"]) / 1000
+        value = 1.0 - float(trial.spec.settings["model"]["num_leaves"]) / 1000
     folder = plan.sweep / trial.folder
-    toy = finished_run(folder, "native", fold=trial.settings["data"].get("fold") or 1)
+    toy = finished_run(
+        folder, "native", fold=trial.spec.settings["data"].get("fold") or 1
+    )
     of_trial = replace(
         toy.result, key=trial.digest, origin=Trial(), metrics={"valid/ndcg@10": value}
     )
@@ -156,7 +158,7 @@ def test_a_failed_trial_is_tried_once_by_each_command(tmp_path: Path) -> None:
     assert trials == []
     assert (
         settings_of_choice(choices[0])["num_leaves"]
-        == second.settings["model"]["num_leaves"]
+        == second.spec.settings["model"]["num_leaves"]
     )
     assert [
         job.number

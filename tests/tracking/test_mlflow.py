@@ -47,6 +47,7 @@ from ltrbench.runs.record import (
     ScoredSplit,
     load,
 )
+from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import write_run
 from ltrbench.tracking import mlflow as mlflow_tracker
 from ltrbench.tracking.mlflow import (
@@ -317,7 +318,7 @@ def test_a_final_run_names_its_search_a_failed_one_its_error_and_a_trial_itself(
 
 
 def test_the_parameters_of_a_run_begin_with_those_of_its_command() -> None:
-    experiment, _, _ = composed(
+    experiment = composed(
         "model=native", "data=mq2008", "data.fold=2", "params.num_leaves=7"
     )
     params = {param.key: param.value for param in run_params(_begin(experiment))}
@@ -496,7 +497,7 @@ def logged_run(name: str, ranker: Ranker, tracker: MLflowTracker, folder: Path) 
         ranker=ranker,
         source=Synthetic(name="small", num_queries=30),
         metrics=("ndcg@10",),
-        overrides=(f"model={name}",),
+        spec=RunSpec(overrides=(f"model={name}",)),
     )
     return run_experiment(experiment, folder / name, tracker)
 

@@ -136,6 +136,7 @@ def final_verb(
     from ltrbench.experiment import Experiment
     from ltrbench.experiment import run as run_experiment
     from ltrbench.rankers.importance import ImportanceSettings
+    from ltrbench.runs.spec import RunSpec
     from ltrbench.shipping.destination import Destination
 
     for file in files:
@@ -181,6 +182,12 @@ def final_verb(
         for word in (option, str(value))
     ]
     words += [word for file in files for word in ("--data", str(file))]
+    overrides = ["final", *map(str, folders), *words]
+    if scale_trees:
+        overrides.append("--scale-trees")
+    settings = {
+        key: value for key, value in result.config.items() if key not in _OF_A_PART
+    }
     experiment = Experiment(
         model=result.model,
         ranker=fitted,
@@ -188,15 +195,7 @@ def final_verb(
         metrics=(fit.origin.metric,),
         params=result.params,
         importance=ImportanceSettings(),
-        overrides=(
-            "final",
-            *map(str, folders),
-            *words,
-            *(["--scale-trees"] * scale_trees),
-        ),
-        config={
-            key: value for key, value in result.config.items() if key not in _OF_A_PART
-        },
+        spec=RunSpec(settings=settings, overrides=overrides),
         origin=fit.origin,
         notes=notes,
         destination=destination,

@@ -151,7 +151,8 @@ def _student(words: str, num_trees: int | None) -> Ranker:
     Raises:
         ConfigError: There is no such model or setting.
     """
-    from ltrbench.config import build_experiment, composed
+    from ltrbench.config import build_experiment, composed, resolved
+    from ltrbench.runs.spec import RunSpec
 
     name, *settings = shlex.split(words)
     model = composed(f"model={name}").model
@@ -161,10 +162,13 @@ def _student(words: str, num_trees: int | None) -> Ranker:
         [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
     )
     given = [f"model={name}", f"model/objective={objective}", *trees, *settings]
-    choices = {
+    choices: dict[str, str | None] = {
         "model": name,
         "data": "synthetic",
         "params": "matched",
         "model/objective": objective,
     }
-    return build_experiment(composed(*given), choices, tuple(given), None).ranker
+    spec = RunSpec(
+        settings=resolved(composed(*given)), choices=choices, overrides=given
+    )
+    return build_experiment(spec).ranker

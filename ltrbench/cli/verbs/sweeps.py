@@ -95,7 +95,7 @@ def resume_verb(
             "--timing is about finished jobs, and --failed about the others; leave one out."
         )
     last = plan.jobs[max(plan.jobs)]
-    cluster = last.settings["executor"].get("cluster") or {}
+    cluster = last.spec.settings["executor"].get("cluster") or {}
     if cluster.get("_target_") and not (start_cluster or timing or dry_run):
         raise ResultError(
             f"{sweep}/plan/{last.number}.json starts a cluster of the class {cluster['_target_']} with the "
@@ -106,8 +106,8 @@ def resume_verb(
     with searching_only(Path.cwd()):
         # Relative paths of the data begin in this folder. On another host it may be absent; a relative path
         # of the data then fails with its name.
-        if Path(last.started_in).is_dir():
-            os.chdir(last.started_in)
+        if Path(last.spec.started_in).is_dir():
+            os.chdir(last.spec.started_in)
         drafts = with_shared_choices([redrafted(job) for job in plan.jobs.values()])
         if dry_run:
             refuse_changed(plan, drafts)
@@ -116,7 +116,7 @@ def resume_verb(
             folder=plan.sweep,
             drafts=drafts,
             folder_of=lambda job, number: job.folder,
-            settings=last.settings,
+            settings=last.spec.settings,
             only_failed=failed,
         )
         session = Session()
@@ -138,11 +138,11 @@ def _refuse_unstored(plan: Plan) -> None:
     """Raises ResultError if a job needs a value that is not stored, or the jobs have several folders."""
     again = f"Run the command that started the sweep again, with hydra.sweep.dir={plan.sweep}."
     for job in plan.jobs.values():
-        if lacks_password(str(job.settings)):
+        if lacks_password(str(job.spec.settings)):
             raise ResultError(
                 f"{plan.sweep}: the plan has no passwords, but job {job.number} needs one. {again}"
             )
-    folders = sorted({job.started_in for job in plan.jobs.values()})
+    folders = sorted({job.spec.started_in for job in plan.jobs.values()})
     if len(folders) > 1:
         raise ResultError(
             f"{plan.sweep}: its commands were started in {' and '.join(folders)}, where the relative paths "
@@ -152,9 +152,7 @@ def _refuse_unstored(plan: Plan) -> None:
 
 def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
-    again = draft(
-        experiment_of(job), job.settings, job.choices, job.flags, job.started_in
-    )
+    again = draft(experiment_of(job))
     # The folds that share a choice are those of the command that planned the job.
     together = {
         name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH

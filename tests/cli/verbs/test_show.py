@@ -28,6 +28,7 @@ from ltrbench.rankers.importance import (
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.linear import LinearRanker
 from ltrbench.runs.record import FORMAT, RESULT_FILE, Run
+from ltrbench.runs.spec import RunSpec
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 
@@ -42,11 +43,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
         ranker=ranker,
         source=Synthetic(name="synthetic", num_queries=40),
         metrics=METRICS,
-        overrides=("model=lightgbm", "metrics=[ndcg@5,ndcg@10,map]"),
-        flags=("--config-dir", "my conf"),
+        spec=RunSpec(
+            overrides=("model=lightgbm", "metrics=[ndcg@5,ndcg@10,map]"),
+            flags=("--config-dir", "my conf"),
+            settings={"params": {"num_trees": 10, "learning_rate": None}},
+        ),
         params="matched",
         importance=ImportanceSettings(kinds=[WITHIN, ACROSS, SHAP, GAIN, SPLIT]),
-        config={"params": {"num_trees": 10, "learning_rate": None}},
     )
     return run(experiment, tmp_path_factory.mktemp("runs") / "finished")
 
