@@ -94,7 +94,7 @@ def test_a_subdir_that_gives_no_job_a_folder_of_its_own_is_refused(
     ("changes", "parts"),
     [
         ({"folder": "../x"}, ["folder", "../x"]),
-        ({"overrides": "a=1"}, ["overrides", "a=1"]),
+        ({"spec": {"overrides": "a=1"}}, ["spec.overrides", "a=1"]),
         ({"format": 99}, ["format", "99"]),
         (None, ["line 1"]),
     ],
