@@ -77,7 +77,9 @@ def without_compression_ending(path: Path) -> Path:
     >>> without_compression_ending(Path("rank.train.gz")).name
     'rank.train'
     """
-    return path.with_suffix("") if path.suffix.lower() in COMPRESSIONS else path
+    if path.suffix.lower() in COMPRESSIONS:
+        return path.with_suffix("")
+    return path
 
 
 def companion(path: Path, ending: str) -> Path:
@@ -127,7 +129,8 @@ def _blocks_of(raw: BufferedReader, path: Path) -> Blocks:
                 rest += piece
                 continue
             # A view, because another copy would take as long as reading.
-            text, rest = b"".join((rest, memoryview(piece)[:end])), piece[end:]
+            text = b"".join((rest, memoryview(piece)[:end]))
+            rest = piece[end:]
             yield (
                 (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text),
                 first_line,
@@ -251,7 +254,9 @@ def _units(raw: BufferedReader, path: Path) -> Iterator[Callable[[], bytes]]:
     """Yields functions that return the text of the units."""
     if _packed_as(raw) is None:
         num_bytes = os.fstat(raw.fileno()).st_size
-        start = len(codecs.BOM_UTF8) if raw.peek(3).startswith(codecs.BOM_UTF8) else 0
+        start = 0
+        if raw.peek(3).startswith(codecs.BOM_UTF8):
+            start = len(codecs.BOM_UTF8)
         while start < num_bytes:
             raw.seek(start + UNIT_BYTES - 1)
             raw.readline()
@@ -265,7 +270,8 @@ def _units(raw: BufferedReader, path: Path) -> Iterator[Callable[[], bytes]]:
         size += len(piece)
         if size >= UNIT_BYTES:
             yield partial(b"".join, pieces)
-            pieces, size = [], 0
+            pieces = []
+            size = 0
     if size:
         yield partial(b"".join, pieces)
 
@@ -393,11 +399,9 @@ def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
 
 def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
     """Returns the paths of one split."""
-    return (
-        [Path(given)]
-        if isinstance(given, (str, Path))
-        else [Path(path) for path in given]
-    )
+    if isinstance(given, (str, Path)):
+        return [Path(given)]
+    return [Path(path) for path in given]
 
 
 _KINDS = {

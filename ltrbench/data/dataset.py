@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import itertools
 import json
 import numbers
 import re
@@ -113,10 +114,8 @@ def rounded_keys(dataset: RankingDataset) -> NDArray[np.uint64]:
     sums = _linear_of_features(
         dataset.features, _log_words, low + (high << np.uint64(32))
     )
-    both, typical = (
-        np.uint64(2**32 + 1),
-        18.5 * 2**_FRACTION * dataset.num_features**0.5,
-    )
+    both = np.uint64(2**32 + 1)
+    typical = 18.5 * 2**_FRACTION * dataset.num_features**0.5
     step = np.uint64(2 ** round(np.log2(typical / 2**9)))
     # Half a step is added, so that 0 is in the middle of a cell.
     rounded = (sums + step // np.uint64(2) * both) & ~((step - np.uint64(1)) * both)
@@ -131,7 +130,8 @@ def _linear_of_features(
 ) -> _Hashes:
     """Returns sum_j b_ij k_j modulo 2^64 for the words b_i of each document i and the constants k_j."""
     features = in_float32(features)
-    sparse, size = csr_of(features), max(_BLOCK // features.shape[1], 1)
+    sparse = csr_of(features)
+    size = max(_BLOCK // features.shape[1], 1)
     if sparse is not None:
         return _linear_of_sparse(sparse, words, constants)
     hashes: _Hashes = np.concatenate(
@@ -599,7 +599,8 @@ class RankingDataset(Judgments):
                 f"categories['{name}']", np.array(categories), "remove one of them"
             )
             if not is_checked:
-                codes, highest = self._codes(name), len(categories) - 1
+                codes = self._codes(name)
+                highest = len(categories) - 1
                 valid = np.isnan(codes) | (
                     (codes == np.floor(codes)) & (codes >= 0) & (codes <= highest)
                 )
@@ -742,11 +743,15 @@ class RankingDataset(Judgments):
 
     def from_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Reorders (D,) values from the order of the source to the order of the rows."""
-        return values if self.file_rows is None else values[self.file_rows]
+        if self.file_rows is None:
+            return values
+        return values[self.file_rows]
 
     def to_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
         """Reorders (D,) values from the order of the rows to the order of the source."""
-        return values if self.file_rows is None else values[np.argsort(self.file_rows)]
+        if self.file_rows is None:
+            return values
+        return values[np.argsort(self.file_rows)]
 
     @property
     def num_features(self) -> int:
@@ -920,15 +925,15 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
 
     def of_all(name: str) -> Any:
         values = [getattr(part, name) for part in parts]
-        return (
-            None if any(value is None for value in values) else np.concatenate(values)
-        )
+        if any(value is None for value in values):
+            return None
+        return np.concatenate(values)
 
     has_weights = any(part.query_weights is not None for part in parts)
     has_rows = any(part.file_rows is not None for part in parts)
     starts = np.cumsum([0, *(part.num_documents for part in parts)])
     rows = [part.from_file_order(np.arange(part.num_documents)) for part in parts]
-    merged = dict.fromkeys(name for part in parts for name in part.merged)
+    merged = dict.fromkeys(itertools.chain.from_iterable(part.merged for part in parts))
     return first.with_fields(
         merged=tuple(merged),
         features=_checked(stacked([part.features for part in parts])),
@@ -1031,7 +1036,9 @@ _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d*)?(\.\d*)?(e[+-]?\d+)?", re.IGNOREC
 def _is_plain_number(text: str) -> bool:
     if text.strip().lower() in MISSING:
         return True
-    number = _number(text) if _PLAIN_NUMBER.fullmatch(text.strip()) else None
+    number = None
+    if _PLAIN_NUMBER.fullmatch(text.strip()):
+        number = _number(text)
     return number is not None and abs(number) < EXACT_FLOAT
 
 

@@ -352,7 +352,9 @@ def take_rows(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures:
         return view
     if not isinstance(view.base, FeatureMatrix):
         return read_rows(view.base, adjacent.start, adjacent.stop)
-    return view.base if adjacent == range(len(view.base)) else view
+    if adjacent == range(len(view.base)):
+        return view.base
+    return view
 
 
 def range_of(rows: NDArray[np.int64]) -> range | None:
@@ -434,12 +436,12 @@ class StackedRows(FeatureMatrix):
         for part, row_start in zip(
             self.parts[first : last + 1], self.row_start[first:], strict=False
         ):
-            begin, end = (
-                max(start - int(row_start), 0),
-                min(stop - int(row_start), len(part)),
-            )
+            begin = max(start - int(row_start), 0)
+            end = min(stop - int(row_start), len(part))
             pieces.append(read_rows(part, begin, end))
-        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        if len(pieces) == 1:
+            return pieces[0]
+        return np.concatenate(pieces)
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
         gathered = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
@@ -514,11 +516,9 @@ class SparseRows(FeatureMatrix):
         >>> SparseRows.of(np.array([[0, 2], [0, 0]], dtype=np.float32)).values
         array([2.], dtype=float32)
         """
-        counts, columns, values = (
-            [np.zeros(1, np.int64)],
-            [np.empty(0, np.int32)],
-            [np.empty(0, np.float32)],
-        )
+        counts = [np.zeros(1, np.int64)]
+        columns = [np.empty(0, np.int32)]
+        values = [np.empty(0, np.float32)]
         for _, block in row_blocks(features):
             # -0 is not 0.
             differs = block.view(np.uint32) != np.float32(absent).view(np.uint32)
@@ -621,7 +621,8 @@ class SparseRows(FeatureMatrix):
         taken = self.take(rows)
         of_row = np.repeat(np.arange(len(rows)), np.diff(taken.row_start))
         kept = taken.columns != column
-        of_row, columns = of_row[kept], taken.columns[kept]
+        of_row = of_row[kept]
+        columns = taken.columns[kept]
         before = np.bincount(of_row[columns < column], minlength=len(rows))
         sizes = np.bincount(of_row, minlength=len(rows))
         # np.insert takes positions in the array before the insertion.
@@ -713,11 +714,9 @@ def rows_in_order(features: AnyFeatures, rows: NDArray[np.int64]) -> AnyFeatures
     """Returns rows of features in another order: a copy of what is in memory, a view of a file."""
     if isinstance(features, np.ndarray) and not is_mapped(features):
         return gather_rows(features, rows)
-    return (
-        features.take(rows)
-        if isinstance(features, SparseRows)
-        else take_rows(features, rows)
-    )
+    if isinstance(features, SparseRows):
+        return features.take(rows)
+    return take_rows(features, rows)
 
 
 # ---- Segments: the rows of features as segments of equal adjacent cells, the same for an array and for
@@ -770,7 +769,8 @@ def _of_sparse(sparse: SparseRows) -> Segments:
     A segment can only begin at column 0, behind a stored cell, and at one. These candidates are sorted by
     cell; of several for the same cell, the last one of this order has the bits of the cell.
     """
-    num_rows, num_stored = len(sparse), len(sparse.values)
+    num_rows = len(sparse)
+    num_stored = len(sparse.values)
     row = np.repeat(np.arange(num_rows), np.diff(sparse.row_start))
     absent = np.full(num_rows + num_stored, np.float32(sparse.absent).view(np.uint32))
     rows = np.concatenate([np.arange(num_rows), row, row])
@@ -779,10 +779,13 @@ def _of_sparse(sparse: SparseRows) -> Segments:
     )
     bits = np.concatenate([absent, sparse.values.view(np.uint32)])
     order = np.lexsort((columns, rows))  # stable
-    rows, columns, bits = rows[order], columns[order], bits[order]
+    rows = rows[order]
+    columns = columns[order]
+    bits = bits[order]
     is_last = np.append((np.diff(rows) != 0) | (np.diff(columns) != 0), True)
     exists = is_last & (columns < sparse.num_features)
-    columns, bits = columns[exists], bits[exists]
+    columns = columns[exists]
+    bits = bits[exists]
     begins = (columns == 0) | (bits != np.roll(bits, 1))
     segments: Segments = np.stack([columns.astype(np.uint32), bits], axis=1)[begins]
     return segments
@@ -802,7 +805,9 @@ Pair = tuple[float, float]
 """Two different values that are equal in float32."""
 
 _CELLS = 1 << 14
-_SAMPLE, _LARGE_SAMPLE, _NUM_PARTS = 512, 1 << 17, 4
+_SAMPLE = 512
+_LARGE_SAMPLE = 1 << 17
+_NUM_PARTS = 4
 _LAST_WHOLE = 2.0**24  # up to here float32 has every whole number
 _NOISE = 2.0**-40
 _MERGED_SHARE = 0.01
@@ -831,7 +836,8 @@ def merged_pair(values: NDArray[Any]) -> Pair | None:
     distinct = np.unique(_sampled(values, _LARGE_SAMPLE) if is_whole else sample)
     with np.errstate(over="ignore"):
         singles = distinct.astype(np.float32)
-    lower, upper = distinct[:-1], distinct[1:]
+    lower = distinct[:-1]
+    upper = distinct[1:]
     is_merged = singles[:-1] == singles[1:]
     if not is_whole:
         is_merged &= upper - lower > np.abs(upper) * _NOISE

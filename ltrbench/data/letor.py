@@ -188,9 +188,11 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     if not tokens:
         return None
     if b":" in tokens[0] and not form.needs_label:
-        label, rest = math.nan, tokens
+        label = math.nan
+        rest = tokens
     else:
-        label, rest = _parse_label(tokens[0], where, form.whole_labels), tokens[1:]
+        label = _parse_label(tokens[0], where, form.whole_labels)
+        rest = tokens[1:]
     weight = None
     if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
         token = rest.pop(0)
@@ -342,7 +344,9 @@ def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> floa
             f"{where}: feature {index} is {quote(token)}, which exceeds float32 (3.4e38). Rescale it, set "
             "overflow=cap, or overflow=missing if such numbers mean missing (in a run data.overflow=...)."
         )
-    return math.copysign(_LARGEST, value) if form.overflow == "cap" else math.nan
+    if form.overflow == "cap":
+        return math.copysign(_LARGEST, value)
+    return math.nan
 
 
 # ---- Readers.
@@ -489,7 +493,8 @@ _BYTES_PER_NAME = 160
 
 # A dense matrix beyond both limits is more likely a wrong index than data. Lines of 100 values and 1000
 # bytes, with indices up to 100,000, give a matrix of only 400 times the text.
-_IMPLAUSIBLE_RATIO, _IMPLAUSIBLE_BYTES = 1000, 10**9
+_IMPLAUSIBLE_RATIO = 1000
+_IMPLAUSIBLE_BYTES = 10**9
 
 
 def _rows_for(
@@ -505,10 +510,10 @@ def _rows_for(
     """
     from ltrbench.data import letor_kernels as kernels
 
-    num_documents, num_values = (
-        counts[kernels.DOCUMENTS],
-        counts[kernels.VALUES] if form.sparse else 0,
-    )
+    num_documents = counts[kernels.DOCUMENTS]
+    num_values = 0
+    if form.sparse:
+        num_values = counts[kernels.VALUES]
     shape = (0 if form.sparse else int(num_documents), num_features)
     absent = form.absent
     return kernels.DocumentRows(
@@ -700,10 +705,8 @@ def _fill_unit(
     from ltrbench.data import letor_kernels as kernels
 
     content = np.frombuffer(text, dtype=np.uint8)
-    overflow, needed = (
-        OVERFLOWS.index(form.overflow),
-        (form.needs_label, form.needs_qid),
-    )
+    overflow = OVERFLOWS.index(form.overflow)
+    needed = (form.needs_label, form.needs_qid)
     rules = kernels.Rules(
         form.first_index,
         overflow,
@@ -719,7 +722,8 @@ def _fill_unit(
     )
     cursor = np.zeros(kernels.CURSOR, dtype=np.int64)
     counted = [kernels.ROW, kernels.NUM_STORED]
-    cursor[counted], cursor[kernels.LINE_NUMBER] = ends[0], first_line
+    cursor[counted] = ends[0]
+    cursor[kernels.LINE_NUMBER] = first_line
     spans = np.empty((num_documents - int(ends[0, 0]), 3), dtype=np.int64)
     runs: list[QueryRun] = []
     is_odd = True
@@ -789,10 +793,8 @@ def _matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
 
 _COMMENT = re.compile(rb"#[^\n]*")
 _LONG_NUMBER = re.compile(rb":[+-]?+[0.]*+[1-9](?:[0-9]{7}|[0-9.]{8})")  # eight digits
-_SHORT_TEXT, _TEXT = (
-    1 << 14,
-    1 << 17,
-)  # bytes that are searched for such a number, and read if there is one
+_SHORT_TEXT = 1 << 14
+_TEXT = 1 << 17  # bytes that are searched for such a number, and read if there is one
 _CELL = re.compile(rb"\s([0-9]++):([+-]?[0-9.]++(?:[eE][+-]?[0-9]++)?)(?=\s)")
 
 
@@ -842,7 +844,9 @@ def _dataset_of(
         weights = rows.weights
     positions = _column_of(companions, ".position")
     id_bytes = rows.documents.shape[1]
-    ids = rows.documents.view(f"U{id_bytes}")[:, 0] if id_bytes else None
+    ids = None
+    if id_bytes:
+        ids = rows.documents.view(f"U{id_bytes}")[:, 0]
     if ids is not None and rows.documents.max() > 127:  # not only ASCII
         ids = decoded(rows.documents.astype(np.uint8).view(f"S{id_bytes}")[:, 0])
     features = _matrix_of(rows, form)
@@ -976,7 +980,9 @@ def _check_companions(read: _Read, companions: Companions) -> None:
 
 
 def _column_of(companions: Companions, ending: str) -> NDArray[np.float64] | None:
-    return np.concatenate(companions[ending]) if ending in companions else None
+    if ending in companions:
+        return np.concatenate(companions[ending])
+    return None
 
 
 # ---- Reads files of feature names: one line `name, id` per feature.
@@ -1018,8 +1024,12 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
         if line.strip().startswith("#") or not line.strip():
             continue
         match = _LINE.fullmatch(line.strip())
-        name = "" if match is None else match["name"].rstrip(", \t")
-        feature = -1 if match is None else int(match["id"]) - first_index
+        name = ""
+        if match is not None:
+            name = match["name"].rstrip(", \t")
+        feature = -1
+        if match is not None:
+            feature = int(match["id"]) - first_index
         if not name or not 0 <= feature < MAX_FEATURES or {name, feature} & seen:
             raise DataError(
                 f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1', "

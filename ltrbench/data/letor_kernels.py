@@ -23,16 +23,27 @@ from ltrbench.shapes import Features, Labels
 TextBytes = NDArray[np.uint8]
 _Byte = Any  # uint8
 Position = Any  # uint64
-ZERO, ONE, TEN = np.uint64(0), np.uint64(1), np.uint64(10)
-_TAB, LINE_FEED, RETURN, BLANK, DELETE = 9, 10, 13, 32, 127
+ZERO = np.uint64(0)
+ONE = np.uint64(1)
+TEN = np.uint64(10)
+_TAB = 9
+LINE_FEED = 10
+RETURN = 13
+BLANK = 32
+DELETE = 127
 COMMENT, PLUS, MINUS, POINT, COLON, _EQUALS = b"#+-.:="
 DIGIT_ZERO = np.uint64(ord("0"))
 QID = np.frombuffer(b"qid:", dtype=np.uint8)
 _DOCID = np.frombuffer(b"docid", dtype=np.uint8)
 ID_LENGTH = np.uint64(LONGEST_ID)
-FOUR, SEVEN, EIGHT, SIXTEEN = np.uint64(4), np.uint64(7), np.uint64(8), np.uint64(16)
-HIGH_BITS, LOW_BITS = np.uint64(0x8080808080808080), np.uint64(0x0101010101010101)
-LINE_FEEDS, COMMENTS = LOW_BITS * np.uint64(LINE_FEED), LOW_BITS * np.uint64(COMMENT)
+FOUR = np.uint64(4)
+SEVEN = np.uint64(7)
+EIGHT = np.uint64(8)
+SIXTEEN = np.uint64(16)
+HIGH_BITS = np.uint64(0x8080808080808080)
+LOW_BITS = np.uint64(0x0101010101010101)
+LINE_FEEDS = LOW_BITS * np.uint64(LINE_FEED)
+COMMENTS = LOW_BITS * np.uint64(COMMENT)
 LAST_BYTE = np.uint64(56)
 
 
@@ -140,8 +151,10 @@ longest document id."""
 def count_lines(text: TextBytes) -> NDArray[np.int64]:
     """Returns the `COUNTS` of whole lines. They are exact if the specification accepts every line."""
     counts = np.zeros(COUNTS, dtype=np.int64)
-    counts[BYTES], counts[LARGEST_INDEX] = len(text), -1
-    start, end = ZERO, np.uint64(len(text))
+    counts[BYTES] = len(text)
+    counts[LARGEST_INDEX] = -1
+    start = ZERO
+    end = np.uint64(len(text))
     while start < end:
         content_stop = _after_content(text, start, end)
         stop = content_stop
@@ -182,7 +195,8 @@ def _after_content(text: TextBytes, at: Position, end: Position) -> Position:
 def _ends(word: Position) -> Position:
     """Returns a number that is not 0 if one of eight bytes is a line feed or "#"."""
     # Subtracting 1 from each byte sets the highest bit of a byte that was 0, and of others only above it.
-    feeds, comments = word ^ LINE_FEEDS, word ^ COMMENTS
+    feeds = word ^ LINE_FEEDS
+    comments = word ^ COMMENTS
     return ((feeds - LOW_BITS) & ~feeds | (comments - LOW_BITS) & ~comments) & HIGH_BITS
 
 
@@ -191,7 +205,8 @@ def _after_query(text: TextBytes, at: Position, stop: Position) -> tuple[int, Po
     """Returns the number of words before the first that has a colon, and the start of the first pair."""
     num_words = 0
     while at < stop:
-        start, has_colon = at, False
+        start = at
+        has_colon = False
         while at < stop and not is_space(text[at]):
             has_colon |= text[at] == COLON
             at += ONE
@@ -245,8 +260,10 @@ def _last_index(text: TextBytes, first: Position, stop: Position) -> int:
 NOWHERE = np.uint64(2**64 - 1)  # instead of the position after a part of the line
 _EXPONENT = ord("e")
 _NAN = np.frombuffer(b"nan", dtype=np.uint8)
-ZERO_DIGITS, _BEYOND_NINE = np.uint64(0x3030303030303030), np.uint64(0x7676767676767676)
-_TWO_DIGITS, _FOUR_DIGITS = np.uint64(0x00FF00FF00FF00FF), np.uint64(0x0000FFFF0000FFFF)
+ZERO_DIGITS = np.uint64(0x3030303030303030)
+_BEYOND_NINE = np.uint64(0x7676767676767676)
+_TWO_DIGITS = np.uint64(0x00FF00FF00FF00FF)
+_FOUR_DIGITS = np.uint64(0x0000FFFF0000FFFF)
 _EIGHT_DIGITS = np.uint64(0xFFFFFFFF)
 _INTEGER_POWERS = np.array([10**exponent for exponent in range(9)], dtype=np.uint64)
 EIGHT_ZEROS = np.uint64(10**8)
@@ -329,8 +346,10 @@ def read_decimal(text: TextBytes, at: Position) -> tuple[Position, Position, int
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += ONE
-    mantissa, exponent = ZERO, 0
-    num_digits, has_point = ZERO, False
+    mantissa = ZERO
+    exponent = 0
+    num_digits = ZERO
+    has_point = False
     while True:
         digit = np.uint64(text[at]) - DIGIT_ZERO
         if digit < TEN:
@@ -359,7 +378,8 @@ def _read_exponent(text: TextBytes, at: Position) -> tuple[Position, int]:
     negative = text[at] == MINUS
     if negative or text[at] == PLUS:
         at += ONE
-    start, exponent = at, 0
+    start = at
+    exponent = 0
     while np.uint64(text[at]) - DIGIT_ZERO < TEN:
         exponent = min(10 * exponent + int(text[at]) - 48, 10**9)
         at += ONE
@@ -456,7 +476,8 @@ def after_nan(text: TextBytes, at: Position) -> Position:
 # any other line, for which the caller uses the specification.
 
 _Row = Any  # uint64
-_BLANKS, _DELETES = LOW_BITS * np.uint64(BLANK), LOW_BITS * np.uint64(DELETE)
+_BLANKS = LOW_BITS * np.uint64(BLANK)
+_DELETES = LOW_BITS * np.uint64(DELETE)
 _LONGEST_INDEX = np.uint64(9)  # digits
 _LOOKAHEAD = np.uint64(
     25
@@ -522,26 +543,30 @@ def parse_lines(
     """
     # Not the tuple: each call with it copies all arrays, which took a seventh of the time [measured].
     features, row_stop, columns, values, labels, weights, line_numbers, documents = rows
-    at, line, row = (
-        np.uint64(cursor[POSITION]),
-        cursor[LINE_NUMBER],
-        np.uint64(cursor[ROW]),
-    )
-    num_runs, num_values = cursor[NUM_RUNS], np.uint64(cursor[NUM_STORED])
-    end, num_rows = np.uint64(len(text)), np.uint64(len(labels))
-    query, query_stop, has_query = ZERO, ZERO, False
+    at = np.uint64(cursor[POSITION])
+    line = cursor[LINE_NUMBER]
+    row = np.uint64(cursor[ROW])
+    num_runs = cursor[NUM_RUNS]
+    num_values = np.uint64(cursor[NUM_STORED])
+    end = np.uint64(len(text))
+    num_rows = np.uint64(len(labels))
+    query = ZERO
+    query_stop = ZERO
+    has_query = False
     is_odd = False
     while not is_odd and at < end:
         start = at
         at = after_blanks(text, at)
-        comment, is_document = at, not ends_content(text[at])
+        comment = at
+        is_document = not ends_content(text[at])
         if is_document:
             at = (
                 NOWHERE
                 if row == num_rows
                 else _read_label(text, at, rules, row, labels, weights)
             )
-            last, last_stop = query, query_stop
+            last = query
+            last_stop = query_stop
             at, query, query_stop = _read_query(text, at, rules)
             if at != NOWHERE:
                 at, after = _read_features(
@@ -550,15 +575,14 @@ def parse_lines(
                 comment = at
         stop = NOWHERE if at == NOWHERE else _read_end(text, comment)
         if stop == NOWHERE:
-            is_odd, at = True, start
+            is_odd = True
+            at = start
             break
         if is_document:
             if not (has_query and same_bytes(text, last, last_stop, query, query_stop)):
-                runs[num_runs, 0], runs[num_runs, 1], runs[num_runs, 2] = (
-                    row,
-                    query,
-                    query_stop,
-                )
+                runs[num_runs, 0] = row
+                runs[num_runs, 1] = query
+                runs[num_runs, 2] = query_stop
                 num_runs += 1
             has_query = True
             if rules.sparse:
@@ -570,8 +594,11 @@ def parse_lines(
             row += ONE
         at = stop + ONE
         line += 1
-    cursor[POSITION], cursor[LINE_NUMBER], cursor[ROW] = at, line, row
-    cursor[NUM_RUNS], cursor[NUM_STORED] = num_runs, num_values
+    cursor[POSITION] = at
+    cursor[LINE_NUMBER] = line
+    cursor[ROW] = row
+    cursor[NUM_RUNS] = num_runs
+    cursor[NUM_STORED] = num_values
     return is_odd
 
 
@@ -643,8 +670,10 @@ def _read_features(
 
     Returns the position after them, and the number of stored values including them if sparse.
     """
-    first_index, space = np.uint64(rules.first_index), np.uint64(len(columns))
-    lowest, width = ZERO, np.uint64(features.shape[1])
+    first_index = np.uint64(rules.first_index)
+    space = np.uint64(len(columns))
+    lowest = ZERO
+    width = np.uint64(features.shape[1])
     while True:
         at = after_blanks(text, at)
         if np.uint64(text[at]) - DIGIT_ZERO >= TEN:
@@ -664,7 +693,8 @@ def _read_features(
         if rules.sparse:
             if num_values == space:
                 return NOWHERE, num_values
-            columns[num_values], values[num_values] = column, value
+            columns[num_values] = column
+            values[num_values] = value
             num_values += ONE
         else:
             features[row, column] = value
@@ -679,7 +709,8 @@ def _read_value(
     float32."""
     stop, mantissa, exponent, negative = read_decimal(text, at)
     if stop == NOWHERE:
-        stop, value = after_nan(text, at), np.nan
+        stop = after_nan(text, at)
+        value = np.nan
     else:
         value = (
             as_exact(mantissa, exponent) if exact else as_feature(mantissa, exponent)
@@ -697,7 +728,8 @@ def _read_value(
 def _read_index(text: TextBytes, at: Position) -> tuple[Position, Position]:
     """Returns the position after `index:`, and the index."""
     start = at
-    index, digit = ZERO, np.uint64(text[at]) - DIGIT_ZERO
+    index = ZERO
+    digit = np.uint64(text[at]) - DIGIT_ZERO
     while digit < TEN:
         index = index * TEN + digit
         at += ONE

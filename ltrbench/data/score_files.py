@@ -191,7 +191,8 @@ def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRu
     for location, columns in rows:
         if len(columns) < RUN_COLUMNS:
             raise _format_error(location, columns, expected)
-        query, middle = columns[0], columns[2:-3]
+        query = columns[0]
+        middle = columns[2:-3]
         document = (
             middle[0]
             if len(middle) == 1
@@ -213,7 +214,9 @@ def read_qrels(path: str | Path) -> Judgments:
         DataError: The file cannot be read or is empty, a line is not a line of qrels, a label is not a whole
             number of 0 or more, or a document is judged twice in a query.
     """
-    queries, documents, labels = [], [], []
+    queries = []
+    documents = []
+    labels = []
     judged: set[tuple[str, str]] = set()
     for location, columns in _rows(path):
         if len(columns) != QRELS_COLUMNS:
@@ -274,10 +277,8 @@ def trec_run_lines(
     )
     # The text of a Python float restores the same bits, also if the score is a float32.
     texts = [repr(score) for score in scores[order].tolist()]
-    queries, ranks = (
-        judgments.query_of_document[order].tolist(),
-        judgments.ranks_of_rows,
-    )
+    queries = judgments.query_of_document[order].tolist()
+    ranks = judgments.ranks_of_rows
     for query, document, rank, text in zip(
         queries, names[order].tolist(), ranks, texts, strict=True
     ):
@@ -299,10 +300,8 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
             f"labels[{row}] is {judgments.labels[row]:g}; map the labels to whole numbers, as qrels need."
         )
     words = _words(judgments.query_ids.tolist())
-    queries, labels = (
-        judgments.query_of_document.tolist(),
-        judgments.labels.astype(np.int64).tolist(),
-    )
+    queries = judgments.query_of_document.tolist()
+    labels = judgments.labels.astype(np.int64).tolist()
     for query, document, label in zip(queries, names.tolist(), labels, strict=True):
         yield f"{words[query]} 0 {document} {label}\n"
 
@@ -378,7 +377,8 @@ def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
     for location, columns in rows:
         if len(columns) != SCORE_COLUMNS or not columns[1].isdecimal():
             raise _format_error(location, columns, expected)
-        query, index = columns[0], int(columns[1])
+        query = columns[0]
+        index = int(columns[1])
         if index != 0 and (query, index - 1) != last:
             raise _format_error(location, columns, expected)
         scores.setdefault(query, []).append(_score(columns[2], location, expected))
@@ -536,7 +536,8 @@ class _ScoresOfDocuments(ScoreFile):
     def match(
         self, judgments: Judgments, file_rows: Indices | None, split: str
     ) -> Matched:
-        names, ids = document_names(judgments, file_rows)[0], judgments.document_ids
+        names = document_names(judgments, file_rows)[0]
+        ids = judgments.document_ids
         names = ids if self.is_table and ids is not None else names
         retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]
         known = [

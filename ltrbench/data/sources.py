@@ -73,7 +73,9 @@ log = logging.getLogger("ltrbench")
 
 # ---- Base classes of data sources, and the splits that a source without published splits holds out.
 
-TEST, VALID, FORWARD = "test", "valid", "forward"
+TEST = "test"
+VALID = "valid"
+FORWARD = "forward"
 """Values of `SplitSource.cv_split`."""
 
 
@@ -435,7 +437,9 @@ class FileSource(SplitSource):
                 for other in files_of(file)
                 if other != file
             }
-        folder = None if self.exact else cache_folder(self.cache, used)
+        folder = None
+        if not self.exact:
+            folder = cache_folder(self.cache, used)
         if folder is None:
             return read(files, **options, **named)
         key = {"reader": read.__name__, **options}
@@ -483,9 +487,9 @@ class LetorFiles(FileSource):
             **{name: getattr(self, name) for name in fields},
             "exact": self.exact,
         }
-        names = (
-            None if self.feature_names is None else self.existing("feature_names")[0]
-        )
+        names = None
+        if self.feature_names is not None:
+            names = self.existing("feature_names")[0]
         return self.read_through_cache(self.existing(key), read_letor, options, names)
 
 
@@ -592,11 +596,9 @@ class TableFiles(FileSource):
                 f"data.split_by={self.split_by}: {num_varying} queries have several times; the latest "
                 "counts.",
             )
-        gap = (
-            None
-            if self.gap is None
-            else gap_between(self.gap, columns["train"]["times"])
-        )
+        gap = None
+        if self.gap is not None:
+            gap = gap_between(self.gap, columns["train"]["times"])
         splits = self.complete(
             **self.read_all(), **columns["train"], gap=gap, how=how, notes=notes
         )
@@ -868,7 +870,8 @@ def download_archive(
     Raises:
         DataError: The download fails, it is another file, or the folder cannot be written.
     """
-    file, arrived = root / archive.file, 0
+    file = root / archive.file
+    arrived = 0
     import requests  # takes a tenth of a second, too long for --help
 
     try:

@@ -198,7 +198,9 @@ class HeldOut:
 
     @property
     def _reason(self) -> str:
-        because = f" ({self.largest})" if self.largest else ""
+        because = ""
+        if self.largest:
+            because = f" ({self.largest})"
         counted = f"{self.num_held_out} of {self.num_queries} queries"
         return (
             f"{self.name} has {100 * self.real_share:.3g} % of the queries, {counted}, and not "
@@ -294,7 +296,8 @@ def take_window(
     """
     time_of_query = _times_of_units(dataset, times, groups)
     in_order = sorted(Counter(time_of_query).items())
-    sizes, parts = [num_queries for _, num_queries in in_order], range(1, num_folds + 1)
+    sizes = [num_queries for _, num_queries in in_order]
+    parts = range(1, num_folds + 1)
     starts = (
         [_num_closest(sizes, part / (num_folds + 1)) for part in parts]
         if len(sizes) > 1
@@ -452,7 +455,9 @@ def _shuffled_units(
         queries_of_place[place].append(query)
     units = [np.array(queries, dtype=np.int64) for queries in queries_of_place.values()]
     different = [unit for unit in units if unit.size]
-    return units if len(different) >= 0.9 * len(units) else different
+    if len(different) >= 0.9 * len(units):
+        return units
+    return different
 
 
 def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices:
@@ -543,9 +548,11 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
     _, documents = np.unique(keys, return_inverse=True)
     has = csr_array((np.ones(len(keys)), (queries, documents)))
     has.data[:] = 1  # also for a document that a query has several times
-    num_different, counts = has.sum(axis=1), has.sum(axis=0)
+    num_different = has.sum(axis=1)
+    counts = has.sum(axis=0)
     is_shared = (counts > 1) & (counts <= _MAX_SHARED)
-    has, counts = has[:, is_shared], counts[is_shared]
+    has = has[:, is_shared]
+    counts = counts[is_shared]
     num_shared = (has @ has.T).tocoo()
     evidence = ((has * np.log(len(sizes) / (counts - 1))) @ has.T).tocoo()
     pairs = np.stack([num_shared.row, num_shared.col], axis=1).astype(np.int64)
@@ -576,13 +583,12 @@ def _check_no_leak(splits: Splits) -> None:
             alike = _keys_without_labels(split, rows) == _keys_without_labels(
                 other, other_rows
             )
-            rows, other_rows = rows[alike], other_rows[alike]
+            rows = rows[alike]
+            other_rows = other_rows[alike]
         if rows.size:
             first = int(rows.argmin())
-            query_id, other_id = (
-                split.query_ids[rows[first]],
-                other.query_ids[other_rows[first]],
-            )
+            query_id = split.query_ids[rows[first]]
+            other_id = other.query_ids[other_rows[first]]
             raise DataError(
                 f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same "
                 f"documents: {other_name} would leak into {name}. Remove the query from one of the two files."
@@ -632,11 +638,9 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
 
 def _largest_per_query(ids: Sequence[str]) -> float:
     """Returns the largest number, divided by the number of queries: 1 for 1, 2, ...; infinity for texts."""
-    return (
-        max(map(int, ids)) / len(ids)
-        if all(each.isdecimal() for each in ids)
-        else np.inf
-    )
+    if all(each.isdecimal() for each in ids):
+        return max(map(int, ids)) / len(ids)
+    return np.inf
 
 
 def _keys_without_labels(dataset: RankingDataset, queries: Indices) -> QueryKeys:
@@ -651,7 +655,8 @@ def _keys_without_labels(dataset: RankingDataset, queries: Indices) -> QueryKeys
 # A resample is drawn by query from a seed and the resample's index, so that every backend trains on the
 # same queries. It replaces the training set after the data are read; validation and test sets stay whole.
 
-BOOTSTRAP, SUBSAMPLE = "bootstrap", "subsample"
+BOOTSTRAP = "bootstrap"
+SUBSAMPLE = "subsample"
 KINDS = (BOOTSTRAP, SUBSAMPLE)
 
 
@@ -690,7 +695,9 @@ class TrainingResample:
             name: getattr(self, name)
             for name in ("kind", "share", "number", "index", "seed")
         }
-        return described if self.kind == SUBSAMPLE else {**described, "share": 1.0}
+        if self.kind == SUBSAMPLE:
+            return described
+        return {**described, "share": 1.0}
 
     def seed_of_ranker(self, seed: int) -> int:
         """Returns the seed of the fit on this resample, so that the model's randomness varies as well."""

@@ -141,9 +141,9 @@ class Manifest(BaseModel):
     @property
     def feature_arrays(self) -> tuple[str, ...]:
         """Names of the arrays that contain the features."""
-        return (
-            ("features",) if self.absent is None else ("row_start", "columns", "values")
-        )
+        if self.absent is None:
+            return ("features",)
+        return ("row_start", "columns", "values")
 
 
 def is_store(path: Path) -> bool:
@@ -317,7 +317,8 @@ def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
     """Returns the shards of a store, in order."""
     shards = []
     for number, record in enumerate(manifest.shards):
-        folder, documents = _shard_folder(store, number), record.documents
+        folder = _shard_folder(store, number)
+        documents = record.documents
         shapes: dict[str, tuple[int, ...]] = {
             **{
                 "features": (documents, manifest.num_features),
@@ -375,9 +376,9 @@ def read_store(
             f"{stores[0]}: the store has {len(names)} features, but {num_features} were expected. Build it "
             f"with the features of the training data, for LETOR text with --read num_features={num_features}."
         )
-    columns = (
-        None if feature_names is None else _columns(names, feature_names, stores[0])
-    )
+    columns = None
+    if feature_names is not None:
+        columns = _columns(names, feature_names, stores[0])
     known = manifests[0].categories
     expected = (
         known
@@ -469,7 +470,8 @@ def read_store_features(
 
 def check_store(store: Path) -> None:
     """Raises StoreError if the manifest, an array or the fingerprint of a store is wrong."""
-    dataset, expected = read_store(store), read_manifest(store).fingerprint
+    dataset = read_store(store)
+    expected = read_manifest(store).fingerprint
     del vars(dataset)["fingerprint"]  # that of the manifest
     if dataset.fingerprint != expected:
         raise _damaged(
@@ -525,7 +527,9 @@ def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
     if name not in shards[0]:
         return None
     values = np.concatenate([shard[name].read() for shard in shards])
-    return decoded(values) if values.dtype.kind == "S" else values
+    if values.dtype.kind == "S":
+        return decoded(values)
+    return values
 
 
 def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
@@ -732,14 +736,17 @@ def _write_shards(
                 records[name] = ArrayFile(
                     shard / f"{name}.npy", values.dtype, values.shape
                 ).write([values])
-        num_values = 0 if stored is None else len(stored.values)
+        num_values = 0
+        if stored is not None:
+            num_values = len(stored.values)
         yield ShardRecord(
             documents=last - first,
             queries=end - begin,
             values=num_values,
             arrays=records,
         )
-        begin, number = end, number + 1
+        begin = end
+        number = number + 1
 
 
 # ---- A cache of parsed files: the store of each file that was read, found by the content of the file.
@@ -750,7 +757,8 @@ def _write_shards(
 
 log = logging.getLogger("ltrbench")
 
-AUTO, NONE = "auto", "none"
+AUTO = "auto"
+NONE = "none"
 """Values of `data.cache` that are not a folder."""
 
 CACHE_VARIABLE = "LTRBENCH_CACHE"

@@ -39,7 +39,8 @@ Columns = dict[str, NDArray[Any]]  # feature name -> (D,) values
 
 GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB30K
 SIZE_SPREAD = 0.75  # lognormal: the mean is 1.3 times the median, 85 by default; MSLR-WEB30K has 120
-SMALLEST_QUERY, LARGEST_QUERY = 5, 500
+SMALLEST_QUERY = 5
+LARGEST_QUERY = 500
 JUDGMENT_NOISE = (
     1.0  # relevance has a spread of about 2: boosting improves for some 50 to 200 trees
 )
@@ -164,7 +165,8 @@ def _draw_documents(rng: Generator, count: int) -> _Document:
 
 def _relevance(rng: Generator, query: _Query, document: _Document) -> Values:
     """Computes (D,) relevance by the formula of the module docstring."""
-    topic, n = document.topic, query.navigational
+    topic = document.topic
+    n = query.navigational
     informational = 1.2 * topic - 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
     navigational = 0.5 * topic + 1.2 * document.authority * np.clip(
         topic + 1.0, 0.0, 1.5
@@ -196,7 +198,8 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
     def seen(noise: float) -> Values:
         return document.topic + rng.normal(0.0, noise, count)
 
-    scale, terms = query.rarity, query.num_terms
+    scale = query.rarity
+    terms = query.num_terms
     body = scale * terms * np.log1p(np.exp(seen(0.9)))
     title = scale * terms * np.maximum(seen(1.0), 0.0)
     anchor = np.where(
@@ -220,7 +223,8 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
 
 def _count_features(rng: Generator, query: _Query, document: _Document) -> Columns:
     """Returns counts of the query terms in the documents."""
-    topic, terms = document.topic, query.num_terms
+    topic = document.topic
+    terms = query.num_terms
     share = 1 / (1 + np.exp(-0.8 - topic))
     covered = rng.binomial(terms, share)
     occurrences = rng.poisson(
@@ -244,7 +248,9 @@ def _count_features(rng: Generator, query: _Query, document: _Document) -> Colum
 
 def _document_features(rng: Generator, document: _Document) -> Columns:
     """Returns query-independent features of the page: links, age, size, signs of spam."""
-    authority, spam, count = document.authority, document.spam, len(document.topic)
+    authority = document.authority
+    spam = document.spam
+    count = len(document.topic)
     links = np.exp(1.5 + 1.3 * authority + rng.normal(0.0, 0.8, count) + 1.5 * spam)
     return {
         "inlinks": np.floor(links),

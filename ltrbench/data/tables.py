@@ -331,7 +331,9 @@ def category_text(cell: object) -> str | None:
     """
     if cell is None or cell != cell:
         return None
-    return str(cell).lower() if isinstance(cell, bool | np.bool_) else cell_text(cell)
+    if isinstance(cell, bool | np.bool_):
+        return str(cell).lower()
+    return cell_text(cell)
 
 
 def _numbers(
@@ -618,7 +620,8 @@ def _rows_of(
     """
     check_option("feature_names", feature_names or [], list)
     check_option("categories", categories or {}, dict)
-    tables, is_training = _open(source), feature_names is None
+    tables = _open(source)
+    is_training = feature_names is None
     table = tables[0]
     known_encoded = encode if isinstance(encode, Mapping) else {}
     known = {**(categories or {}), **known_encoded}
@@ -1140,7 +1143,8 @@ _FIELDS = {
 
 def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
     """Returns the (D,) values of a role."""
-    column, (_, expected) = rows.roles[role], _FIELDS[role]
+    column = rows.roles[role]
+    (_, expected) = _FIELDS[role]
     if role == "document":
         return np.array(rows.ids(column))
     numbers = rows.numbers(column, expected)
@@ -1151,7 +1155,9 @@ def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
     if role == "label" and whole_labels:
         remedy = f"the gain 2^label - 1 needs whole numbers. {FRACTIONS_REMEDY}"
         rows.check(column, is_whole, remedy.removesuffix("."))
-    return numbers.astype(np.int64) if role == "position" else numbers
+    if role == "position":
+        return numbers.astype(np.int64)
+    return numbers
 
 
 # ---- Columns by which queries are split: the time of a query, and its group of near-duplicates.
@@ -1248,9 +1254,12 @@ def gap_between(gap: str | float, times: Mapping[str, Any]) -> Any:
     import pandas as pd
 
     kind: Callable[[str], Any] = float
-    units, form = "", "numbers: write a number of 0 or more"
+    units = ""
+    form = "numbers: write a number of 0 or more"
     if isinstance(next(iter(times.values())), pd.Timestamp):
-        kind, units, form = pd.Timedelta, "[hdw]", "dates: write 12h, 7d or 2w"
+        kind = pd.Timedelta
+        units = "[hdw]"
+        form = "dates: write 12h, 7d or 2w"
     if re.fullmatch(rf"\d+(\.\d+)?{units}", str(gap)) is None:
         raise ConfigError(
             f"data.gap is {gap!r}; the times of data.split_by are {form}."
@@ -1265,8 +1274,6 @@ def span_of(split: RankingDataset, times: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def time_text(time: Any) -> str:
-    return (
-        f"{time:.15g}"
-        if isinstance(time, float)
-        else f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")
-    )
+    if isinstance(time, float):
+        return f"{time:.15g}"
+    return f"{time:%Y-%m-%d %H:%M}".removesuffix(" 00:00")

@@ -186,7 +186,8 @@ class Monitor:
     def _apply_rule(self, iteration: int, valid_scores: Scores | None) -> bool:
         if self.rule is None or self.valid is None or valid_scores is None:
             return False
-        metric, convention = self.rule.metric, preset(self.rule.convention)
+        metric = self.rule.metric
+        convention = preset(self.rule.convention)
         evaluation = evaluate(self.valid, valid_scores, [metric], convention=convention)
         value = evaluation.means[metric]
         if self.queries is not None:
@@ -198,7 +199,8 @@ class Monitor:
                 "early_stopping=None."
             )
         if value > self.best_value:
-            self.best_iteration, self.best_value = iteration, value
+            self.best_iteration = iteration
+            self.best_value = value
         self.is_pruned = any(
             iteration == number and self.best_value < value
             for number, value in self.rule.minimum
@@ -230,7 +232,9 @@ class CurveRecorder:
     ) -> None:
         self.curve: FitCurve = ([], {})
         self.names = tuple(names)
-        self._train, self._valid, self._team = train, valid, team
+        self._train = train
+        self._valid = valid
+        self._team = team
         self._before: Scores | None = None
 
     @classmethod
@@ -578,7 +582,9 @@ class Ranker(ABC, Estimator):
 
     def clean_copy(self) -> Self:
         """Returns an unfitted copy that trains the kept model without an evaluator, for timing."""
-        kept = self.summary.num_trees if self.summary else None
+        kept = None
+        if self.summary:
+            kept = self.summary.num_trees
         if kept:
             return self.with_iterations(kept)
         changes: dict[str, Any] = {}
@@ -952,7 +958,9 @@ def _fit_member(
         ranker.early_stopping, of_valid, recorder if metrics else None, team, queries
     )
     fitted = fit(ranker, team, train, valid, monitor, *more)
-    return (fitted, recorder.curve) if team.rank == 0 else None
+    if team.rank == 0:
+        return (fitted, recorder.curve)
+    return None
 
 
 def threads_of_workers(workers: FitsTogether, num_threads: int) -> list[int]:
@@ -1032,11 +1040,9 @@ def check_blocks(
 
 def _check_shape(shape: tuple[int, ...], num_features: int) -> None:
     if len(shape) != 2 or shape[1] != num_features:
-        remedy = (
-            f" For one document pass features.reshape(1, {num_features})."
-            if shape == (num_features,)
-            else ""
-        )
+        remedy = ""
+        if shape == (num_features,):
+            remedy = f" For one document pass features.reshape(1, {num_features})."
         raise DataError(
             f"features has the shape {shape}, but the model was fitted on {num_features} features; pass a "
             f"(documents, features) array with the columns of the training set.{remedy}"

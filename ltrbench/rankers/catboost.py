@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import json
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -66,12 +67,10 @@ except ImportError as error:
         "model=catboost needs CatBoost: pip install 'ltrbench[catboost]'"
     ) from error
 
-LAMBDAMART, YETIRANK, STOCHASTIC, SOFTMAX = (
-    "LambdaMart",
-    "YetiRank",
-    "StochasticRank",
-    "QuerySoftMax",
-)
+LAMBDAMART = "LambdaMart"
+YETIRANK = "YetiRank"
+STOCHASTIC = "StochasticRank"
+SOFTMAX = "QuerySoftMax"
 _NOT_PAIRWISE = (LAMBDAMART, YETIRANK, STOCHASTIC, "QueryRMSE", SOFTMAX, "PairLogit")
 LOSSES = (*_NOT_PAIRWISE, "YetiRankPairwise", "PairLogitPairwise")
 """The last two choose splits by pairs; CatBoost grows only symmetric trees with them."""
@@ -79,11 +78,10 @@ MAX_DEPTH = 16
 """Maximum depth of a tree; CatBoost silently reduces a greater depth to this."""
 MAX_BINS = 65536
 
-_MODES, _METRICS = (
-    ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP"),
-    ("NDCG", "DCG", "MRR", "ERR", "MAP"),
-)
-_GAINS, _POLICIES = ("DCG", "NDCG"), ("SymmetricTree", "Depthwise", "Lossguide")
+_MODES = ("Classic", "DCG", "NDCG", "MRR", "ERR", "MAP")
+_METRICS = ("NDCG", "DCG", "MRR", "ERR", "MAP")
+_GAINS = ("DCG", "NDCG")
+_POLICIES = ("SymmetricTree", "Depthwise", "Lossguide")
 
 _OF_LAMBDAMART = {"loss": (LAMBDAMART,)}
 _OF_STOCHASTIC = {"loss": (STOCHASTIC,)}
@@ -312,13 +310,15 @@ class CatBoostRanker(LibraryRanker):
     def _boosted(
         self, train: RankingDataset, valid: RankingDataset | None, monitor: Monitor
     ) -> Boosted:
-        mean_weight = (
-            float(train.weight_of_document.mean()) if self._uses_weights else 1.0
-        )
+        mean_weight = 1.0
+        if self._uses_weights:
+            mean_weight = float(train.weight_of_document.mean())
         parameters = {**self._parameters(mean_weight), **self._monotone_signs(train)}
         pool = self._train_pool(train)
         if monitor.wants_scores:
-            valid_pool = None if valid is None else self._pool(valid)
+            valid_pool = None
+            if valid is not None:
+                valid_pool = self._pool(valid)
             # With categories CatBoost fits on shuffled queries, by statistics of the documents before each
             # one; the model scores with those of all documents, as it does in an evaluation set.
             shuffles = bool(train.categories) and monitor.wants_train_scores
@@ -372,7 +372,9 @@ class CatBoostRanker(LibraryRanker):
 
     def _train_pool(self, train: RankingDataset) -> cb.Pool:
         first = train.features[0]
-        rows = (row for _, block in row_blocks(train.features) for row in block)
+        rows = itertools.chain.from_iterable(
+            block for _, block in row_blocks(train.features)
+        )
         if all(np.array_equal(row, first, equal_nan=True) for row in rows):
             # CatBoost refuses data in which no feature varies; with missing values it learns the score 0.
             unknown = np.full(train.features.shape, np.nan, dtype=np.float32)
@@ -380,10 +382,8 @@ class CatBoostRanker(LibraryRanker):
         return self._pool(train)
 
     def _pool(self, data: RankingDataset) -> cb.Pool:
-        features, categorical = (
-            self._whole_form(data.features),
-            data.categorical_features,
-        )
+        features = self._whole_form(data.features)
+        categorical = data.categorical_features
         if features is None or features is data.features:
             features = _with_categories(as_array(data.features), categorical)
         return cb.Pool(
@@ -401,7 +401,9 @@ class CatBoostRanker(LibraryRanker):
     def _whole_form(self, features: AnyFeatures) -> Any | None:
         whole = super()._whole_form(features)
         # CatBoost refuses read-only sparse arrays.
-        return whole.copy() if whole is not None and whole is not features else whole
+        if whole is not None and whole is not features:
+            return whole.copy()
+        return whole
 
     def _scores(self, model: cb.CatBoost, features: Any) -> NDArray[np.float64]:
         features = _with_categories(features, model.get_cat_feature_indices())
@@ -465,10 +467,8 @@ class CatBoostRanker(LibraryRanker):
                 "shown as thresholds. Fit without data.categorical, or use model=native or model=lightgbm."
             )
         scale, (bias,) = content["scale_and_bias"]
-        features, rate = (
-            content["features_info"]["float_features"],
-            float(model.learning_rate_),
-        )
+        features = content["features_info"]["float_features"]
+        rate = float(model.learning_rate_)
         roots = content.get("trees", []) + [
             _nested(tree["splits"] or [], tree["leaf_values"])
             for tree in content.get("oblivious_trees", ())
@@ -480,7 +480,9 @@ class CatBoostRanker(LibraryRanker):
 
     def _departure_from_defaults(self) -> str:
         reason = "because CatBoost's LambdaMart subtracts l2 from the sum of hessians"
-        return f", but l2 is 0, {reason}" if self._loss == LAMBDAMART else ""
+        if self._loss == LAMBDAMART:
+            return f", but l2 is 0, {reason}"
+        return ""
 
     def _inapplicable(self) -> Collection[str]:
         return [*super()._inapplicable(), *(["l2"] if self._loss == LAMBDAMART else [])]
@@ -626,7 +628,9 @@ class _Watcher:
         if len(self._scores) < self._num_sets:
             return 0.0, 1.0
         train_scores = self._scores[self._index_of_train]
-        valid_scores = self._scores[-1] if self._has_valid else None
+        valid_scores = None
+        if self._has_valid:
+            valid_scores = self._scores[-1]
         self._scores = []
         self.iteration += 1
         try:
@@ -635,7 +639,8 @@ class _Watcher:
             )
         except BaseException as failure:
             # Raised after the fit: CatBoost would convert it to its own error, with the traceback as text.
-            self.failure, self._stop = failure, True
+            self.failure = failure
+            self._stop = True
         # Without a best iteration the values rise, so the last iteration is kept. Otherwise only an iteration
         # that is the best so far has a value above 0.
         return float(
@@ -696,7 +701,8 @@ def _splits(content: dict[str, Any]) -> Iterator[dict[str, Any]]:
 def _features_of_conditions(info: dict[str, Any]) -> list[list[int]]:
     """Returns the features of each condition of a split, in the order of `split_index`: borders of numbers,
     single categories, then borders of statistics of one or several categories."""
-    floats, categorical = info["float_features"], info.get("categorical_features", ())
+    floats = info["float_features"]
+    categorical = info.get("categorical_features", ())
     column = [each["flat_feature_index"] for each in categorical]
     conditions = [
         [each["flat_feature_index"]] for each in floats for _ in each["borders"] or ()
@@ -736,10 +742,8 @@ def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
     def read(node: dict[str, Any]) -> Node:
         if "split" not in node:
             return Leaf(node["value"])
-        feature, border = (
-            features[node["split"]["float_feature_index"]],
-            node["split"]["border"],
-        )
+        feature = features[node["split"]["float_feature_index"]]
+        border = node["split"]["border"]
         # A value above the border goes right; a missing value is not above it.
         missing_left = feature["nan_value_treatment"] != "AsTrue"
         children = node["left"], node["right"]

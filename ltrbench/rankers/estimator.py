@@ -65,7 +65,8 @@ class Estimator:
 
     def __repr__(self) -> str:
         """Returns the class with the parameters that differ from their defaults."""
-        params, names = self.get_params(), changed(self, type(self))
+        params = self.get_params()
+        names = changed(self, type(self))
         shown = (f"{name}={value!r}" for name, value in params.items() if name in names)
         return f"{type(self).__name__}({', '.join(shown)})"
 
@@ -195,7 +196,8 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         if isinstance(train, RankingDataset):
             valid = y if valid is None else valid
         else:
-            train, rows = dataset_of(train, y, **rows), {}
+            train = dataset_of(train, y, **rows)
+            rows = {}
             if valid is not None and not isinstance(valid, RankingDataset):
                 if not isinstance(valid, tuple | list) or len(valid) not in (2, 3):
                     raise DataError(
@@ -211,7 +213,8 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         # Minimum hessians and penalties would otherwise depend on the unit of the weights.
         train = train.with_mean_weight_one()
         fitted = fit(self, train, valid, on_iteration, **rows)
-        self.feature_names, self.categories = train.feature_names, train.categories
+        self.feature_names = train.feature_names
+        self.categories = train.categories
         self.dates = train.dates
         self.encoded = train.encoded
         return fitted
@@ -458,11 +461,9 @@ def _by_name(frame: Any, names: Collection[str], others: Collection[str] = ()) -
 
 def _query_column(X: Any) -> str | None:  # noqa: N803
     """Returns the name of the column with the queries of a DataFrame; None if there is none."""
-    return (
-        next((name for name in X.columns if name in ROLES["query"]), None)
-        if _is_frame(X)
-        else None
-    )
+    if _is_frame(X):
+        return next((name for name in X.columns if name in ROLES["query"]), None)
+    return None
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803

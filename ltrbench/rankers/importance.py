@@ -28,6 +28,7 @@ queries, although trees may use it together with other features.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -44,9 +45,14 @@ from ltrbench.metrics.functions import BUILT_IN
 from ltrbench.rankers.base import Ranker, resolve_threads
 from ltrbench.shapes import PerQuery, Scores, Values
 
-SPLIT, GAIN, SHAP = "split", "gain", "shap"
-WITHIN, ACROSS, DROP_COLUMN = "permutation_within", "permutation_across", "drop_column"
-COEFFICIENT, WEIGHT = "coefficient", "weight"
+SPLIT = "split"
+GAIN = "gain"
+SHAP = "shap"
+WITHIN = "permutation_within"
+ACROSS = "permutation_across"
+DROP_COLUMN = "drop_column"
+COEFFICIENT = "coefficient"
+WEIGHT = "weight"
 
 SHARES = (SPLIT, GAIN, SHAP)
 """Kinds that sum to 1 over the features."""
@@ -74,7 +80,8 @@ NAMES = {
     WEIGHT: "weight per unit",
 }
 """Names of the kinds in tables and sentences."""
-LOW, HIGH = "_low", "_high"
+LOW = "_low"
+HIGH = "_high"
 
 MOST_LISTED = 10_000
 """Number of features above which a run records only the features with an importance."""
@@ -357,7 +364,8 @@ def scores_with(
     Args:
         scores: (D,), scores of the documents as they are.
     """
-    features, new_scores = test.features, np.empty(values.shape, dtype=scores.dtype)
+    features = test.features
+    new_scores = np.empty(values.shape, dtype=scores.dtype)
     size = rows_of_block(features.shape[1])
     reads_sparse = ranker.reads_blocks or ranker.reads_sparse
     for c, column in enumerate(columns.tolist()):
@@ -392,7 +400,9 @@ def drop_column_falls(
     0 for a feature that the fits with all features do not use.
     """
     seeds = range(ranker.seed, ranker.seed + settings.drop_column_seeds)
-    train, valid, test = splits.train, splits.valid, splits.test
+    train = splits.train
+    valid = splits.valid
+    test = splits.test
     whole = [
         ranker,
         *(replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:]),
@@ -401,11 +411,11 @@ def drop_column_falls(
     before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
     falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
     for feature in np.flatnonzero(used):
-        train_left, test_left = (
-            without_features(train, feature),
-            without_features(test, feature),
-        )
-        valid_left = None if valid is None else without_features(valid, feature)
+        train_left = without_features(train, feature)
+        test_left = without_features(test, feature)
+        valid_left = None
+        if valid is not None:
+            valid_left = without_features(valid, feature)
         fitted = (
             replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds
         )
@@ -427,7 +437,9 @@ def without_features(
 def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
     """Returns (F,), whether a feature may affect the scores: a feature without splits needs no prediction."""
     splits = ranker.importance().get(SPLIT)
-    return np.ones(num_features, dtype=np.bool_) if splits is None else splits > 0
+    if splits is None:
+        return np.ones(num_features, dtype=np.bool_)
+    return splits > 0
 
 
 def _on(test: RankingDataset, ranker: Ranker, metric: str) -> PerQuery:
@@ -482,7 +494,7 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
     folds, which have different ones.
     """
     given = [list(runs) for runs in folds]
-    runs = in_common([run for cell in given for run in cell])
+    runs = in_common(list(itertools.chain.from_iterable(given)))
     remaining = iter(runs)
     cells = [[next(remaining) for _ in cell] for cell in given]
     names = runs[0].feature_names
@@ -529,7 +541,9 @@ def in_common(several: Sequence[Importances]) -> list[Importances]:
     any of them lists. Otherwise they are returned unchanged."""
     if not all(each.is_part for each in several):
         return list(several)
-    names = dict.fromkeys(name for each in several for name in each.feature_names)
+    names = dict.fromkeys(
+        itertools.chain.from_iterable(each.feature_names for each in several)
+    )
     index = {name: number for number, name in enumerate(names)}
     return [_filled(each, index) for each in several]
 

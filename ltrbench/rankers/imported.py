@@ -61,7 +61,9 @@ from ltrbench.shapes import Features
 #
 # Only features that a split uses must exist in the data.
 
-BY_NAMES, BY_NUMBERS, BY_POSITIONS = "names", "numbers", "positions"
+BY_NAMES = "names"
+BY_NUMBERS = "numbers"
+BY_POSITIONS = "positions"
 WAYS = (BY_NAMES, BY_NUMBERS, BY_POSITIONS)
 
 _SHOWN = 10
@@ -108,10 +110,8 @@ def match_features(
             f"{file.path} has no names of features, so that --features names is not possible. Use --features "
             "numbers or --features positions."
         )
-    column_of, labels = (
-        _column_of_label(chosen, data_names),
-        _labels(chosen, file, used),
-    )
+    column_of = _column_of_label(chosen, data_names)
+    labels = _labels(chosen, file, used)
     missing = [labels[feature] for feature in used if labels[feature] not in column_of]
     if missing:
         others = " or ".join(f"--features {other}" for other in WAYS if other != chosen)
@@ -184,7 +184,9 @@ def _labels(way: str, file: ModelFile, used: Sequence[int]) -> dict[int, str]:
     """Returns feature that a split uses -> its label: name, number or position."""
     if way == BY_NAMES:
         return {feature: file.model.feature_names[feature] for feature in used}
-    first = 1 if way == BY_NUMBERS and file.library == OF_RANKLIB else 0
+    first = 0
+    if way == BY_NUMBERS and file.library == OF_RANKLIB:
+        first = 1
     return {feature: str(feature + first) for feature in used}
 
 
@@ -280,7 +282,8 @@ def _one_block(
     for t in range(len(roots)):
         root = np.uint64(roots[t])
         for d in range(len(scores)):
-            document, node = np.uint64(d), root
+            document = np.uint64(d)
+            node = root
             while nodes.feature[node] >= 0:
                 x = np.float64(features[document, np.uint64(nodes.feature[node])])
                 if x != x or (nodes.zero_missing[node] and abs(x) <= LARGEST_ZERO):
@@ -362,10 +365,12 @@ class ImportedRanker(Ranker):
             DataError: A feature has categories in the model, but not in the data.
         """
         ranker = cls()
-        ranker.feature_names, ranker.categories = tuple(feature_names), categories or {}
+        ranker.feature_names = tuple(feature_names)
+        ranker.categories = categories or {}
 
         def of_data(node: InnerNode) -> InnerNode:
-            column, bits = columns[node.feature], node.categories
+            column = columns[node.feature]
+            bits = node.categories
             if bits is not None:
                 if (name := ranker.feature_names[column]) not in ranker.categories:
                     raise DataError(
@@ -471,5 +476,6 @@ class ImportedRanker(Ranker):
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )
         known = read_columns(folder)
-        names, categories = known.feature_names, known.categories
+        names = known.feature_names
+        categories = known.categories
         return cls.of(file, columns, content["num_columns"], names, categories)

@@ -178,10 +178,8 @@ class LibraryRanker(BoostingRanker):
         None if the objective is one of the library."""
         if self._own_objective is None:
             return None
-        compute, rng = (
-            prepare_objective(self._own_objective, train),
-            np.random.default_rng(self.seed),
-        )
+        compute = prepare_objective(self._own_objective, train)
+        rng = np.random.default_rng(self.seed)
         return lambda scores, _: compute(scores.astype(np.float64), None, rng)
 
     def _draws(self, without_seed: Collection[str]) -> bool:
@@ -308,11 +306,14 @@ class LibraryRanker(BoostingRanker):
         """
         num_trees = 0
         for iteration in range(1, self.num_trees + 1):
-            before, num_trees = num_trees, grow(iteration)
+            before = num_trees
+            num_trees = grow(iteration)
             if not monitor.wants_scores or num_trees == before:
                 continue
             train_scores = scores_of(train) if monitor.wants_train_scores else None
-            valid_scores = None if valid is None else scores_of(valid)
+            valid_scores = None
+            if valid is not None:
+                valid_scores = scores_of(valid)
             if monitor.should_stop(num_trees, train_scores, valid_scores):
                 return iteration
         return self.num_trees
@@ -368,10 +369,8 @@ class LibraryRanker(BoostingRanker):
         """Starts the library's threads with a fit and a prediction on 80 documents."""
         # 80 documents are enough for a split under the default parameters of every library.
         features = np.arange(80, dtype=np.float32).reshape(80, 1)
-        labels, query_start = (
-            (features[:, 0] >= 40).astype(np.float64),
-            np.array([0, 80]),
-        )
+        labels = (features[:, 0] >= 40).astype(np.float64)
+        query_start = np.array([0, 80])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
         own: Any = (
             {}
@@ -576,7 +575,8 @@ def read_model(
 
 def _ranker_of(kind: type[RankerT], settings: Mapping[str, Any]) -> RankerT:
     fields = getattr(kind, "with_objective", dict)(settings)
-    summary, stopping = fields.pop("summary"), fields.pop("early_stopping", None)
+    summary = fields.pop("summary")
+    stopping = fields.pop("early_stopping", None)
     if isinstance(fields.get("objective"), Mapping):
         fields["objective"] = objective_of_record(fields["objective"])
     if error := type_error(fields, types_of(kind)):

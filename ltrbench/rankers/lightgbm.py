@@ -84,7 +84,9 @@ class BlockSequence(lgb.Sequence):
     def __getitem__(self, index: Any) -> NDArray[Any]:
         rows = self.features[index]
         # LightGBM takes a sample of single rows in float64 only.
-        return rows if rows.ndim == 2 else rows.astype(np.float64)
+        if rows.ndim == 2:
+            return rows
+        return rows.astype(np.float64)
 
 
 class _Data(lgb.Dataset):
@@ -116,11 +118,9 @@ def sampled_columns(
         rows: row numbers, ascending.
     """
     shape = features.shape[1], len(rows)
-    values, positions, ends = (
-        np.empty(shape),
-        np.empty(shape, dtype=np.int32),
-        [0] * shape[0],
-    )
+    values = np.empty(shape)
+    positions = np.empty(shape, dtype=np.int32)
+    ends = [0] * shape[0]
     for start, block in row_blocks(features):
         first, after = np.searchsorted(rows, [start, start + len(block)])
         of_columns = block[rows[first:after] - start].T.copy()
@@ -208,7 +208,9 @@ def _part(key: str, name: str) -> Any:
     data = held(key).dataset
     if name == "X":
         rows = array_or_csr(data.features, 0.0)
-        return as_array(data.features) if rows is None else rows
+        if rows is None:
+            return as_array(data.features)
+        return rows
     return {
         "y": data.labels,
         "group": data.query_sizes,
@@ -466,7 +468,9 @@ class LightGBMRanker(LibraryRanker):
         if self.extra.get("linear_tree"):
             return None  # LightGBM does not support linear leaves here
         # LightGBM's random forest predicts the mean of its trees but explains their sum.
-        divisor = model.num_trees() if self.extra.get("boosting") == "rf" else 1
+        divisor = 1
+        if self.extra.get("boosting") == "rf":
+            divisor = model.num_trees()
         return (
             np.asarray(
                 model.predict(features, pred_contrib=True, num_threads=self._threads)

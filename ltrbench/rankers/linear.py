@@ -140,7 +140,9 @@ class _ScaledTraining:
 def _known(column: NDArray[np.float32]) -> NDArray[np.float32]:
     """Returns the values that are not missing; one 0 if all are."""
     known = column[~np.isnan(column)]
-    return known if known.size else np.zeros(1, dtype=np.float32)
+    if known.size:
+        return known
+    return np.zeros(1, dtype=np.float32)
 
 
 def _knots(known: NDArray[np.float32], scaling: str) -> NDArray[np.float64]:
@@ -161,7 +163,9 @@ def _scaled(
     x = values.astype(np.float64)
     if scaling == "log1p":
         return np.asarray(np.sign(x) * np.log1p(np.abs(x)))
-    return np.interp(x, *knots) if scaling == "rank" else x
+    if scaling == "rank":
+        return np.interp(x, *knots)
+    return x
 
 
 # ---- Coordinate ascent: maximises a ranking metric by one weight at a time.
@@ -216,11 +220,12 @@ def _ascend(
     num_failed = 0
     while num_failed < max(len(columns) - 1, 1):
         for column in rng.permutation(len(columns)):
-            weight, x = float(weights[column]), columns[column]
-            lowest, others = (
-                (0.0 if is_nonnegative[column] else -np.inf),
-                np.abs(weights).sum() - abs(weight),
-            )
+            weight = float(weights[column])
+            x = columns[column]
+            lowest = 0.0
+            if not is_nonnegative[column]:
+                lowest = -np.inf
+            others = np.abs(weights).sum() - abs(weight)
             num_failed += 1
             for direction in _directions(weight, settings):
                 kept = None
@@ -229,15 +234,14 @@ def _ascend(
                         continue
                     value = measure(scores + moved * x)
                     if value > best:
-                        best, kept = value, (step, moved)
+                        best = value
+                        kept = (step, moved)
                 if kept is not None:
                     weights[column] = weight + kept[0]
                     size = np.abs(weights).sum()
-                    weights, scores, num_failed = (
-                        weights / size,
-                        (scores + kept[1] * x) / size,
-                        0,
-                    )
+                    weights = weights / size
+                    scores = (scores + kept[1] * x) / size
+                    num_failed = 0
                     break
             else:
                 if settings.dialect == "ranklib":
@@ -356,7 +360,8 @@ class LinearRanker(Ranker):
     ) -> Values:
         from scipy.optimize import minimize  # a second to import
 
-        objective, data = _loss(self.objective), ObjectiveData.of(train)
+        objective = _loss(self.objective)
+        data = ObjectiveData.of(train)
         # Centred, as with an intercept. Only the loss of mart changes if all scores are shifted; that of a
         # user's class may, too.
         if isinstance(objective, SquaredError):
@@ -425,10 +430,8 @@ class LinearRanker(Ranker):
     def predict(self, features: object) -> NDArray[np.float64]:
         model = check_fitted(self._model)
         given = check_features(features, len(model.weights))
-        scores, is_used = (
-            np.zeros(len(given)),
-            (model.weights != 0) | (model.missing != 0),
-        )
+        scores = np.zeros(len(given))
+        is_used = (model.weights != 0) | (model.missing != 0)
         # One feature at a time: the bits of a matrix product depend on the number of rows.
         for feature in np.flatnonzero(is_used):
             values = _scaled(given[:, feature], model.knots[feature], self.scaling)
@@ -461,11 +464,9 @@ class LinearRanker(Ranker):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         model = check_fitted(self._model)
         coefficients = {"coefficient": model.coefficients}
-        return (
-            coefficients
-            if self.scaling in _NONLINEAR
-            else {**coefficients, "weight": model.weights}
-        )
+        if self.scaling in _NONLINEAR:
+            return coefficients
+        return {**coefficients, "weight": model.weights}
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         unmatched = (
@@ -489,7 +490,8 @@ class LinearRanker(Ranker):
                 "or dialect is ranklib. Set model.objective=softmax_loss and model.method=gradient, or read "
                 "the data without weights.",
             )
-        features, names = as_array(train.features), train.feature_names
+        features = as_array(train.features)
+        names = train.feature_names
         missing = np.isnan(features).mean(axis=0)
         if missing.any():
             yield Finding(
@@ -530,4 +532,6 @@ class LinearRanker(Ranker):
 
 
 def _loss(objective: str | Objective) -> Objective:
-    return objective if isinstance(objective, Objective) else ListNet(targets="labels")
+    if isinstance(objective, Objective):
+        return objective
+    return ListNet(targets="labels")

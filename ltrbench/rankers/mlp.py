@@ -96,12 +96,16 @@ class _TrainingSteps(Steps):
         self, arrays: Any, mask: Any, seed: Any, rates: Any, uses: tuple[bool, bool]
     ) -> None:
         super().__init__(arrays, mask)
-        self._seed, self._rates, self._uses, self._num_draws = seed, rates, uses, 0
+        self._seed = seed
+        self._rates = rates
+        self._uses = uses
+        self._num_draws = 0
 
     def noisy(self, x: Any) -> Any:
         if not self._uses[1]:
             return x
-        radius, angle = self._uniform(x), self._uniform(x)  # of Box and Muller, 1958
+        radius = self._uniform(x)
+        angle = self._uniform(x)  # of Box and Muller, 1958
         return x + self._rates[1] * jnp.sqrt(-2 * jnp.log(1 - radius)) * jnp.cos(
             2 * np.pi * angle
         )
@@ -126,7 +130,8 @@ class _TrainingSteps(Steps):
         return (x >> 8).reshape(like.shape) * jnp.float32(2**-24)
 
     def moments(self, name: str, h: Any) -> tuple[Any, Any]:
-        axes, weights = tuple(range(h.ndim - 1)), self.mask[..., None] / self.mask.sum()
+        axes = tuple(range(h.ndim - 1))
+        weights = self.mask[..., None] / self.mask.sum()
         mean = (h * weights).sum(axes)
         variance = (jnp.square(h - mean) * weights).sum(axes)
         for key, value in ((f"{name}.mean", mean), (f"{name}.variance", variance)):
@@ -177,7 +182,8 @@ def _predict(arrays: Any, features: Any, mask: Any, layers: Any) -> Any:
 Batch = tuple[NDArray[np.int64], int, int]
 """The queries, ascending, and the numbers of rows and of places in a row of their table."""
 
-_ROW, _LISTS = 64, 64
+_ROW = 64
+_LISTS = 64
 """Number of documents in a row, and largest number of rows, of a prediction without context [measured: from
 64 documents on, the bits of a score do not depend on the number]."""
 
@@ -185,18 +191,17 @@ _ROW, _LISTS = 64, 64
 def _num_places(size: int, least: int = 8) -> int:
     """Returns the number of places of a query: a power of two, or from 48 on three quarters of one."""
     places = max(1 << (int(size) - 1).bit_length(), least)
-    return (
-        places * 3 // 4
-        if places > max(least, 32) and size <= places * 3 // 4
-        else places
-    )
+    if places > max(least, 32) and size <= places * 3 // 4:
+        return places * 3 // 4
+    return places
 
 
 def _table(
     query_start: QueryStart, queries: NDArray[np.int64], num_lists: int, num_places: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Returns the row of the features at each place, 0 without a document, and whether there is one."""
-    starts, sizes = query_start[queries, None], np.diff(query_start)[queries, None]
+    starts = query_start[queries, None]
+    sizes = np.diff(query_start)[queries, None]
     places = np.arange(num_places)
     more = ((0, num_lists - len(queries)), (0, 0))
     return np.pad(np.where(places < sizes, starts + places, 0), more), np.pad(
@@ -264,27 +269,21 @@ class MlpRanker(Layers, Ranker):
 
     def _objective(self) -> Objective:
         named = {"lambdarank": LambdaRank, "ranknet": RankNet}
-        return (
-            named[self.objective]()
-            if isinstance(self.objective, str)
-            else self.objective
-        )
+        if isinstance(self.objective, str):
+            return named[self.objective]()
+        return self.objective
 
     def pairs_or_objective(self) -> ObjectiveSettings:
         """Returns the objective in the form of the engine."""
         objective = self._objective()
-        return (
-            objective.pairs(self.truncation)
-            if isinstance(objective, RankNet)
-            else objective
-        )
+        if isinstance(objective, RankNet):
+            return objective.pairs(self.truncation)
+        return objective
 
     def with_iterations(self, number: int) -> Self:
-        length = (
-            (self.schedule_epochs or self.num_epochs)
-            if self.schedule == "cosine"
-            else None
-        )
+        length = None
+        if self.schedule == "cosine":
+            length = self.schedule_epochs or self.num_epochs
         return replace(super().with_iterations(number), schedule_epochs=length)
 
     @property
@@ -302,16 +301,20 @@ class MlpRanker(Layers, Ranker):
         rule = self.early_stopping
         if isinstance(rule, EarlyStopping) and self.patience is not None:
             rule = replace(rule, patience=self.patience)
-        monitor, training = Monitor(rule, valid, on_iteration), _Fit(self, train)
-        best, epoch = None, 0
+        monitor = Monitor(rule, valid, on_iteration)
+        training = _Fit(self, train)
+        best = None
+        epoch = 0
         for epoch in range(1, self.num_epochs + 1):
             with threads(resolve_threads(self.num_threads)):
                 self._network = training.epoch()
             if monitor.wants_scores:
-                of_train = (
-                    self._scores_of(train) if monitor.wants_train_scores else None
-                )
-                of_valid = None if valid is None else self._scores_of(valid)
+                of_train = None
+                if monitor.wants_train_scores:
+                    of_train = self._scores_of(train)
+                of_valid = None
+                if valid is not None:
+                    of_valid = self._scores_of(valid)
                 training.check(
                     *(each for each in (of_train, of_valid) if each is not None)
                 )
@@ -346,10 +349,8 @@ class MlpRanker(Layers, Ranker):
             )[mask]
 
         with ThreadPoolExecutor(resolve_threads(self.num_threads)) as pool:
-            queries, least = (
-                np.flatnonzero(np.diff(query_start)),
-                8 if self.is_listwise else _ROW,
-            )
+            queries = np.flatnonzero(np.diff(query_start))
+            least = 8 if self.is_listwise else _ROW
             list(
                 pool.map(
                     score,
@@ -377,14 +378,10 @@ class MlpRanker(Layers, Ranker):
         Raises:
             DataError: a query does not fit into `max_memory_mb`.
         """
-        sizes, blocks = (
-            np.diff(query_start)[queries],
-            self.num_blocks * self.is_listwise,
-        )
-        blocks, num_values = (
-            blocks if names is not None else min(blocks, 1),
-            num_features + sum(self.widths),
-        )
+        sizes = np.diff(query_start)[queries]
+        blocks = self.num_blocks * self.is_listwise
+        blocks = blocks if names is not None else min(blocks, 1)
+        num_values = num_features + sum(self.widths)
         places = np.array([_num_places(size, least) for size in sizes])
         for size in np.unique(places).tolist():
             alike = queries[places == size]
@@ -392,7 +389,9 @@ class MlpRanker(Layers, Ranker):
             # layers; the smaller of the two is left out.
             memory = 12 * size * max(num_values, self.num_heads * blocks * size) / 2**20
             if memory > self.max_memory_mb:
-                name = "a query" if names is None else f"query {names[alike[0]]}"
+                name = "a query"
+                if names is not None:
+                    name = f"query {names[alike[0]]}"
                 raise DataError(
                     f"The {np.diff(query_start)[alike[0]]} documents of {name} need {memory:,.0f} MB, but "
                     f"max_memory_mb is {self.max_memory_mb}. Train with a higher model.max_memory_mb, "
@@ -415,7 +414,8 @@ class MlpRanker(Layers, Ranker):
         return check_fitted(self._network)
 
     def save(self, folder: Path) -> None:
-        content, arrays = io.BytesIO(), dict[str, Any](self.network().arrays)
+        content = io.BytesIO()
+        arrays = dict[str, Any](self.network().arrays)
         np.savez(content, feature_names=np.array(self.feature_names), **arrays)
         write_model(folder, self, MODEL_FILE, content.getvalue())
 
@@ -424,10 +424,8 @@ class MlpRanker(Layers, Ranker):
         ranker, content = read_model(folder, cls, MODEL_FILE)
         arrays = load_npz(folder / MODEL_FILE, content, remedy=COPY_OR_FIT_AGAIN)
         ranker.feature_names = tuple(arrays.pop("feature_names", np.empty(0)).tolist())
-        layers, document = (
-            part(ranker, Layers),
-            np.zeros((1, len(ranker.feature_names))),
-        )
+        layers = part(ranker, Layers)
+        document = np.zeros((1, len(ranker.feature_names)))
         try:
             with np.errstate(all="ignore"):
                 forward(
@@ -441,10 +439,8 @@ class MlpRanker(Layers, Ranker):
 
     def warm_up(self) -> None:
         """Imports and compiles what does not depend on the data; the shapes of batches do."""
-        features, objective = (
-            np.array([[0], [1]], dtype=np.float32),
-            for_warm_up(self._objective()),
-        )
+        features = np.array([[0], [1]], dtype=np.float32)
+        objective = for_warm_up(self._objective())
         tiny = RankingDataset(
             features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
         )
@@ -491,17 +487,16 @@ class _Fit:
             np.asarray(train.features),
             np.zeros(train.num_documents),
         )
-        self._compute, self._num_steps = prepare(train, ranker.pairs_or_objective()), 0
+        self._compute = prepare(train, ranker.pairs_or_objective())
+        self._num_steps = 0
         self._rng, self._draws = (
             np.random.default_rng([ranker.seed, stream]) for stream in range(2)
         )
         arrays = initial_arrays(self._layers, train.num_features, self._rng)
         start = model_to_continue(ranker, train)
         if start is not None:
-            layers, arrays = (
-                vars(start.network().layers).items(),
-                dict(start.network().arrays),
-            )
+            layers = vars(start.network().layers).items()
+            arrays = dict(start.network().arrays)
             if other := [
                 f"model.{name}={value}"
                 for name, value in layers
@@ -529,9 +524,11 @@ class _Fit:
 
     def epoch(self) -> Network:
         """Takes a step for each batch of the training set; returns the network after them."""
-        train, ranker = self._train, self._ranker
+        train = self._train
+        ranker = self._ranker
         order = self._rng.permutation(train.num_queries)
-        most, names = ranker.queries_per_batch, train.query_ids
+        most = ranker.queries_per_batch
+        names = train.query_ids
         batches = [
             *ranker.batches(
                 train.query_start, order, train.num_features, most, names=names
@@ -547,7 +544,8 @@ class _Fit:
         return Network(self._layers, arrays)
 
     def _step(self, batch: Batch, steps_of_epoch: int) -> None:
-        ranker, queries = self._ranker, batch[0]
+        ranker = self._ranker
+        queries = batch[0]
         rows, mask = _table(self._train.query_start, *batch)
         seed = np.random.SeedSequence([ranker.seed, self._num_steps]).generate_state(1)[
             0

@@ -185,7 +185,9 @@ def with_objective(settings: Mapping[str, Any]) -> dict[str, Any]:
             "lambdarank, or set objective=lambdarank."
         )
     is_name = isinstance(objective, str) and recorded.get("_target_", "???") != "???"
-    return {**rest, "objective": {**recorded, **taken}} if taken or is_name else rest
+    if taken or is_name:
+        return {**rest, "objective": {**recorded, **taken}}
+    return rest
 
 
 _OF_PAIRS = vars(LambdaRank())
@@ -196,11 +198,9 @@ def pairs_or_objective(ranker: NativeSettings) -> ObjectiveSettings:
     """Returns the objective in the form of the engine, which has settings of pairs for lambdarank and
     ranknet."""
     objective = ranker.objective
-    return (
-        objective.pairs(ranker.truncation)
-        if isinstance(objective, RankNet)
-        else objective
-    )
+    if isinstance(objective, RankNet):
+        return objective.pairs(ranker.truncation)
+    return objective
 
 
 def pairs_of(ranker: NativeSettings) -> PairSettings:
@@ -247,11 +247,9 @@ def check_settings_of(ranker: NativeSettings) -> None:
         own = [
             name for name in ("truncation", "top") if hasattr(ranker.objective, name)
         ]
-        remedy = (
-            f"objective.{own[0]}={ranker.truncation}"
-            if own
-            else "objective to lambdarank or ranknet"
-        )
+        remedy = "objective to lambdarank or ranknet"
+        if own:
+            remedy = f"objective.{own[0]}={ranker.truncation}"
         raise ConfigError(
             f"truncation is {ranker.truncation}, but has no effect with objective={ranker.objective}; set "
             f"truncation=null, or {remedy}."
@@ -292,7 +290,8 @@ def _check_trees(ranker: NativeSettings) -> None:
 
 
 def _check_goss(ranker: NativeSettings) -> None:
-    top_rate, other_rate = ranker.goss_top_rate, ranker.goss_other_rate
+    top_rate = ranker.goss_top_rate
+    other_rate = ranker.goss_other_rate
     if (top_rate is None) != (other_rate is None):
         raise ConfigError(
             f"goss_top_rate is {top_rate} and goss_other_rate is {other_rate}; set both for GOSS, or both to "
@@ -321,7 +320,9 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
     lambdas = (
         changed(objective, type(objective)) if isinstance(objective, RankNet) else []
     )
-    metric = objective.metric if isinstance(objective, LambdaRank) else ""
+    metric = ""
+    if isinstance(objective, LambdaRank):
+        metric = objective.metric
     trained_on = f"lambdarank on {metric}" if metric else objective
     of_lambdas = ", ".join(name for name in lambdas if name != "metric")
     sentences = {
@@ -468,7 +469,8 @@ class NativeRanker(NativeSettings):
         start = self._model_to_continue(train)
         correction = self._correction(train, placement)
         if correction is not None and start is not None and start.position_factors:
-            learned, continued = start.position_factors, correction.factors(0)
+            learned = start.position_factors
+            continued = correction.factors(0)
             if learned.keys() != continued.keys():
                 raise ConfigError(
                     f"warm_start: {self.warm_start} contains the position biases {', '.join(learned)}, but "
@@ -554,7 +556,8 @@ class NativeRanker(NativeSettings):
     def predict(self, features: object) -> Scores:
         forest = check_fitted(self._forest)
         given = check_blocks(features, len(self.feature_names))
-        scores, sparse = np.zeros(len(given)), csr_of(given)
+        scores = np.zeros(len(given))
+        sparse = csr_of(given)
         with threads(self._threads(len(given))):
             if sparse is not None:
                 add_stored_scores(forest, sparse, scores)
@@ -564,14 +567,14 @@ class NativeRanker(NativeSettings):
         return scores
 
     def _threads(self, num_documents: int) -> int:
-        return resolve_threads(self.num_threads) if num_documents > FEW_DOCUMENTS else 1
+        if num_documents > FEW_DOCUMENTS:
+            return resolve_threads(self.num_threads)
+        return 1
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         nodes = check_fitted(self._forest).nodes
-        used, gain = (
-            nodes.feature[nodes.feature != NO_FEATURE],
-            nodes.gain[nodes.feature != NO_FEATURE],
-        )
+        used = nodes.feature[nodes.feature != NO_FEATURE]
+        gain = nodes.gain[nodes.feature != NO_FEATURE]
         return {
             kind: np.bincount(used, weights, minlength=len(self.feature_names)).astype(
                 np.float64
@@ -645,7 +648,9 @@ class NativeRanker(NativeSettings):
                 ranker._correction(four_documents()),
                 num_threads,
             )
-            l1 = 0.1 if self.monotone or self.l1 else 0.0
+            l1 = 0.0
+            if self.monotone or self.l1:
+                l1 = 0.1
             if (
                 l1
                 or self.growth != "best_first"
@@ -715,12 +720,11 @@ def _root(tree: Tree) -> Node:
     def read(node: int) -> Node:
         if tree.feature[node] == NO_FEATURE:
             return Leaf(values[node])
-        split, codes = InnerNode(*splits[node]), tree.left_categories[node]
+        split = InnerNode(*splits[node])
+        codes = tree.left_categories[node]
         is_categorical = np.isnan(split.threshold)
-        return (
-            replace(split, categories=bits_of(codes[~np.isnan(codes)]))
-            if is_categorical
-            else split
-        )
+        if is_categorical:
+            return replace(split, categories=bits_of(codes[~np.isnan(codes)]))
+        return split
 
     return tree_of(0, read)

@@ -102,7 +102,9 @@ def fit_estimator(
         if parameters[name] is None
     }
     # Copies, because the arrays of a data set are read-only.
-    argument = None if train.query_weights is None else _weights_argument(estimator)
+    argument = None
+    if train.query_weights is not None:
+        argument = _weights_argument(estimator)
     weights = {} if argument is None else {argument: train.weight_of_document.copy()}
     # None leaves the number of threads to the configuration below.
     estimator.set_params(**seeds, **dict.fromkeys(_named(parameters, "n_jobs")))
@@ -182,7 +184,9 @@ def _weights_argument(estimator: Any) -> str | None:
     if isinstance(estimator, Pipeline):
         name, last = estimator.steps[-1]
         inner = _weights_argument(last)
-        return None if inner is None else f"{name}__{inner}"
+        if inner is None:
+            return None
+        return f"{name}__{inner}"
     return "sample_weight" if has_fit_parameter(estimator, "sample_weight") else None
 
 
@@ -248,7 +252,9 @@ class SklearnRanker(Ranker):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns `feature_importances_`, if the model has them, as "gain" in shares of the sum."""
         gains = getattr(check_fitted(self._model), "feature_importances_", None)
-        return {} if gains is None else {"gain": np.asarray(gains, dtype=np.float64)}
+        if gains is None:
+            return {}
+        return {"gain": np.asarray(gains, dtype=np.float64)}
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         estimator = self.estimator()

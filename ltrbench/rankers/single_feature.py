@@ -37,7 +37,8 @@ class SingleFeatureRanker(Ranker):
         super().__post_init__()
         parse_metric(self.metric)
         self._num_features: int | None = None
-        self._feature, self._sign = 0, 1.0
+        self._feature = 0
+        self._sign = 1.0
 
     def fit(self, train: RankingDataset, *_: object, **__: object) -> Self:
         self._num_features = train.num_features
@@ -49,7 +50,9 @@ class SingleFeatureRanker(Ranker):
                 scores = _signed(values, sign)
                 value = evaluate(train, scores, [self.metric]).means[self.metric]
                 if value > best:
-                    best, self._feature, self._sign = value, feature, sign
+                    best = value
+                    self._feature = feature
+                    self._sign = sign
         return self
 
     def predict(self, features: Features) -> NDArray[np.float64]:
@@ -86,7 +89,8 @@ class SingleFeatureRanker(Ranker):
         # Not checked: prediction does not need the metric, which may be a plug-in's that is not imported.
         ranker.metric = content["metric"]
         ranker._num_features = content["num_features"]
-        ranker._feature, ranker._sign = content["feature"], content["sign"]
+        ranker._feature = content["feature"]
+        ranker._sign = content["sign"]
         return ranker
 
 

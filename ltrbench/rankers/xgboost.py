@@ -114,7 +114,9 @@ class Batches(xgb.DataIter):
         types: list[str] | None = None,
     ) -> None:
         super().__init__(cache_prefix=cache_prefix)
-        self._features, self._row_weights, self._types = features, row_weights, types
+        self._features = features
+        self._row_weights = row_weights
+        self._types = types
         self._blocks = row_blocks(features)
 
     def reset(self) -> None:
@@ -122,11 +124,9 @@ class Batches(xgb.DataIter):
 
     def next(self, input_data: Callable[..., None]) -> bool:
         for start, block in self._blocks:
-            weights = (
-                None
-                if self._row_weights is None
-                else self._row_weights[start : start + len(block)]
-            )
+            weights = None
+            if self._row_weights is not None:
+                weights = self._row_weights[start : start + len(block)]
             input_data(data=block, weight=weights, feature_types=self._types)
             return True
         return False
@@ -151,7 +151,9 @@ def training_matrix(
     types = _types_of_features(train)
     if (rows := array_or_csr(features, np.nan)) is not None:
         return xgb.QuantileDMatrix(rows, **content, **settings, feature_types=types)
-    cache_prefix = None if folder is None else str(folder / "bins")
+    cache_prefix = None
+    if folder is not None:
+        cache_prefix = str(folder / "bins")
     batches = Batches(features, _sketch_weights(train), cache_prefix, types)
     kind = xgb.QuantileDMatrix if folder is None else xgb.ExtMemQuantileDMatrix
     matrix: xgb.DMatrix = kind(batches, **settings)
@@ -194,7 +196,9 @@ def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
     if train.query_weights is None:
         return None
     weights = train.weight_of_document
-    return np.concatenate([weights[:1], weights[:-1]]) if _SKETCHES_SHIFTED else weights
+    if _SKETCHES_SHIFTED:
+        return np.concatenate([weights[:1], weights[:-1]])
+    return weights
 
 
 class RunningScores:
@@ -387,7 +391,8 @@ class XGBoostRanker(LibraryRanker):
             train = train.in_memory()
         scale = _weight_scale(train) if weight_scale is None else weight_scale
         with bins_folder(train.features, self.max_bins) as folder:
-            train_matrix, valid_matrix = self._train_matrix(train, folder), None
+            train_matrix = self._train_matrix(train, folder)
+            valid_matrix = None
             if valid is not None and monitor.wants_scores:
                 valid_matrix = self._valid_matrix(valid)
             # For a matrix in the booster's cache, a prediction evaluates only the newest tree.
@@ -535,10 +540,8 @@ class XGBoostRanker(LibraryRanker):
 
     def _refused_grades(self, labels: Labels) -> Iterator[Finding]:
         if self.objective == "map":
-            wrong, allowed = (
-                labels * (labels - 1) != 0,
-                "objective=map accepts only the labels 0 and 1",
-            )
+            wrong = labels * (labels - 1) != 0
+            allowed = "objective=map accepts only the labels 0 and 1"
             remedy = "Map the labels to 0 and 1, or set objective=ndcg."
         elif self.objective == "ndcg" and self.ndcg_exp_gain:
             wrong = (labels % 1 != 0) | (labels > HIGHEST_GRADE_OF_GAIN)
@@ -585,11 +588,9 @@ class XGBoostRanker(LibraryRanker):
 
 def _weight_scale(data: RankingDataset) -> float:
     """Returns XGBoost's factor on all weights: the number of queries divided by the sum of the weights."""
-    return (
-        1.0
-        if data.query_weights is None
-        else data.num_queries / float(data.query_weights.sum())
-    )
+    if data.query_weights is None:
+        return 1.0
+    return data.num_queries / float(data.query_weights.sum())
 
 
 def _weight_scale_of(train: PlacedShards) -> float:

@@ -72,14 +72,14 @@ _MOST_DOCUMENTS = 2_000
 _SHARE_OF_SPLITS = 0.75
 """Share of the rows for values at splits; the others are for SPECIAL."""
 
-THRESHOLD, BELOW, ABOVE = "threshold", "below threshold", "above threshold"
+THRESHOLD = "threshold"
+BELOW = "below threshold"
+ABOVE = "above threshold"
 AT_THRESHOLD: Final = (THRESHOLD, BELOW, ABOVE)
 """Kinds of the rows of each tested split."""
-IN_SET, NOT_IN_SET, UNKNOWN = (
-    "category of a set",
-    "category outside a set",
-    "unknown category",
-)
+IN_SET = "category of a set"
+NOT_IN_SET = "category outside a set"
+UNKNOWN = "unknown category"
 """Kinds of the rows of each tested set of categories."""
 BESIDES: Final = ((MISSING_VALUES, np.nan), (ZERO_VALUES, 0.0))
 """Kinds and values of further rows of a split, as far as the number of rows allows."""
@@ -192,10 +192,8 @@ def make_probes(
             model.scorer, [splits[index] for index in chosen], besides, bases
         )
     pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
-    used, of_sets = (
-        features_read(model.scorer),
-        {split.feature for split in splits if split.codes},
-    )
+    used = features_read(model.scorer)
+    of_sets = {split.feature for split in splits if split.codes}
     for index in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
         base = bases[int(rng.integers(len(bases)))]
         rows += [
@@ -231,13 +229,13 @@ def _splits(ensemble: Ensemble, model: ShippedModel) -> list[_Split]:
     for number, weighted in enumerate(ensemble.trees):
         tree = flat(weighted.root)
         for node in np.flatnonzero(~tree.is_leaf).tolist():
-            feature, threshold = int(tree.feature[node]), float(tree.threshold[node])
-            codes, unknown = of_words(tree.categories[node]), 0
+            feature = int(tree.feature[node])
+            threshold = float(tree.threshold[node])
+            codes = of_words(tree.categories[node])
+            unknown = 0
             if codes:
-                threshold, unknown = (
-                    0.0,
-                    max(num_categories[feature], codes.bit_length()),
-                )
+                threshold = 0.0
+                unknown = max(num_categories[feature], codes.bit_length())
             split = _Split(number, node, feature, threshold, codes, unknown)
             splits.setdefault((feature, threshold, codes), split)
     return list(splits.values())
@@ -312,7 +310,8 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
     ] = {}  # feature -> bits of its possible codes; all if they are negative
     here = 0
     while here != node:
-        feature, last = int(tree.feature[here]), float(largest_left[here])
+        feature = int(tree.feature[here])
+        last = float(largest_left[here])
         if codes := of_words(tree.categories[here]):
             is_left = node < tree.right[here]
             sets[feature] = sets.get(feature, -1) & (codes if is_left else ~codes)
@@ -377,7 +376,8 @@ def expected_scores(
     Args:
         features: (N, F).
     """
-    scorer, dtype = model.scorer, np.dtype(engine.score_dtype)
+    scorer = model.scorer
+    dtype = np.dtype(engine.score_dtype)
     if isinstance(scorer, Network):
         return np.asarray(scorer.terms(features).sum(axis=1) + offset)
     if isinstance(scorer, Linear):
@@ -396,11 +396,9 @@ def expected_scores(
             .astype(dtype)
         ),
     )
-    return (
-        (sums + dtype.type(offset)).astype(np.float64)
-        if offset
-        else sums.astype(np.float64)
-    )
+    if offset:
+        sums = sums + dtype.type(offset)
+    return sums.astype(np.float64)
 
 
 def rounding_bounds(
@@ -507,7 +505,9 @@ class RankingComparison:
 
     def record(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        metric = None if self.metric is None else {"name": METRIC, **vars(self.metric)}
+        metric = None
+        if self.metric is not None:
+            metric = {"name": METRIC, **vars(self.metric)}
         return {
             **vars(self),
             "changed_queries": len(self.changed_queries),
@@ -528,7 +528,8 @@ def compare_scores(
         bounds: (D,), by how much rounding alone moves the converted scores.
         convention: convention of NDCG@10; None: without it.
     """
-    differences, metric = difference_of(original, converted), None
+    differences = difference_of(original, converted)
+    metric = None
     if convention is not None:
         ranked = np.where(np.isnan(converted), -np.inf, converted)
         evaluations = [
@@ -536,11 +537,9 @@ def compare_scores(
             for scores in (original, ranked)
         ]
         mean, converted_mean = (evaluation.means[METRIC] for evaluation in evaluations)
-        metric = (
-            None
-            if np.isnan(mean)
-            else MetricLoss(mean, converted_mean, mean - converted_mean)
-        )
+        metric = None
+        if not np.isnan(mean):
+            metric = MetricLoss(mean, converted_mean, mean - converted_mean)
     comparison = RankingComparison(
         documents=judgments.num_documents,
         queries=judgments.num_queries,
@@ -551,7 +550,8 @@ def compare_scores(
     for query, (start, stop) in enumerate(
         itertools.pairwise(judgments.query_start.tolist())
     ):
-        before, after = original[start:stop], converted[start:stop]
+        before = original[start:stop]
+        after = converted[start:stop]
         # Only the pairs of a query with another order or other ties need to be counted.
         if not np.array_equal(rankdata(before, "dense"), rankdata(after, "dense")):
             pair = _count_pairs(comparison, before, after, bounds[start:stop])
@@ -577,7 +577,8 @@ def _count_pairs(
     bounds: NDArray[np.float64],
 ) -> tuple[int, int] | None:
     """Counts the pairs of a query; returns the wrong pair with the largest difference, None without one."""
-    largest, pair = -1.0, None
+    largest = -1.0
+    pair = None
     size = max(_CELLS // len(original), 1)
     for first in range(0, len(original), size):
         rows = slice(first, first + size)
@@ -600,7 +601,8 @@ def _count_pairs(
         comparison.tied_pairs_within_rounding += int((within & (after == 0)).sum())
         i, j = divmod(int(np.where(wrong, gap, -1.0).argmax()), len(original))
         if wrong[i, j] and gap[i, j] > largest:
-            largest, pair = float(gap[i, j]), (first + i, j)
+            largest = float(gap[i, j])
+            pair = (first + i, j)
     return pair
 
 
@@ -667,10 +669,8 @@ def compare_probes(
         rows = np.flatnonzero(of_kind & scored.is_wrong)
         examples = []
         for row in rows[:1]:
-            feature, scores = (
-                probes.changed[row],
-                (float(scored.original[row]), float(scored.converted[row])),
-            )
+            feature = probes.changed[row]
+            scores = (float(scored.original[row]), float(scored.converted[row]))
             value = float(probes.features[row, feature])
             examples = [ProbeExample(model.feature_names[feature], value, *scores)]
         compared[kind] = KindOfProbe(int(of_kind.sum()), len(rows), *examples)
@@ -682,7 +682,9 @@ def compare_probes(
 CERTIFICATE_FORMAT = 1
 """Version of the format of certificate.json."""
 
-CERTIFIED, REFUSED, NOT_VERIFIED = "certified", "refused", "not verified"
+CERTIFIED = "certified"
+REFUSED = "refused"
+NOT_VERIFIED = "not verified"
 """`Certificate.status`."""
 
 
@@ -746,7 +748,9 @@ class Certificate:
 
     def rounding_of_features(self) -> str:
         """Returns the sentence about `rounded`, which must be a number."""
-        documents = self.comparison.documents if self.comparison else 0
+        documents = 0
+        if self.comparison:
+            documents = self.comparison.documents
         return (
             f"The model compares float64 features, and {self.engine_name} has float32 ones, which gives "
             f"{self.rounded} of {documents} documents another score. --to lightgbm and the verb serve keep "
@@ -756,7 +760,8 @@ class Certificate:
 
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
     """Returns the JSON form; numbers that are not finite become text."""
-    comparison, engine = certificate.comparison, certificate.engine
+    comparison = certificate.comparison
+    engine = certificate.engine
     content: dict[str, Any] = {
         "format": CERTIFICATE_FORMAT,
         "status": certificate.status,
@@ -947,7 +952,9 @@ def describe_document(data: Judgments, row: int) -> str:
     """
     if data.document_ids is not None:
         return f"document {data.document_ids[row]}"
-    rows = data.file_rows if isinstance(data, RankingDataset) else None
+    rows = None
+    if isinstance(data, RankingDataset):
+        rows = data.file_rows
     return f"row {(row if rows is None else int(rows[row])) + 1}"
 
 
@@ -965,7 +972,9 @@ def _causes(certificate: Certificate) -> list[str]:
     ]
     sentences = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in shown]
     more = kinds[_MOST_CAUSES:]
-    return [*sentences, f"Also differing: {listed(more)}."] if more else sentences
+    if more:
+        return [*sentences, f"Also differing: {listed(more)}."]
+    return sentences
 
 
 # ---- Makes the certificate of a converted model: scores and rankings on data, and probe rows. N rows.
@@ -1028,10 +1037,8 @@ def certify(
         on_absent = _compared(model, predict, export, receives_none, data.features)
         absent = compare_scores(data, *on_absent[:3], convention)
         scored = _compared(model, predict, export, receives_none, probes.features)
-        zeros, absent_zeros = (
-            probes.kinds == ZERO_VALUES,
-            np.full(len(probes.kinds), ABSENT_ZEROS),
-        )
+        zeros = probes.kinds == ZERO_VALUES
+        absent_zeros = np.full(len(probes.kinds), ABSENT_ZEROS)
         kinds = {
             **kinds,
             **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros),

@@ -93,7 +93,8 @@ class Destination:
         """Raises ConfigError if the target cannot hold the models of a ranker."""
         if ranker.is_yardstick:
             return
-        name, kind = self.target.name, type(ranker).__name__
+        name = self.target.name
+        kind = type(ranker).__name__
         if type(ranker).network is not Ranker.network:
             if not self.target.holds_networks:
                 raise ConfigError(
@@ -130,7 +131,9 @@ class Destination:
         if MISSING_VALUES in export.limits:
             names = ", ".join(with_missing[:_SHOWN])
             more = len(with_missing) - _SHOWN
-            others = f" and {more} more" if more > 0 else ""
+            others = ""
+            if more > 0:
+                others = f" and {more} more"
             raise ConfigError(
                 f"target is {self.target.name}, but the training data have missing values ({names}{others}). "
                 f"{export.limits[MISSING_VALUES]} Fill in the values, or leave these features out."

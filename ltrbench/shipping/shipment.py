@@ -217,10 +217,12 @@ def readme(
     yield f"## Upload\n\nRun this in the folder; it is also in `{UPLOAD_FILE}`."
     yield f"```\n{export.request.rstrip()}\n```"
     yield "\n".join(f"- {note}" for note in export.notes)
-    plus = f" plus {certificate.offset!r}" if certificate.offset else ""
-    reordered = (
-        certificate.comparison.describe_reordered() if certificate.comparison else ""
-    )
+    plus = ""
+    if certificate.offset:
+        plus = f" plus {certificate.offset!r}"
+    reordered = ""
+    if certificate.comparison:
+        reordered = certificate.comparison.describe_reordered()
     yield f"## Scores\n\nScores are those of the original model{plus}, but for rounding{reordered}."
     if certificate.rounded is not None:
         yield certificate.rounding_of_features()
@@ -481,7 +483,9 @@ def checked_rows(
         # An ulp, for the decimal numbers of the answer.
         bounds = np.spacing(np.abs(scores).astype(engine.score_dtype))
     else:
-        dtype = "float32" if engine is None else engine.leaf_dtype or engine.score_dtype
+        dtype = "float32"
+        if engine is not None:
+            dtype = engine.leaf_dtype or engine.score_dtype
         original = getattr(model.scorer, "score_dtype", "float64")
         several = [
             rounding_bounds(model, each, (original, dtype), export.offset)
@@ -539,9 +543,9 @@ def _chosen(
         rows = np.arange(start, min(stop, start + _MOST_CHECKED_DOCUMENTS))
         parts.append(gather_rows(data.features, rows))
         for number, row in enumerate(rows.tolist()):
-            document = (
-                None if data.document_ids is None else str(data.document_ids[row])
-            )
+            document = None
+            if data.document_ids is not None:
+                document = str(data.document_ids[row])
             record = {
                 "id": f"q{query + 1}-d{number + 1}",
                 "query": str(data.query_ids[query]),

@@ -131,12 +131,10 @@ def form_for(
 
 # ---- Kinds of values that an engine may treat in another way than the model, see `Export.limits`.
 
-MISSING_VALUES, ZERO_VALUES, TINY_VALUES, INFINITE_VALUES = (
-    "missing",
-    "zero",
-    "tiny",
-    "infinite",
-)
+MISSING_VALUES = "missing"
+ZERO_VALUES = "zero"
+TINY_VALUES = "tiny"
+INFINITE_VALUES = "infinite"
 """Kinds of values. Tiny values are those beside 0 of at most `LARGEST_ZERO` in absolute value."""
 LARGEST_VALUES = "largest float32"
 """Kind of values above `_HUGE` in absolute value, whose products with weights float32 may not hold."""
@@ -312,14 +310,13 @@ class Arithmetic:
         if self.missing == "zero":
             values = np.where(np.isnan(values), np.float32(0), values)
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            return (
-                self._sums(model, values)
-                if isinstance(model, Ensemble)
-                else self._products(model, values)
-            )
+            if isinstance(model, Ensemble):
+                return self._sums(model, values)
+            return self._products(model, values)
 
     def _sums(self, ensemble: Ensemble, values: Features) -> NDArray[np.floating[Any]]:
-        dtype, product = np.dtype(self.dtype).type, np.dtype(self.product).type
+        dtype = np.dtype(self.dtype).type
+        product = np.dtype(self.product).type
         scores = np.zeros(len(values), dtype=self.sum)
         for number in self.order(len(ensemble.trees)):
             tree = flat(ensemble.trees[number].root)
@@ -617,7 +614,8 @@ def build_target(
     }
     for option, value in options.items():
         if option not in types:
-            close, known = did_you_mean(option, types), ", ".join(types) or "none"
+            close = did_you_mean(option, types)
+            known = ", ".join(types) or "none"
             raise ConfigError(
                 f"{setting} {option}: {name} has no such option{close} Options: {known}."
             )

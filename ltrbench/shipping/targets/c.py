@@ -58,7 +58,9 @@ def c_identifier(name: str) -> str:
     ('native_2_best', 'model_2024', 'model')
     """
     words = re.sub(r"[^A-Za-z0-9]+", "_", name)[:_MOST_LETTERS].strip("_")
-    return words if words[:1].isalpha() else f"model_{words}".rstrip("_")
+    if words[:1].isalpha():
+        return words
+    return f"model_{words}".rstrip("_")
 
 
 def write_c(ensemble: Ensemble, feature_names: Sequence[str], name: str) -> bytes:
@@ -83,7 +85,8 @@ def _lines(
     roots: list[str] = []
     words: list[str] = []
     num_words = 0
-    has_zeros, has_categories = False, bool(categorical_features(ensemble))
+    has_zeros = False
+    has_categories = bool(categorical_features(ensemble))
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
         # A split is its index in `nodes`, and a leaf is -1 minus its index in `leaves`.
@@ -152,7 +155,9 @@ def _literals(numbers: NDArray[np.floating[Any]]) -> Iterator[str]:
     >>> list(_literals(np.array([0.1, -np.inf], dtype=np.float32)))
     ['0x1.99999ap-4f', '-INFINITY']
     """
-    suffix = "f" if numbers.dtype == np.float32 else ""
+    suffix = ""
+    if numbers.dtype == np.float32:
+        suffix = "f"
     for number in numbers.tolist():
         if np.isnan(number):
             yield "NAN"
@@ -245,11 +250,9 @@ def _function(
     has_categories: bool,
 ) -> Iterator[str]:
     zero = next(_literals(np.array([LARGEST_ZERO], dtype=np.float32)))
-    zeros = (
-        f" || (at->zero_missing && -{zero} <= value && value <= {zero})"
-        if has_zeros
-        else ""
-    )
+    zeros = ""
+    if has_zeros:
+        zeros = f" || (at->zero_missing && -{zero} <= value && value <= {zero})"
     yield f"""
 double {name}_score(const float *features);
 

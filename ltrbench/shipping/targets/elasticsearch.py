@@ -251,7 +251,8 @@ class ElasticsearchTarget(Target):
             }
         if form == "ranklib":
             return RANKLIB_ARITHMETIC, read_ranklib_xml(definition.encode()).trees
-        missing = "side" if self.absent_features == "missing" else self.absent_features
+        absent = self.absent_features
+        missing = "side" if absent == "missing" else absent
         return Arithmetic("<", missing=missing), read_xgboost_dump(definition, indices)
 
     def check_requests(
@@ -265,11 +266,9 @@ class ElasticsearchTarget(Target):
         # Features with a negative value in a row, in their order.
         columns = np.array(rows.columns, dtype=np.int64)
         signed = columns[(rows.features[:, columns] < 0).any(axis=0)].tolist()
-        name, index, server = (
-            f"{model.name}_check",
-            f"ltrbench-check-{model.name.lower()}",
-            f"${self.address}",
-        )
+        name = f"{model.name}_check"
+        index = f"ltrbench-check-{model.name.lower()}"
+        server = f"${self.address}"
         features = f"_ltr/_featureset/{name}_set"
         definition = uploaded["definition"]
         if uploaded["type"] == "model/ranklib":

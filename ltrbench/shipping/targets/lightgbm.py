@@ -50,7 +50,8 @@ class LightGBMTarget(Target):
 
 def _notes(model: ShippedModel, content: bytes) -> list[str]:
     notes = []
-    written, given = lightgbm_names(model.feature_names), list(model.feature_names)
+    written = lightgbm_names(model.feature_names)
+    given = list(model.feature_names)
     if written != given and written == [
         f"Column_{feature}" for feature in range(len(given))
     ]:

@@ -60,18 +60,18 @@ from ltrbench.models.trees import (
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 from ltrbench.version import __version__
 
-INPUT, OUTPUT = "features", "scores"
+INPUT = "features"
+OUTPUT = "scores"
 """Names of the input and the output of the graph."""
 
 FloatForm = Literal["float32", "float64"]
 
-_LEQ, _LT = 0, 1  # BRANCH_LEQ and BRANCH_LT of nodes_modes
+_LEQ = 0
+_LT = 1  # BRANCH_LEQ and BRANCH_LT of nodes_modes
 _SUM = 1  # aggregate_function
-_TREE_OPSET, _OPSET, _IR_VERSION = (
-    5,
-    18,
-    10,
-)  # the versions of ONNX 1.16, the first release with TreeEnsemble
+_TREE_OPSET = 5
+_OPSET = 18
+_IR_VERSION = 10  # the versions of ONNX 1.16, the first release with TreeEnsemble
 _TYPES = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 
 
@@ -179,7 +179,9 @@ class _Value:
     __array_ufunc__ = None
 
     def __init__(self, nodes: _Nodes, name: str, width: int) -> None:
-        self.name, self.shape, self._nodes = name, (width,), nodes
+        self.name = name
+        self.shape = (width,)
+        self._nodes = nodes
 
     def __add__(self, other: Any) -> _Value:
         return self._nodes.add("Add", self, other)
@@ -269,7 +271,8 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         tree = flat(
             InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root
         )
-        is_leaf, inner = tree.is_leaf, ~tree.is_leaf
+        is_leaf = tree.is_leaf
+        inner = ~tree.is_leaf
         numbers = (
             np.where(
                 is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)
@@ -291,12 +294,11 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
             weighted_values(tree, weighted.weight, ensemble.score_dtype)[is_leaf]
         )
         roots.append(num_inner)
-        num_inner, num_leaves = (
-            num_inner + int(inner.sum()),
-            num_leaves + int(is_leaf.sum()),
-        )
+        num_inner = num_inner + int(inner.sum())
+        num_leaves = num_leaves + int(is_leaf.sum())
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    threshold, weights = joined.pop("splits"), joined.pop("weights")
+    threshold = joined.pop("splits")
+    weights = joined.pop("weights")
     is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
     if not is_exact:
         threshold = float32_thresholds(threshold, ensemble.comparison)

@@ -95,7 +95,8 @@ class RankLibTarget(Target):
         self, model: ShippedModel, export: Export, rows: CheckRows
     ) -> CheckRequests:
         """Returns the rows as LETOR text, and the command that scores them."""
-        lines, left_out = [], {}
+        lines = []
+        left_out = {}
         for identity, values in rows.values():
             if not values:
                 left_out[identity] = "no value, and a line of RankLib needs one"

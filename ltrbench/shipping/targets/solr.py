@@ -241,11 +241,9 @@ def _nested(
     ]
     scaled = tree.threshold * scales[tree.feature]
     corrected = float32_texts(slack_corrected(scaled.astype(np.float32))[0])
-    values, is_leaf, features = (
-        float32_texts(tree.value),
-        tree.is_leaf.tolist(),
-        tree.feature.tolist(),
-    )
+    values = float32_texts(tree.value)
+    is_leaf = tree.is_leaf.tolist()
+    features = tree.feature.tolist()
 
     def text_of(node: int, _: int) -> str:
         if is_leaf[node]:
@@ -274,10 +272,8 @@ def read_solr(
     def read(node: Mapping[str, Any]) -> Node:
         if "value" in node:
             return Leaf(parse_float32(node["value"]))
-        threshold, is_left = (
-            parse_float32(node["threshold"]),
-            node.get("missing") == "left",
-        )
+        threshold = parse_float32(node["threshold"])
+        is_left = node.get("missing") == "left"
         return InnerNode(
             indices[node["feature"]], threshold, is_left, node["left"], node["right"]
         )
@@ -291,9 +287,9 @@ def read_solr(
         for feature in record["features"]
         if "norm" in feature
     }
-    missing: Literal["zero", "side"] = (
-        "zero" if parameters.get("isNullSameAsZero", True) else "side"
-    )
+    missing: Literal["zero", "side"] = "side"
+    if parameters.get("isNullSameAsZero", True):
+        missing = "zero"
     arithmetic = Arithmetic("<=", missing=missing, shift=float(SOLR_SLACK), units=units)
     return arithmetic, Ensemble(tuple(trees))
 
@@ -312,7 +308,8 @@ def read_solr(
 ID_PREFIX: Final = "ltrbench-check-"
 """Before the id of a row in the id of its document."""
 
-_FIELDS, _TYPE = "ltrbench_check_", "ltrbench_check_float"
+_FIELDS = "ltrbench_check_"
+_TYPE = "ltrbench_check_float"
 
 
 def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]:
@@ -447,8 +444,10 @@ class SolrTarget(Target):
     ) -> CheckRequests:
         """Returns the requests that add fields, documents, features and a model, and score the rows."""
         rows, left_out = rows.finite()
-        name, server = f"{model.name}_check", f"$SOLR/solr/{self.collection}"
-        record, indices = json.loads(export.files["model.json"]), model.indices
+        name = f"{model.name}_check"
+        server = f"$SOLR/solr/{self.collection}"
+        record = json.loads(export.files["model.json"])
+        indices = model.indices
         used = {
             feature["name"]: indices[feature["name"]] for feature in record["features"]
         }

@@ -140,7 +140,8 @@ def _field(index: int) -> str:
 # Pull request 31104 (Avoid compiling gbdt models with many conditions), of May 2024, was not read. Evaluation
 # in the container (stateless models, global-phase) and the limits of Java's stack are not simulated.
 
-_SMALL_TREE, _SHORT_PATH = 12, 2500.0
+_SMALL_TREE = 12
+_SHORT_PATH = 2500.0
 """A forest whose largest tree has more leaves, and whose sum of average path lengths is larger, is a VM
 forest."""
 _MOST_COMPILED_LEAVES = 25_000
@@ -154,7 +155,9 @@ def _forest_order(num_trees: int) -> list[int]:
 
 
 _FOREST = Arithmetic("<", product="float64", sum="float64", order=_forest_order)
-COMPILED, VM_FOREST, FAST_FOREST = "compiled", "VM forest", "fast forest"
+COMPILED = "compiled"
+VM_FOREST = "VM forest"
+FAST_FOREST = "fast forest"
 WAYS: Final[Mapping[str, Arithmetic]] = {
     COMPILED: Arithmetic("<", "float64", "float64", "float64"),
     VM_FOREST: _FOREST,
@@ -169,7 +172,8 @@ def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
     Args:
         use_fast_forest: whether the rank property vespa.eval.use_fast_forest is true.
     """
-    leaves, mean_depths = [], []
+    leaves = []
+    mean_depths = []
     for weighted in trees.trees:
         tree = flat(weighted.root)
         depth = np.zeros(len(tree.feature))
@@ -184,9 +188,9 @@ def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
     if use_fast_forest and max(leaves) <= _MOST_FAST_LEAVES:
         return FAST_FOREST
     has_long_paths = max(leaves) > _SMALL_TREE and sum(mean_depths) > _SHORT_PATH
-    return (
-        VM_FOREST if has_long_paths or sum(leaves) > _MOST_COMPILED_LEAVES else COMPILED
-    )
+    if has_long_paths or sum(leaves) > _MOST_COMPILED_LEAVES:
+        return VM_FOREST
+    return COMPILED
 
 
 # ---- The target.
@@ -262,11 +266,9 @@ class VespaTarget(Target):
     def export(self, model: ShippedModel) -> Export:
         names = names_in_vespa(model.feature_names)
         self._refuse_own_score(model)
-        base, form, files = (
-            identifier(model.name),
-            self._form(model),
-            dict[str, bytes](),
-        )
+        base = identifier(model.name)
+        form = self._form(model)
+        files = dict[str, bytes]()
         if isinstance(model.scorer, Linear):
             named = zip(
                 model.scorer.weights.astype(np.float64).tolist(),
@@ -280,8 +282,10 @@ class VespaTarget(Target):
                 MISSING_VALUES: "A missing value has no score in a linear expression."
             }
         else:
-            trees, used = model.trees(self.name), list(names.values())
-            prepared, expression = constants_as_splits(trees), f'{form}("{base}.json")'
+            trees = model.trees(self.name)
+            used = list(names.values())
+            prepared = constants_as_splits(trees)
+            expression = f'{form}("{base}.json")'
             files[f"{base}.json"] = (
                 write_xgboost_dump(prepared, used, float64_text)
                 if form == "xgboost"
@@ -302,7 +306,8 @@ class VespaTarget(Target):
     def engine(self, model: ShippedModel, export: Export) -> Engine:
         names = json.loads(export.files["features.json"])
         indices = {names[name]: index for name, index in model.indices.items()}
-        base, form = identifier(model.name), self._form(model)
+        base = identifier(model.name)
+        form = self._form(model)
         if form == "expression":
             weights = _weights(export.files[f"{base}.profile"].decode(), indices)
             return WAYS[COMPILED].engine(weights, "Vespa")
@@ -310,7 +315,9 @@ class VespaTarget(Target):
         trees = read(export.files[f"{base}.json"], indices)
         way = way_of_vespa(trees, self.fast_forest)
         # A dump of XGBoost has float32 leaves. The order of the sum depends on the way of the forest.
-        dtype = "float32" if form == "xgboost" else WAYS[way].dtype
+        dtype = "float32"
+        if form != "xgboost":
+            dtype = WAYS[way].dtype
         return WAYS[way].engine(
             trees, f"Vespa ({way})", leaf_dtype=dtype, is_in_order=False
         )
@@ -498,11 +505,9 @@ def constants_as_splits(ensemble: Ensemble) -> Ensemble:
 
     def with_split(tree: WeightedTree) -> WeightedTree:
         is_leaf = isinstance(tree.root, Leaf)
-        return (
-            replace(tree, root=replace(split, left=tree.root, right=tree.root))
-            if is_leaf
-            else tree
-        )
+        if is_leaf:
+            return replace(tree, root=replace(split, left=tree.root, right=tree.root))
+        return tree
 
     return replace(ensemble, trees=tuple(map(with_split, ensemble.trees)))
 
@@ -545,7 +550,9 @@ def identifier(name: str) -> str:
     """
     words = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_")
     is_name = words[:1].isalpha() and words not in _WORDS | _WITHOUT_ARGUMENTS
-    return words if is_name else f"feature_{words}".rstrip("_")
+    if is_name:
+        return words
+    return f"feature_{words}".rstrip("_")
 
 
 def _free(name: str, taken: set[str]) -> str:
