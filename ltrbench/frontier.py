@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ltrbench.compare.answer import checks_in_words
-from ltrbench.compare.cells import Settings, newest_runs
+from ltrbench.compare.cells import (
+    newest_runs,
+)
 from ltrbench.compare.comparison import Comparison, ModelRow, compare, only
 from ltrbench.compare.decision import check_of_guard
 from ltrbench.compare.derived import (
@@ -44,6 +46,9 @@ from ltrbench.compare.derived import (
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
 from ltrbench.compare.remarks import leak_in_words
+from ltrbench.compare.settings import (
+    Settings,
+)
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows

@@ -41,7 +41,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, overload
 
 from ltrbench.compare.answer import Answer, answer_of
-from ltrbench.compare.cells import BEST, Settings
 from ltrbench.compare.claims import Claim, Pair
 from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation
 from ltrbench.compare.comparison import compare as compare_runs
@@ -51,6 +50,10 @@ from ltrbench.compare.guards import Guard
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.notebook import NotebookComparison
 from ltrbench.compare.report import Report, render
+from ltrbench.compare.settings import (
+    BEST,
+    Settings,
+)
 from ltrbench.compare.slicing import Interaction, interactions, slices
 from ltrbench.errors import ConfigError
 from ltrbench.runs import Run

@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ltrbench.compare.cells import Trainings, percent
 from ltrbench.compare.claims import NOT_REPEATED, Claim, Pair
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import (
@@ -23,6 +22,12 @@ from ltrbench.compare.decision import (
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
 from ltrbench.compare.planning import NextStep, next_step
 from ltrbench.compare.remarks import IMPORTANT
+from ltrbench.compare.settings import (
+    percent,
+)
+from ltrbench.compare.table import (
+    Trainings,
+)
 from ltrbench.metrics import bounds_of
 from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (

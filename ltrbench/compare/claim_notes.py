@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ltrbench.compare.cells import tuned_once
 from ltrbench.compare.claims import Pair
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.planning import more_queries
 from ltrbench.compare.remarks import ON_CLAIMS, Note, notes_of
+from ltrbench.compare.table import (
+    tuned_once,
+)
 from ltrbench.tables import listed
 
 _METHODS = {

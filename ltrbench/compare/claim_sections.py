@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import PairedQueries
 from ltrbench.compare.claim_notes import family_of
 from ltrbench.compare.claims import Claim, against
 from ltrbench.compare.comparison import Comparison
@@ -21,6 +20,9 @@ from ltrbench.compare.leaderboard import (
     leaderboard,
 )
 from ltrbench.compare.slicing import SMALLEST_GROUP, across, interactions
+from ltrbench.compare.table import (
+    PairedQueries,
+)
 from ltrbench.compare.views import (
     Chapter,
     Figures,

@@ -21,18 +21,20 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ltrbench.compare.cells import (
-    PairedQueries,
-    Settings,
-    Trainings,
-    is_tuned,
-    is_tuned_again,
-)
 from ltrbench.compare.power import (
     Power,
     design_of_methods,
     design_of_models,
     power_of,
+)
+from ltrbench.compare.settings import (
+    Settings,
+)
+from ltrbench.compare.table import (
+    PairedQueries,
+    Trainings,
+    is_tuned,
+    is_tuned_again,
 )
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import (

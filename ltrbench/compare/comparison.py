@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,21 +19,14 @@ from typing import NamedTuple
 import numpy as np
 
 from ltrbench.compare.cells import (
-    BEST,
     DataCell,
-    EvaluatedRow,
     GroupedRuns,
-    PairedQueries,
-    Settings,
-    arrange,
     cell_of,
-    evaluate_rows,
     fold_of,
     group_by_data_set,
     group_runs,
     grouped,
     newest_runs,
-    pair_queries,
     replicate_of,
 )
 from ltrbench.compare.claims import Pair, against, all_pairs, decided
@@ -48,14 +41,23 @@ from ltrbench.compare.fairness import (
 from ltrbench.compare.feature_sets import with_common_data
 from ltrbench.compare.groups import Slice, group_of_queries
 from ltrbench.compare.remarks import Kind, Remark, leak_in_words, notes_of
+from ltrbench.compare.settings import (
+    BEST,
+    Settings,
+)
+from ltrbench.compare.table import (
+    EvaluatedRow,
+    PairedQueries,
+    Table,
+    evaluate_rows,
+    pair_queries,
+)
 from ltrbench.errors import ConfigError, ResultError, require_choice
 from ltrbench.metrics import bounds_of, parse_metric
 from ltrbench.runs.origin import Final, Imported
 from ltrbench.runs.record import (
     FINISHED,
-    MODEL_FOLDER,
     Run,
-    RunResult,
     refuse_trial,
 )
 from ltrbench.statistics import WORSE, Interval, largest_loss, system_intervals
@@ -166,7 +168,6 @@ class SweepState(NamedTuple):
 
 
 _MOST_MISMATCHES = 3
-_BYTES_IN_MB = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,22 +175,13 @@ class ModelRow(EvaluatedRow):
     """One model with one set of settings on one data set: the runs that count, and their values.
 
     Attributes:
-        metrics: Name -> mean over cells of the mean over queries; None if no query counts.
         interval: 95 % interval of the mean of the primary metric, within the bounds of the metric; None for a
             row that is not paired.
         to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
-        seconds: Kind of time -> mean over the runs that did not share the machine with another job; empty if
-            all did.
-        peak_memory_mb, trees, model_mb: Means over the runs that have a value; None if no run has one.
     """
 
-    metrics: Mapping[str, float | None]
     interval: Interval | None
     to_baseline: Pair | None
-    seconds: Mapping[str, float]
-    peak_memory_mb: float | None
-    trees: float | None
-    model_mb: float | None
 
     def rank_by(self, metric: str) -> float:
         """Returns a key that sorts rows by the mean of a metric, the highest first, rows without one last."""
@@ -359,9 +351,9 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
 
 
 def _compare_on(
-    table: GroupedRuns, metric: str, settings: Settings, first_remarks: Sequence[Remark]
+    group: GroupedRuns, metric: str, settings: Settings, first_remarks: Sequence[Remark]
 ) -> Comparison:
-    reported = (name for run in table.runs for name in reported_metrics(run))
+    reported = (name for run in group.runs for name in reported_metrics(run))
     claimed = [name for name in settings.claimed_metrics if name is not None]
     evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
     others = [name for name in dict.fromkeys(reported) if name not in evaluated]
@@ -370,17 +362,17 @@ def _compare_on(
         return cell_of(run).of_test if settings.allow_mismatch else cell_of(run)
 
     rows = evaluate_rows(
-        table.rows, [*evaluated], others, settings.convention, cell_of_run
+        group.rows, [*evaluated], others, settings.convention, cell_of_run
     )
-    counted, paired_rows, missing = arrange(rows, settings.selected)
-    paired = {name: pair_in_group(paired_rows, name, settings) for name in claimed}
+    table = Table.of(rows, settings.selected)
+    paired = {name: pair_in_group(table.paired, name, settings) for name in claimed}
     queries = paired[metric]
     # The row with the highest mean, the first one in case of ties.
     best = None
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
     base, absent = _baseline_of(
-        table.rows, settings.baseline, best, paired_rows or counted
+        group.rows, settings.baseline, best, table.paired or table.rows
     )
     if absent:
         settings = replace(settings, baseline=None)
@@ -395,22 +387,22 @@ def _compare_on(
         for name, queries_of_metric in paired.items()
         if name != metric and queries_of_metric is not None
     }
-    unknown = unknown_metrics([run.result for run in table.runs])
+    unknown = unknown_metrics([run.result for run in group.runs])
     return Comparison(
-        data=table.name,
+        data=group.name,
         metric=metric,
         settings=settings,
         baseline=base,
         best=best,
-        rows=tuple(_rows(counted, metric, queries, pairs, base, settings)),
+        rows=tuple(_rows(table.rows, metric, queries, pairs, base, settings)),
         pairs=pairs,
         queries=queries,
         remarks=(
             *first_remarks,
             *unknown,
             *absent,
-            *missing,
-            *warnings(counted, metric, settings.convention),
+            *table.remarks,
+            *warnings(table.rows, metric, settings.convention),
         ),
         declared=declared,
     )
@@ -498,24 +490,15 @@ def _rows(
             pair.a: pair
             for pair in against(_family(pairs, queries, base, settings), base)
         }
-    rows = []
-    for group in groups:
-        results = [run.result for run in group.runs]
-        row = ModelRow(
+    return [
+        ModelRow(
             label=group.label,
             evaluated=group.evaluated,
-            metrics={
-                name: group.mean(name) for name in group.evaluated[0].evaluation.means
-            },
             interval=_within_bounds(intervals.get(group.label), metric),
             to_baseline=to_base.get(group.label),
-            seconds=mean_seconds(results),
-            peak_memory_mb=_mean_known(result.peak_memory_mb for result in results),
-            trees=_mean_known(result.num_trees for result in results),
-            model_mb=_mean_known(map(_model_mb, group.runs)),
         )
-        rows.append(row)
-    return rows
+        for group in groups
+    ]
 
 
 def _within_bounds(interval: Interval | None, metric: str) -> Interval | None:
@@ -564,26 +547,6 @@ def _baseline_of(
     if matching or baseline in (None, BEST):
         return wanted, []
     return first, [Remark.of(Kind.ABSENT_BASELINE, baseline=baseline, first=first)]
-
-
-def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
-    """Returns kind -> mean time, without runs that shared the machine."""
-    alone = [result for result in results if not result.shared_machine]
-    kinds = dict.fromkeys(kind for result in alone for kind in result.seconds)
-    return {
-        kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds)
-        for kind in kinds
-    }
-
-
-def _mean_known(values: Iterable[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return fmean(known) if known else None
-
-
-def _model_mb(run: Run) -> float | None:
-    files = [file for file in (run.path / MODEL_FOLDER).rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files) / _BYTES_IN_MB if files else None
 
 
 def only(comparisons: Sequence[Comparison]) -> Comparison:

@@ -19,7 +19,10 @@ from statistics import fmean
 
 import numpy as np
 
-from ltrbench.compare.cells import DataCell, EvaluatedRow, grouped
+from ltrbench.compare.cells import (
+    DataCell,
+    grouped,
+)
 from ltrbench.compare.claims import Pair, against
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.fairness import (
@@ -30,6 +33,9 @@ from ltrbench.compare.fairness import (
 )
 from ltrbench.compare.guards import COSTS, LATENCY, Guard
 from ltrbench.compare.remarks import leak_in_words
+from ltrbench.compare.table import (
+    EvaluatedRow,
+)
 from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of

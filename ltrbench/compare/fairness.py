@@ -20,19 +20,21 @@ import numpy as np
 
 from ltrbench.compare.cells import (
     DataCell,
-    EvaluatedRow,
-    EvaluatedRun,
     GroupedRuns,
     cell_of,
     describe_cells,
     first_by,
     grouped,
     is_per_fold,
-    reasons_against_folds,
     replicate_of,
-    times_in_sets,
 )
 from ltrbench.compare.remarks import Kind, Remark
+from ltrbench.compare.table import (
+    EvaluatedRow,
+    EvaluatedRun,
+    reasons_against_folds,
+    times_in_sets,
+)
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric

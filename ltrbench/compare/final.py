@@ -15,7 +15,9 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
 
-from ltrbench.compare.cells import settings_of_model
+from ltrbench.compare.cells import (
+    settings_of_model,
+)
 from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation, only
 from ltrbench.compare.remarks import Kind
 from ltrbench.errors import ResultError, require_choice

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import (
+from ltrbench.compare.table import (
     PairedQueries,
 )
 from ltrbench.data import Judgments

@@ -12,7 +12,6 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.answer import answer_of
-from ltrbench.compare.cells import EvaluatedRun
 from ltrbench.compare.claim_notes import family_of
 from ltrbench.compare.claims import Claim, Pair
 from ltrbench.compare.comparison import Comparison, ModelRow
@@ -20,6 +19,9 @@ from ltrbench.compare.decision import decide
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.slicing import across, interactions
+from ltrbench.compare.table import (
+    EvaluatedRun,
+)
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.plots import Ends

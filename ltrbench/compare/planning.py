@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ltrbench.compare.cells import (
-    PairedQueries,
     first_by,
     fold_of,
     replicate_of,
@@ -18,6 +17,9 @@ from ltrbench.compare.claims import NOT_REPEATED, Pair
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import Decision
 from ltrbench.compare.final import final_command
+from ltrbench.compare.table import (
+    PairedQueries,
+)
 from ltrbench.runs.record import Run, as_products, quoted
 from ltrbench.statistics.claims import UNDECIDED
 

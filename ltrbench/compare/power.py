@@ -5,7 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from ltrbench.compare.cells import PairedQueries, Settings
+from ltrbench.compare.settings import (
+    Settings,
+)
+from ltrbench.compare.table import (
+    PairedQueries,
+)
 from ltrbench.errors import require
 from ltrbench.metrics import bounds_of
 from ltrbench.statistics import (

@@ -32,7 +32,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ltrbench.compare.cells import DATA_SPLITS, DataCell, replicate_of
+from ltrbench.compare.cells import (
+    DATA_SPLITS,
+    DataCell,
+    replicate_of,
+)
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.importances import (
     compare_importances,

@@ -10,11 +10,6 @@ from math import isnan
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import (
-    PairedQueries,
-    Settings,
-    clustered,
-)
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.groups import (
     Given,
@@ -22,6 +17,13 @@ from ltrbench.compare.groups import (
     Slice,
     kinds_of_values,
     values_of_attribute,
+)
+from ltrbench.compare.settings import (
+    Settings,
+)
+from ltrbench.compare.table import (
+    PairedQueries,
+    clustered,
 )
 from ltrbench.metrics import parse_metric
 from ltrbench.statistics import Interval, PairedSample, simultaneous_intervals

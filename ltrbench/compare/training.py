@@ -11,9 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ltrbench.compare.cells import Settings
 from ltrbench.compare.comparison import compare
 from ltrbench.compare.notebook import NotebookComparison
+from ltrbench.compare.settings import (
+    Settings,
+)
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import check_files

@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ltrbench.compare.cells import cell_of, flatten, grouped, is_per_fold
+from ltrbench.compare.cells import (
+    cell_of,
+    flatten,
+    grouped,
+    is_per_fold,
+)
 from ltrbench.compare.claims import Pair, against
 from ltrbench.compare.comparison import Comparison, ModelRow
 from ltrbench.compare.fairness import searched_runs

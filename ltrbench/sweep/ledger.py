@@ -30,12 +30,10 @@ from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from ltrbench.compare.cells import (
-    Settings,
     cell_of,
     first_by,
     flatten,
     grouped,
-    percent,
 )
 from ltrbench.compare.comparison import (
     Comparison,
@@ -45,6 +43,10 @@ from ltrbench.compare.comparison import (
     with_level,
 )
 from ltrbench.compare.remarks import Kind, Remark
+from ltrbench.compare.settings import (
+    Settings,
+    percent,
+)
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT

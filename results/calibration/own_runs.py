@@ -22,15 +22,17 @@ from numpy.typing import NDArray
 from ltrbench.cli.console import terminal_width, wrapped
 from ltrbench.compare import Settings
 from ltrbench.compare.cells import (
-    EvaluatedRow,
-    PairedQueries,
     cell_of,
-    evaluate_rows,
     group_runs,
     newest_runs,
-    pair_queries,
 )
 from ltrbench.compare.derived import default_metric
+from ltrbench.compare.table import (
+    EvaluatedRow,
+    PairedQueries,
+    evaluate_rows,
+    pair_queries,
+)
 from ltrbench.errors import ResultError
 from ltrbench.runs.record import Run, find_runs
 from ltrbench.statistics import (

@@ -25,7 +25,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ltrbench.compare.cells import clustered
+from ltrbench.compare.table import (
+    clustered,
+)
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.rankers.native import NativeRanker

@@ -26,10 +26,18 @@ from numpy.typing import NDArray
 
 from ltrbench.cli.console import PATH, echo, wrapped
 from ltrbench.cli.verbs.data import sources_in_yaml
-from ltrbench.compare.cells import Settings, cell_of, describe_cells, first_by
-from ltrbench.compare.comparison import Comparison, compare, mean_seconds
+from ltrbench.compare.cells import (
+    cell_of,
+    describe_cells,
+    first_by,
+)
+from ltrbench.compare.comparison import Comparison, compare
 from ltrbench.compare.derived import Import, derived_run, import_runs
 from ltrbench.compare.leaderboard import between
+from ltrbench.compare.settings import (
+    Settings,
+)
+from ltrbench.compare.table import mean_seconds
 from ltrbench.data import Judgments
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError

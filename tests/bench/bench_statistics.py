@@ -15,8 +15,14 @@ import numpy as np
 from bench_jobs import options
 
 from ltrbench.compare import Settings
-from ltrbench.compare.cells import DataCell, PairedQueries, Trainings
+from ltrbench.compare.cells import (
+    DataCell,
+)
 from ltrbench.compare.claims import all_pairs
+from ltrbench.compare.table import (
+    PairedQueries,
+    Trainings,
+)
 from ltrbench.measure import MemoryMeter, Stopwatch
 from ltrbench.statistics import (
     PairedSample,

@@ -25,10 +25,12 @@ from ltrbench.compare import (
     compare,
     render,
 )
-from ltrbench.compare.cells import clustered
 from ltrbench.compare.claims import NOT_ALIKE
 from ltrbench.compare.groups import kinds_of_values
 from ltrbench.compare.remarks import GROUPS, ON_BACKENDS, Kind, notes_of
+from ltrbench.compare.table import (
+    clustered,
+)
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ResultError
 from ltrbench.folders import conf_dir, settings_in
@@ -114,8 +116,11 @@ def test_zero_ranks_above_negative_values_and_numbers_are_not_sorted_as_text(
     (comparison,) = compare([*folds, *others])
     assert mentions(remarks_of(comparison), "folds 2, 5, 6, 7, 8, 9, 10")
     row = comparison.row("a")
-    values = [None, -0.2, 0.0, 0.1]
-    rows = [replace(row, metrics={"kendall_tau": value}) for value in values]
+    (first, *_) = row.evaluated
+    rows = []
+    for value in (np.nan, -0.2, 0.0, 0.1):
+        evaluation = replace(first.evaluation, means={"kendall_tau": value})
+        rows.append(replace(row, evaluated=(replace(first, evaluation=evaluation),)))
     in_order = sorted(rows, key=lambda row: row.rank_by("kendall_tau"))
     assert [row.metrics["kendall_tau"] for row in in_order] == [0.1, 0.0, -0.2, None]
     kinds = kinds_of_values(np.array(["10.0", "missing", "9.0", "-1.0"]))

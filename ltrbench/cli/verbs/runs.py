@@ -631,7 +631,9 @@ def _parts(run: Run, width: int) -> Iterator[str]:
 
 def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     """Yields the sweep, times, class, parameters, search, seed and costs of the run."""
-    from ltrbench.compare.cells import flatten
+    from ltrbench.compare.cells import (
+        flatten,
+    )
 
     model = result.settings.get("model", {})
     if result.sweep is not None:
@@ -682,7 +684,9 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
 def _importances_table(run: Run, importances: Importances) -> Table:
     """Returns the most important features by the first kind; coefficients with their intervals over the
     trainings of the sweep with the same settings."""
-    from ltrbench.compare.cells import group_runs
+    from ltrbench.compare.cells import (
+        group_runs,
+    )
     from ltrbench.rankers.importance import FALLS, HIGH, LOW, OF_LINEAR, by_size
 
     kinds, values = importances.kinds, importances.values

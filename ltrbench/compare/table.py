@@ -1,0 +1,646 @@
+"""The table of a comparison: rows of cells of runs, with their scores on test and their common queries.
+
+`evaluate_rows` evaluates the runs of each row on test under the convention of the comparison; metrics that a
+run reported are not used. `Table.of` selects the rows that can be paired, and `pair_queries` returns their
+values query by query. Values of one row in one cell are averaged, so that each query counts once.
+
+    Table            rows, with those in paired tests
+    EvaluatedRow     a row: its runs, and means over them
+    EvaluatedRun     a run in a cell: scores, judgments and their evaluation
+    PairedQueries    values of the paired rows on each query (M, Q)
+    Trainings        the values of one row in one cell by training (R, Q)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import cached_property
+from math import isnan
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.compare.cells import (
+    DataCell,
+    describe_cells,
+    grouped,
+    is_per_fold,
+    replicate_of,
+    resample_of,
+)
+from ltrbench.compare.remarks import Kind, Remark
+from ltrbench.data import Judgments
+from ltrbench.data.dataset import QueryKeys
+from ltrbench.data.sources import FORWARD
+from ltrbench.errors import UndefinedMetricError
+from ltrbench.metrics import (
+    Convention,
+    Evaluation,
+    evaluate,
+    parse_metric,
+)
+from ltrbench.metrics.evaluation import check_defined
+from ltrbench.metrics.functions import check_scored
+from ltrbench.rankers.importance import YARDSTICKS
+from ltrbench.runs.origin import Copied, Ensemble, Variant
+from ltrbench.runs.record import MODEL_FOLDER, Run, RunResult, ScoredSplit, naming
+from ltrbench.shapes import PerQuery
+from ltrbench.statistics import PairedSample
+from ltrbench.statistics.claims import LATER, METHODS
+
+_BYTES_IN_MB = 1e6
+
+# ---- Queries in several sets: found by their keys, and counted once.
+#
+# A query is identified by its key (`ltrbench.data.dataset`). All functions take arrays of keys, not runs.
+
+
+def times_in_sets(keys_of_set: Sequence[QueryKeys]) -> NDArray[np.int64]:
+    """Returns the number of sets that contain it, for each distinct query of one or more sets."""
+    _, times = np.unique(
+        np.concatenate([np.unique(keys) for keys in keys_of_set]), return_counts=True
+    )
+    return times
+
+
+def reasons_against_folds(keys_of_cell: Mapping[DataCell, QueryKeys]) -> list[str]:
+    """Returns why test sets are not the folds of a cross-validation, repeated or not; empty if they are."""
+    known = [cell.train for cell in keys_of_cell if cell.train is not None]
+    repeats = grouped(keys_of_cell, lambda cell: cell.repeat).values()
+    keys_of_repeats = [[keys_of_cell[cell] for cell in cells] for cells in repeats]
+    common = sum(int((times_in_sets(keys) > 1).sum()) for keys in keys_of_repeats)
+    first, *others = map(np.concatenate, keys_of_repeats)
+    reasons = (
+        ["Folds have the same training set"] if len(set(known)) < len(known) else []
+    )
+    reasons += (
+        [f"The test sets of folds have {common:,} queries in common"] if common else []
+    )
+    if not all(np.isin(first, keys).any() for keys in others):
+        reasons.append("Repeats of the cross-validation have no query in common")
+    return reasons
+
+
+def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
+    """Returns the sample with each distinct query once; the sample itself if no query repeats.
+
+    The weight of a query is the sum of its weights, and its value is the weighted mean of its values, so that
+    the means of the sample do not change. If a query is in several strata, the result has one stratum.
+
+    Args:
+        keys: (Q,), keys of the queries of the sample.
+    """
+    _, firsts, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    if len(firsts) == len(keys):
+        return sample
+    order = np.argsort(firsts)
+    number = np.argsort(order)[inverse]
+    firsts = firsts[order]
+    weights = np.bincount(number, sample.weights)
+    sums = np.array(
+        [np.bincount(number, row * sample.weights) for row in sample.values],
+        dtype=np.float64,
+    )
+    strata = sample.strata[firsts]
+    if (strata[number] != sample.strata).any():
+        strata = np.zeros_like(strata)
+    return PairedSample(sums / weights, weights.astype(np.float64), strata)
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedRun:
+    """A run with the evaluation of its raw scores on test.
+
+    Attributes:
+        judgments: Judgments of the test set; one object for all runs of a cell.
+        scores: (D,), in the dtype of the backend.
+        query_keys: (Q,), as stored by the run.
+    """
+
+    run: Run
+    cell: DataCell
+    judgments: Judgments
+    scores: NDArray[np.floating[Any]]
+    evaluation: Evaluation
+    query_keys: QueryKeys
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluatedRow:
+    """The evaluated runs of one row of a table.
+
+    Attributes:
+        evaluated: In the order of the runs.
+    """
+
+    label: str
+    evaluated: tuple[EvaluatedRun, ...]
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        return tuple(item.run for item in self.evaluated)
+
+    @property
+    def model(self) -> str:
+        return self.evaluated[0].run.result.model
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether a search chose the settings."""
+        return bool(self.evaluated[0].run.result.search)
+
+    @cached_property
+    def cells(self) -> dict[DataCell, list[EvaluatedRun]]:
+        """Cell -> its runs, which differ only in the seed or the resample."""
+        return grouped(self.evaluated, lambda item: item.cell)
+
+    @cached_property
+    def seeds_change_nothing(self) -> bool:
+        """Whether the row has several seeds on one training set, and all of them gave the same scores.
+
+        Searches with several seeds can choose one setting by chance, which does not show that seeds have no
+        effect.
+        """
+        if any(len(_search_seeds(items)) > 1 for items in self.cells.values()):
+            return False
+        repeated = [
+            runs
+            for items in self.cells.values()
+            for runs in _by_resample(items).values()
+        ]
+        return any(len(runs) > 1 for runs in repeated) and all(
+            map(_have_same_scores, repeated)
+        )
+
+    @cached_property
+    def metrics(self) -> dict[str, float | None]:
+        """Name -> mean over cells of the mean over queries; None if no query counts."""
+        return {name: self.mean(name) for name in self.evaluated[0].evaluation.means}
+
+    @cached_property
+    def seconds(self) -> dict[str, float]:
+        """Kind of time -> mean over the runs that did not share the machine with another job; empty if all
+        did."""
+        return mean_seconds([run.result for run in self.runs])
+
+    @cached_property
+    def peak_memory_mb(self) -> float | None:
+        """Mean over the runs that have a value; None if no run has one."""
+        return _mean_known(run.result.peak_memory_mb for run in self.runs)
+
+    @cached_property
+    def trees(self) -> float | None:
+        """Mean over the runs with trees; None without any."""
+        return _mean_known(run.result.num_trees for run in self.runs)
+
+    @cached_property
+    def model_mb(self) -> float | None:
+        """Mean size of the saved models in MB; None without any."""
+        return _mean_known(map(_model_mb, self.runs))
+
+    def mean(self, metric: str) -> float | None:
+        """Returns the mean over cells of the mean over runs; None if no query counts in any cell."""
+        means = [
+            fmean(item.evaluation.means[metric] for item in items)
+            for items in self.cells.values()
+        ]
+        known = [mean for mean in means if not isnan(mean)]
+        return fmean(known) if known else None
+
+
+def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
+    """Returns kind -> mean time, without runs that shared the machine."""
+    alone = [result for result in results if not result.shared_machine]
+    kinds = dict.fromkeys(kind for result in alone for kind in result.seconds)
+    return {
+        kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds)
+        for kind in kinds
+    }
+
+
+def _mean_known(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
+
+
+def _model_mb(run: Run) -> float | None:
+    files = [file for file in (run.path / MODEL_FOLDER).rglob("*") if file.is_file()]
+    return sum(file.stat().st_size for file in files) / _BYTES_IN_MB if files else None
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """The compared data of one data set.
+
+    Attributes:
+        rows: All rows, with their runs in the cells that count.
+        paired: Rows in paired tests.
+        remarks: What is left out.
+    """
+
+    rows: tuple[EvaluatedRow, ...]
+    paired: tuple[EvaluatedRow, ...]
+    remarks: tuple[Remark, ...] = ()
+
+    @classmethod
+    def of(cls, rows: Sequence[EvaluatedRow], selected: str = "") -> Table:
+        """Excludes each row that lacks a cell from paired tests; none is paired if fewer than two have all.
+
+        With a reason, all rows are paired over the cells that all of them have, if there are any.
+
+        Args:
+            selected: As `Settings.selected`.
+        """
+        everywhere = set[DataCell]().union(*(row.cells for row in rows))
+        common = everywhere.intersection(*(row.cells for row in rows))
+        whole = [row for row in rows if row.cells.keys() == everywhere]
+        if len(whole) == len(rows):
+            return cls(tuple(rows), tuple(rows))
+        cells_of = {
+            row.label: sorted(everywhere - row.cells.keys(), key=_by_fold)
+            for row in rows
+            if row not in whole
+        }
+        lacking = grouped(cells_of, lambda label: describe_cells(cells_of[label]))
+        counted, paired = rows, whole if len(whole) > 1 else []
+        is_selected = bool(selected and common)
+        if is_selected:
+            counted = paired = [
+                replace(
+                    row,
+                    evaluated=tuple(
+                        item for item in row.evaluated if item.cell in common
+                    ),
+                )
+                for row in rows
+            ]
+        missing = Remark.of(
+            Kind.MISSING_RUNS,
+            lacking=lacking,
+            common=len(common),
+            num_sets=len(everywhere),
+            selected=selected if is_selected else "",
+            are_paired=bool(paired),
+        )
+        return cls(tuple(counted), tuple(paired), (missing,))
+
+
+@dataclass(frozen=True, eq=False)
+class Trainings:
+    """The distinct trainings of one row in one cell.
+
+    Attributes:
+        values: (R, Q), for the queries of the cell that count, in the units of `PairedQueries.sample`.
+        keys: (R,), seed of each training; with resampled training sets, number of the resample.
+        resample: Kind of resampling, without the number of the resample; None without resampling.
+        is_constant: Whether several seeds gave the same scores, which count as one training.
+        ranker_class: Class of the trained ranker.
+        seconds: Mean wall time of a run with one training, and of its search; 0 if not available. It is for
+            estimates, to which runs that shared the machine contribute.
+        search_seeds: Seeds of the searches that chose the settings; empty for an untuned row.
+        is_imported: Whether the scores, or some of those that were fused, were imported: it is not known what
+            the model was trained on.
+        is_yardstick: Whether the model is a yardstick, such as a random ranker, or an ensemble, whose
+            differences to its members vary less than those between other models.
+    """
+
+    values: NDArray[np.float64]
+    keys: tuple[int, ...]
+    resample: Mapping[str, Any] | None
+    is_constant: bool
+    ranker_class: str
+    seconds: float
+    search_seeds: frozenset[int]
+    is_imported: bool
+    is_yardstick: bool
+
+    def values_of(self, keys: Iterable[int]) -> NDArray[np.float64]:
+        """Returns the values of the trainings with these keys, (len(keys), Q)."""
+        return self.values[[self.keys.index(key) for key in keys]]
+
+
+@dataclass(frozen=True, eq=False)
+class PairedQueries:
+    """The queries that count for all rows, with the values of each row.
+
+    Attributes:
+        labels: (M,), labels of the rows.
+        sample: Values (M, Q), means over trainings, with the weights of the queries under the convention; its
+            means are the means of the rows (see `Weighting.rescaled`).
+        cells: Cells in which the rows were evaluated.
+        cell_of_query: (Q,), index into `cells`.
+        query_in_cell: (Q,), index into the queries of the cell's judgments.
+        judgments: One for each of `cells`.
+        test_share: n_test / n_train in queries, mean over the cells; None if not available.
+        trainings: For each of `labels`, one for each of `cells`.
+        query_keys: (Q,), keys that identify a query across cells.
+        scope_of_folds: Scope of a claim over the cells if they are folds: `LATER` with `cv_split=forward`.
+    """
+
+    labels: tuple[str, ...]
+    sample: PairedSample
+    cells: tuple[DataCell, ...]
+    cell_of_query: NDArray[np.int64]
+    query_in_cell: NDArray[np.int64]
+    judgments: tuple[Judgments, ...]
+    test_share: float | None
+    trainings: tuple[tuple[Trainings, ...], ...]
+    query_keys: QueryKeys
+    scope_of_folds: str = METHODS
+
+    @cached_property
+    def distinct(self) -> PairedSample:
+        """The sample with each query once, however many cells it is in."""
+        return clustered(self.sample, self.query_keys)
+
+    def distinct_trainings(self, row: int) -> Trainings:
+        """Returns the trainings of a row in the only cell, on the queries of `distinct`."""
+        (trainings,) = self.trainings[row]
+        if self.distinct is self.sample:
+            return trainings
+        sample = replace(self.sample, values=trainings.values)
+        return replace(trainings, values=clustered(sample, self.query_keys).values)
+
+    @cached_property
+    def counting_cells(self) -> dict[int, NDArray[np.bool_]]:
+        """Index of a cell -> (Q,), whether a query is in it; only cells in which a query counts."""
+        return {
+            int(number): self.cell_of_query == number
+            for number in np.unique(self.cell_of_query)
+        }
+
+    @cached_property
+    def are_folds(self) -> bool:
+        """Whether the cells are the folds of a cross-validation, repeated or not: they have numbers and
+        different training sets, and the test sets of a repeat have no common query."""
+        keys = {
+            self.cells[number]: self.query_keys[inside]
+            for number, inside in self.counting_cells.items()
+        }
+        return (
+            all(cell.fold is not None for cell in self.cells)
+            and len({cell.fold_and_repeat for cell in self.cells}) == len(self.cells)
+            # The training set is None if models have different ones.
+            and all(cell.train is not None for cell in self.cells)
+            and not reasons_against_folds(keys)
+            and self.test_share is not None
+            and len(keys) > 1
+        )
+
+    @property
+    def num_folds(self) -> int:
+        """Number of folds of each repeat of a cross-validation, of those in which a query counts."""
+        return len({self.cells[number].fold for number in self.counting_cells})
+
+    def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""
+        picked: NDArray[Any] = np.concatenate(
+            [
+                values_of_cell[number][self.query_in_cell[inside]]
+                for number, inside in self.counting_cells.items()
+            ]
+        )
+        return picked
+
+
+def evaluate_rows(
+    rows: Mapping[str, Sequence[Run]],
+    claimed: Sequence[str],
+    others: Sequence[str],
+    convention: Convention,
+    cell_of_run: Callable[[Run], DataCell],
+) -> list[EvaluatedRow]:
+    """Evaluates the runs of each row on test.
+
+    Args:
+        claimed: Metrics that carry claims.
+        others: Further metrics; those that the convention does not define on these data are left out.
+        cell_of_run: Cell of a run; without its training set, runs with different ones can be paired.
+
+    Raises:
+        UndefinedMetricError: The convention does not define a metric that carries claims.
+    """
+    # The labels of a cell are read once, from its first run.
+    first: dict[DataCell, tuple[Run, Judgments]] = {}
+    scored_runs: dict[str, list[tuple[Run, ScoredSplit]]] = {
+        label: [] for label in rows
+    }
+    for label, runs in rows.items():
+        for run in runs:
+            cell = cell_of_run(run)
+            scored = run.scored("test", first[cell][1] if cell in first else None)
+            first.setdefault(cell, (run, scored.judgments))
+            scored_runs[label].append((run, scored))
+    defined = [
+        *claimed,
+        *(name for name in others if _is_defined(name, convention, first.values())),
+    ]
+
+    def evaluated(run: Run, scored: ScoredSplit) -> EvaluatedRun:
+        cell = cell_of_run(run)
+        reader, judgments = first[cell]
+        if convention.unanswered is None:
+            with naming(run):
+                check_scored(judgments, scored.scores)
+        ranked, scores = judgments, scored.scores
+        if scored.unjudged is not None and not convention.judged_only:
+            ranked, scores = scored.unjudged.added_to(judgments, scores)
+        with naming(reader):
+            evaluation = evaluate(ranked, scores, defined, convention)
+        return EvaluatedRun(
+            run, cell, judgments, scored.scores, evaluation, scored.query_keys
+        )
+
+    return [
+        EvaluatedRow(label, tuple(evaluated(run, scored) for run, scored in items))
+        for label, items in scored_runs.items()
+    ]
+
+
+def _is_defined(
+    name: str, convention: Convention, readers: Iterable[tuple[Run, Judgments]]
+) -> bool:
+    metric, k = parse_metric(name)
+    try:
+        for run, judgments in readers:
+            with naming(run):
+                check_defined(metric, k, convention.of(metric), judgments)
+    except UndefinedMetricError:
+        return False
+    return True
+
+
+def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[EvaluatedRun]]:
+    """Returns resample -> its runs, given the runs of one cell; in the order of the resamples."""
+    resamples = grouped(items, lambda item: replicate_of(item.run).resample)
+    return dict(sorted(resamples.items(), key=lambda resample: resample[0] or 0))
+
+
+def _have_same_scores(items: Sequence[EvaluatedRun]) -> bool:
+    first, *others = (item.scores for item in items)
+    return all(np.array_equal(first, scores, equal_nan=True) for scores in others)
+
+
+def _search_seeds(items: Sequence[EvaluatedRun]) -> frozenset[int]:
+    """Returns the seeds of the searches that chose the settings of runs; empty for untuned runs."""
+    searches = [item.run.result.search for item in items if item.run.result.search]
+    return frozenset(int(search.get("seed", 0)) for search in searches)
+
+
+def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
+    """Returns the trainings of one row in one cell; values are NaN for queries that do not count."""
+    items = row.cells[cell]
+    first = items[0].run
+    search_seeds = _search_seeds(items)
+    resample = resample_of(first)
+    # As in `EvaluatedRow.seeds_change_nothing`.
+    may_be_constant = resample is None and len(items) > 1 and len(search_seeds) < 2
+    is_constant = may_be_constant and _have_same_scores(items)
+    if resample is not None:
+        # Seeds of one resample are averaged, because a replicate is a training set.
+        by_key = {
+            int(number or 0): runs for number, runs in _by_resample(items).items()
+        }
+    else:
+        by_seed = sorted(items, key=lambda item: item.run.result.seed)
+        by_key = {
+            item.run.result.seed: [item]
+            for item in (by_seed[:1] if is_constant else by_seed)
+        }
+    values = [
+        np.mean([run.evaluation.per_query[metric] for run in runs], axis=0)
+        for runs in by_key.values()
+    ]
+    origin, ranker_class = first.result.origin, first.result.ranker.get("class")
+    if isinstance(origin, Variant):
+        ranker_class = origin.ranker
+    return Trainings(
+        values=np.stack(values),
+        keys=tuple(by_key),
+        resample=resample,
+        is_constant=is_constant,
+        ranker_class=str(ranker_class or first.result.model),
+        seconds=fmean(
+            sum(_seconds(run.run, len(row.cells)) for run in runs)
+            for runs in by_key.values()
+        ),
+        search_seeds=search_seeds,
+        is_imported=origin.is_imported,
+        is_yardstick=first.result.model in YARDSTICKS or not origin.is_independent,
+    )
+
+
+def _seconds(run: Run, num_cells: int) -> float:
+    """Returns the time of a run from start to finish without warm-up, with its part of its search."""
+    result, shared_by = run.result, 1 if is_per_fold(run) else num_cells
+    # The members of an ensemble are other rows.
+    seconds = 0.0 if isinstance(result.origin, Ensemble) else result.total_seconds
+    # `started` and `finished` of a copied run are those of the copy.
+    is_copied = isinstance(result.origin, Copied)
+    if result.started and result.finished and not is_copied:
+        whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(
+            result.started
+        )
+        seconds = max(
+            seconds, whole.total_seconds() - result.seconds.get("warm_up", 0.0)
+        )
+    return seconds + float(result.search.get("seconds", 0.0)) / shared_by
+
+
+def _by_fold(cell: DataCell) -> tuple[str, int, int, str]:
+    """Returns a key that sorts cells by data set and fold, fold 2 before fold 10."""
+    return cell.data, cell.repeat or 0, cell.fold or 0, str(cell)
+
+
+def pair_queries(
+    rows: Sequence[EvaluatedRow], metric: str, inside: NDArray[np.bool_] | None = None
+) -> PairedQueries | None:
+    """Returns the values of the rows query by query, over all cells; None if no query counts.
+
+    Args:
+        inside: (Q,), which of the queries that count are in a group; None for all of them.
+    """
+    firsts = [items[0] for items in rows[0].cells.values()] if rows else []
+    numbers: list[NDArray[np.int64]] = []
+    weights: list[PerQuery] = []
+    trainings: list[list[Trainings]] = []
+    for first in firsts:
+        weighting = first.evaluation.weightings[metric]
+        of_cell = [_trainings(row, first.cell, metric) for row in rows]
+        counts = ~np.isnan(
+            np.concatenate([training.values for training in of_cell])
+        ).any(axis=0)
+        if inside is not None:
+            counts[counts], inside = np.split(inside, [counts.sum()])
+        numbers.append(np.flatnonzero(counts))
+        weights.append(weighting.weights[counts])
+        trainings.append(
+            [
+                replace(item, values=weighting.rescaled(item.values)[:, counts])
+                for item in of_cell
+            ]
+        )
+    if not any(map(len, numbers)):
+        return None
+    of_rows = tuple(zip(*trainings, strict=True))
+    means = [
+        np.concatenate([training.values.mean(axis=0) for training in of_row])
+        for of_row in of_rows
+    ]
+    cell_of_query = np.repeat(np.arange(len(firsts)), [*map(len, numbers)])
+    keys = [
+        first.query_keys[of_cell]
+        for first, of_cell in zip(firsts, numbers, strict=True)
+    ]
+    kinds_of_folds = {
+        first.run.result.source.get("fields", {}).get("cv_split") for first in firsts
+    }
+    return PairedQueries(
+        labels=tuple(row.label for row in rows),
+        sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),
+        cells=tuple(first.cell for first in firsts),
+        cell_of_query=cell_of_query,
+        query_in_cell=np.concatenate(numbers),
+        judgments=tuple(first.judgments for first in firsts),
+        test_share=_test_share([first.run for first in firsts]),
+        trainings=of_rows,
+        query_keys=np.concatenate(keys),
+        scope_of_folds=LATER if kinds_of_folds == {FORWARD} else METHODS,
+    )
+
+
+def is_tuned(queries: PairedQueries, row: int) -> bool:
+    """Returns whether searches chose the settings of a row."""
+    return all(of_cell.search_seeds for of_cell in queries.trainings[row])
+
+
+def is_tuned_again(queries: PairedQueries, row: int) -> bool:
+    """Returns whether a row has searches with several seeds in each cell."""
+    return all(len(of_cell.search_seeds) > 1 for of_cell in queries.trainings[row])
+
+
+def tuned_once(queries: PairedQueries | None) -> list[str]:
+    """Returns the labels of the paired rows that were tuned, but not again with other search seeds."""
+    if queries is None:
+        return []
+    return [
+        label
+        for number, label in enumerate(queries.labels)
+        if is_tuned(queries, number) and not is_tuned_again(queries, number)
+    ]
+
+
+def _test_share(runs: Sequence[Run]) -> float | None:
+    sizes = []
+    for run in runs:
+        data = run.result.data
+        # The size of the whole training set counts, not the size of its resample.
+        train = data.get("resample", data.get("train", {}))
+        sizes.append((data.get("test", {}).get("queries"), train.get("queries")))
+    if not all(all(pair) for pair in sizes):
+        return None
+    return fmean(test / train for test, train in sizes)
