@@ -622,5 +622,5 @@ def build_target(
         if reason := validation_error(value, types[option], option):
             raise ConfigError(f"{setting} {reason}.")
     target: Target = target_class(**options)
-    target.setting = setting
+    vars(target)["setting"] = setting  # a target may be a frozen dataclass
     return target

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,12 +20,16 @@ from omegaconf import DictConfig, OmegaConf, flag_override
 from omegaconf.errors import OmegaConfBaseException
 from paths import CONF
 
+from ltrbench.cli import launch
 from ltrbench.cli.launch import Composer, Composition, check_keys, new_folder
-from ltrbench.config import build_tracker, register_schema
+from ltrbench.cli.session import SweepOrder
+from ltrbench.config import build_experiment, build_tracker, register_schema
 from ltrbench.errors import ConfigError
+from ltrbench.experiment import Experiment
 from ltrbench.folders import conf_dir, find_class
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.runs.spec import RunSpec
 
 
 @pytest.fixture
@@ -200,3 +205,33 @@ def test_commands_that_start_in_the_same_second_have_different_folders(
     defaults = OmegaConf.to_container(config.hydra, resolve=False)
     assert isinstance(defaults, dict)
     assert all("${new_folder:" in defaults[key]["dir"] for key in ("run", "sweep"))
+
+
+def test_a_command_builds_each_job_once_to_check_and_to_plan_it(
+    loader: ConfigLoader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    built: list[RunSpec] = []
+    orders: list[SweepOrder] = []
+
+    def build(spec: RunSpec) -> Experiment:
+        built.append(spec)
+        return build_experiment(spec)
+
+    monkeypatch.setattr(launch, "build_experiment", build)
+    session: Any = SimpleNamespace(run_sweep=orders.append)
+    words = ["tracking=none", "progress=none", "data.num_queries=20"]
+    master = loader.load_configuration("config", words, RunMode.MULTIRUN)
+    overrides = [[*words, "model=random", f"seed={seed}"] for seed in (1, 2)]
+    jobs = launch._composed(loader, master, overrides)
+    command = launch._Command(session, ["--config-dir", "mine"])
+    command.sweep(tmp_path / "s", jobs, master, lambda _, number: str(number))
+    (order,) = orders
+    assert len(built) == 2
+    for draft, job in zip(order.drafts, overrides, strict=True):
+        spec = draft.spec
+        assert (spec.overrides, spec.sweep) == (tuple(job), "s")
+        assert spec.swept == {"seed": ["1", "2"]}
+        assert spec.flags == ["--config-dir", "mine"]
+        # The data of the draft are those that were loaded for its key.
+        assert set(draft.key.data) == {"train", "valid", "test"}
