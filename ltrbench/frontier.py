@@ -195,62 +195,36 @@ def frontier(
     before = _on_validation(runs, replace(settings, guards=()))
     metric = before.metric
     if all(guard.metric in COSTS for guard in settings.guards):
-        settings = replace(
-            settings,
-            guards=(Guard(metric, -settings.rope_of(metric)), *settings.guards),
-        )
+        equal = Guard(metric, -settings.rope_of(metric))
+        settings = replace(settings, guards=(equal, *settings.guards))
     trained = {
         row.label: [read_run(run.path) for run in row.runs] for row in before.rows
     }
     best = min(before.rows, key=lambda row: row.rank_by(metric)).label
     on_step(f"{best} is the best of {len(trained)} models on validation")
-    shares = _shares_of_trees(trained[best])
     made: list[Run] = []
+    shares = _shares_of_trees(trained[best])
     for number, run in enumerate(trained[best]):
-        teacher = load(run.path).ranker
-        splits = load_splits(run, exact=teacher.reads_float64)
-        check_fingerprints(run, splits)
-        if refit or distil:
-            splits = _as_trained(run, splits)
-        kinds = {"fewer trees": _fewer_trees(teacher, shares)}
-        if refit:
-            kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)
-        for words, student in distil.items():
-            kinds[words] = _distilled(
-                teacher, words, student(run.result.num_trees), splits
-            )
-        for what, variants in kinds.items():
-            try:
-                on_step(f"variants of {run.path}: {what}")
-                for variant in variants:
-                    path = (
-                        folder
-                        / re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}")
-                        / str(number)
-                    )
-                    made.append(_written(variant, path, best, run, splits, overrides))
-            except ConfigError as error:
-                notes.append(f"{best} has no variants with {what}: {error}")
+        variants = _variants(run, shares, load_splits, refit, distil, on_step)
+        for variant, splits in variants:
+            if isinstance(variant, str):
+                notes.append(f"{best} has no variants with {variant}")
+                continue
+            name = re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}")
+            path = folder / name / str(number)
+            made.append(_written(variant, path, best, run, splits, overrides))
     notes = [*dict.fromkeys(notes)]
     spare_imports(__name__)  # which each MemoryMeter would visit
-    after = _on_validation(
-        [*runs, *made], replace(settings, metric=metric, baseline=best)
-    )
+    compared = replace(settings, metric=metric, baseline=best)
+    after = _on_validation([*runs, *made], compared)
     sample = dict(load_splits(trained[best][0]))["valid"]
     lists = {length: _lists(sample, length) for length in LENGTHS}
     prices, of_prices = _prices(after, lists, best, on_step)
-    notes += of_prices
     chosen, faster = _cheapest(prices, best)
     for each in prices:
         if each.row in (*trained, chosen):
             on_step(f"timing {each.row} in its library and in the formats of ship")
             each.times.update(_times(load(each.runs[0]), lists, FORMS))
-    fronts = {}
-    for cost in (LATENCY, SIZE):
-        front = pareto_front([(each.costs[cost], each.quality) for each in prices])
-        fronts[cost] = [
-            each.row for each in prices if (each.costs[cost], each.quality) in front
-        ]
     done = Frontier(
         sentence="",
         metric=metric,
@@ -260,21 +234,55 @@ def frontier(
         test=(),
         scope="",
         prices=prices,
-        fronts=fronts,
-        notes=notes,
+        fronts={cost: _front(prices, cost) for cost in (LATENCY, SIZE)},
+        notes=[*notes, *of_prices],
     )
     on_test = ""
-    if chosen not in (None, best):
-        pair = [
-            read_run(run.path)
-            for label in (best, chosen)
-            for run in after.row(label).runs
-        ]
+    if chosen is not None and chosen != best:
+        of_both = (after.row(best).runs, after.row(chosen).runs)
+        pair = [read_run(run.path) for run in itertools.chain(*of_both)]
         comparison = only(compare(pair, replace(settings, metric=metric)))
         done = _with_test(done, comparison)
         on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
     sentence = _sentence(done, settings.guards, on_test)
     return replace(done, sentence=sentence), made
+
+
+def _variants(
+    run: Run,
+    shares: Sequence[int],
+    load_splits: LoadSplits,
+    refit: Callable[[Run], Ranker] | None,
+    distil: Mapping[str, Callable[[int | None], Ranker]],
+    on_step: Callable[[str], None],
+) -> Iterator[tuple[_Variant | str, Splits]]:
+    """Yields the variants of a run with its data; instead of those of a kind that it cannot have, the kind
+    and the reason."""
+    teacher = load(run.path).ranker
+    splits = load_splits(run, exact=teacher.reads_float64)
+    check_fingerprints(run, splits)
+    if refit or distil:
+        splits = _as_trained(run, splits)
+    kinds = {"fewer trees": _fewer_trees(teacher, shares)}
+    if refit:
+        kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)
+    for words, student in distil.items():
+        unfitted = student(run.result.num_trees)
+        kinds[words] = _distilled(teacher, words, unfitted, splits)
+    for kind, variants in kinds.items():
+        on_step(f"variants of {run.path}: {kind}")
+        try:
+            for variant in variants:
+                yield variant, splits
+        except ConfigError as error:
+            yield f"{kind}: {error}", splits
+
+
+def _front(prices: Sequence[Price], cost: str) -> list[str]:
+    """Returns the rows on the Pareto front of the quality and a cost."""
+    points = {each.row: (each.costs[cost], each.quality) for each in prices}
+    front = pareto_front([*points.values()])
+    return [row for row, point in points.items() if point in front]
 
 
 def _prices(

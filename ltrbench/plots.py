@@ -12,11 +12,12 @@ imported, because its state is global.
 
 from __future__ import annotations
 
+import itertools
 import math
 import textwrap
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -68,11 +69,8 @@ class Series:
 
 def data_of(series: Sequence[Series]) -> str:
     """Returns the names of the data sets of the runs."""
-    return ", ".join(
-        dict.fromkeys(
-            str(run.result.data.get("name")) for item in series for run in item.runs
-        )
-    )
+    runs = itertools.chain.from_iterable(item.runs for item in series)
+    return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for run in runs))
 
 
 # ---- Styles of series: a backend has one color and marker; its rows differ in line, fill style and hatch.
@@ -381,13 +379,7 @@ def metric_against_cost(
     figure, (axes,) = titled_panels(title, keys, page.height(HEIGHT), page)
     axes.margins(0.12)
     for item, point, style in zip(drawn, points, styles_of(drawn), strict=True):
-        look: dict[str, Any] = {
-            "color": "#777777",
-            "markersize": 4,
-            "marker": "o",
-            "zorder": 1,
-        }
-        look = {"markersize": 8, **style.points} if item.label else look
+        look = {"markersize": 8, **style.points} if item.label else _WITHOUT_LABEL
         axes.plot(*point, linestyle="none", **look)
     lowest = min(points)[0]
     highest = max(points)[0]
@@ -399,24 +391,34 @@ def metric_against_cost(
         label += f", at least {cost.least:g}"
     name_axes(axes, label, metric)
     if len(points) > 1:
-        right = axes.get_xlim()[1]
-        costs_of_front, values = zip(*pareto_front(points), strict=True)
-        look = {
-            "color": "#777777",
-            "linewidth": 1.0,
-            "linestyle": (0, (4, 2)),
-            "zorder": 1,
-        }
-        axes.step(
-            [*costs_of_front, right],
-            [*values, values[-1]],
-            where="post",
-            label="Pareto front",
-            **look,
-        )
-        axes.set_xlim(right=right)
-        axes.legend(loc="best", fontsize=SMALL, frameon=False)
+        _draw_front(axes, points)
     return figure
+
+
+_WITHOUT_LABEL: dict[str, Any] = {
+    "color": "#777777",
+    "markersize": 4,
+    "marker": "o",
+    "zorder": 1,
+}
+
+
+def _draw_front(axes: Axes, points: Sequence[Point]) -> None:
+    """Draws the Pareto front up to the right end of the axis."""
+    right = axes.get_xlim()[1]
+    costs, values = zip(*pareto_front(points), strict=True)
+    axes.step(
+        [*costs, right],
+        [*values, values[-1]],
+        where="post",
+        label="Pareto front",
+        color="#777777",
+        linewidth=1.0,
+        linestyle=(0, (4, 2)),
+        zorder=1,
+    )
+    axes.set_xlim(right=right)
+    axes.legend(loc="best", fontsize=SMALL, frameon=False)
 
 
 def pareto_front(points: Sequence[Point]) -> list[Point]:
@@ -464,22 +466,18 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
 
     The features are sorted by the first kind. Returns None if no run recorded importances.
     """
-    recorded = [
-        (item, _importances(item)) for item in series if item.model not in YARDSTICKS
-    ]
-    shown = [(item, importances) for item, importances in recorded if importances]
-    kinds = [
-        kind
-        for kind in _AXIS_OF_KIND
-        if any(kind in importances for _, importances in shown)
-    ]
+    drawn: list[Series] = []
+    shown: list[dict[str, dict[str, float]]] = []
+    for item in series:
+        importances = {} if item.model in YARDSTICKS else _importances(item)
+        if importances:
+            drawn.append(item)
+            shown.append(importances)
+    kinds = [kind for kind in _AXIS_OF_KIND if any(kind in each for each in shown)]
     if not kinds:
         return None
-    of_first_kind = [
-        importances[kinds[0]] for _, importances in shown if kinds[0] in importances
-    ]
+    of_first_kind = [each[kinds[0]] for each in shown if kinds[0] in each]
     features = _by_mean(of_first_kind)[:_MOST_FEATURES]
-    drawn = [item for item, _ in shown]
     # About five points per bar show its hatch; the height of the page limits it.
     height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
     title = f"{data_of(drawn)}: most important features"
@@ -488,59 +486,50 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     metrics = {run.result.importance_metric for item in drawn for run in item.runs}
     metric = metrics.pop() if len(metrics) == 1 else "metric"
 
-    def values(kind: str, name: str) -> list[Floats]:
-        factor = _PERCENT.get(kind, 1)
-        return [
-            factor
-            * np.array(
-                [of_series.get(name, {}).get(feature, 0.0) for feature in features]
-            )
-            for _, of_series in shown
-        ]
-
     for axes, kind in zip(panels, kinds, strict=False):
-        widths = values(kind, kind)
+        factor = _PERCENT.get(kind, 1)
+        widths = [factor * _values(each.get(kind, {}), features) for each in shown]
         label = _AXIS_OF_KIND[kind].format(metric=metric)
-        has_interval = any(kind + HIGH in of_series for _, of_series in shown)
-        # A feature that the model does not use was not shuffled, so it has no whisker.
-        errors = [
-            high - mean
-            for high, mean in zip(values(kind, kind + HIGH), widths, strict=True)
-        ]
-        draw_bars(
-            axes, features, widths, styles_of(drawn), errors if has_interval else ()
-        )
-        axes.set_xlabel(label + "\nwhisker: 95 %" * has_interval, fontsize=TEXT)
+        errors: list[Floats] = []
+        if any(kind + HIGH in each for each in shown):
+            label = f"{label}\nwhisker: 95 %"
+            for each, mean in zip(shown, widths, strict=True):
+                # A feature that the model does not use was not shuffled, so it has no whisker.
+                high = factor * _values(each.get(kind + HIGH, {}), features)
+                errors.append(high - mean)
+        draw_bars(axes, features, widths, styles_of(drawn), errors)
+        axes.set_xlabel(label, fontsize=TEXT)
     panels[0].set_ylabel("feature", fontsize=TEXT)
     return figure
+
+
+def _values(of_feature: Mapping[str, float], features: Sequence[str]) -> Floats:
+    return np.array([of_feature.get(feature, 0.0) for feature in features])
 
 
 def _importances(item: Series) -> dict[str, dict[str, float]]:
     """Returns kind -> feature -> mean over the runs, for the kinds that every run recorded and that are not
     all 0."""
     means = mean_importances(item.runs)
-    kinds = [
-        kind
-        for kind in _AXIS_OF_KIND
-        if kind in means.values and means.values[kind].any()
-    ]
-    return {
-        name: dict(zip(means.feature_names, means.values[name].tolist(), strict=True))
-        for kind in kinds
-        for name in (kind, kind + HIGH)
-        if name in means.values
-    }
+    importances = {}
+    for kind in _AXIS_OF_KIND:
+        if kind not in means.values or not means.values[kind].any():
+            continue
+        for name in (kind, kind + HIGH):
+            if name in means.values:
+                values = means.values[name].tolist()
+                importances[name] = dict(zip(means.feature_names, values, strict=True))
+    return importances
 
 
 def _by_mean(values: Sequence[Mapping[str, float]]) -> list[str]:
     """Returns the names with the highest mean over series first, without those that are 0 in every series."""
-    names = dict.fromkeys(
-        name for of_series in values for name, value in of_series.items() if value
-    )
-    means = {
-        name: fmean(of_series.get(name, 0.0) for of_series in values) for name in names
-    }
-    return sorted(names, key=lambda name: -means[name])
+    means = {}
+    for name in dict.fromkeys(itertools.chain.from_iterable(values)):
+        of_name = [of_series.get(name, 0.0) for of_series in values]
+        if any(of_name):
+            means[name] = fmean(of_name)
+    return sorted(means, key=lambda name: -means[name])
 
 
 # ---- Learning curves: the validation metric by iteration, and the train metric in a smaller panel above
@@ -582,55 +571,57 @@ def curves_by_iteration(
     from matplotlib.lines import Line2D
 
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
-    names = [name for curves in recorded for curve in curves for name in curve.values]
-    names = [name.removeprefix("valid/") for name in names if name.startswith("valid/")]
-    name = metric if metric in names or not names else names[0]
-    both = [
-        (
-            item,
-            _curve(item, curves, f"valid/{name}"),
-            _curve(item, curves, f"train/{name}"),
-        )
-        for item, curves in zip(series, recorded, strict=True)
-    ]
-    shown = [(item, valid, train) for item, valid, train in both if valid is not None]
-    if not shown:
+    name = _shown_metric(itertools.chain.from_iterable(recorded), metric)
+    drawn: list[Series] = []
+    on_valid: list[_Curve] = []
+    on_train: list[_Curve | None] = []
+    for item, curves in zip(series, recorded, strict=True):
+        curve = _curve(item, curves, f"valid/{name}")
+        if curve is not None:
+            drawn.append(item)
+            on_valid.append(curve)
+            on_train.append(_curve(item, curves, f"train/{name}"))
+    if not drawn:
         return None
-    drawn = [item for item, _, _ in shown]
     # Train is far above validation; on a common axis the differences in validation would not be visible.
-    trained = any(train is not None for _, _, train in shown)
     grid = {}
-    if trained:
+    if any(curve is not None for curve in on_train):
         grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True}
-    mark = Line2D(
-        [],
-        [],
-        color="#777777",
-        linestyle="none",
-        marker="o",
-        label="iteration kept",
-        **_KEPT,
-    )
+    look = {"color": "#777777", "linestyle": "none", "marker": "o", **_KEPT}
+    mark = Line2D([], [], label="iteration kept", **look)
     title = f"{data_of(drawn)}: {name} by iteration"
     height = max(page.height(HEIGHT), _LOWEST)
     figure, panels = titled_panels(title, [*keys_of(drawn), mark], height, page, **grid)
-    for (_, valid, train), style in zip(shown, styles_of(drawn), strict=True):
+    styles = styles_of(drawn)
+    for train, style in zip(on_train, styles, strict=True):
         if train is not None:
             means = train.values.mean(axis=0)
-            panels[0].plot(
-                train.iterations,
-                means,
-                linewidth=0.8,
-                color=style.colour,
-                linestyle=style.line,
-            )
-        _draw_curve(panels[-1], valid, style, with_band=len(shown) <= _MOST_BANDS)
+            thin: dict[str, Any] = {
+                "linewidth": 0.8,
+                "color": style.colour,
+                "linestyle": style.line,
+            }
+            panels[0].plot(train.iterations, means, **thin)
+    for valid, style in zip(on_valid, styles, strict=True):
+        _draw_curve(panels[-1], valid, style, with_band=len(drawn) <= _MOST_BANDS)
     for axes, split in zip(panels[::-1], ("validation", "train"), strict=False):
         name_axes(axes, y=f"{name}, {split}")
         axes.margins(x=0.02)
     panels[-1].set_xlabel("iteration (one tree each)", fontsize=TEXT)
-    panels[-1].set_ylim(_limits_after_start([valid for _, valid, _ in shown]))
+    panels[-1].set_ylim(_limits_after_start(on_valid))
     return figure
+
+
+def _shown_metric(curves: Iterable[LearningCurve], metric: str) -> str:
+    """Returns a metric if a curve has it on validation, otherwise the first one on validation."""
+    names = [
+        name.removeprefix("valid/")
+        for name in itertools.chain.from_iterable(curve.values for curve in curves)
+        if name.startswith("valid/")
+    ]
+    if metric in names or not names:
+        return metric
+    return names[0]
 
 
 def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> None:
@@ -665,15 +656,15 @@ def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> Non
 def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     """Returns the limits of the axis, without the first 5 % of the iterations, whose steep rise would flatten
     the rest."""
-    kept = [value for curve in curves for _, value in curve.kept]
-    low = min(
-        [
-            float(curve.values[:, len(curve.iterations) // 20 :].min())
-            for curve in curves
-        ]
-        + kept
-    )
-    high = max([float(curve.values.max()) for curve in curves] + kept)
+    lowest = []
+    highest = []
+    for curve in curves:
+        later = curve.values[:, len(curve.iterations) // 20 :]
+        kept = [value for _, value in curve.kept]
+        lowest.append(min([float(later.min()), *kept]))
+        highest.append(max([float(curve.values.max()), *kept]))
+    low = min(lowest)
+    high = max(highest)
     margin = 0.05 * (high - low) or 0.05
     return low - margin, high + margin
 
@@ -684,14 +675,12 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
         return None
     length = min(len(curve.iterations) for curve in curves)
     values = np.array([curve.values[name][:length] for curve in curves])
-    kept = [
-        (
-            run.result.best_iteration,
-            curve.values[name][curve.iterations.index(run.result.best_iteration)],
-        )
-        for run, curve in zip(item.runs, curves, strict=True)
-        if run.result.best_iteration in curve.iterations
-    ]
+    kept = []
+    for run, curve in zip(item.runs, curves, strict=True):
+        iteration = run.result.best_iteration
+        if iteration in curve.iterations:
+            value = curve.values[name][curve.iterations.index(iteration)]
+            kept.append((iteration, value))
     if np.isfinite(values).all():
         return _Curve(curves[0].iterations[:length], values, kept)
     return None
@@ -726,18 +715,11 @@ def best_by_trials(
         title, keys_of(series), page.height(HEIGHT), page, **grid
     )
     for item, style in zip(series, styles_of(series), strict=True):
-        marks = {
-            "markersize": 4.5,
-            "markevery": max(1, len(item.best) // _MOST_MARKS),
-            **style.points,
-        }
-        left.plot(
-            range(1, len(item.best) + 1),
-            item.best,
-            linewidth=1.4,
-            linestyle=style.line,
-            **marks,
-        )
+        marks = {"markersize": 4.5, **style.points}
+        every = max(1, len(item.best) // _MOST_MARKS)
+        line: dict[str, Any] = {"linewidth": 1.4, "linestyle": style.line}
+        trials = range(1, len(item.best) + 1)
+        left.plot(trials, item.best, markevery=every, **line, **marks)
         if item.test is not None:
             right.plot(*item.test, linestyle="none", **{**style.points, **_TEST})
     name_axes(left, "number of trials", f"{best} {metric} on validation")
@@ -814,15 +796,10 @@ def sorted_differences(
         "parse_math": False,
     }
     for sign, row, (height, side) in zip((1, -1), (a, b), corners, strict=True):
-        won = np.maximum(sign * descending, 0)
+        won = sign * np.maximum(sign * descending, 0)
         wins = int((sign * values > 0).sum())
-        axes.fill_between(
-            100 * shares,
-            sign * won,
-            color=colour_of(row.model),
-            alpha=0.55,
-            linewidth=0,
-        )
+        colour = colour_of(row.model)
+        axes.fill_between(100 * shares, won, color=colour, alpha=0.55, linewidth=0)
         name = short_name(row.label, _LONGEST_AXIS_LABEL)
         text = f"{name} better: {wins:,} of {count:,} ({wins / count:.0%})"
         axes.text(
@@ -913,35 +890,26 @@ def critical_difference_diagram(
         "parse_math": False,
     }
     for position, number in enumerate(order):
-        is_left = position < half
+        edge = 1 - room
+        side = "left"
+        row = position
+        if position >= half:
+            edge = len(labels) + room
+            side = "right"
+            row = len(order) - 1 - position
+        height = depth + row + 0.5
         rank = average_ranks[number]
-        row_of_label = (
-            depth + (position if is_left else len(order) - 1 - position) + 0.5
-        )
-        edge, side = (1 - room, "left") if is_left else (len(labels) + room, "right")
-        corners = [rank, rank, edge], [0, row_of_label, row_of_label]
-        axes.plot(*corners, color="#555555", linewidth=0.8, clip_on=False)
+        path = ([rank, rank, edge], [0, height, height])
+        axes.plot(*path, color="#555555", linewidth=0.8, clip_on=False)
         text = f"{short_name(labels[number], _LONGEST_MODEL)}  {rank:.2f}"
-        axes.text(edge, row_of_label - 0.08, text, horizontalalignment=side, **look)
+        axes.text(edge, height - 0.08, text, horizontalalignment=side, **look)
     middle = (1 + len(labels)) / 2
     ends = [middle - critical_difference / 2, middle + critical_difference / 2]
-    axes.plot(
-        ends,
-        [bottom, bottom],
-        color="#777777",
-        marker="|",
-        linewidth=1.2,
-        clip_on=False,
-    )
+    bar: dict[str, Any] = {"color": "#777777", "marker": "|", "linewidth": 1.2}
+    axes.plot(ends, [bottom, bottom], clip_on=False, **bar)
     text = f"critical difference {critical_difference:.2f}"
-    axes.text(
-        middle,
-        bottom - 0.15,
-        text,
-        color="#555555",
-        horizontalalignment="center",
-        **look,
-    )
+    look |= {"color": "#555555", "horizontalalignment": "center"}
+    axes.text(middle, bottom - 0.15, text, **look)
     return figure
 
 
