@@ -20,10 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.config import build
+from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment.loading import load_once
+from ltrbench.folders import find_class
 from ltrbench.metrics import evaluate
 from ltrbench.native.objectives.base import record_of
+from ltrbench.rankers import Ranker
 from ltrbench.runs import origin
 from ltrbench.runs.record import (
     COMPLETE,
@@ -138,9 +141,9 @@ class JobSearch:
         choice would see them."""
         # The number, because two data sets may have the same name.
         splits = {
-            f"{data_of(job)} (job {job.number})": load_once(experiment_of(job).source)[
-                0
-            ]
+            f"{data_of(job)} (job {job.number})": load_once(
+                build(job.spec.settings, "data", DataSource)
+            )[0]
             for job in self.jobs
         }
         leaked = [
@@ -348,7 +351,8 @@ def trial_job(
     )
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
-        changes[experiment_of(job).ranker.iterations_field or ""] = proposal.num_trees
+        kind = find_class(settings["model"]["_target_"], Ranker, "model")
+        changes[kind.iterations_field or ""] = proposal.num_trees
     if proposal.minimum:
         changes["early_stopping.minimum"] = [
             list(pair) for pair in proposal.minimum.items()
