@@ -310,7 +310,9 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
     if methods:
         yield methods
     if decision.loss:
-        verb = "Keeping" if decision.kind in (KEEP, UNDECIDED) else "Taking"
+        verb = "Taking"
+        if decision.kind in (KEEP, UNDECIDED):
+            verb = "Keeping"
         confidence = percent(1 - comparison.settings.level_of(comparison.metric))
         loss = _loss_in_words(comparison, decision.loss)
         yield f"{verb} {subject} loses at most {loss} to any of the others ({confidence})."
@@ -368,7 +370,9 @@ def _methods_in_words(
         parts.append(f"equivalent to {listed(of_state[EQUIVALENT])}")
     if parts:
         return f"{how}, {subject} is {', and '.join(parts)}."
-    other = "any" if len(pairs) > 1 else next(iter(pairs))
+    other = "any"
+    if len(pairs) == 1:
+        other = next(iter(pairs))
     return f"{how}, {subject} is not shown to be better than {other}."
 
 
@@ -389,7 +393,9 @@ def _by_state(claims: dict[str, Claim]) -> dict[str, list[str]]:
 
 def _loss_in_words(comparison: Comparison, loss: float) -> str:
     if bounds_of(comparison.metric) is not None:
-        return f"{loss:.3f}" if loss >= 0.0005 else f"{loss:.1g}"
+        if loss >= 0.0005:
+            return f"{loss:.3f}"
+        return f"{loss:.1g}"
     return f"{loss:.3g}"
 
 

@@ -10,6 +10,7 @@ resample of the training queries.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -85,7 +86,9 @@ class DataCell(NamedTuple):
     @property
     def words(self) -> str:
         """The fold, such as "fold 1 of data.split_seed=7"; empty without folds."""
-        return "" if self.fold is None else describe_cells([self])
+        if self.fold is None:
+            return ""
+        return describe_cells([self])
 
     @property
     def fold_and_repeat(self) -> tuple[int | None, int | None]:
@@ -100,11 +103,9 @@ class Replicate(NamedTuple):
     seed: int
 
     def __str__(self) -> str:
-        return (
-            f"seed {self.seed}"
-            if self.resample is None
-            else f"resample {self.resample} and seed {self.seed}"
-        )
+        if self.resample is None:
+            return f"seed {self.seed}"
+        return f"resample {self.resample} and seed {self.seed}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,10 +182,8 @@ def settings_of_model(run: Run) -> dict[str, Any]:
 
     `objective` is the name of its YAML in conf/model/objective; without one, of its class.
     """
-    settings, searched = (
-        _settings_of(run, "model", _OF_A_REPLICATE),
-        run.result.search.get("space", {}),
-    )
+    settings = _settings_of(run, "model", _OF_A_REPLICATE)
+    searched = run.result.search.get("space", {})
     target = settings.pop("objective._target_", None)
     if target is None:
         return settings
@@ -236,9 +235,9 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     They are the settings of the model, of its search, and the kind of resampling, so that resampled and other
     runs are different rows.
     """
-    swept = {name for run in runs for name in run.result.swept}
+    swept = set(itertools.chain.from_iterable(run.result.swept for run in runs))
     searches = [_settings_of_search(run, swept) for run in runs]
-    keys = {key for search in searches for key in search}
+    keys = set(itertools.chain.from_iterable(searches))
     # An untuned run differs from a tuned one in `search` alone.
     untuned = dict.fromkeys(keys, _ANY) | ({"search": "none"} if keys else {})
     absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
@@ -276,11 +275,9 @@ def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
 def resample_of(run: Run) -> dict[str, Any] | None:
     """Returns the kind of resampling without the number of the resample; None without resampling."""
     resample = run.result.data.get("resample")
-    return (
-        None
-        if resample is None
-        else {key: resample[key] for key in ("kind", "share", "seed")}
-    )
+    if resample is None:
+        return None
+    return {key: resample[key] for key in ("kind", "share", "seed")}
 
 
 def replicate_of(run: Run) -> Replicate:
@@ -428,7 +425,9 @@ def describe_cells(cells: Sequence[DataCell]) -> str:
     'folds 1, 3 of data.split_seed=7'
     """
     if any(cell.fold is None for cell in cells):
-        return "the test set" if len(cells) == 1 else f"{len(cells)} of the test sets"
+        if len(cells) == 1:
+            return "the test set"
+        return f"{len(cells)} of the test sets"
     return listed(
         [
             f"fold{'s' * (len(of_repeat) > 1)} {', '.join(str(cell.fold) for cell in of_repeat)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from ltrbench.compare.claims import Pair
@@ -37,9 +38,13 @@ def family_of(comparison: Comparison) -> str:
         if count == 1:
             pairs = f"the difference to {comparison.baseline}"
     else:
-        pairs = "the only pair" if count == 1 else f"all {count} pairs"
+        pairs = "the only pair"
+        if count != 1:
+            pairs = f"all {count} pairs"
     metrics = [comparison.metric, *comparison.declared]
-    return pairs if len(metrics) == 1 else f"{pairs} in {listed(metrics)}"
+    if len(metrics) == 1:
+        return pairs
+    return f"{pairs} in {listed(metrics)}"
 
 
 def all_notes(comparison: Comparison) -> list[Note]:
@@ -67,7 +72,9 @@ def _on_claims(comparison: Comparison) -> Iterator[Note]:
 def about_intervals(comparison: Comparison) -> str:
     """Returns the meaning of the differences, and how their intervals are computed."""
     differences = f"Differences are to {comparison.baseline}, paired by query."
-    claims = [claim for pair in comparison.claims for claim in pair.claims]
+    claims = list(
+        itertools.chain.from_iterable(pair.claims for pair in comparison.claims)
+    )
     used = {claim.interval.method for claim in claims if claim.interval is not None}
     if not used:
         return f"{differences} They have no interval, and there are no claims."
@@ -167,7 +174,9 @@ def about_tuning(comparison: Comparison) -> str:
 
 def about_weights(comparison: Comparison) -> str:
     """Returns the effective number of queries; empty if all queries of a fold have one weight."""
-    sample = None if comparison.queries is None else comparison.queries.distinct
+    sample = None
+    if comparison.queries is not None:
+        sample = comparison.queries.distinct
     # Folds of sizes 6 and 7 give queries in several repeats nearly equal weights.
     if (
         sample is None

@@ -81,7 +81,8 @@ def leaderboard_section(shown: Shown) -> Section:
 
 def _differences_by_row(shown: Shown) -> list[View]:
     """Returns the picture of the differences to the baseline; empty without intervals."""
-    comparison, series = shown.comparison, {item.label: item for item in shown.series}
+    comparison = shown.comparison
+    series = {item.label: item for item in shown.series}
     has_interval = [
         row
         for row in shown.rows
@@ -236,8 +237,10 @@ _MOST_WINS = 10
 
 def queries_section(shown: Shown) -> Section | None:
     """Returns a figure and two lists for each model against the baseline; None if nothing can be paired."""
-    comparison, queries = shown.comparison, shown.comparison.queries
-    baseline, series = comparison.baseline, {item.label: item for item in shown.series}
+    comparison = shown.comparison
+    queries = shown.comparison.queries
+    baseline = comparison.baseline
+    series = {item.label: item for item in shown.series}
     labels = [label for label in shown.paired if label in series and label != baseline]
     if (
         queries is None
@@ -261,10 +264,11 @@ def queries_section(shown: Shown) -> Section | None:
         "show whether a few queries make the difference or many. A value is the mean over trainings."
     )
     summary = f"The {_MOST_WINS} queries with the largest differences in each direction"
-    wins = Folded(
-        summary, [table for pair in pairs for table in _wins(shown, queries, *pair)]
-    )
-    return Section("queries", "Query by query", lead, [Figures(figures), wins])
+    wins = []
+    for pair in pairs:
+        wins += _wins(shown, queries, *pair)
+    folded = Folded(summary, wins)
+    return Section("queries", "Query by query", lead, [Figures(figures), folded])
 
 
 def _differences(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
@@ -286,8 +290,10 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
 
     def row(number: int) -> TableRow:
         first = firsts[number]
-        cell, query = queries.cell_of_query[first], queries.query_in_cell[first]
-        judgments, fold = queries.judgments[cell], queries.cells[cell].fold
+        cell = queries.cell_of_query[first]
+        query = queries.query_in_cell[first]
+        judgments = queries.judgments[cell]
+        fold = queries.cells[cell].fold
         values = [
             float(queries.distinct.values[queries.labels.index(a), number])
             for a in (winner, loser)
@@ -304,11 +310,9 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     forms = {"query": None, "difference": DIFFERENCE, winner: QUALITY, loser: QUALITY}
     columns = columns_of({**forms, "documents": COUNT, "relevant": COUNT})
     rows = [row(number) for number in won]
-    return (
-        [Table(columns, rows, f"{winner} better than {loser}", "compact")]
-        if rows
-        else []
-    )
+    if rows:
+        return [Table(columns, rows, f"{winner} better than {loser}", "compact")]
+    return []
 
 
 # ---- Section "Kinds of queries": means and differences by slice.

@@ -172,7 +172,9 @@ def all_pairs(
     variations = _variations(queries, numbers)
     pairs = []
     for (a, b), of_pair, variation in zip(numbers, statistics, variations, strict=True):
-        inference = None if variation else _inference(queries, a, b)
+        inference = None
+        if not variation:
+            inference = _inference(queries, a, b)
         scope, reason = _scope_of_methods(queries, a, b, variation, inference)
         difference = of_pair.difference if inference is None else inference.difference
         pairs.append(
@@ -261,10 +263,14 @@ def _decided_methods(
         reason = pair.withheld
     elif pair.variation is not None and not reason:
         interval = pair.variation.interval(over_queries, level)
-        reason = "" if interval is not None else pair.statistics.note
+        reason = ""
+        if interval is None:
+            reason = pair.statistics.note
     elif pair.inference is not None and not reason:
         interval = pair.inference.interval(level)
-        reason = pair.inference.note if interval is None else ""
+        reason = ""
+        if interval is None:
+            reason = pair.inference.note
     state = claim_of(interval, settings.rope_of(pair.metric))
     return replace(claim, interval=interval, state=state, reason=reason)
 

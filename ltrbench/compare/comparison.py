@@ -7,6 +7,7 @@ paired by query. Each pair has a claim about these trained models and one about 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -79,7 +80,7 @@ def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     Args:
         rows: All rows of a table, with the runs that count.
     """
-    runs = [run for row in rows for run in row.runs]
+    runs = list(itertools.chain.from_iterable(row.runs for row in rows))
     # Imported scores have the seed of the run that they replace.
     seeds = {
         run.result.seed for run in runs if not isinstance(run.result.origin, Imported)
@@ -115,7 +116,8 @@ def _of_row(
     parts = [f"{num_folds} folds"] * (num_folds > 1) + [f"{num_repeats} repeats"] * (
         num_repeats > 1
     )
-    number, planned = len({fold for fold, _ in training_sets}), num_folds * num_repeats
+    number = len({fold for fold, _ in training_sets})
+    planned = num_folds * num_repeats
     if number < planned:
         parts = [
             f"{number} of {planned} folds"
@@ -143,9 +145,12 @@ def _count(counts: Sequence[int], expected: int, noun: str) -> str:
     >>> _count([3, 3], 3, "seed"), _count([1], 1, "seed"), _count([2, 3], 9, "seed")
     ('3 seeds', '1 seed', '2 to 3 of 9 seeds')
     """
-    low, high = min(counts), max(counts)
+    low = min(counts)
+    high = max(counts)
     span = f"{low}" if low == high else f"{low} to {high}"
-    of = f" of {expected}" if low < expected else ""
+    of = ""
+    if low < expected:
+        of = f" of {expected}"
     return f"{span}{of} {noun}{'s' * (expected > 1)}"
 
 
@@ -186,7 +191,9 @@ class ModelRow(EvaluatedRow):
     def rank_by(self, metric: str) -> float:
         """Returns a key that sorts rows by the mean of a metric, the highest first, rows without one last."""
         value = self.metrics[metric]
-        return math.inf if value is None else -value
+        if value is None:
+            return math.inf
+        return -value
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -240,7 +247,7 @@ class Comparison:
         """The pairs of the family, for every metric that carries claims."""
         return (
             *self.family,
-            *(pair for pairs in self.declared.values() for pair in pairs),
+            *itertools.chain.from_iterable(self.declared.values()),
         )
 
     def claim(self, label: str, metric: str) -> Pair | None:
@@ -322,7 +329,9 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     mismatched = mismatches(tables)
     if mismatched and not settings.allow_mismatch:
         more = len(mismatched) - _MOST_MISMATCHES
-        rest = f" And {more} more." if more > 0 else ""
+        rest = ""
+        if more > 0:
+            rest = f" And {more} more."
         sentences = [note.sentence for note in notes_of(mismatched[:_MOST_MISMATCHES])]
         raise ResultError(
             f"these runs were not made on the same data: {' '.join(sentences)}{rest} "
@@ -336,7 +345,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     metric = settings.claimed_metrics[0] or default_metric(finished)
     settings = replace(settings, metric=metric)
     if settings.names_baseline:
-        labels = [label for table in tables for label in table.rows]
+        labels = list(itertools.chain.from_iterable(table.rows for table in tables))
         models = [run.result.model for table in tables for run in table.runs]
         require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
     remarks = [*mismatched, *repeated]
@@ -353,13 +362,17 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
 def _compare_on(
     group: GroupedRuns, metric: str, settings: Settings, first_remarks: Sequence[Remark]
 ) -> Comparison:
-    reported = (name for run in group.runs for name in reported_metrics(run))
+    reported = itertools.chain.from_iterable(
+        reported_metrics(run) for run in group.runs
+    )
     claimed = [name for name in settings.claimed_metrics if name is not None]
     evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
     others = [name for name in dict.fromkeys(reported) if name not in evaluated]
 
     def cell_of_run(run: Run) -> DataCell:
-        return cell_of(run).of_test if settings.allow_mismatch else cell_of(run)
+        if settings.allow_mismatch:
+            return cell_of(run).of_test
+        return cell_of(run)
 
     rows = evaluate_rows(
         group.rows, [*evaluated], others, settings.convention, cell_of_run
@@ -434,7 +447,8 @@ def with_level(
         withheld: Label of a row -> why its pairs carry no claim.
         level: As `Settings.level`.
     """
-    settings, queries = replace(comparison.settings, level=level), comparison.queries
+    settings = replace(comparison.settings, level=level)
+    queries = comparison.queries
 
     def again(
         family: Sequence[Pair], queries: PairedQueries | None
@@ -447,7 +461,9 @@ def with_level(
             replace(pair, withheld=reason)
             for pair, reason in zip(family, reasons, strict=True)
         ]
-        return () if queries is None else decided(marked, queries, settings)
+        if queries is None:
+            return ()
+        return decided(marked, queries, settings)
 
     paired = [
         row
@@ -594,7 +610,8 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
         return None
     best = best_on_validation(validated)
     number = max(validated[best], key=validated[best].__getitem__)
-    row, mean = comparison.row(best), fmean(validated[best].values())
+    row = comparison.row(best)
+    mean = fmean(validated[best].values())
     run = row.runs[number]
     reason = f"{best}: {'best ' * (len(validated) > 1)}validation {comparison.metric}, {mean:.4f}"
     if len(row.runs) > 1:
@@ -608,7 +625,9 @@ def best_by_validation(comparison: Comparison) -> Choice | None:
         )
     seen = ""
     if len(validated) > 1:
-        leaking = seen_by_choice([item for row in rows for item in row.evaluated])
+        leaking = seen_by_choice(
+            list(itertools.chain.from_iterable(row.evaluated for row in rows))
+        )
         seen = leak_in_words(leaking) if leaking else ""
     of_test = {
         f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None

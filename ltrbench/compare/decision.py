@@ -13,6 +13,7 @@ model that could only be chosen on test.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from statistics import fmean
@@ -46,7 +47,10 @@ from ltrbench.statistics.checks import AT_MOST, HOLDS, MORE_THAN, Check, worst
 from ltrbench.statistics.claims import BETTER, EQUIVALENT, UNDECIDED, WORSE
 from ltrbench.tables import listed
 
-TAKE, SHIP, KEEP, NONE = "take", "ship", "keep", "none"
+TAKE = "take"
+SHIP = "ship"
+KEEP = "keep"
+NONE = "none"
 """Kinds of decisions: take the leader; replace the baseline; keep the baseline; take nothing. "undecided":
 keep the baseline for now."""
 
@@ -261,7 +265,9 @@ def _chosen_by_validation(
             None,
             "they have no validation set, and choosing by this table is choosing on test",
         )
-    seen = seen_by_choice([item for row in rows for item in row.evaluated])
+    seen = seen_by_choice(
+        list(itertools.chain.from_iterable(row.evaluated for row in rows))
+    )
     if not seen:
         return best_on_validation(validated), "validation"
     # Each fold may choose by its own validation set, if all choose the same row.
@@ -321,7 +327,9 @@ def _check_of_cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Check
     value = row.peak_memory_mb
     if guard.metric == LATENCY:
         measure = comparison.settings.latency
-        value = None if measure is None else measure(row)
+        value = None
+        if measure is not None:
+            value = measure(row)
     return Check(guard.metric, value, limit=guard.limit, sense=AT_MOST)
 
 

@@ -15,6 +15,7 @@ including the native engine.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -89,11 +90,9 @@ def reciprocal_ranks(
 
 def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
     """Returns (s - mean) / sd over the documents of the query, (D,); 0 if all are tied."""
-    finite, start, sizes = (
-        _finite(judgments, scores),
-        judgments.query_start[:-1],
-        judgments.query_sizes,
-    )
+    finite = _finite(judgments, scores)
+    start = judgments.query_start[:-1]
+    sizes = judgments.query_sizes
     centred = finite - np.repeat(np.add.reduceat(finite, start) / sizes, sizes)
     return _scaled(
         judgments, finite, centred, np.sqrt(np.add.reduceat(centred**2, start) / sizes)
@@ -102,11 +101,10 @@ def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
 
 def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
     """Returns (s - min) / (max - min) over the documents of the query, (D,); 0 if all are tied."""
-    finite, start = _finite(judgments, scores), judgments.query_start[:-1]
-    lowest, highest = (
-        np.minimum.reduceat(finite, start),
-        np.maximum.reduceat(finite, start),
-    )
+    finite = _finite(judgments, scores)
+    start = judgments.query_start[:-1]
+    lowest = np.minimum.reduceat(finite, start)
+    highest = np.maximum.reduceat(finite, start)
     risen = finite - np.repeat(lowest, judgments.query_sizes)
     return _scaled(judgments, finite, risen, highest - lowest)
 
@@ -117,7 +115,8 @@ def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
     A document that was not retrieved thus contributes as much as the last retrieved one. Fox and Shaw (1994)
     give it 0, which is the same for min-max.
     """
-    given, start = np.asarray(scores, dtype=np.float64), judgments.query_start[:-1]
+    given = np.asarray(scores, dtype=np.float64)
+    start = judgments.query_start[:-1]
     lowest = np.minimum.reduceat(np.where(np.isfinite(given), given, np.inf), start)
     highest = np.maximum.reduceat(np.where(np.isfinite(given), given, -np.inf), start)
     ends: NDArray[np.float64] = np.where(
@@ -184,13 +183,16 @@ def select_greedily(
         raise ConfigError(
             f"weights cannot be learned: no query of the validation set counts in {metric}. Fuse by zscore."
         )
-    drawn, best, highest = np.zeros(len(parts)), np.zeros(len(parts)), -math.inf
+    drawn = np.zeros(len(parts))
+    best = np.zeros(len(parts))
+    highest = -math.inf
     for number in range(1, size + 1):
         values = [reached((drawn + one) / number) for one in np.eye(len(parts))]
         chosen = int(np.argmax(values))
         drawn[chosen] += 1
         if values[chosen] > highest:
-            best, highest = drawn / number, values[chosen]
+            best = drawn / number
+            highest = values[chosen]
     return best
 
 
@@ -207,7 +209,9 @@ def reported_metrics(run: Run) -> list[str]:
 
 def unknown_metrics(results: Sequence[RunResult]) -> list[Remark]:
     """Returns a remark on unknown metrics of runs, from plug-ins that are not loaded; empty without any."""
-    names = dict.fromkeys(name for result in results for name in _names_of(result))
+    names = dict.fromkeys(
+        itertools.chain.from_iterable(_names_of(result) for result in results)
+    )
     unknown = [name for name in names if not is_metric(name)]
     if not unknown:
         return []
@@ -299,14 +303,13 @@ def default_metric(runs: Sequence[Run]) -> str:
             f"{runs[0].path}: {reason} Or name a metric with --metric, such as ndcg@10."
         )
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
-    return (
-        max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf)
-        if ndcgs
-        else names[0]
-    )
+    if ndcgs:
+        return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf)
+    return names[0]
 
 
-RRF, GREEDY = "rrf", "greedy"
+RRF = "rrf"
+GREEDY = "greedy"
 
 FUSION_METHODS: dict[str, tuple[Callable[..., FusionPart], str]] = {
     RRF: (reciprocal_ranks, "reciprocal-rank fusion with k = {k:g}"),
@@ -404,8 +407,12 @@ def _groups(
             label: [run for run in runs if cell_of(run) == cell]
             for label, runs in members.items()
         }
-        several = [run for runs in runs_here.values() if len(runs) > 1 for run in runs]
-        one_each = [run for runs in runs_here.values() for run in runs][:1]
+        several = list(
+            itertools.chain.from_iterable(
+                runs for runs in runs_here.values() if len(runs) > 1
+            )
+        )
+        one_each = list(itertools.chain.from_iterable(runs_here.values()))[:1]
         for replicate, like in first_by(several or one_each, replicate_of).items():
             whole = {
                 label: run
@@ -445,7 +452,8 @@ def _fused(
     fusing: Fusing,
 ) -> Run:
     part, words = FUSION_METHODS[method]
-    is_greedy, k = method == GREEDY, {"k": fusing.rrf_k} if method == RRF else {}
+    is_greedy = method == GREEDY
+    k = {"k": fusing.rrf_k} if method == RRF else {}
     without_valid = [label for label, run in members.items() if not has_valid(run)]
     if is_greedy and without_valid:
         raise ConfigError(
@@ -458,7 +466,8 @@ def _fused(
             f"the validation set of {like.path} is its test set, which no selection may see. Give data.valid "
             "other queries."
         )
-    scored, weights = {}, np.ones(len(members))
+    scored = {}
+    weights = np.ones(len(members))
     for split in ("test",) if without_valid else ("valid", "test"):
         of_split = [run.scored(split) for run in members.values()]
         parts = np.stack(
@@ -472,7 +481,9 @@ def _fused(
         scored[split] = replace(of_split[0], scores=_summed(weights, parts))
     name = f"{method}({' + '.join(members)})"
     words = words.format(k=fusing.rrf_k, metric=fusing.metric, size=fusing.size)
-    source = "" if is_greedy else f" from the scores of {', '.join(members)}"
+    source = ""
+    if not is_greedy:
+        source = f" from the scores of {', '.join(members)}"
     notes = [f"Fused{source} within each cell and seed: {words}."]
     options = ["--rrf-k", f"{fusing.rrf_k:g}"] if k else []
     if is_greedy:
@@ -506,7 +517,9 @@ def _fused(
         if is_greedy
         else None,
     )
-    return _with_times(fused, like, members, shares) if is_greedy else fused
+    if is_greedy:
+        return _with_times(fused, like, members, shares)
+    return fused
 
 
 def _with_times(
@@ -620,7 +633,8 @@ class Import:
 
     def file(self, like: Run, split: str) -> Path:
         """Returns the file with the scores of a split for the data of a run."""
-        cell, seed = cell_of(like), like.result.seed
+        cell = cell_of(like)
+        seed = like.result.seed
         return Path(
             self.pattern.format(
                 data=cell.data,
@@ -697,7 +711,8 @@ def import_like(
             f"{like.path} is a final model, trained on all labelled queries, and has no test set. Name a run "
             f"from which it was chosen, such as {like.result.origin.settings}."
         )
-    ranker, splits = None, None
+    ranker = None
+    splits = None
     if is_model_file(system.file(like, "test")):
         run, ranker, splits = _of_model(system, like, folder, load_splits)
     else:
@@ -748,18 +763,17 @@ def _of_scores(
     Raises:
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
-    scored, notes = {}, []
+    scored = {}
+    notes = []
     with_valid = (
         "{split}" in system.pattern
         and has_valid(like)
         and system.file(like, "valid").exists()
     )
     for split in ("test", "valid") if with_valid else ("test",):
-        of_like, path, name = (
-            like.scored(split),
-            system.file(like, split),
-            f"{split} of {_name_of(like)}",
-        )
+        of_like = like.scored(split)
+        path = system.file(like, split)
+        name = f"{split} of {_name_of(like)}"
         file = read_score_file(path, _columns_of_ids(like))
         fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
         if (

@@ -94,7 +94,7 @@ def warnings(
     rows: Sequence[EvaluatedRow], metric: str, convention: Convention
 ) -> list[Remark]:
     """Returns the remarks on how fairly the rows are compared."""
-    evaluated = [item for row in rows for item in row.evaluated]
+    evaluated = list(itertools.chain.from_iterable(row.evaluated for row in rows))
     results = [item.run.result for item in evaluated]
     untuned = [row for row in rows if not row.is_tuned]
     return [
@@ -263,7 +263,9 @@ def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
         for row in rows
         if (not is_per_fold(row.runs[0]) if row.is_tuned else counts[row.model] > 1)
     ]
-    seen = seen_by_choice([item for row in chosen for item in row.evaluated])
+    seen = seen_by_choice(
+        list(itertools.chain.from_iterable(row.evaluated for row in chosen))
+    )
     if seen:
         models = list(dict.fromkeys(row.model for row in chosen))
         yield Remark.of(Kind.VALIDATION_IN_TEST, models=models, folds=seen)
@@ -377,7 +379,9 @@ def _counted(
     kind: Kind, model: str, notes_of_runs: Sequence[Sequence[str]]
 ) -> Iterator[Remark]:
     """Yields the notes of the runs of a model, those of most runs first, and the number of further ones."""
-    counts = Counter(note for notes in notes_of_runs for note in dict.fromkeys(notes))
+    counts = Counter(
+        itertools.chain.from_iterable(dict.fromkeys(notes) for notes in notes_of_runs)
+    )
     # Notes with equal counts stay in their order.
     ordered = sorted(counts, key=counts.__getitem__, reverse=True)
     for note in ordered[:_MOST_NOTES]:
@@ -424,7 +428,9 @@ class SearchTotals:
         """Returns text such as "settings: 6, searches: 5, trials: 16, iterations: 18,204, fits: 61 s"."""
         low, high = self.trials
         trials = f"{low}" if low == high else f"{low} to {high}"
-        failed = f" ({self.failed} failed)" if self.failed else ""
+        failed = ""
+        if self.failed:
+            failed = f" ({self.failed} failed)"
         return (
             f"settings: {len(self.space)}, searches: {self.searches}, trials: {trials}{failed}, iterations: "
             f"{self.iterations:,}, fits: {self.seconds:,.{int(self.seconds < 10)}f} s"
@@ -449,7 +455,8 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     searches = [run.result.search for run in searched_runs(row)]
     if not searches:
         return None
-    first, trials = searches[0], [search.get("trials", 0) for search in searches]
+    first = searches[0]
+    trials = [search.get("trials", 0) for search in searches]
     return SearchTotals(
         name=first.get("name", ""),
         choose=first.get("choose", ""),

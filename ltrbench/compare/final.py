@@ -6,6 +6,7 @@ on a resample or on a fold left out queries, and is no model to deploy.
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import shlex
@@ -70,7 +71,8 @@ def final_fit(
             is a variant of `ltrbench.frontier` with other than fewer trees.
     """
     comparison = only(comparisons)
-    metric, (run, row, reason) = comparison.metric, _choice(comparison, model)
+    metric = comparison.metric
+    (run, row, reason) = _choice(comparison, model)
     alike = [
         other
         for other in row.runs
@@ -92,8 +94,12 @@ def final_fit(
         if other.result.best_iteration is not None
     ]
     num_train = fmean(other.result.data["train"]["queries"] for other in alike)
-    scale = 1.0 if count_queries is None else count_queries(run) / num_train
-    num_trees = math.ceil(scale * median(trees)) if trees else None
+    scale = 1.0
+    if count_queries is not None:
+        scale = count_queries(run) / num_train
+    num_trees = None
+    if trees:
+        num_trees = math.ceil(scale * median(trees))
     low, high = (
         (None, None) if row.interval is None else (row.interval.low, row.interval.high)
     )
@@ -114,16 +120,16 @@ def final_fit(
         f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."
     ]
     if trees:
-        scaled = (
-            ""
-            if count_queries is None
-            else f" times {scale:.3g}, all queries over training queries"
-        )
+        scaled = ""
+        if count_queries is not None:
+            scaled = f" times {scale:.3g}, all queries over training queries"
         numbers = f"the median over the runs ({', '.join(map(str, trees))}){scaled}"
         notes.append(
             f"Number of {run.result.unit_of_iterations}: {num_trees}, {numbers}, rounded up."
         )
-    bounds = "" if low is None else f" (95 % interval {low:.4f} to {high:.4f})"
+    bounds = ""
+    if low is not None:
+        bounds = f" (95 % interval {low:.4f} to {high:.4f})"
     notes.append(
         "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
         f"{metric} {format_number(value, '.4f')}{bounds}."
@@ -182,7 +188,7 @@ def final_command(
         *(["--model", model] if model else []),
         *(["--table", data] if data else []),
     ]
-    named += [word for name in plugins for word in ("--plugin", name)]
+    named += list(itertools.chain.from_iterable(("--plugin", name) for name in plugins))
     return shlex.join(["python", "-m", "ltrbench", "final", *folders, *named])
 
 

@@ -31,7 +31,8 @@ QUERY_ID = "query_id"
 _MOST_VALUES = (
     6  # attributes with at most this number of values have one slice per value
 )
-_MOST_TEXTS, _OTHERS = 12, "others"
+_MOST_TEXTS = 12
+_OTHERS = "others"
 _NUM_RANGES = 4  # attributes with more values are split at the quartiles
 
 
@@ -56,7 +57,8 @@ def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.fl
     labels are equal, so that every ranking is equally good.
     """
     del convention
-    starts, sizes = judgments.query_start[:-1].astype(np.int64), judgments.query_sizes
+    starts = judgments.query_start[:-1].astype(np.int64)
+    sizes = judgments.query_sizes
     entropy = np.zeros(judgments.num_queries)
     for label in np.unique(judgments.labels):
         share = (
@@ -235,7 +237,9 @@ def values_of_attribute(
         numbers = np.array([float(text) for text in texts])
     except ValueError:
         return np.array(texts)
-    return numbers if np.isfinite(numbers).all() else np.array(texts)
+    if np.isfinite(numbers).all():
+        return numbers
+    return np.array(texts)
 
 
 def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]:
@@ -300,4 +304,6 @@ def _names(distinct: NDArray[Any]) -> dict[Any, str]:
 def _name(value: Any, digits: int) -> str:
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.0f}" if value.is_integer() else f"{value:.{digits}g}"
+    if value.is_integer():
+        return f"{value:.0f}"
+    return f"{value:.{digits}g}"

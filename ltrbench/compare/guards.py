@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from ltrbench.errors import ConfigError, require_choice
 from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
 
-LATENCY, MEMORY = "latency", "memory"
+LATENCY = "latency"
+MEMORY = "memory"
 COSTS = {LATENCY: {"ms": 1.0, "s": 1e3}, MEMORY: {"MB": 1.0, "GB": 1e3}}
 """Cost -> unit -> its factor to ms or MB. Latency is the median time to score one list of the test set on one
 thread, and memory the peak memory of the fit."""
@@ -39,7 +40,9 @@ class Guard:
     @property
     def name(self) -> str:
         """Name of the metric in the group, such as "ndcg@10:tail"."""
-        return f"{self.metric}:{self.group}" if self.group else self.metric
+        if self.group:
+            return f"{self.metric}:{self.group}"
+        return self.metric
 
     @classmethod
     def parse(cls, text: str) -> Guard:
@@ -58,7 +61,8 @@ class Guard:
         )
         num_parts = 2 if word in OF_COLUMNS else 1
         parts = name.split(":", num_parts)
-        metric, group = ":".join(parts[:num_parts]), "".join(parts[num_parts:])
+        metric = ":".join(parts[:num_parts])
+        group = "".join(parts[num_parts:])
         units = COSTS.get(word, {"": 1.0})
         match = re.fullmatch(r"(-?\d*\.?\d+)([A-Za-z]*)", number)
         limit = (

@@ -179,7 +179,8 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
     uses = {label: _uses(row) for label, row in compared.rows.items()}
     ignored = []
     for feature in np.flatnonzero(~uses[ignoring]).tolist():
-        name, users = compared.feature_names[feature], []
+        name = compared.feature_names[feature]
+        users = []
         for label, row in compared.rows.items():
             if uses[label][feature]:
                 kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
@@ -198,8 +199,12 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
         return ""
     named = [text for _, text in sorted(ignored, key=itemgetter(0), reverse=True)]
     more = len(ignored) - _MOST_NAMED
-    rest = f", and {more} less important ones" if more > 0 else ""
-    count = "a feature" if len(ignored) == 1 else f"{len(ignored)} features"
+    rest = ""
+    if more > 0:
+        rest = f", and {more} less important ones"
+    count = "a feature"
+    if len(ignored) != 1:
+        count = f"{len(ignored)} features"
     return f"{ignoring} ignores {count} that others use: {', '.join(named[:_MOST_NAMED])}{rest}."
 
 
@@ -235,11 +240,9 @@ def _value(
 ) -> float | None:
     """Returns an importance; None if the model has none of this kind."""
     row = importances.rows.get(label)
-    return (
-        float(row.values[kind][feature])
-        if row is not None and kind in row.values
-        else None
-    )
+    if row is not None and kind in row.values:
+        return float(row.values[kind][feature])
+    return None
 
 
 def importances_markdown(data: str, importances: ImportanceComparison) -> str:
@@ -288,4 +291,6 @@ def _written(kind: str, value: float) -> str:
         return f"{value:+.4g}"
     if kind not in SHARES:
         return f"{value:+.4f}"
-    return "<0.1 %" if 0 < value < 0.0005 else f"{100 * value:.1f} %"
+    if 0 < value < 0.0005:
+        return "<0.1 %"
+    return f"{100 * value:.1f} %"

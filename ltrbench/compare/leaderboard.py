@@ -6,6 +6,7 @@ declares each shown column once, for tables (terminal, Markdown, LaTeX, notebook
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
@@ -46,7 +47,8 @@ from ltrbench.tables import (
 if TYPE_CHECKING:
     import pandas as pd
 
-MAIN, ALL = "main", "all"
+MAIN = "main"
+ALL = "all"
 """Columns of a table: those of the answer, or all of them."""
 
 _OF_QUERIES = ("effect_size", "wins", "ties", "losses", "num_queries")
@@ -143,13 +145,19 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
 def in_full(comparisons: Sequence[Comparison]) -> Table:
     """Returns one row per model of each comparison, with all of its values: the content of table.csv."""
     metrics = list(
-        dict.fromkeys(name for item in comparisons for name in item.rows[0].metrics)
+        dict.fromkeys(
+            itertools.chain.from_iterable(item.rows[0].metrics for item in comparisons)
+        )
     )
     runs = [run for item in comparisons for row in item.rows for run in row.runs]
     # Of all runs, so that the columns do not depend on which runs shared the machine.
-    seconds = list(dict.fromkeys(kind for run in runs for kind in run.result.seconds))
+    seconds = list(
+        dict.fromkeys(itertools.chain.from_iterable(run.result.seconds for run in runs))
+    )
     declared = list(
-        dict.fromkeys(name for item in comparisons for name in item.declared)
+        dict.fromkeys(
+            itertools.chain.from_iterable(item.declared for item in comparisons)
+        )
     )
     rows: list[dict[str, CellValue]] = []
     for comparison in comparisons:
@@ -219,7 +227,9 @@ def columns_of_report(comparison: Comparison) -> list[Column]:
 def columns_of_tables(comparison: Comparison, which: str = ALL) -> list[Column]:
     """Returns the columns of tables after the name of the model, the most important ones first."""
     columns = [item for item in _columns(comparison) if item.in_tables]
-    return [item for item in columns if item.is_main] if which == MAIN else columns
+    if which == MAIN:
+        return [item for item in columns if item.is_main]
+    return columns
 
 
 def _columns(comparison: Comparison) -> list[Column]:
@@ -286,7 +296,9 @@ def _columns_of_differences(comparison: Comparison) -> list[Column]:
     if len(comparison.rows) < 2:
         return []
     level = comparison.settings.confidence
-    at_level = "" if level == "95 %" else f" ({level})"
+    at_level = ""
+    if level != "95 %":
+        at_level = f" ({level})"
     base = comparison.baseline
     if len(base) > _LONGEST_NAME:
         base = "the baseline" if comparison.settings.names_baseline else "the best"
@@ -348,7 +360,9 @@ def _columns_of_queries(
         return []
 
     def wins(row: ModelRow) -> Cell:
-        return None if row.to_baseline is None else wins_cell(row.to_baseline)
+        if row.to_baseline is None:
+            return None
+        return wins_cell(row.to_baseline)
 
     return [
         Column(
@@ -388,11 +402,13 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
     """
     mean = row.metrics[metric]
     if metric == comparison.metric:
-        emphasis = STRONG if comparison.beats_all(row.label) else ""
+        emphasis = ""
+        if comparison.beats_all(row.label):
+            emphasis = STRONG
         return TableCell(mean, note=between(row.interval, QUALITY), emphasis=emphasis)
-    pair = (
-        comparison.claim(row.label, metric) if metric in comparison.declared else None
-    )
+    pair = None
+    if metric in comparison.declared:
+        pair = comparison.claim(row.label, metric)
     if pair is None:
         return TableCell(mean)
     claim = pair.models
@@ -427,14 +443,16 @@ def wins_cell(pair: Pair) -> TableCell:
 
 def between(interval: Interval | None, form: Form = DIFFERENCE) -> str:
     """Returns an interval in brackets; empty for None."""
-    return (
-        "" if interval is None else format_interval(interval.low, interval.high, form)
-    )
+    if interval is None:
+        return ""
+    return format_interval(interval.low, interval.high, form)
 
 
 def emphasis_of(claim: Claim) -> str:
     """Returns the emphasis of the claims better and worse; empty for other claims."""
-    return claim.state if claim.state in (BETTER, WORSE) else ""
+    if claim.state in (BETTER, WORSE):
+        return claim.state
+    return ""
 
 
 def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
@@ -442,7 +460,9 @@ def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
     the ends are the difference. Rows without a difference are left out."""
     drawn: dict[str, Ends] = {}
     for row in rows:
-        claim = None if row.to_baseline is None else row.to_baseline.models
+        claim = None
+        if row.to_baseline is not None:
+            claim = row.to_baseline.models
         if claim is not None and claim.difference is not None:
             middle = claim.difference
             low, high = _ends(claim.interval) or (middle, middle)
@@ -504,7 +524,11 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
             for tested in interactions(item, item.slices)
         ],
         "across_data_sets": _fields(across(comparisons)),
-        "notes": [note for comparison in comparisons for note in comparison.notes],
+        "notes": list(
+            itertools.chain.from_iterable(
+                comparison.notes for comparison in comparisons
+            )
+        ),
         "note_entries": [
             {"data": comparison.data, **asdict(note)}
             for comparison in comparisons
@@ -520,7 +544,9 @@ def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
     """
     by_name: dict[str, CellValue] = {}
     for comparison in comparisons:
-        prefix = f"{comparison.data}/" if len(comparisons) > 1 else ""
+        prefix = ""
+        if len(comparisons) > 1:
+            prefix = f"{comparison.data}/"
         for row in comparison.rows:
             by_name |= {
                 f"{prefix}{row.label}/{name}": value
@@ -607,7 +633,9 @@ def _claim_record(claim: Claim) -> dict[str, Any]:
 
 
 def _ends(interval: Interval | None) -> list[float] | None:
-    return None if interval is None else [interval.low, interval.high]
+    if interval is None:
+        return None
+    return [interval.low, interval.high]
 
 
 def _fields(record: Any) -> dict[str, Any] | None:

@@ -44,7 +44,8 @@ from ltrbench.tables import (
 
 FEWEST_QUERIES = 20  # of new data: intervals over fewer are too narrow
 FIRST = 10
-RARE_LEAF, RARE_DOCUMENTS = 0.001, 30
+RARE_LEAF = 0.001
+RARE_DOCUMENTS = 30
 
 READING = (
     "All intervals hold together with a probability of 95 %; they are computed over queries. A measure is "
@@ -116,11 +117,14 @@ def monitor(
             f"the new data have {new.num_queries} queries, but intervals over queries need {FEWEST_QUERIES}; "
             "give the data of a longer time."
         )
-    before, after = Sample(train.query_start, seed), Sample(new.query_start, seed + 1)
-    then, now = as_array(train.features), as_array(new.features)
+    before = Sample(train.query_start, seed)
+    after = Sample(new.query_start, seed + 1)
+    then = as_array(train.features)
+    now = as_array(new.features)
     known: dict[tuple[str, str], tuple[Estimate, float | None]] = {}
     for name, old, values in zip(train.feature_names, then.T, now.T, strict=True):
-        is_category, is_missing = name in train.categories, np.isnan(values)
+        is_category = name in train.categories
+        is_missing = np.isnan(values)
         known["psi", name] = (
             psi(*bins_of(old, values, is_category), before, after),
             None,
@@ -272,7 +276,9 @@ def _table(measures: Sequence[Measure]) -> Table:
     for item in sorted(
         measures, key=lambda item: (item.name != "psi", -item.low, -item.value)
     ):
-        earlier = "" if item.then is None else f" before {item.then:.3f}"
+        earlier = ""
+        if item.then is not None:
+            earlier = f" before {item.then:.3f}"
         note = format_interval(item.low, item.high, ".3f") + earlier
         emphasis = "worse" if item.is_past else ""
         cell = TableCell(item.value, note=note, emphasis=emphasis)

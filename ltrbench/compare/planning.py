@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -144,7 +145,7 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
 
     Rows of imported scores have no training, and stay as they are.
     """
-    firsts = [run for runs in rows for run in _one_a_fold(runs)]
+    firsts = list(itertools.chain.from_iterable(_one_a_fold(runs) for runs in rows))
     if not firsts or any(run.result.overrides is None for run in firsts):
         return ""
     # --config-dir only adds names, so that runs without it are unchanged.
@@ -202,10 +203,14 @@ def _final(
     chosen = labels[:1] if decision is None else list(decision.models[:1])
     if not chosen or chosen[0] not in labels:
         return None
-    runs = [run for of_row in rows for run in of_row]
-    data = comparison.data if comparison.sweeps.has_others else None
+    runs = list(itertools.chain.from_iterable(rows))
+    data = None
+    if comparison.sweeps.has_others:
+        data = comparison.data
     # A single model needs no name.
-    model = chosen[0] if len(labels) > 1 else None
+    model = None
+    if len(labels) > 1:
+        model = chosen[0]
     command = final_command(runs, model, data)
     return NextStep(
         command, f"trains {chosen[0]} on all labelled queries, to be deployed"

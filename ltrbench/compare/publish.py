@@ -23,6 +23,7 @@ None of the files holds documents of the data: no features, labels or document i
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -68,8 +69,10 @@ from ltrbench.tables import (
 )
 from ltrbench.untrusted import in_markdown, read_bytes, read_json
 
-RECORD_FILE, REPORT_FILE = "comparison.json", "report.html"
-ENVIRONMENT_FILE, PER_QUERY_TABLE = "environment.json", "per_query.csv"
+RECORD_FILE = "comparison.json"
+REPORT_FILE = "report.html"
+ENVIRONMENT_FILE = "environment.json"
+PER_QUERY_TABLE = "per_query.csv"
 _LONGEST_FOLDER_NAME = 60
 """Number of characters; with four bytes each they are below the limit of file systems."""
 
@@ -204,7 +207,9 @@ def _made_by(runs: Sequence[Run]) -> str:
         f"{name} {version}" for name, version in _versions(runs).items()
     )
     commits = _commits(runs)
-    commit = f"commit{'s' * (len(commits) > 1)} {listed(commits)}, " if commits else ""
+    commit = ""
+    if commits:
+        commit = f"commit{'s' * (len(commits) > 1)} {listed(commits)}, "
     return (
         f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
         f"({result.machine.get('cores')} cores): {versions}. environment.json lists the command of each run."
@@ -255,7 +260,7 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
 def _versions(runs: Sequence[Run]) -> dict[str, str]:
     """Returns package or plug-in -> its version; all versions if they differ between runs."""
     versions = [run.result.versions for run in runs]
-    names = dict.fromkeys(name for of_run in versions for name in of_run)
+    names = dict.fromkeys(itertools.chain.from_iterable(versions))
     return {
         name: listed(sorted({of_run[name] for of_run in versions if name in of_run}))
         for name in names
@@ -345,9 +350,11 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     Raises:
         ResultError: A folder does not have these files.
     """
-    before, after = _read(committed), _read(rerun)
+    before = _read(committed)
+    after = _read(rerun)
     reason = _why_not_exact(before, after)
-    old_runs, new_runs = _runs_by_command(before), _runs_by_command(after)
+    old_runs = _runs_by_command(before)
+    new_runs = _runs_by_command(after)
     loose = {
         command
         for runs in (old_runs, new_runs)
@@ -411,7 +418,8 @@ def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         for content in (before, after)
     ]
     for fact in facts[0] | facts[1]:
-        old, new = facts[0].get(fact), facts[1].get(fact)
+        old = facts[0].get(fact)
+        new = facts[1].get(fact)
         if old != new:
             return f"committed {fact} {old}, rerun {fact} {new}"
     return ""

@@ -88,7 +88,9 @@ def _validation_in_test(models: Sequence[str], folds: Sequence[str]) -> str:
 
 def _picked_on_test(model: str, folds: Sequence[object]) -> str:
     known = [str(fold) for fold in folds if fold is not None]
-    where = f" in fold {', '.join(known)}" if known else ""
+    where = ""
+    if known:
+        where = f" in fold {', '.join(known)}"
     return (
         f"{model} was picked on test{where}: its validation set is the test set, and its metrics are too "
         "high. Give data.valid other queries."
@@ -243,7 +245,9 @@ def _mismatched_data(
     fingerprints: Mapping[str, tuple[str | None, str | None]],
     tables: Sequence[str],
 ) -> str:
-    where = "" if fold is None else f" fold {fold},"
+    where = ""
+    if fold is not None:
+        where = f" fold {fold},"
     differing = []
     for split, pair in fingerprints.items():
         one, other = ((each or "none")[:SHOWN_DIGITS] for each in pair)
@@ -420,7 +424,9 @@ class Note:
 
     def __str__(self) -> str:
         """Returns the note as one line of text, such as "xgboost: min_docs_in_leaf is not applied."."""
-        return f"{self.subject}: {self.sentence}" if self.subject else self.sentence
+        if self.subject:
+            return f"{self.subject}: {self.sentence}"
+        return self.sentence
 
 
 def notes_of(remarks: Iterable[Remark]) -> list[Note]:

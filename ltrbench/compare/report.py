@@ -199,7 +199,9 @@ def _environment(runs: Sequence[Run]) -> Section:
         "threads": (result.threads or None for result in results),
         "started": [" to ".join(dict.fromkeys([*started[:1], *started[-1:]]))],
     }
-    packages = sorted({name for result in results for name in result.versions})
+    packages = sorted(
+        set(itertools.chain.from_iterable(result.versions for result in results))
+    )
     versions = {
         name: [result.versions.get(name) for result in results] for name in packages
     }
@@ -305,7 +307,9 @@ def as_report(comparison: Comparison) -> Report:
 def _without_controls(value: object) -> object:
     """Returns the text of any value with control characters escaped, which browsers do not show; markup is
     unchanged."""
-    return value if isinstance(value, Markup) else visible(str(value), lines=True)
+    if isinstance(value, Markup):
+        return value
+    return visible(str(value), lines=True)
 
 
 def _with_code(text: str) -> Markup:
@@ -452,7 +456,9 @@ def as_latex(comparison: Comparison) -> str:
         about_claims(comparison),
         about_tuning(comparison),
     ]
-    how = " ".join(filter(None, sentences)) if comparison.pairs else ""
+    how = ""
+    if comparison.pairs:
+        how = " ".join(filter(None, sentences))
     heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
     columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
     return heading + leaderboard(Shown(comparison), comparison.rows, columns).latex()
@@ -468,9 +474,9 @@ def _folds(comparison: Comparison) -> tuple[set[int], str]:
 
 def _counts(comparison: Comparison) -> str:
     folds, repeats = _folds(comparison)
-    queries = (
-        0 if comparison.queries is None else comparison.queries.distinct.num_queries
-    )
+    queries = 0
+    if comparison.queries is not None:
+        queries = comparison.queries.distinct.num_queries
     parts = []
     if len(folds) == 1:
         parts.append(f"fold {next(iter(folds))}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
@@ -80,7 +81,9 @@ def _micros_per_document(row: ModelRow) -> float | None:
         item.run.result.seconds.get("predict", nan) / item.judgments.num_documents
         for item in alone
     ]
-    return 1e6 * fmean(times) if times and not isnan(fmean(times)) else None
+    if times and not isnan(fmean(times)):
+        return 1e6 * fmean(times)
+    return None
 
 
 _COSTS: Mapping[Cost, Callable[[ModelRow], float | None]] = {
@@ -95,10 +98,8 @@ _COSTS: Mapping[Cost, Callable[[ModelRow], float | None]] = {
 
 def costs_section(shown: Shown) -> Section | None:
     """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
-    comparison, rows = (
-        shown.comparison,
-        [shown.comparison.row(item.label) for item in shown.series],
-    )
+    comparison = shown.comparison
+    rows = [shown.comparison.row(item.label) for item in shown.series]
     figures = []
     for cost, of_row in _COSTS.items():
         label = f"{comparison.metric} on test"
@@ -164,11 +165,9 @@ def learning_section(shown: Shown) -> Section | None:
         "The metric on validation by iteration, and on train if it was recorded: which models overfit, and "
         "which stopped while the metric was still increasing? Values are means over runs."
     )
-    return (
-        Section("learning", "Learning curves", lead, [Figures(figures)])
-        if figures
-        else None
-    )
+    if figures:
+        return Section("learning", "Learning curves", lead, [Figures(figures)])
+    return None
 
 
 # ---- Section "Data card".
@@ -180,7 +179,7 @@ def data_section(shown: Shown) -> Section:
     cells = {item.cell: item for row in shown.comparison.rows for item in row.evaluated}
     runs = [item.run for item in cells.values()]
     rules = dict.fromkeys(run.result.data.get("rule", "") for run in runs)
-    splits = [row for run in runs for row in _splits(run)]
+    splits = list(itertools.chain.from_iterable(_splits(run) for run in runs))
     judged = [item.judgments for item in cells.values()]
     lead = (
         "Runs with the same fingerprint of a split have the same documents in it. Labels and sizes are those "
@@ -207,7 +206,8 @@ def data_section(shown: Shown) -> Section:
 
 
 def _splits(run: Run) -> list[TableRow]:
-    data, words = run.result.data, cell_of(run).words
+    data = run.result.data
+    words = cell_of(run).words
     fold = f" of {words}" if words else ""
     splits = {
         split: data[split]
@@ -231,11 +231,9 @@ def _splits(run: Run) -> list[TableRow]:
 
 def _counted(facts: Mapping[str, Any], name: str) -> TableCell | None:
     """Returns a number of queries with its share; None if it was not recorded."""
-    return (
-        TableCell(facts[name], note=share(facts[name] / facts["queries"]))
-        if name in facts
-        else None
-    )
+    if name in facts:
+        return TableCell(facts[name], note=share(facts[name] / facts["queries"]))
+    return None
 
 
 def _slices(slices: Sequence[Slice]) -> Table:
@@ -337,7 +335,9 @@ def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
                 format_setting(run[name]) for run in runs if name in run
             )
             is_of_every_class = name.partition(".")[0] in _OF_EVERY_CLASS
-            of_class = "" if is_of_every_class else str(runs[0].get("_target_"))
+            of_class = ""
+            if not is_of_every_class:
+                of_class = str(runs[0].get("_target_"))
             settings.setdefault((name, of_class), {})[row.label] = ", ".join(values)
     return settings
 
@@ -406,12 +406,11 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
     def cell(label: str, feature: int) -> TableCell:
         """Returns the value, with its 95 % interval if the kind has one."""
         values = importances.rows[label].values
-        low, high = values.get(kind + LOW), values.get(kind + HIGH)
-        note = (
-            ""
-            if low is None or high is None
-            else format_interval(low[feature], high[feature], digits)
-        )
+        low = values.get(kind + LOW)
+        high = values.get(kind + HIGH)
+        note = ""
+        if not (low is None or high is None):
+            note = format_interval(low[feature], high[feature], digits)
         return TableCell(float(values[kind][feature]), note=note)
 
     rows: list[TableRow] = [
@@ -423,11 +422,9 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
     ]
     form = share if kind in SHARES else digits
     columns = columns_of({"feature": None, **dict.fromkeys(labels, form)})
-    few = (
-        f", the first {_MOST_ROWS} features"
-        if len(importances.order) > _MOST_ROWS
-        else ""
-    )
+    few = ""
+    if len(importances.order) > _MOST_ROWS:
+        few = f", the first {_MOST_ROWS} features"
     return Table(columns, rows, f"By {NAMES[kind]}{few}")
 
 
@@ -589,12 +586,12 @@ def _chosen(item: Tuning) -> Table:
     default = _setting_cells(first, first["default"])
     rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
-        fold = f"{search.fold}, " if search.fold else ""
-        name, chosen, cheapest = (
-            f"{fold}seed {search.record['seed']}",
-            search.chosen,
-            search.cheapest,
-        )
+        fold = ""
+        if search.fold:
+            fold = f"{search.fold}, "
+        name = f"{fold}seed {search.record['seed']}"
+        chosen = search.chosen
+        cheapest = search.cheapest
         of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
         settings = _setting_cells(search.record, search.record["settings"])
         rows.append([name, search.record["chosen"], *of_trial, *settings])
@@ -613,10 +610,8 @@ def _setting_cells(
     """Returns the settings of a trial; those that differ from the default are emphasised."""
     cells = []
     for name in record["space"]:
-        value, default = (
-            format_setting(settings.get(name)),
-            format_setting(record["default"].get(name)),
-        )
+        value = format_setting(settings.get(name))
+        default = format_setting(record["default"].get(name))
         cells.append(
             TableCell(
                 value,
@@ -635,6 +630,8 @@ def short_setting(value: object) -> str:
     """
     text = format_setting(value)
     try:
-        return text if len(text) <= _LONGEST_NUMBER else f"{float(text):.4g}"
+        if len(text) <= _LONGEST_NUMBER:
+            return text
+        return f"{float(text):.4g}"
     except ValueError:
         return text

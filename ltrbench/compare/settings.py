@@ -125,7 +125,9 @@ class Settings:
         """
         primary = self.metric or next(iter(self.family), None)
         sharing = dict.fromkeys((primary, *self.family))
-        return self.level / len(sharing) if metric in sharing else self.level
+        if metric in sharing:
+            return self.level / len(sharing)
+        return self.level
 
     @property
     def claimed_metrics(self) -> tuple[str | None, ...]:

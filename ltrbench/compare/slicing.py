@@ -69,7 +69,8 @@ def slices(
         ConfigError: An attribute is unknown.
         DataError: A test query has no value of an attribute of the user.
     """
-    queries, sliced = comparison.queries, list[Slice]()
+    queries = comparison.queries
+    sliced = list[Slice]()
     if queries is None:
         return sliced
     convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
@@ -95,11 +96,9 @@ def _slice(
         queries.sample.values[:, inside], queries.sample.weights[inside]
     )
     sample = clustered(of_all_folds, queries.query_keys[inside])
-    base = (
-        queries.labels.index(comparison.baseline)
-        if comparison.baseline in queries.labels
-        else None
-    )
+    base = None
+    if comparison.baseline in queries.labels:
+        base = queries.labels.index(comparison.baseline)
     intervals: list[Interval | None] = [None] * len(queries.labels)
     errors = [float("nan")] * len(queries.labels)
     if base is not None:
@@ -193,7 +192,9 @@ def _equal_means(
 def _why_left_out(item: Slice, row: InSlice) -> str:
     """Returns the reason why a slice is not tested; empty if it is."""
     if item.num_queries < SMALLEST_GROUP:
-        return "1 query" if item.num_queries == 1 else f"{item.num_queries} queries"
+        if item.num_queries == 1:
+            return "1 query"
+        return f"{item.num_queries} queries"
     if row.standard_error is None:
         return "standard error not available"
     return "" if row.standard_error > 0 else "no variance"

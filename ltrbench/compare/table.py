@@ -13,6 +13,7 @@ values query by query. Values of one row in one cell are averaged, so that each 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -215,7 +216,9 @@ class EvaluatedRow:
 def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
     """Returns kind -> mean time, without runs that shared the machine."""
     alone = [result for result in results if not result.shared_machine]
-    kinds = dict.fromkeys(kind for result in alone for kind in result.seconds)
+    kinds = dict.fromkeys(
+        itertools.chain.from_iterable(result.seconds for result in alone)
+    )
     return {
         kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds)
         for kind in kinds
@@ -229,7 +232,9 @@ def _mean_known(values: Iterable[float | None]) -> float | None:
 
 def _model_mb(run: Run) -> float | None:
     files = [file for file in (run.path / MODEL_FOLDER).rglob("*") if file.is_file()]
-    return sum(file.stat().st_size for file in files) / _BYTES_IN_MB if files else None
+    if files:
+        return sum(file.stat().st_size for file in files) / _BYTES_IN_MB
+    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -266,7 +271,8 @@ class Table:
             if row not in whole
         }
         lacking = grouped(cells_of, lambda label: describe_cells(cells_of[label]))
-        counted, paired = rows, whole if len(whole) > 1 else []
+        counted = rows
+        paired = whole if len(whole) > 1 else []
         is_selected = bool(selected and common)
         if is_selected:
             counted = paired = [
@@ -446,7 +452,8 @@ def evaluate_rows(
         if convention.unanswered is None:
             with naming(run):
                 check_scored(judgments, scored.scores)
-        ranked, scores = judgments, scored.scores
+        ranked = judgments
+        scores = scored.scores
         if scored.unjudged is not None and not convention.judged_only:
             ranked, scores = scored.unjudged.added_to(judgments, scores)
         with naming(reader):
@@ -515,7 +522,8 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
         np.mean([run.evaluation.per_query[metric] for run in runs], axis=0)
         for runs in by_key.values()
     ]
-    origin, ranker_class = first.result.origin, first.result.ranker.get("class")
+    origin = first.result.origin
+    ranker_class = first.result.ranker.get("class")
     if isinstance(origin, Variant):
         ranker_class = origin.ranker
     return Trainings(
@@ -536,9 +544,12 @@ def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
 
 def _seconds(run: Run, num_cells: int) -> float:
     """Returns the time of a run from start to finish without warm-up, with its part of its search."""
-    result, shared_by = run.result, 1 if is_per_fold(run) else num_cells
+    result = run.result
+    shared_by = 1 if is_per_fold(run) else num_cells
     # The members of an ensemble are other rows.
-    seconds = 0.0 if isinstance(result.origin, Ensemble) else result.total_seconds
+    seconds = 0.0
+    if not isinstance(result.origin, Ensemble):
+        seconds = result.total_seconds
     # `started` and `finished` of a copied run are those of the copy.
     is_copied = isinstance(result.origin, Copied)
     if result.started and result.finished and not is_copied:

@@ -130,19 +130,19 @@ def train_and_compare(
 def _progress(experiments: Sequence[Experiment]) -> Iterator[Iterable[Experiment]]:
     """Provides the experiments, with a bar in notebooks and terminals if tqdm is installed, and prints the
     log of ltrbench to standard error, unless the process shows it already."""
-    handler, level = logging.StreamHandler(), log.level
+    handler = logging.StreamHandler()
+    level = log.level
     if not log.isEnabledFor(logging.INFO):
         log.addHandler(handler)
         log.setLevel(logging.INFO)
-    shown, redirected = experiments, contextlib.nullcontext()
+    shown = experiments
+    redirected = contextlib.nullcontext()
     with contextlib.suppress(ImportError):
         from tqdm.auto import tqdm
         from tqdm.contrib.logging import logging_redirect_tqdm
 
-        shown, redirected = (
-            tqdm(experiments, unit="fit", disable=None),
-            logging_redirect_tqdm([log]),
-        )
+        shown = tqdm(experiments, unit="fit", disable=None)
+        redirected = logging_redirect_tqdm([log])
     try:
         with redirected:
             yield shown

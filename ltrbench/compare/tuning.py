@@ -6,6 +6,7 @@ each model and fold.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import isnan, nan
@@ -96,11 +97,9 @@ class SearchedRun:
             [trial.value if trial.state == COMPLETE else nan for trial in self.trials]
         )
         if len(values) < 2 or not self.draws_independently or isnan(values[0]):
-            return (
-                [float(value) for value in np.fmax.accumulate(values)]
-                if len(values)
-                else []
-            )
+            if len(values):
+                return [float(value) for value in np.fmax.accumulate(values)]
+            return []
         # A trial that failed leaves the default settings as the best ones.
         return [
             float(values[0]),
@@ -171,7 +170,7 @@ class Tuning:
             for search in self.searches
             if search.record["importance"]
         ]
-        names = dict.fromkeys(name for shares in recorded for name in shares)
+        names = dict.fromkeys(itertools.chain.from_iterable(recorded))
         means = {
             name: fmean(shares.get(name, 0.0) for shares in recorded) for name in names
         }

@@ -59,7 +59,9 @@ def drawn(
 ) -> list[Figure]:
     """Returns the figure for a page of the report; empty if there is nothing to draw."""
     drawing = draw(page)
-    return [] if drawing is None else [Figure(drawing, caption, draw, file)]
+    if drawing is None:
+        return []
+    return [Figure(drawing, caption, draw, file)]
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,9 @@ class Shown:
 
         def order(row: ModelRow) -> float:
             value = row.metrics[self.comparison.metric]
-            return math.inf if value is None else -value
+            if value is None:
+                return math.inf
+            return -value
 
         return sorted(self.comparison.rows, key=order)
 
@@ -250,11 +254,9 @@ class Shown:
     def paired(self) -> list[str]:
         """Labels of the paired rows, the best first."""
         queries = self.comparison.queries
-        return (
-            []
-            if queries is None
-            else [row.label for row in self.rows if row.label in queries.labels]
-        )
+        if queries is None:
+            return []
+        return [row.label for row in self.rows if row.label in queries.labels]
 
     def cell_of(self, label: str, note: str = "") -> TableCell:
         """Returns the cell with the label of a row and its colour."""

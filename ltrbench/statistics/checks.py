@@ -21,7 +21,8 @@ Sense = Literal["at least", "more than", "at most"]
 AT_LEAST: Sense = "at least"
 MORE_THAN: Sense = "more than"
 AT_MOST: Sense = "at most"
-HOLDS, FAILS = "holds", "fails"
+HOLDS = "holds"
+FAILS = "fails"
 STATES = (FAILS, UNDECIDED, HOLDS)
 """States of a check, the worst first."""
 
@@ -76,7 +77,9 @@ class Check:
         if self.value is None:
             return None
         distance = self.value - self.limit
-        return -distance if self.sense == AT_MOST else distance
+        if self.sense == AT_MOST:
+            return -distance
+        return distance
 
 
 def worst(checks: Iterable[Check]) -> str:

@@ -359,11 +359,13 @@ def winner_intervals(
     pairs = list(combinations(range(num_rows), 2))
     of_pairs = sample.differences(pairs)
     varying = replace(of_pairs, values=of_pairs.values[of_pairs.standard_errors > 0])
-    factor = (
-        max_t_factor(varying, LEVEL, num_draws, seed) if len(varying.values) else 0.0
-    )
+    factor: float | None = 0.0
+    if len(varying.values):
+        factor = max_t_factor(varying, LEVEL, num_draws, seed)
     method = "bonferroni-t" if factor is None else "max-t"
-    note = FEW if sample.num_queries < FEW_QUERIES else ""
+    note = ""
+    if sample.num_queries < FEW_QUERIES:
+        note = FEW
     students = student_intervals(differences, LEVEL / max(len(pairs), 1))
     intervals: list[Interval | None] = []
     for mean, error, student in zip(

@@ -190,7 +190,9 @@ def simultaneous(estimates: Sequence[Estimate]) -> list[tuple[float, float, floa
     ratios = [
         np.abs(each.noise) / each.scale for each in estimates if each.scale > 1e-9
     ]
-    factor = float(np.quantile(np.max(ratios, axis=0), 1 - LEVEL)) if ratios else 0.0
+    factor = 0.0
+    if ratios:
+        factor = float(np.quantile(np.max(ratios, axis=0), 1 - LEVEL))
     ends = [
         (each, each.value - factor * each.scale, each.value + factor * each.scale)
         for each in estimates

@@ -191,7 +191,9 @@ def effective_size(weights: PerQuery) -> float:
     >>> effective_size(np.array([1.0, 1.0, 1.0])), effective_size(np.array([3.0, 1.0]))
     (3.0, 1.6)
     """
-    return float(weights.sum() ** 2 / (weights**2).sum()) if len(weights) else 0.0
+    if len(weights):
+        return float(weights.sum() ** 2 / (weights**2).sum())
+    return 0.0
 
 
 def squared_errors(values: Values, shares: PerQuery) -> NDArray[np.float64]:
@@ -469,7 +471,9 @@ class Differing:
         """
         count = min(self.share * self.num_queries, self.num_queries)
         left = self.num_queries - count
-        share = float(betaincinv(count + 1, left, 1 - level)) if left > 0 else 1.0
+        share = 1.0
+        if left > 0:
+            share = float(betaincinv(count + 1, left, 1 - level))
         bound = share * self.largest
         return Interval(
             0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL
@@ -495,7 +499,9 @@ def system_intervals(sample: PairedSample) -> list[Interval | None]:
     """
     if unknown_spread(sample):
         return [None] * len(sample.values)
-    note = FEW if sample.num_queries < FEW_QUERIES else ""
+    note = ""
+    if sample.num_queries < FEW_QUERIES:
+        note = FEW
     return [replace(interval, note=note) for interval in student_intervals(sample)]
 
 
@@ -505,7 +511,9 @@ def unknown_spread(sample: PairedSample) -> str:
         return "no query" if sample.num_queries == 0 else "one query only"
     if sample.num_queries < FEWEST_QUERIES:
         return f"{sample.num_queries} queries; a claim needs {FEWEST_QUERIES}"
-    return "a fold of one query" if min(map(len, sample.cells)) < 2 else ""
+    if min(map(len, sample.cells)) < 2:
+        return "a fold of one query"
+    return ""
 
 
 def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interval]:
@@ -518,7 +526,9 @@ def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interv
     for mean, error, degrees in zip(
         sample.means, sample.standard_errors, sample.degrees, strict=True
     ):
-        half = stdtrit(degrees, 1 - level / 2) * error if error else 0.0
+        half = 0.0
+        if error:
+            half = stdtrit(degrees, 1 - level / 2) * error
         intervals.append(Interval(float(mean - half), float(mean + half), "t"))
     return intervals
 
@@ -535,7 +545,9 @@ def difference_intervals(
     if unknown_spread(sample):
         return [None] * len(pairs)
     largest = largest_plausible(sample.values)
-    note = FEW if sample.num_queries < FEW_QUERIES else ""
+    note = ""
+    if sample.num_queries < FEW_QUERIES:
+        note = FEW
     intervals: list[Interval | None] = []
     students = student_intervals(differences, level)
     for values, error, student in zip(
@@ -612,7 +624,9 @@ def max_t_factor(
     factor = float(np.quantile(largest, 1 - level, method="higher"))
     # The draws repeat queries, so that c can be below Student's quantile of a single pair.
     single = float(stdtrit(differences.degrees.min(), 1 - level / 2))
-    return max(factor, single) if np.isfinite(factor) else None
+    if np.isfinite(factor):
+        return max(factor, single)
+    return None
 
 
 def largest_loss(
@@ -771,9 +785,13 @@ def _statistics(
 ) -> PairStatistics:
     values = differences.values[row]
     error = float(differences.standard_errors[row])
-    difference = float(differences.means[row]) if len(values) else None
+    difference = None
+    if len(values):
+        difference = float(differences.means[row])
     effect_size = None
-    standard_error = None if np.isnan(error) or len(values) < 2 else error
+    standard_error = None
+    if not (np.isnan(error) or len(values) < 2):
+        standard_error = error
     p_values: dict[str, float | None] = dict.fromkeys(TESTS)
     reason = unknown_spread(differences)
     note = interval.note if interval is not None else reason

@@ -97,11 +97,9 @@ class Design:
         """
 
         def limit(variance: float, degrees: float) -> float:
-            return (
-                variance * degrees / float(chdtri(degrees, confidence))
-                if variance
-                else 0.0
-            )
+            if variance:
+                return variance * degrees / float(chdtri(degrees, confidence))
+            return 0.0
 
         degrees = self.training_degrees
         return replace(

@@ -444,11 +444,9 @@ def _reason(
         (number for number in num_replicates if number > 1), default=FEWEST_REPLICATES
     )
     if num_queries < FEWEST_QUERIES:
-        return (
-            "one query only"
-            if num_queries == 1
-            else f"{num_queries} queries; a claim needs {FEWEST_QUERIES}"
-        )
+        if num_queries == 1:
+            return "one query only"
+        return f"{num_queries} queries; a claim needs {FEWEST_QUERIES}"
     if fewest < FEWEST_REPLICATES:
         return f"{fewest} trainings of a model; a claim needs {FEWEST_REPLICATES}"
     if total > 0:
@@ -462,7 +460,9 @@ def _reason(
 
 def _variance(values: NDArray[np.float64]) -> float:
     """Returns the sample variance, with n - 1; exactly 0 for one value and for equal values."""
-    return float(values.var(ddof=1)) if np.ptp(values) > 0 else 0.0
+    if np.ptp(values) > 0:
+        return float(values.var(ddof=1))
+    return 0.0
 
 
 def _interaction(values: ReplicateValues, shares: PerQuery) -> float:
@@ -475,11 +475,9 @@ def _interaction(values: ReplicateValues, shares: PerQuery) -> float:
 
 def _squared_error(values: PerQuery, shares: PerQuery) -> float:
     """Returns SE^2, as in `PairedSample.standard_errors`."""
-    return (
-        float(squared_errors(values[np.newaxis], shares)[0])
-        if np.ptp(values) > 0
-        else 0.0
-    )
+    if np.ptp(values) > 0:
+        return float(squared_errors(values[np.newaxis], shares)[0])
+    return 0.0
 
 
 def _check(shares: PerQuery, *models: ReplicateValues) -> None:
