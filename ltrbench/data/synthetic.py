@@ -94,24 +94,22 @@ def make_synthetic(
     require("data.seed", seed, at_least=0)
     require("data.median_documents", median_documents, at_least=1)
     rng = np.random.default_rng(seed)
-    sizes = np.exp(rng.normal(np.log(median_documents), SIZE_SPREAD, num_queries))
-    whole_sizes = np.clip(sizes.astype(np.int64), SMALLEST_QUERY, LARGEST_QUERY)
+    log_sizes = rng.normal(np.log(median_documents), SIZE_SPREAD, num_queries)
+    sizes = np.exp(log_sizes).astype(np.int64)
+    whole_sizes = np.clip(sizes, SMALLEST_QUERY, LARGEST_QUERY)
     num_documents = int(whole_sizes.sum())
     query = _draw_queries(rng, whole_sizes)
     document = _draw_documents(rng, num_documents)
     labels = _grade(_relevance(rng, query, document))
-    columns = (
-        _match_features(rng, query, document)
-        | _count_features(rng, query, document)
-        | _document_features(rng, document)
-        | _click_features(rng, query, document)
-        | _query_features(rng, query)
-        | _noise_features(rng, num_documents)
-    )
+    columns = _match_features(rng, query, document)
+    columns |= _count_features(rng, query, document)
+    columns |= _document_features(rng, document)
+    columns |= _click_features(rng, query, document)
+    columns |= _query_features(rng, query)
+    columns |= _noise_features(rng, num_documents)
+    matrix = np.column_stack(list(columns.values()))
     return RankingDataset(
-        features=np.round(
-            np.column_stack(list(columns.values())), FEATURE_DECIMALS
-        ).astype(np.float32),
+        features=np.round(matrix, FEATURE_DECIMALS).astype(np.float32),
         labels=labels,
         query_start=np.concatenate([[0], np.cumsum(whole_sizes)]),
         feature_names=tuple(columns),
@@ -143,22 +141,32 @@ class _Document:
 
 def _draw_queries(rng: Generator, sizes: NDArray[np.int64]) -> _Query:
     count = len(sizes)
+    navigational = rng.beta(0.6, 1.0, count)
+    recency = rng.beta(0.5, 1.2, count)
+    level = rng.normal(0.0, 1.4, count)
+    num_terms = 1 + rng.poisson(2.0, count)
+    rarity = np.exp(rng.normal(1.0, 0.6, count))
+    frequency = np.floor(10 * rng.pareto(0.9, count)).clip(max=1e6)
     return _Query(
-        navigational=np.repeat(rng.beta(0.6, 1.0, count), sizes),
-        recency=np.repeat(rng.beta(0.5, 1.2, count), sizes),
-        level=np.repeat(rng.normal(0.0, 1.4, count), sizes),
-        num_terms=np.repeat(1 + rng.poisson(2.0, count), sizes),
-        rarity=np.repeat(np.exp(rng.normal(1.0, 0.6, count)), sizes),
-        frequency=np.repeat(np.floor(10 * rng.pareto(0.9, count)).clip(max=1e6), sizes),
+        navigational=np.repeat(navigational, sizes),
+        recency=np.repeat(recency, sizes),
+        level=np.repeat(level, sizes),
+        num_terms=np.repeat(num_terms, sizes),
+        rarity=np.repeat(rarity, sizes),
+        frequency=np.repeat(frequency, sizes),
     )
 
 
 def _draw_documents(rng: Generator, count: int) -> _Document:
+    topic = rng.normal(size=count)
+    authority = rng.normal(size=count)
+    freshness = rng.normal(size=count)
+    is_spam = rng.random(count) < 1 / 8
     return _Document(
-        topic=rng.normal(size=count),
-        authority=rng.normal(size=count),
-        freshness=rng.normal(size=count),
-        spam=(rng.random(count) < 1 / 8).astype(np.float64),
+        topic=topic,
+        authority=authority,
+        freshness=freshness,
+        spam=is_spam.astype(np.float64),
         length=np.exp(rng.normal(6.0, 0.9, count)),
     )
 
@@ -167,27 +175,23 @@ def _relevance(rng: Generator, query: _Query, document: _Document) -> Values:
     """Computes (D,) relevance by the formula of the module docstring."""
     topic = document.topic
     n = query.navigational
-    informational = 1.2 * topic - 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
-    navigational = 0.5 * topic + 1.2 * document.authority * np.clip(
-        topic + 1.0, 0.0, 1.5
-    )
+    saturation = 0.5 * np.maximum(topic - 1.0, 0.0) ** 2
+    informational = 1.2 * topic - saturation
+    match = np.clip(topic + 1.0, 0.0, 1.5)
+    navigational = 0.5 * topic + 1.2 * document.authority * match
     fresh = 1.2 * query.recency * document.freshness
     judgment = rng.normal(0.0, JUDGMENT_NOISE, len(topic))
-    return (
-        (1 - n) * informational
-        + n * navigational
-        + fresh
-        - 1.6 * document.spam
-        + query.level
-        + judgment
-    )
+    of_intent = (1 - n) * informational + n * navigational
+    return of_intent + fresh - 1.6 * document.spam + query.level + judgment
 
 
 def _grade(relevance: Values) -> Values:
     """Returns (D,) grades 0 to 4, quantiles of the relevance with GRADE_SHARES."""
-    num_below = np.round(np.cumsum(GRADE_SHARES)[:-1] * len(relevance))
+    shares_below = np.cumsum(GRADE_SHARES)[:-1]
+    num_below = np.round(shares_below * len(relevance))
     rank = np.empty(len(relevance))
-    rank[np.argsort(relevance, kind="stable")] = np.arange(len(relevance))
+    order = np.argsort(relevance, kind="stable")
+    rank[order] = np.arange(len(relevance))
     return np.searchsorted(num_below, rank, side="right").astype(np.float64)
 
 
@@ -200,25 +204,26 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
 
     scale = query.rarity
     terms = query.num_terms
-    body = scale * terms * np.log1p(np.exp(seen(0.9)))
-    title = scale * terms * np.maximum(seen(1.0), 0.0)
-    anchor = np.where(
-        rng.random(count) < 0.35,
-        scale * np.exp(0.5 * seen(0.8) + 0.4 * document.authority),
-        0.0,
-    )
-    url = np.where(seen(1.2) + document.authority > 1.8, scale, 0.0)
-    return {
-        "bm25_body": body,
-        "bm25_title": title,
-        "bm25_anchor": anchor,
-        "bm25_url": url,
-        "tfidf_body": body * np.exp(rng.normal(0.0, 0.15, count)),
-        "lm_dirichlet_body": -terms * (4.0 + scale) + 0.6 * terms * seen(1.0),
-        "lm_jelinek_mercer_title": -terms * (6.0 + scale)
-        + 0.8 * terms * np.maximum(seen(1.0), -0.5),
-        "embedding_cosine": np.tanh(0.4 * seen(1.1) + 0.3 * np.log(scale)),
-    }
+    term_scale = scale * terms
+    body = term_scale * np.log1p(np.exp(seen(0.9)))
+    title = term_scale * np.maximum(seen(1.0), 0.0)
+    has_anchor = rng.random(count) < 0.35
+    anchor = scale * np.exp(0.5 * seen(0.8) + 0.4 * document.authority)
+    is_in_url = seen(1.2) + document.authority > 1.8
+    columns: Columns = {}
+    columns["bm25_body"] = body
+    columns["bm25_title"] = title
+    columns["bm25_anchor"] = np.where(has_anchor, anchor, 0.0)
+    columns["bm25_url"] = np.where(is_in_url, scale, 0.0)
+    noise = np.exp(rng.normal(0.0, 0.15, count))
+    columns["tfidf_body"] = body * noise
+    matching = 0.6 * terms * seen(1.0)
+    columns["lm_dirichlet_body"] = -terms * (4.0 + scale) + matching
+    matching = 0.8 * terms * np.maximum(seen(1.0), -0.5)
+    columns["lm_jelinek_mercer_title"] = -terms * (6.0 + scale) + matching
+    similarity = 0.4 * seen(1.1) + 0.3 * np.log(scale)
+    columns["embedding_cosine"] = np.tanh(similarity)
+    return columns
 
 
 def _count_features(rng: Generator, query: _Query, document: _Document) -> Columns:
@@ -227,23 +232,21 @@ def _count_features(rng: Generator, query: _Query, document: _Document) -> Colum
     terms = query.num_terms
     share = 1 / (1 + np.exp(-0.8 - topic))
     covered = rng.binomial(terms, share)
-    occurrences = rng.poisson(
-        np.exp(0.5 * topic) * covered * (document.length / 400) ** 0.5
-    )
-    return {
-        "covered_terms_body": covered,
-        "covered_share_body": covered / terms,
-        "term_count_body": occurrences,
-        "term_density_body": 1000 * occurrences / document.length,
-        "term_count_title": rng.binomial(terms, share * 0.4),
-        "term_count_anchor": rng.poisson(
-            np.exp(0.6 * topic + 0.9 * document.authority - 1.5)
-        ),
-        "phrase_count_body": rng.poisson(0.15 * np.exp(0.8 * topic)),
-        "shortest_window": np.where(
-            covered > 1, rng.geometric(0.02 + 0.2 * share) + covered, 0.0
-        ),
-    }
+    mean = np.exp(0.5 * topic) * covered * (document.length / 400) ** 0.5
+    occurrences = rng.poisson(mean)
+    columns: Columns = {}
+    columns["covered_terms_body"] = covered
+    columns["covered_share_body"] = covered / terms
+    columns["term_count_body"] = occurrences
+    columns["term_density_body"] = 1000 * occurrences / document.length
+    columns["term_count_title"] = rng.binomial(terms, share * 0.4)
+    mean = np.exp(0.6 * topic + 0.9 * document.authority - 1.5)
+    columns["term_count_anchor"] = rng.poisson(mean)
+    mean = 0.15 * np.exp(0.8 * topic)
+    columns["phrase_count_body"] = rng.poisson(mean)
+    window = rng.geometric(0.02 + 0.2 * share) + covered
+    columns["shortest_window"] = np.where(covered > 1, window, 0.0)
+    return columns
 
 
 def _document_features(rng: Generator, document: _Document) -> Columns:
@@ -251,44 +254,46 @@ def _document_features(rng: Generator, document: _Document) -> Columns:
     authority = document.authority
     spam = document.spam
     count = len(document.topic)
-    links = np.exp(1.5 + 1.3 * authority + rng.normal(0.0, 0.8, count) + 1.5 * spam)
-    return {
-        "inlinks": np.floor(links),
-        "linking_sites": np.floor(links**0.7),
-        "pagerank": np.exp(0.9 * authority + rng.normal(0.0, 0.7, count)) / 10,
-        "site_rank": np.floor(
-            1000 * np.exp(-1.2 * authority) * (1 + rng.pareto(2.0, count))
-        ),
-        "outlinks": rng.geometric(1 / (20 + 60 * spam)),
-        "spam_score": 100
-        / (1 + np.exp(-(2.2 * spam - 1.1 + rng.normal(0.0, 0.9, count)))),
-        "ad_count": rng.poisson(1.0 + 4.0 * spam),
-        "age_days": np.floor(
-            200 * np.exp(-0.9 * document.freshness + rng.normal(0.0, 0.5, count))
-        ),
-        "days_since_update": np.floor(
-            30 * np.exp(-0.7 * document.freshness + rng.normal(0.0, 1.0, count))
-        ),
-        "body_length": np.floor(document.length),
-        "title_length": 1.0 + rng.poisson(6.0, count),
-        "url_depth": rng.poisson(np.exp(0.8 - 0.3 * authority)),
-    }
+
+    def noise(deviation: float) -> Values:
+        return rng.normal(0.0, deviation, count)
+
+    columns: Columns = {}
+    links = np.exp(1.5 + 1.3 * authority + noise(0.8) + 1.5 * spam)
+    columns["inlinks"] = np.floor(links)
+    columns["linking_sites"] = np.floor(links**0.7)
+    columns["pagerank"] = np.exp(0.9 * authority + noise(0.7)) / 10
+    of_host = 1 + rng.pareto(2.0, count)
+    columns["site_rank"] = np.floor(1000 * np.exp(-1.2 * authority) * of_host)
+    columns["outlinks"] = rng.geometric(1 / (20 + 60 * spam))
+    suspicion = 2.2 * spam - 1.1 + noise(0.9)
+    columns["spam_score"] = 100 / (1 + np.exp(-suspicion))
+    columns["ad_count"] = rng.poisson(1.0 + 4.0 * spam)
+    age = 200 * np.exp(-0.9 * document.freshness + noise(0.5))
+    columns["age_days"] = np.floor(age)
+    since_update = 30 * np.exp(-0.7 * document.freshness + noise(1.0))
+    columns["days_since_update"] = np.floor(since_update)
+    columns["body_length"] = np.floor(document.length)
+    columns["title_length"] = 1.0 + rng.poisson(6.0, count)
+    columns["url_depth"] = rng.poisson(np.exp(0.8 - 0.3 * authority))
+    return columns
 
 
 def _click_features(rng: Generator, query: _Query, document: _Document) -> Columns:
     """Returns click features: informative, but most documents have no clicks."""
-    attraction = 0.8 * document.topic + 0.6 * query.navigational * document.authority
-    shown = (query.frequency * np.exp(rng.normal(-3.0, 1.5, len(attraction)))).astype(
-        np.int64
-    )
+    of_authority = 0.6 * query.navigational * document.authority
+    attraction = 0.8 * document.topic + of_authority
+    share_shown = np.exp(rng.normal(-3.0, 1.5, len(attraction)))
+    shown = (query.frequency * share_shown).astype(np.int64)
     clicks = rng.binomial(shown, 1 / (1 + np.exp(2.0 - attraction)))
-    dwell = 20 * np.exp(0.5 * attraction + rng.normal(0.0, 0.8, len(attraction)))
-    return {
-        "impressions": shown,
-        "clicks": clicks,
-        "click_rate": clicks / np.maximum(shown, 1),
-        "dwell_seconds": np.where(clicks > 0, dwell, 0.0),
-    }
+    noise = rng.normal(0.0, 0.8, len(attraction))
+    dwell = 20 * np.exp(0.5 * attraction + noise)
+    columns: Columns = {}
+    columns["impressions"] = shown
+    columns["clicks"] = clicks
+    columns["click_rate"] = clicks / np.maximum(shown, 1)
+    columns["dwell_seconds"] = np.where(clicks > 0, dwell, 0.0)
+    return columns
 
 
 def _query_features(rng: Generator, query: _Query) -> Columns:
@@ -303,9 +308,10 @@ def _query_features(rng: Generator, query: _Query) -> Columns:
 
 def _noise_features(rng: Generator, count: int) -> Columns:
     """Returns uninformative noise features."""
-    return {
-        "crawl_shard": rng.integers(0, 64, count),
-        "fetch_milliseconds": np.floor(np.exp(rng.normal(5.0, 0.8, count))),
-        "document_hash": rng.random(count),
-        "cache_hits": rng.geometric(0.3, count) - 1.0,
-    }
+    columns: Columns = {}
+    columns["crawl_shard"] = rng.integers(0, 64, count)
+    fetch_time = np.exp(rng.normal(5.0, 0.8, count))
+    columns["fetch_milliseconds"] = np.floor(fetch_time)
+    columns["document_hash"] = rng.random(count)
+    columns["cache_hits"] = rng.geometric(0.3, count) - 1.0
+    return columns
