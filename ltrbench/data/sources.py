@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +136,25 @@ class DataSource(ABC):
         return self
 
 
+@dataclass(frozen=True)
+class _SplitBy:
+    """Columns of a split: query id -> time and query id -> group, and the gap; None: not given."""
+
+    times: Mapping[str, Any] | None
+    groups: Mapping[str, str] | None
+    gap: Any
+
+
+@dataclass(frozen=True)
+class _Held:
+    """The remaining queries, the held-out queries, and the rule in words."""
+
+    rest: RankingDataset
+    taken: RankingDataset
+    rule: str
+    notes: tuple[str, ...] = ()
+
+
 @dataclass(kw_only=True)
 class SplitSource(DataSource):
     """Base class of sources that hold out missing splits from the training queries, by query.
@@ -173,12 +192,11 @@ class SplitSource(DataSource):
 
     def __post_init__(self) -> None:
         require_choice("data.cv_split", self.cv_split, (TEST, VALID, FORWARD))
-        if self.cv_split == FORWARD and (
-            self.cv is None or getattr(self, "split_by", None) is None
-        ):
+        split_by = getattr(self, "split_by", None)
+        if self.cv_split == FORWARD and (self.cv is None or split_by is None):
             raise ConfigError(
                 f"cv_split=forward needs cv, the number of windows ({self.cv or 'null'}), and data.split_by, "
-                f"the column of the times of data=table ({getattr(self, 'split_by', None) or 'null'})."
+                f"the column of the times of data=table ({split_by or 'null'})."
             )
         require("cv", self.cv, at_least=2)
         if self.cv is not None and self.fold is None:
@@ -187,9 +205,9 @@ class SplitSource(DataSource):
             )
         num_folds = getattr(self, "num_folds", None) or self.cv
         if self.fold is not None and not 1 <= self.fold <= (num_folds or 0):
-            known = (
-                f"the folds 1 to {num_folds}" if num_folds else "no folds without cv"
-            )
+            known = "no folds without cv"
+            if num_folds:
+                known = f"the folds 1 to {num_folds}"
             raise ConfigError(
                 f"data.fold is {self.fold}, but {self.name} has {known}; correct or remove data.fold."
             )
@@ -219,72 +237,79 @@ class SplitSource(DataSource):
             DataError: A share is not between 0 and 1, the fold does not exist, too few queries remain, or
                 splits share a query.
         """
-
+        by = _SplitBy(times, groups, gap)
         rules = []
         all_notes = [*notes]
         given = {"train": train, VALID: valid, TEST: test}
-
-        def hold_out(name: str, share: float) -> tuple[RankingDataset, RankingDataset]:
-            if (
-                name == self._split_of_folds
-                and self.cv is not None
-                and self.fold is not None
-            ):
-                rules.append(
-                    f"{name}: each of {self.cv} folds"
-                    + " in order of time" * (times is not None)
-                )
-                if times is not None:
-                    return take_window(train, times, self.fold, self.cv, groups, gap)
-                return take_fold(train, self.fold, self.cv, self.split_seed, groups)
-            rest = "remaining queries" if name == VALID else "queries"
-            if times is None:
-                parts = split_queries(train, share, self.split_seed, name, groups)
-            else:
-                parts = split_latest(train, times, share, name, groups, gap)
-            if times is None and groups is None:
-                rules.append(f"{name}: random {100 * share:g} % of the {rest}")
-                return parts
-            size = HeldOut(
-                name=name,
-                share=share,
-                num_held_out=parts[1].num_queries,
-                num_queries=train.num_queries,
-                largest=_most_frequent(parts[1], times, groups),
-            )
-            size.check()
-            kind = "random" if times is None else "latest"
-            rules.append(f"{name}: {kind} {size.in_words} of the {rest}")
-            all_notes.extend(filter(None, [size.note()]))
-            return parts
-
+        has_valid_share = self.valid_share != 0
+        has_valid_fold = self.cv is not None and self.cv_split == VALID
         if test is None:
-            train, test = hold_out(TEST, self.test_share)
-        if valid is None and (
-            self.valid_share != 0 or (self.cv is not None and self.cv_split == VALID)
-        ):
-            train, valid = hold_out(VALID, self.valid_share)
-        facts: dict[str, Any] = {"rule": "; ".join([*rules, *how]), "notes": all_notes}
+            held_out = self._hold_out(train, TEST, self.test_share, by)
+            train = held_out.rest
+            test = held_out.taken
+            rules.append(held_out.rule)
+            all_notes += held_out.notes
+        if valid is None and (has_valid_share or has_valid_fold):
+            held_out = self._hold_out(train, VALID, self.valid_share, by)
+            train = held_out.rest
+            valid = held_out.taken
+            rules.append(held_out.rule)
+            all_notes += held_out.notes
+        facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
+        facts["notes"] = all_notes
         if times is not None:
             splits = {"train": train, VALID: valid, TEST: test}
-            facts["spans"] = {
-                name: span_of(split, times) for name, split in splits.items() if split
-            }
-            used = {
-                query
-                for split in splits.values()
-                if split
-                for query in split.query_ids.tolist()
-            }
+            spans = {}
+            used: set[str] = set()
+            for name, split in splits.items():
+                if split:
+                    spans[name] = span_of(split, times)
+                    used.update(split.query_ids.tolist())
             last = max(times[query] for query in test.query_ids.tolist())
-            facts["num_in_gaps"] = sum(
-                query not in used and time <= last for query, time in times.items()
-            )
-        checked = Splits(
-            sample_queries(train, self.subset, self.split_seed), valid, test, **facts
-        )
+            in_gaps = [query for query in times.keys() - used if times[query] <= last]
+            facts["spans"] = spans
+            facts["num_in_gaps"] = len(in_gaps)
+        train = sample_queries(train, self.subset, self.split_seed)
+        checked = Splits(train, valid, test, **facts)
         check_files(given)
         return checked
+
+    def _hold_out(
+        self, train: RankingDataset, name: str, share: float, by: _SplitBy
+    ) -> _Held:
+        """Holds out one split from the training queries."""
+        is_fold = name == self._split_of_folds
+        if is_fold and self.cv is not None and self.fold is not None:
+            rule = f"{name}: each of {self.cv} folds"
+            if by.times is None:
+                folds = take_fold(train, self.fold, self.cv, self.split_seed, by.groups)
+                return _Held(*folds, rule)
+            windows = take_window(
+                train, by.times, self.fold, self.cv, by.groups, by.gap
+            )
+            return _Held(*windows, f"{rule} in order of time")
+        source = "remaining queries" if name == VALID else "queries"
+        if by.times is None:
+            parts = split_queries(train, share, self.split_seed, name, by.groups)
+        else:
+            parts = split_latest(train, by.times, share, name, by.groups, by.gap)
+        if by.times is None and by.groups is None:
+            rule = f"{name}: random {100 * share:g} % of the {source}"
+            return _Held(*parts, rule)
+        size = HeldOut(
+            name=name,
+            share=share,
+            num_held_out=parts[1].num_queries,
+            num_queries=train.num_queries,
+            largest=_most_frequent(parts[1], by.times, by.groups),
+        )
+        size.check()
+        kind = "random" if by.times is None else "latest"
+        rule = f"{name}: {kind} {size.in_words} of the {source}"
+        note = size.note()
+        if note:
+            return _Held(*parts, rule, (note,))
+        return _Held(*parts, rule)
 
     @property
     def _split_of_folds(self) -> str:
@@ -356,16 +381,14 @@ class FileSource(SplitSource):
         for key, paths in given.items():
             listed = paths if isinstance(paths, list) else [paths]
             is_needed = key == "train" or paths is not None
-            if is_needed and not (
-                listed and all(isinstance(path, str) and path for path in listed)
-            ):
+            are_paths = all(isinstance(path, str) and path for path in listed)
+            if is_needed and not (listed and are_paths):
                 raise ConfigError(
                     f"data.{key} is {paths!r}; set a path, or a list such as [a.txt,b.txt]."
                 )
         name = self._split_of_folds
-        if self.cv is not None and (
-            self.num_folds is not None or given[name] is not None
-        ):
+        is_split = self.num_folds is not None or given[name] is not None
+        if self.cv is not None and is_split:
             raise ConfigError(
                 f"cv is {self.cv}, but {self.name} has published folds or a {name} set; remove cv, "
                 f"or set data.num_folds=null and data.{name}=null."
@@ -391,8 +414,11 @@ class FileSource(SplitSource):
     def read_all(self) -> dict[str, Any]:
         """Returns the data of each split that has files."""
         train = self.read("train", None)
-        given = [key for key in (VALID, TEST) if getattr(self, key) is not None]
-        return {"train": train, **{key: self.read(key, train) for key in given}}
+        splits = {"train": train}
+        for key in (VALID, TEST):
+            if getattr(self, key) is not None:
+                splits[key] = self.read(key, train)
+        return splits
 
     @abstractmethod
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
@@ -405,10 +431,8 @@ class FileSource(SplitSource):
             DataError: A file does not exist; the message contains `obtain`.
         """
         given = getattr(self, key)
-        files = [
-            Path(path).expanduser()
-            for path in ([given] if isinstance(given, str) else given)
-        ]
+        paths = [given] if isinstance(given, str) else given
+        files = [Path(path).expanduser() for path in paths]
         for file in files:
             if not file.exists():
                 remedy = self.obtain.strip() or f"Check the path in data.{key}."
@@ -430,13 +454,12 @@ class FileSource(SplitSource):
             feature_names: file of feature names, passed to `read` under this name if it is given.
         """
         named = {} if feature_names is None else {"feature_names": feature_names}
-        used = {str(number): file for number, file in enumerate(files)} | named
+        used = {str(number): file for number, file in enumerate(files)}
+        used |= named
         for number, file in enumerate(files):
-            used |= {
-                f"{number}{other.suffix}": other
-                for other in files_of(file)
-                if other != file
-            }
+            for other in files_of(file):
+                if other != file:
+                    used[f"{number}{other.suffix}"] = other
         folder = None
         if not self.exact:
             folder = cache_folder(self.cache, used)
@@ -444,9 +467,8 @@ class FileSource(SplitSource):
             return read(files, **options, **named)
         key = {"reader": read.__name__, **options}
         scratch = {"scratch": folder} if read is read_letor else {}
-        return read_cached(
-            folder, used, key, lambda: read(files, **options, **named, **scratch)
-        )
+        read_now = partial(read, files, **options, **named, **scratch)
+        return read_cached(folder, used, key, read_now)
 
 
 @dataclass(kw_only=True)
@@ -482,11 +504,11 @@ class LetorFiles(FileSource):
             "sort_queries",
             "whole_labels",
         )
-        options = {
-            "num_features": self.num_features if train is None else train.num_features,
-            **{name: getattr(self, name) for name in fields},
-            "exact": self.exact,
-        }
+        options = {"num_features": self.num_features}
+        if train is not None:
+            options["num_features"] = train.num_features
+        for name in (*fields, "exact"):
+            options[name] = getattr(self, name)
         names = None
         if self.feature_names is not None:
             names = self.existing("feature_names")[0]
@@ -496,7 +518,9 @@ class LetorFiles(FileSource):
 @cache
 def _log_features(names: tuple[str, ...]) -> None:
     """Logs the features of a table once per process: a numeric column that nobody named is one."""
-    listed = ", ".join(names[:20]) + (", ..." if len(names) > 20 else "")
+    listed = ", ".join(names[:20])
+    if len(names) > 20:
+        listed += ", ..."
     log.info("data.features is null, so the features are %s", listed)
 
 
@@ -547,8 +571,9 @@ class TableFiles(FileSource):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        folds = () if self.cv_split == FORWARD else (self.cv, self.fold)
-        others = (*folds, self.valid, self.test)
+        others = [self.valid, self.test]
+        if self.cv_split != FORWARD:
+            others = [self.cv, self.fold, *others]
         if self.split_by is not None and any(other is not None for other in others):
             raise ConfigError(
                 f"data.split_by={self.split_by} holds out the latest queries of data.train; remove "
@@ -560,9 +585,10 @@ class TableFiles(FileSource):
             )
 
     def with_all_queries(self) -> TableFiles:
-        return replace(
-            self, gap=None, fold=self.cv if self.cv_split == FORWARD else self.fold
-        )
+        fold = self.fold
+        if self.cv_split == FORWARD:
+            fold = self.cv
+        return replace(self, gap=None, fold=fold)
 
     def load(self) -> Splits:
         """Reads the tables, and the columns by which their queries are split.
@@ -574,22 +600,20 @@ class TableFiles(FileSource):
         num_varying = 0
         notes: tuple[str, ...] = ()
         if self.split_by is not None or self.group_by is not None:
-            settings = {
-                name: getattr(self, name)
-                for name in ("query", *SPLIT_ROLES, "features", "missing")
-            }
-            given = [
-                key for key in ("train", VALID, TEST) if getattr(self, key) is not None
-            ]
-            columns = {
-                key: read_split_columns(self.existing(key), **settings) for key in given
-            }
+            names = ("query", *SPLIT_ROLES, "features", "missing")
+            settings = {name: getattr(self, name) for name in names}
+            for key in ("train", VALID, TEST):
+                if getattr(self, key) is not None:
+                    columns[key] = read_split_columns(self.existing(key), **settings)
             num_varying = columns["train"].pop("num_varying", 0)
         check_no_shared_group(
             {key: of_file.get("groups") for key, of_file in columns.items()}
         )
         named = {"time": self.split_by, "gap": self.gap, "groups": self.group_by}
-        how = [f"{name}: {value}" for name, value in named.items() if value is not None]
+        how = []
+        for name, value in named.items():
+            if value is not None:
+                how.append(f"{name}: {value}")
         if num_varying:
             how[0] += f", the latest of a query ({num_varying} queries have several)"
             notes = (
@@ -607,11 +631,8 @@ class TableFiles(FileSource):
         return splits
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
-        options = {
-            name: getattr(self, name)
-            for name in _options(read_table)
-            if hasattr(self, name)
-        }
+        known = _options(read_table)
+        options = {name: getattr(self, name) for name in known if hasattr(self, name)}
         for name in ("feature_names", "categories"):
             options[name] = None if train is None else getattr(train, name)
         if train is not None:
@@ -754,11 +775,13 @@ def _reader_with(
             feature_names if isinstance(feature_names, str | Path) else None
         )
         if categories := options.pop("categories", None):
+            listed = ", ".join(categories)
             raise DataError(
-                f"{first}: LETOR text has no categories ({', '.join(categories)}); write a table."
+                f"{first}: LETOR text has no categories ({listed}); write a table."
             )
+    known = _options(reader)
     for name in options:
-        if name not in (known := _options(reader)):
+        if name not in known:
             raise ConfigError(
                 f"{first}: {reader.__name__} has no option '{name}'{did_you_mean(name, known)} A store has "
                 "the options with which `python -m ltrbench data build` read its source."
@@ -791,11 +814,8 @@ def reading_options(path: str | Path, config: Mapping[str, Any]) -> dict[str, An
     {'first_index': 0, 'absent': nan}
     """
     known = set(_options(_reader(Path(path)))) - _OF_THE_RUN
-    options = {
-        name: value
-        for name, value in config.items()
-        if name in known and value is not None
-    }
+    of_reader = {name: value for name, value in config.items() if name in known}
+    options = {name: value for name, value in of_reader.items() if value is not None}
     if "absent" in known and config.get("absent", 0.0) is None:
         options["absent"] = float("nan")
     return options
@@ -847,11 +867,14 @@ def address_of(
     Raises:
         DataError: There is no verified address, or the licence is not accepted.
     """
-    address = url or (archive.url if archive.verified else None)
+    address = url or None
+    if address is None and archive.verified:
+        address = archive.url
     if address is None:
+        target = (root / archive.file).absolute()
         raise DataError(
             f"data={name} has no verified address. Download {archive.file} from {archive.page}, save it as "
-            f"{(root / archive.file).absolute()} and repeat the command, or pass an address with --url."
+            f"{target} and repeat the command, or pass an address with --url."
         )
     if archive.must_accept and not accepted:
         raise DataError(
@@ -897,8 +920,9 @@ def download_archive(
             )
             part.replace(file)
     except OSError as error:  # also of requests
+        reason = without_password(str(error))
         raise DataError(
-            f"{without_password(address)} cannot be downloaded to {file} ({without_password(str(error))}). "
+            f"{without_password(address)} cannot be downloaded to {file} ({reason}). "
             "Check the connection and the folder, or pass another address with --url."
         ) from None
     return file
@@ -925,9 +949,8 @@ def unpack_archive(
             shutil.unpack_archive(
                 file, name, filter=None if file.suffix == ".zip" else "data"
             )
-            for path in sorted(
-                path for path in Path(name).rglob("*") if path.is_file()
-            ):
+            members = sorted(Path(name).rglob("*"))
+            for path in filter(Path.is_file, members):
                 target = folder / path.relative_to(name)
                 if not target.exists():
                     target.parent.mkdir(parents=True, exist_ok=True)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import json
 import logging
 import math
@@ -195,7 +196,8 @@ class ArrayFile:
     def header(self) -> bytes:
         text = f"{{'descr': '{self.dtype.str}', 'fortran_order': False, 'shape': {self.shape}, }}".encode()
         length = HEADER_BYTES - len(_MAGIC) - 2
-        return _MAGIC + length.to_bytes(2, "little") + text.ljust(length - 1) + b"\n"
+        padded = text.ljust(length - 1) + b"\n"
+        return _MAGIC + length.to_bytes(2, "little") + padded
 
     def write(self, blocks: Iterable[NDArray[Any]]) -> ArrayRecord:
         """Writes blocks of rows, one below the other."""
@@ -203,9 +205,8 @@ class ArrayFile:
         with self.path.open("wb") as file:
             file.write(self.header)
             for block in blocks:
-                content = (
-                    np.ascontiguousarray(block, dtype=self.dtype).view(np.uint8).data
-                )
+                rows = np.ascontiguousarray(block, dtype=self.dtype)
+                content = rows.view(np.uint8).data
                 digest.update(content)
                 file.write(content)
         return ArrayRecord(dtype=self.dtype.str, sha256=digest.hexdigest())
@@ -320,19 +321,19 @@ def shards_of(store: Path, manifest: Manifest) -> list[Shard]:
         folder = _shard_folder(store, number)
         documents = record.documents
         shapes: dict[str, tuple[int, ...]] = {
-            **{
-                "features": (documents, manifest.num_features),
-                "row_start": (documents + 1,),
-            },
-            **{"columns": (record.values,), "values": (record.values,)},
-            **{"query_start": (record.queries + 1,), "query_ids": (record.queries,)},
+            "features": (documents, manifest.num_features),
+            "row_start": (documents + 1,),
+            "columns": (record.values,),
+            "values": (record.values,),
+            "query_start": (record.queries + 1,),
+            "query_ids": (record.queries,),
         }
         shard = {}
         for name, array in record.arrays.items():
             shape = shapes.get(name, (documents,))
-            shard[name] = ArrayFile(
-                folder / f"{name}.npy", np.dtype(array.dtype), shape, array.sha256
-            )
+            path = folder / f"{name}.npy"
+            dtype = np.dtype(array.dtype)
+            shard[name] = ArrayFile(path, dtype, shape, array.sha256)
         shards.append(shard)
     return shards
 
@@ -379,44 +380,9 @@ def read_store(
     columns = None
     if feature_names is not None:
         columns = _columns(names, feature_names, stores[0])
-    known = manifests[0].categories
-    expected = (
-        known
-        if categories is None
-        else {name: list(each) for name, each in categories.items()}
-    )
-    odd = [
-        name for name in {**known, **expected} if known.get(name) != expected.get(name)
-    ]
-    if odd:
-        raise DataError(
-            f"{stores[0]}: the categories of '{odd[0]}' are not those of the training data. Build the store "
-            "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
-        )
-    if dates is not None and dict(dates) != manifests[0].dates:
-        raise DataError(
-            f"{stores[0]}: its features of dates are counted from {manifests[0].dates}, those of the "
-            f"training data from {dict(dates)}. Build the store again with "
-            f"--read 'dates={json.dumps(dict(dates))}'."
-        )
+    _check_as_in_training(stores[0], manifests[0], categories, dates)
     shards = [shards_of(*pair) for pair in zip(stores, manifests, strict=True)]
-    files = [
-        file for of_store in shards for shard in of_store for file in shard.values()
-    ]
-    with ThreadPoolExecutor(
-        available_cores()
-    ) as threads:  # hashing takes most of the time
-        list(threads.map(ArrayFile.check, files))
-    require_memory(
-        f"{stores[0]}: the ids and the features that must be in memory",
-        # Ids are bytes and then text; dense features stay on the disk.
-        sum(
-            file.num_bytes * (5 if file.dtype.kind == "S" else 1)
-            for file in files
-            if len(file.shape) == 1
-        ),
-        "Use shorter ids, or fewer queries.",
-    )
+    _check_arrays(stores[0], itertools.chain.from_iterable(shards))
     try:
         dataset = joined(
             [_dataset_of(of_store, manifests[0], columns) for of_store in shards]
@@ -424,25 +390,87 @@ def read_store(
     except DataError as error:  # such as a query id that two stores have
         raise DataError(f"{', '.join(map(str, stores))}: {error}") from None
     if dataset.merged:
-        words = merged_in_words(str(stores[0]), dict.fromkeys(dataset.merged, None))
-        if exact:
-            built_from = ", ".join(each.path for each in manifests[0].sources[:2])
-            raise DataError(
-                f"{words} The model compares float64, and would score them alike: score "
-                f"{built_from or 'the data from which the store was built'} instead."
-            )
-        log.warning(words)
+        _report_merged(stores[0], manifests[0], dataset.merged, exact)
     if len(stores) == 1 and columns is None:
         # Computed when the store was written, from the arrays with these checksums. `check_store` computes it
         # again.
         vars(dataset)["fingerprint"] = manifests[0].fingerprint
     if whole_labels and not dataset.has_whole_labels:
-        row = int(np.flatnonzero(dataset.labels != np.floor(dataset.labels))[0])
+        is_whole = dataset.labels == np.floor(dataset.labels)
+        row = int(np.argmin(is_whole))
         raise DataError(
             f"{stores[0]}: the label of document {row} is {dataset.labels[row]:g}; the gain 2^label - 1 "
             f"needs whole numbers. {FRACTIONS_REMEDY}"
         )
     return dataset
+
+
+def _check_as_in_training(
+    store: Path,
+    manifest: Manifest,
+    categories: Mapping[str, Sequence[str]] | None,
+    dates: Mapping[str, str] | None,
+) -> None:
+    """Raises DataError if a store has other codes of categories, or other first days, than the training data.
+
+    Args:
+        categories, dates: as in `read_store`.
+    """
+    known = manifest.categories
+    expected = known
+    if categories is not None:
+        expected = {name: list(each) for name, each in categories.items()}
+    for name in {**known, **expected}:
+        if known.get(name) != expected.get(name):
+            raise DataError(
+                f"{store}: the categories of '{name}' are not those of the training data. Build the store "
+                "again in Python: write_store(PATH, read_table(FILE, categories=train.categories))."
+            )
+    if dates is None:
+        return
+    first_days = dict(dates)
+    if first_days != manifest.dates:
+        raise DataError(
+            f"{store}: its features of dates are counted from {manifest.dates}, those of the "
+            f"training data from {first_days}. Build the store again with "
+            f"--read 'dates={json.dumps(first_days)}'."
+        )
+
+
+def _check_arrays(store: Path, shards: Iterable[Shard]) -> None:
+    """Raises DataError if an array is damaged, or if those that must be in memory do not fit into it."""
+    files = list(itertools.chain.from_iterable(shard.values() for shard in shards))
+    # Hashing takes most of the time of reading.
+    with ThreadPoolExecutor(available_cores()) as threads:
+        list(threads.map(ArrayFile.check, files))
+    num_bytes = 0
+    for file in files:
+        if len(file.shape) > 1:
+            continue  # dense features stay on the disk
+        num_copies = 1
+        if file.dtype.kind == "S":
+            num_copies = 5  # ids are bytes and then text
+        num_bytes += num_copies * file.num_bytes
+    require_memory(
+        f"{store}: the ids and the features that must be in memory",
+        num_bytes,
+        "Use shorter ids, or fewer queries.",
+    )
+
+
+def _report_merged(
+    store: Path, manifest: Manifest, merged: Sequence[str], exact: bool
+) -> None:
+    """Logs the features whose different values are equal in the store; with `exact`, raises DataError."""
+    words = merged_in_words(str(store), dict.fromkeys(merged, None))
+    if not exact:
+        log.warning(words)
+        return
+    built_from = ", ".join(source.path for source in manifest.sources[:2])
+    raise DataError(
+        f"{words} The model compares float64, and would score them alike: score "
+        f"{built_from or 'the data from which the store was built'} instead."
+    )
 
 
 def read_store_features(
@@ -492,7 +520,8 @@ def _dataset_of(
     features: AnyFeatures
     if manifest.absent is None:
         features = StackedRows([StoredRows(shard["features"]) for shard in shards])
-        features = features if columns is None else features[:, columns]
+        if columns is not None:
+            features = features[:, columns]
     else:
         absent = float(manifest.absent)
         stored: Any = {name: _joined(shards, name) for name in ("columns", "values")}
@@ -500,26 +529,27 @@ def _dataset_of(
         features = SparseRows(starts, **stored, num_features=len(names), absent=absent)
         if columns is not None:
             features = SparseRows.from_scipy(features.to_scipy()[:, columns], absent)
-    arrays: dict[str, Any] = {
-        "features": CheckedFeatures(features),
-        "labels": _joined(shards, "labels"),
-        "query_start": _joined_starts(shards, "query_start"),
-        "query_ids": _joined(shards, "query_ids"),
-        "document_ids": _joined(shards, "document_ids"),
-        "document_weights": _joined(shards, "weights"),
-        "positions": _joined(shards, "positions"),
-        "file_rows": _joined(shards, "file_rows"),
-        "kept": {
-            name: _joined(shards, f"{KEPT}{number}")
-            for number, name in enumerate(manifest.kept)
-        },
-        "categories": manifest.categories,
-        "merged": tuple(manifest.merged),
-        "dates": manifest.dates,
-        "encoded": {name: tuple(each) for name, each in manifest.encoded.items()},
-    }
-    taken = names if columns is None else [names[column] for column in columns]
-    return RankingDataset(feature_names=tuple(taken), **arrays)
+    if columns is not None:
+        names = [names[column] for column in columns]
+    arrays: dict[str, Any] = {}
+    for name in ("labels", "query_ids", "document_ids", "positions", "file_rows"):
+        arrays[name] = _joined(shards, name)
+    kept: dict[str, Any] = {}
+    for number, name in enumerate(manifest.kept):
+        kept[name] = _joined(shards, f"{KEPT}{number}")
+    categories: dict[str, Any] = {**manifest.categories}
+    return RankingDataset(
+        features=cast(Features, CheckedFeatures(features)),
+        feature_names=tuple(names),
+        query_start=_joined_starts(shards, "query_start"),
+        document_weights=_joined(shards, "weights"),
+        kept=kept,
+        categories=categories,
+        merged=tuple(manifest.merged),
+        dates=manifest.dates,
+        encoded={name: tuple(each) for name, each in manifest.encoded.items()},
+        **arrays,
+    )
 
 
 def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
@@ -534,45 +564,35 @@ def _joined(shards: Sequence[Shard], name: str) -> NDArray[Any] | None:
 
 def _joined_starts(shards: Sequence[Shard], name: str) -> NDArray[np.int64]:
     """Returns the positions of the starts of consecutive parts, and their common end, counted from 0."""
-    return np.concatenate(
-        [
-            [0],
-            np.cumsum(
-                np.concatenate([np.diff(shard[name].read()) for shard in shards])
-            ),
-        ]
-    )
+    sizes = [np.diff(shard[name].read()) for shard in shards]
+    return np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
 
 
 def _check_alike(stores: Sequence[Path], manifests: Sequence[Manifest]) -> None:
     """Raises DataError if stores of one split have other features or arrays."""
     alike = {"absent", "feature_names", "categories", "dates", "encoded", "kept"}
-    layouts = [
-        (
-            manifest.model_dump(include=alike),
-            manifest.shards[0].arrays.keys() - {"file_rows"},
-        )
-        for manifest in manifests
-    ]
-    odd = next(
-        (number for number, layout in enumerate(layouts) if layout != layouts[0]), None
-    )
-    if odd is not None:
-        raise DataError(
-            f"{stores[odd]}: the features or arrays are not those of {stores[0]}; build one of them again."
-        )
+    layouts = []
+    for manifest in manifests:
+        arrays = manifest.shards[0].arrays.keys() - {"file_rows"}
+        layouts.append((manifest.model_dump(include=alike), arrays))
+    for store, layout in zip(stores, layouts, strict=True):
+        if layout != layouts[0]:
+            raise DataError(
+                f"{store}: the features or arrays are not those of {stores[0]}; build one of them again."
+            )
 
 
 def _columns(
     names: Sequence[str], wanted: Sequence[str], store: Path
 ) -> list[int] | None:
     """Returns the columns that have the wanted names; None if the order is the same."""
-    are_numbers = any(all(map(str.isdecimal, each)) for each in (names, wanted))
+    are_numbers = all(map(str.isdecimal, names)) or all(map(str.isdecimal, wanted))
     if are_numbers or list(names) == list(wanted):
         return None
     if odd := sorted(set(names) ^ set(wanted)):
+        listed = ", ".join(map(repr, odd[:3]))
         raise DataError(
-            f"{store}: the store or the training data have no feature {', '.join(map(repr, odd[:3]))}. Run "
+            f"{store}: the store or the training data have no feature {listed}. Run "
             "`data build` on a source with the features of the training data."
         )
     return [names.index(name) for name in wanted]
@@ -620,29 +640,8 @@ def write_store(
         ) as building:
             staging = Path(building, folder.name)
             staging.mkdir()
-            manifest = Manifest(
-                # Not imported: the package imports all of its parts on first use.
-                ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
-                num_features=dataset.num_features,
-                feature_names=list(dataset.feature_names),
-                categories={
-                    name: list(each) for name, each in dataset.categories.items()
-                },
-                kept=list(dataset.kept),
-                merged=list(dataset.merged),
-                dates=dict(dataset.dates),
-                encoded={name: list(each) for name, each in dataset.encoded.items()},
-                absent=None if sparse is None else cast(Any, f"{sparse.absent:g}"),
-                documents=dataset.num_documents,
-                queries=dataset.num_queries,
-                fingerprint=dataset.fingerprint,
-                sources=list(sources),
-                # NaN, which JSON does not have, becomes text.
-                reading=json.loads(
-                    json.dumps(reading or {}, default=str), parse_constant=str
-                ),
-                shards=list(_write_shards(staging, dataset, sparse, shard_bytes)),
-            )
+            shards = list(_write_shards(staging, dataset, sparse, shard_bytes))
+            manifest = _manifest_of(dataset, shards, sources, reading or {})
             text = json.dumps(manifest.model_dump(), indent=1, allow_nan=False) + "\n"
             (staging / MANIFEST_FILE).write_text(text, encoding="ascii")
             flush(staging)
@@ -658,20 +657,51 @@ def write_store(
     return manifest
 
 
+def _manifest_of(
+    dataset: RankingDataset,
+    shards: list[ShardRecord],
+    sources: Sequence[StoredFile],
+    reading: Mapping[str, Any],
+) -> Manifest:
+    """Returns the manifest of a data set whose shards are written."""
+    sparse = csr_of(dataset.features)
+    absent: Any = None
+    if sparse is not None:
+        absent = f"{sparse.absent:g}"
+    options = json.dumps(reading, default=str)
+    return Manifest(
+        # Not imported: the package imports all of its parts on first use.
+        ltrbench=str(vars(sys.modules["ltrbench"])["__version__"]),
+        num_features=dataset.num_features,
+        feature_names=list(dataset.feature_names),
+        categories={name: list(each) for name, each in dataset.categories.items()},
+        kept=list(dataset.kept),
+        merged=list(dataset.merged),
+        dates=dict(dataset.dates),
+        encoded={name: list(each) for name, each in dataset.encoded.items()},
+        absent=absent,
+        documents=dataset.num_documents,
+        queries=dataset.num_queries,
+        fingerprint=dataset.fingerprint,
+        sources=list(sources),
+        # NaN, which JSON does not have, becomes text.
+        reading=json.loads(options, parse_constant=str),
+        shards=shards,
+    )
+
+
 def stored_file(path: Path) -> StoredFile:
     """Returns the name, the size and the checksum of a file."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
-        return StoredFile(path=str(path), bytes=file.tell(), sha256=digest.hexdigest())
+        num_bytes = file.tell()
+    return StoredFile(path=str(path), bytes=num_bytes, sha256=digest.hexdigest())
 
 
 def check_new(folder: Path) -> None:
     """Raises StoreExistsError if a folder is a file, or contains something."""
-    if (
-        folder.is_symlink()
-        or folder.is_file()
-        or (folder.is_dir() and any(folder.iterdir()))
-    ):
+    is_filled = folder.is_dir() and any(folder.iterdir())
+    if folder.is_symlink() or folder.is_file() or is_filled:
         raise StoreExistsError(
             f"{folder} already exists; delete it, or choose another folder with --output."
         )
@@ -688,14 +718,8 @@ def _write_shards(
         size_before = (sparse.row_start[query_start] + query_start) * 8
     begin = number = 0
     while begin < dataset.num_queries:
-        end = (
-            int(
-                np.searchsorted(
-                    size_before, size_before[begin] + shard_bytes, side="right"
-                )
-            )
-            - 1
-        )
+        limit = size_before[begin] + shard_bytes
+        end = int(np.searchsorted(size_before, limit, side="right")) - 1
         end = max(end, begin + 1)
         first, last = query_start[[begin, end]].tolist()
         part = dataset.take_queries(np.arange(begin, end))
@@ -703,42 +727,21 @@ def _write_shards(
         shard.mkdir()
         records: dict[str, ArrayRecord] = {}
         stored = csr_of(part.features)
-        if stored is None:
-            file = ArrayFile(
-                shard / "features.npy", part.features.dtype, part.features.shape
-            )
-            records["features"] = file.write(
-                block for _, block in row_blocks(part.features)
-            )
-        arrays: dict[str, NDArray[Any] | None] = {
-            **{
-                name: getattr(stored, name, None)
-                for name in ("row_start", "columns", "values")
-            },
-            **{
-                name: getattr(part, name)
-                for name in ("query_start", "labels", "query_ids", "document_ids")
-            },
-            # A reader makes query weights of document weights that are constant within each query.
-            "weights": None if part.query_weights is None else part.weight_of_document,
-            "positions": part.positions,
-            **{
-                f"{KEPT}{number}": values
-                for number, values in enumerate(part.kept.values())
-            },
-            "file_rows": None
-            if dataset.file_rows is None
-            else dataset.file_rows[first:last],
-        }
-        for name, array in arrays.items():
-            if array is not None:
-                values = encoded(array) if array.dtype.kind == "U" else array
-                records[name] = ArrayFile(
-                    shard / f"{name}.npy", values.dtype, values.shape
-                ).write([values])
         num_values = 0
-        if stored is not None:
+        if stored is None:
+            blocks = (block for _, block in row_blocks(part.features))
+            path = shard / "features.npy"
+            file = ArrayFile(path, part.features.dtype, part.features.shape)
+            records["features"] = file.write(blocks)
+        else:
             num_values = len(stored.values)
+        file_rows = None
+        if dataset.file_rows is not None:
+            file_rows = dataset.file_rows[first:last]
+        for name, array in _arrays_of(part, stored, file_rows).items():
+            values = encoded(array) if array.dtype.kind == "U" else array
+            file = ArrayFile(shard / f"{name}.npy", values.dtype, values.shape)
+            records[name] = file.write([values])
         yield ShardRecord(
             documents=last - first,
             queries=end - begin,
@@ -747,6 +750,25 @@ def _write_shards(
         )
         begin = end
         number = number + 1
+
+
+def _arrays_of(
+    part: RankingDataset, stored: SparseRows | None, file_rows: NDArray[Any] | None
+) -> dict[str, NDArray[Any]]:
+    """Returns name -> array of a shard, in the order in which they are written, without dense features."""
+    arrays: dict[str, NDArray[Any] | None] = {}
+    for name in ("row_start", "columns", "values"):
+        arrays[name] = getattr(stored, name, None)
+    for name in ("query_start", "labels", "query_ids", "document_ids"):
+        arrays[name] = getattr(part, name)
+    if part.query_weights is not None:
+        # A reader makes query weights of document weights that are constant within each query.
+        arrays["weights"] = part.weight_of_document
+    arrays["positions"] = part.positions
+    for number, values in enumerate(part.kept.values()):
+        arrays[f"{KEPT}{number}"] = values
+    arrays["file_rows"] = file_rows
+    return {name: array for name, array in arrays.items() if array is not None}
 
 
 # ---- A cache of parsed files: the store of each file that was read, found by the content of the file.
@@ -822,9 +844,8 @@ def read_cached(
     dataset = read()
     try:
         write_store(entry, dataset, sources=[*records.values()], reading=options)
-        log.info(
-            f"{', '.join(record.path for record in records.values())}: added to the cache as {entry}"
-        )
+        names = ", ".join(record.path for record in records.values())
+        log.info(f"{names}: added to the cache as {entry}")
     except StoreExistsError:
         pass  # another process was faster
     except DataError as error:
@@ -855,7 +876,6 @@ def _code() -> str:
     """Returns a digest of the code of the readers: a corrected reader reads all files again."""
     digest = hashlib.sha256()
     for name in _CODE:
-        digest.update(
-            f"{name}\n".encode() + (Path(__file__).parent / name).read_bytes()
-        )
+        code = (Path(__file__).parent / name).read_bytes()
+        digest.update(f"{name}\n".encode() + code)
     return digest.hexdigest()

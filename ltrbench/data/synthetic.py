@@ -219,8 +219,8 @@ def _match_features(rng: Generator, query: _Query, document: _Document) -> Colum
     columns["tfidf_body"] = body * noise
     matching = 0.6 * terms * seen(1.0)
     columns["lm_dirichlet_body"] = -terms * (4.0 + scale) + matching
-    matching = 0.8 * terms * np.maximum(seen(1.0), -0.5)
-    columns["lm_jelinek_mercer_title"] = -terms * (6.0 + scale) + matching
+    title_matching = 0.8 * terms * np.maximum(seen(1.0), -0.5)
+    columns["lm_jelinek_mercer_title"] = -terms * (6.0 + scale) + title_matching
     similarity = 0.4 * seen(1.1) + 0.3 * np.log(scale)
     columns["embedding_cosine"] = np.tanh(similarity)
     return columns
