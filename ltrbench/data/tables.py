@@ -141,20 +141,17 @@ class _Rows:
     def frames(self) -> list[pd.DataFrame]:
         """The rows of each table, with the columns above only."""
         as_text = ("query", "document", *SPLIT_ROLES)
-        texts = [
-            *(column for role, column in self.roles.items() if role in as_text),
-            *self.categories,
-            *self.dates,
-            *self.keep,
-        ]
+        texts = [column for role, column in self.roles.items() if role in as_text]
+        texts += [*self.categories, *self.dates, *self.keep]
         columns = (*self.roles.values(), *self.features)
         numbers = [name for name in columns if name not in texts]
         first = self.tables[0]
         for table in self.tables[1:]:
             lacking = [name for name in (*texts, *numbers) if name not in table.columns]
             if lacking:
+                listed = ", ".join(map(repr, lacking[:_SHOWN]))
                 raise DataError(
-                    f"{table.name}: the table has no column {', '.join(map(repr, lacking[:_SHOWN]))}, which "
+                    f"{table.name}: the table has no column {listed}, which "
                     f"{first.name} has. The files of a split have the same columns: add it or ignore it."
                 )
         frames = [table.rows(texts, numbers, self.missing) for table in self.tables]
@@ -162,19 +159,23 @@ class _Rows:
         if "group_by" in self.roles:
             with_words.append(self.roles["group_by"])
         for table, frame in zip(self.tables, frames, strict=True):
-            for column in with_words if table.csv_text is not None else ():
+            if table.csv_text is None:
+                continue
+            for column in with_words:
                 frame[column] = self._with_nulls(table.name, frame[column])
         return frames
 
     def _with_nulls(self, table: str, cells: pd.Series[Any]) -> pd.Series[Any]:
         """Returns the texts of a CSV file with nulls for missing values, and logs which words these are."""
         codes, distinct = cells.factorize()
-        is_word = np.array([text.strip().lower() in self.missing for text in distinct])
+        stripped = [text.strip().lower() for text in distinct]
+        is_word = np.array([text in self.missing for text in stripped])
         words = [text for text in distinct[is_word] if text.strip()]
         if words:
             num_rows = int(cells.isin(words).sum())
+            listed = " or ".join(map(repr, words))
             log.warning(
-                f"{table}: {cells.name} is {' or '.join(map(repr, words))} in {num_rows} rows, which are "
+                f"{table}: {cells.name} is {listed} in {num_rows} rows, which are "
                 "read as missing values. If these are values, set data.missing=[]: then only empty cells are "
                 "missing."
             )
@@ -192,12 +193,13 @@ class _Rows:
 
     def check(self, column: str, valid: ArrayLike, expected: str) -> None:
         """Raises DataError for the first cell of a column that is not valid: (D,)."""
-        if not np.all(valid):
-            row = int(np.argmin(valid))
-            cell = repr(self.cells(column).tolist()[row])[:60]
-            raise DataError(
-                f"{self.location(row)}: column '{column}' is {cell}; {expected}."
-            )
+        if np.all(valid):
+            return
+        row = int(np.argmin(valid))
+        cell = self.cells(column).tolist()[row]
+        raise DataError(
+            f"{self.location(row)}: column '{column}' is {cell!r:.60}; {expected}."
+        )
 
     def cells(self, column: str) -> pd.Series[Any]:
         """Returns the (D,) cells of a column."""
@@ -206,13 +208,10 @@ class _Rows:
         parts = [frame[column] for frame in self.frames]
         if len(parts) == 1:
             return parts[0]
-        is_text = column in {
-            *self.categories,
-            *self.dates,
-            *self.keep,
-            *self.roles.values(),
-        }
-        if is_text and len({str(part.dtype) for part in parts}) > 1:
+        read_as_text = {*self.categories, *self.dates, *self.keep}
+        read_as_text.update(self.roles.values())
+        dtypes = {str(part.dtype) for part in parts}
+        if column in read_as_text and len(dtypes) > 1:
             # Whole numbers beside real ones would become real.
             parts = [part.astype(object) for part in parts]
         return pd.concat(parts, ignore_index=True)
@@ -227,9 +226,8 @@ class _Rows:
         )
         if cells.dtype.kind in "iu":
             return list(map(str, values))
-        self.check(
-            column, [is_exact(value, cells.dtype) for value in values], OF_FLOATS
-        )
+        are_exact = [is_exact(value, cells.dtype) for value in values]
+        self.check(column, are_exact, OF_FLOATS)
         return list(map(cell_text, values))
 
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
@@ -247,7 +245,9 @@ class _Rows:
             valid,
             "data.dates takes dates as 2026-01-31 (ISO 8601), 20260131 or Unix seconds",
         )
-        first = self.dates[column] or str(times.min())[:10]
+        first = self.dates[column]
+        if not first:
+            first = str(times.min())[:10]
         return _days_since(times, first, column), first
 
     def codes(self, column: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
@@ -274,19 +274,18 @@ class _Rows:
         if categories is None:
             categories = texts.dropna().unique().tolist()
             if not has_order:
-                are_numbers = all(map(str.isdecimal, categories))  # 9 before 10
-                categories.sort(
-                    key=lambda text: (len(text) if are_numbers else 0, text)
-                )
+                _sort_categories(categories)
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
         is_unseen = (codes < 0) & texts.notna()
         if num_unseen := is_unseen[numbers].sum():
             outcome = "0 in each feature" if column in self.encoded else "missing"
+            example = texts[is_unseen][0][:60]
             log.warning(
                 f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training, such as "
-                f"{texts[is_unseen][0][:60]!r}: {outcome}"
+                f"{example!r}: {outcome}"
             )
-        return np.where(codes < 0, np.nan, codes)[numbers], tuple(categories)
+        code_of_number = np.where(codes < 0, np.nan, codes)
+        return code_of_number[numbers], tuple(categories)
 
     def kept(self, column: str) -> NDArray[Any]:
         """Returns the (D,) values of a kept column as they are written: typed numbers, or texts.
@@ -299,7 +298,8 @@ class _Rows:
             return self._kept_floats(column, cells)
         if kind in "biu" and not cells.isna().any():
             return cells.to_numpy(_NUMPY_TYPES[kind])
-        texts = cells.astype(object).map(cell_text).where(cells.notna(), "")
+        texts = cells.astype(object).map(cell_text)
+        texts = texts.where(cells.notna(), "")
         is_short = texts.str.len() <= LONGEST_ID
         self.check(
             column,
@@ -343,20 +343,15 @@ def _numbers(
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(cells):
-        return cells.to_numpy(np.float64, na_value=np.nan), np.ones(
-            len(cells), dtype=np.bool_
-        )
-    words = (
-        cells.astype(object)
-        .map(str)
-        .str.strip()
-        .str.lower()
-        .replace({"true": "1", "false": "0"})
-    )
+        numbers = cells.to_numpy(np.float64, na_value=np.nan)
+        return numbers, np.ones(len(cells), dtype=np.bool_)
+    words = cells.astype(object).map(str).str.strip().str.lower()
+    words = words.replace({"true": "1", "false": "0"})
     is_number = pd.to_numeric(words, errors="coerce").notna()
+    is_missing = words.isin(missing) | cells.isna()
     # Python rounds a text to the nearest number, which to_numeric does not promise.
     numbers = words.where(is_number, "nan").to_numpy(np.float64)
-    return numbers, (is_number | words.isin(missing) | cells.isna()).to_numpy()
+    return numbers, (is_number | is_missing).to_numpy()
 
 
 _FORMS_OF_NUMBERS = {r"\d{8}": "%Y%m%d", r"\d{9,10}(\.\d*)?": "s", r"\d{12,13}": "ms"}
@@ -370,7 +365,8 @@ def _times_of(
     import pandas as pd
 
     if cells.dtype.kind == "M":
-        return pd.to_datetime(cells, utc=True), np.ones(len(cells), dtype=np.bool_)
+        times = pd.to_datetime(cells, utc=True)
+        return times, np.ones(len(cells), dtype=np.bool_)
     texts = cells.astype(object).map(cell_text).str.strip()
     is_missing = cells.isna() | texts.str.lower().isin(missing)
     texts = texts.mask(is_missing)
@@ -378,10 +374,14 @@ def _times_of(
     options: dict[str, Any] = {"format": "ISO8601"}
     given: pd.Series[Any] = texts
     for form, way in _FORMS_OF_NUMBERS.items():
-        if len(known) and known.str.fullmatch(form).all():
-            is_unit = way in ("s", "ms")
-            options = {"unit": way} if is_unit else {"format": way}
-            given = texts.astype(np.float64) if is_unit else texts
+        if not len(known) or not known.str.fullmatch(form).all():
+            continue
+        if way in ("s", "ms"):
+            options = {"unit": way}
+            given = texts.astype(np.float64)
+        else:
+            options = {"format": way}
+            given = texts
     times = pd.to_datetime(given, utc=True, errors="coerce", **options)
     return times, (times.notna() | is_missing).to_numpy()
 
@@ -410,7 +410,8 @@ def days_of(cells: Sequence[object], first: str, column: str) -> NDArray[np.floa
     """
     import pandas as pd
 
-    times, valid = _times_of(pd.Series([*cells], dtype=object), MISSING)
+    series = pd.Series([*cells], dtype=object)
+    times, valid = _times_of(series, MISSING)
     if not valid.all():
         cell = cells[int(np.argmin(valid))]
         raise DataError(f"{column} is {cell!r:.60}; write a date such as 2026-01-31.")
@@ -427,26 +428,28 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
 
     if isinstance(source, pd.DataFrame):
         frame = source.set_axis(list(map(str, source.columns)), axis=1)
-        tables = [
-            _Table(
-                "the DataFrame",
-                list(frame.columns),
-                lambda *_: frame,
-                categorical=_categorical_columns(frame),
-            )
-        ]
+        table = _Table(
+            "the DataFrame",
+            list(frame.columns),
+            lambda *_: frame,
+            categorical=_categorical_columns(frame),
+        )
+        tables = [table]
     else:
-        tables = [
-            _open_parquet(path) if path.suffix.lower() == PARQUET else _open_csv(path)
-            for path in as_paths(source)
-        ]
+        tables = list(map(_open_file, as_paths(source)))
     for table in tables:
-        twice = [column for column in table.columns if table.columns.count(column) > 1]
-        if twice:
-            raise DataError(
-                f"{table.name}: two columns have the name '{twice[0]}'; rename one of them."
-            )
+        for column in table.columns:
+            if table.columns.count(column) > 1:
+                raise DataError(
+                    f"{table.name}: two columns have the name '{column}'; rename one of them."
+                )
     return tables
+
+
+def _open_file(path: Path) -> _Table:
+    if path.suffix.lower() == PARQUET:
+        return _open_parquet(path)
+    return _open_csv(path)
 
 
 def _categorical_columns(frame: pd.DataFrame) -> list[str]:
@@ -463,19 +466,20 @@ def _open_csv(path: Path) -> _Table:
         texts: Sequence[str], numbers: Sequence[str], missing: Collection[str]
     ) -> pd.DataFrame:
         forms = (str, str.upper, str.title)
-        words = {form(word) for word in missing for form in forms}
+        words = {"nan", "NaN"}
+        for form in forms:
+            words.update(map(form, missing))
+        reading = arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES)
+        parsing = arrow_csv.ParseOptions(newlines_in_values=True)
+        conversion = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(texts, pyarrow.string()),
+            include_columns=list(dict.fromkeys([*texts, *numbers])),
+            null_values=sorted(words),
+            strings_can_be_null=False,
+        )
         with _naming(path):
-            table = arrow_csv.read_csv(
-                pyarrow.BufferReader(text),
-                arrow_csv.ReadOptions(block_size=_CSV_BLOCK_BYTES),
-                arrow_csv.ParseOptions(newlines_in_values=True),
-                arrow_csv.ConvertOptions(
-                    column_types=dict.fromkeys(texts, pyarrow.string()),
-                    include_columns=list(dict.fromkeys([*texts, *numbers])),
-                    null_values=sorted({*words, "nan", "NaN"}),
-                    strings_can_be_null=False,
-                ),
-            )
+            stream = pyarrow.BufferReader(text)
+            table = arrow_csv.read_csv(stream, reading, parsing, conversion)
         return cast("pd.DataFrame", table.to_pandas(split_blocks=True))
 
     with _naming(path):
@@ -506,17 +510,17 @@ def _open_parquet(path: Path) -> _Table:
         texts: Sequence[str], numbers: Sequence[str], _: Collection[str]
     ) -> pd.DataFrame:
         with _naming(path):
-            table = dataset.read(columns=list(dict.fromkeys([*texts, *numbers])))
-            parts = [
-                # Whole numbers with nulls would become floats.
-                table.select(list(dict.fromkeys(texts))).to_pandas(
-                    ignore_metadata=True, integer_object_nulls=True
-                ),
-                table.select(list(dict.fromkeys(numbers))).to_pandas(
-                    ignore_metadata=True, split_blocks=True
-                ),
-            ]
-            return cast("pd.DataFrame", pd.concat(parts, axis=1))
+            names = list(dict.fromkeys([*texts, *numbers]))
+            table = dataset.read(columns=names)
+            # Whole numbers with nulls would become floats.
+            of_texts = table.select(list(dict.fromkeys(texts))).to_pandas(
+                ignore_metadata=True, integer_object_nulls=True
+            )
+            of_numbers = table.select(list(dict.fromkeys(numbers))).to_pandas(
+                ignore_metadata=True, split_blocks=True
+            )
+            frame = pd.concat([of_texts, of_numbers], axis=1)
+            return cast("pd.DataFrame", frame)
 
     return _Table(
         str(path),
@@ -560,9 +564,8 @@ def _columns_of_roles(
     columns: dict[str, str] = {}
     for role, name in given.items():
         usual = [column for column in ROLES.get(role, ()) if column not in features]
-        choices = [
-            column for column in ([name] if name else usual) if column in table.columns
-        ]
+        names = [name] if name else usual
+        choices = [column for column in names if column in table.columns]
         if len(choices) > 1:
             raise DataError(
                 f"{table.name}: the columns {' and '.join(choices)} are both default names of the {role}; "
@@ -576,20 +579,19 @@ def _columns_of_roles(
                 remedy += ", or read the features alone with read_features or the verb predict"
             if len(table.columns) == 1:
                 remedy = "Separate the cells of a CSV file by commas"
-            raise _no_column(
-                table, [name] if name else usual, role, remedy, table.columns
-            )
+            raise _no_column(table, names, role, remedy, table.columns)
     return columns
 
 
 def _no_column(
     table: _Table, names: Sequence[str], use: str, remedy: str, columns: Sequence[str]
 ) -> DataError:
-    listed = ", ".join(map(repr, columns[:_SHOWN])) + (
-        ", ..." if len(columns) > _SHOWN else ""
-    )
+    wanted = " or ".join(map(repr, names))
+    listed = ", ".join(map(repr, columns[:_SHOWN]))
+    if len(columns) > _SHOWN:
+        listed += ", ..."
     return DataError(
-        f"{table.name}: the table has no column {' or '.join(map(repr, names))} ({use})"
+        f"{table.name}: the table has no column {wanted} ({use})"
         f"{did_you_mean(names[0], columns)} Its columns are {listed[:200]}. {remedy}."
     )
 
@@ -597,6 +599,7 @@ def _no_column(
 def _rows_of(
     source: pd.DataFrame | str | Path | Sequence[str | Path],
     num_features: int | None = None,
+    *,
     features: Sequence[str] | None = None,
     feature_names: Sequence[str] | None = None,
     categorical: Sequence[str] = (),
@@ -621,86 +624,50 @@ def _rows_of(
     check_option("feature_names", feature_names or [], list)
     check_option("categories", categories or {}, dict)
     tables = _open(source)
-    is_training = feature_names is None
     table = tables[0]
+    is_training = feature_names is None
     known_encoded = encode if isinstance(encode, Mapping) else {}
     known = {**(categories or {}), **known_encoded}
-    if feature_names is not None:
-        feature_names = columns_of_features(feature_names, known_encoded, table.columns)
-    if num_features is not None:
-        num_features -= sum(
-            len(texts) - 1
-            for column, texts in known_encoded.items()
-            if column in table.columns
-        )
+    first_days = _first_days(dates, is_training)
+    kept = _matching(table, "keep", keep, table.columns, "label" in required)
+    ignored = _matching(table, "ignore", ignore, table.columns, is_training)
+    no_role = {*(features or ()), *_without_role(kept, ignored)}
+    given_roles = dict.fromkeys(ROLES) | roles
+    by_role = _columns_of_roles(table, given_roles, no_role, required)
+    taken = {*by_role.values(), *kept, *ignored}
+    left = [column for column in table.columns if column not in taken]
+    chosen = left
+    if features is not None:
+        chosen = _matching(table, "features", features, left, is_training)
     to_encode = [] if isinstance(encode, Mapping | str | None) else [*encode]
-    first_days: Mapping[str, str] = dates if isinstance(dates, Mapping) else {}
-    if dates and not is_training and not first_days:
-        raise ConfigError(
-            f"dates is {list(dates)}; pass those of the training data (dates=train.dates), which have the "
-            "first day."
-        )
+    of_encode = _matching(table, "encode", to_encode, left, is_training)
     if categories is not None and not is_training:
         categorical = ()  # another setting does not change those of training
-    kept = _matching(table, "keep", keep, table.columns, "label" in required)
-    aside = {*kept, *_matching(table, "ignore", ignore, table.columns, is_training)}
-    no_role = {
-        column for column in aside if ROLE_OF_NAME.get(column) not in ("label", "query")
-    }
-    no_role -= {column for column in kept if ROLE_OF_NAME.get(column) == "document"}
-    by_role = _columns_of_roles(
-        table, dict.fromkeys(ROLES) | roles, {*(features or ()), *no_role}, required
-    )
-    # Metrics and predictions have the ids anyway.
-    kept = [
-        column
-        for column in kept
-        if column not in {"query_id", "document_id"} & {*by_role.values()}
-    ]
-    left = [
-        column for column in table.columns if column not in {*by_role.values(), *aside}
-    ]
-    chosen = (
-        left
-        if features is None
-        else _matching(table, "features", features, left, is_training)
-    )
-    of_encode = _matching(table, "encode", to_encode, left, is_training)
-    of_categories = [
-        *_matching(table, "categorical", categorical, left, is_training),
-        *(column for column in left if column in known),
-        *of_encode,
-    ]
+    of_categories = _matching(table, "categorical", categorical, left, is_training)
+    of_categories += [column for column in left if column in known]
+    of_categories += of_encode
     if categories is None:
         of_categories += [name for name in chosen if name in table.categorical]
     patterns = dates if isinstance(dates, str) else [*(dates or ())]
     of_dates = _matching(table, "dates", patterns, left, is_training)
-    chosen = [*dict.fromkeys([*chosen, *of_categories, *of_dates])]
-    names = (
-        chosen
-        if feature_names is None
-        else _matching(table, "features", feature_names, left, True)
-    )
-    odd = [column for column in chosen if column not in names]
-    if odd:
-        raise DataError(
-            f"{table.name}: the columns {', '.join(odd)} are not features of the training data; remove "
-            "them, or list the features in data.features, or these columns in data.ignore."
-        )
-    for column in names if features is None and is_training else ():
-        if column in ROLE_OF_NAME or NO_NAME.fullmatch(column):
-            raise DataError(
-                f"{table.name}: column {table.columns.index(column) + 1}, '{column}', would be a feature, "
-                "with the name of an index or a role. Remove it (pandas: index=False), or list the features."
-            )
+    chosen = list(dict.fromkeys([*chosen, *of_categories, *of_dates]))
+    names = chosen
+    if feature_names is not None:
+        wanted = columns_of_features(feature_names, known_encoded, table.columns)
+        names = _matching(table, "features", wanted, left, True)
+    _check_of_training(table, chosen, names)
+    if features is None and is_training:
+        _check_unlisted(table, names)
+    if num_features is not None:
+        num_features -= _num_added(known_encoded, table.columns)
     if not names or num_features not in (None, len(names)):
+        expected = num_features or "at least 1"
         raise DataError(
-            f"{table.name}: the table has {len(names)} feature columns, but {num_features or 'at least 1'} "
+            f"{table.name}: the table has {len(names)} feature columns, but {expected} "
             "were expected; add columns, or list the features in `features`."
         )
     with_categories = {name: known.get(name) for name in names if name in of_categories}
     words = missing_words(missing)
-    with_dates = {name: first_days.get(name) for name in of_dates}
     encoded: dict[str, int | None] = dict.fromkeys(of_encode)
     encoded |= dict.fromkeys(name for name in with_categories if name in known_encoded)
     if isinstance(encode, str):
@@ -711,9 +678,75 @@ def _rows_of(
                 "(in a run data.categorical), or leave out encode."
             )
         encoded = dict.fromkeys(with_categories, MOST_ENCODED)
+    # Metrics and predictions have the ids anyway.
+    ids = {"query_id", "document_id"} & {*by_role.values()}
     return _Rows(
-        tables, by_role, names, with_categories, kept, words, with_dates, encoded
+        tables,
+        by_role,
+        names,
+        with_categories,
+        keep=[column for column in kept if column not in ids],
+        missing=words,
+        dates={name: first_days.get(name) for name in of_dates},
+        encoded=encoded,
     )
+
+
+def _first_days(
+    dates: Sequence[str] | Mapping[str, str] | None, is_training: bool
+) -> Mapping[str, str]:
+    """Returns feature of dates -> its first day in the training data.
+
+    Raises:
+        ConfigError: The data are not those of training, and have no first days.
+    """
+    if isinstance(dates, Mapping) and dates:
+        return dates
+    if dates and not is_training:
+        raise ConfigError(
+            f"dates is {list(dates)}; pass those of the training data (dates=train.dates), which have the "
+            "first day."
+        )
+    return {}
+
+
+def _without_role(kept: Sequence[str], ignored: Sequence[str]) -> set[str]:
+    """Returns the kept and ignored columns whose names give them no role.
+
+    The names of the label and of the query always do, and that of the document does if it is kept.
+    """
+    columns = {*kept, *ignored}
+    always = {name for name in columns if ROLE_OF_NAME.get(name) in ("label", "query")}
+    documents = {name for name in kept if ROLE_OF_NAME.get(name) == "document"}
+    return columns - always - documents
+
+
+def _num_added(encoded: Mapping[str, Sequence[str]], columns: Collection[str]) -> int:
+    """Returns how many more features than columns a table has, because of columns that are encoded."""
+    return sum(len(texts) - 1 for name, texts in encoded.items() if name in columns)
+
+
+def _check_of_training(
+    table: _Table, columns: Sequence[str], features: Sequence[str]
+) -> None:
+    """Raises DataError if columns that would be features are not features of the training data."""
+    odd = [column for column in columns if column not in features]
+    if odd:
+        raise DataError(
+            f"{table.name}: the columns {', '.join(odd)} are not features of the training data; remove "
+            "them, or list the features in data.features, or these columns in data.ignore."
+        )
+
+
+def _check_unlisted(table: _Table, features: Sequence[str]) -> None:
+    """Raises DataError if a column that nobody named as a feature is unlikely to be one."""
+    for column in features:
+        if column in ROLE_OF_NAME or NO_NAME.fullmatch(column):
+            number = table.columns.index(column) + 1
+            raise DataError(
+                f"{table.name}: column {number}, '{column}', would be a feature, "
+                "with the name of an index or a role. Remove it (pandas: index=False), or list the features."
+            )
 
 
 # ---- One-hot encoding: a categorical feature becomes a feature of 0 and 1 for each category.
@@ -721,6 +754,14 @@ def _rows_of(
 ONE_HOT = "onehot"
 MOST_ENCODED = 20
 """Maximum number of categories of a feature that is encoded without being named."""
+
+
+def _sort_categories(texts: list[str]) -> None:
+    """Sorts categories in place: whole numbers as numbers, 9 before 10, else as texts."""
+    if all(map(str.isdecimal, texts)):
+        texts.sort(key=lambda text: (len(text), text))
+    else:
+        texts.sort()
 
 
 def columns_of_features(
@@ -734,13 +775,13 @@ def columns_of_features(
     >>> columns_of_features(["price", "size=S", "size=L"], {"size": ["S", "L"]}, ["size", "price"])
     ('price', 'size')
     """
-    column_of = {
-        name: column
-        for column, categories in encoded.items()
-        for name in encoded_names(column, categories)
-        if column in columns or name not in columns
-    }
-    return tuple(dict.fromkeys(column_of.get(name, name) for name in feature_names))
+    column_of = {}
+    for column, categories in encoded.items():
+        for name in encoded_names(column, categories):
+            if column in columns or name not in columns:
+                column_of[name] = column
+    of_features = [column_of.get(name, name) for name in feature_names]
+    return tuple(dict.fromkeys(of_features))
 
 
 def encoded_names(column: str, categories: Sequence[str]) -> list[str]:
@@ -779,7 +820,8 @@ def missing_words(missing: Sequence[str] | None) -> frozenset[str]:
     if missing is None:
         return MISSING
     check_option("missing", missing, list)
-    return frozenset({"", *(str(word).strip().lower() for word in missing)})
+    words = [str(word).strip().lower() for word in missing]
+    return frozenset({"", *words})
 
 
 def _matching(
@@ -798,12 +840,9 @@ def _matching(
     check_option(option, patterns, list)
     matching: list[str] = []
     for pattern in map(str, patterns):
-        is_name = pattern in columns
-        matched = (
-            [pattern]
-            if is_name
-            else [column for column in columns if fnmatchcase(column, pattern)]
-        )
+        matched = [pattern]
+        if pattern not in columns:
+            matched = [column for column in columns if fnmatchcase(column, pattern)]
         if must_match and not matched:
             if pattern in table.columns:
                 raise DataError(
@@ -890,46 +929,46 @@ def read_table(
     check_option("whole_labels", whole_labels, bool)
     if isinstance(source, str | Path | Sequence):
         refuse_initial_scores(as_paths(source))
-    columns = {
+    roles: dict[str, Any] = {
         "label": label,
         "query": query,
         "document": document,
         "weight": weight,
         "position": position,
+        "split_by": split_by,
+        "group_by": group_by,
     }
-    roles: dict[str, Any] = {**columns, "split_by": split_by, "group_by": group_by}
-    named = (
-        features,
-        feature_names,
-        categorical,
-        keep,
-        ignore,
-        categories,
-        missing,
-        dates,
-        encode,
+    rows = _rows_of(
+        source,
+        num_features,
+        features=features,
+        feature_names=feature_names,
+        categorical=categorical,
+        keep=keep,
+        ignore=ignore,
+        categories=categories,
+        missing=missing,
+        dates=dates,
+        encode=encode,
+        required=("label", "query") if labelled else ("query",),
+        **roles,
     )
-    roles["required"] = ("label", "query") if labelled else ("query",)
-    rows = _rows_of(source, num_features, *named, **roles)
     queries = rows.ids(rows.roles["query"])
-    rows.check(
-        rows.roles["query"],
-        [query != "" for query in queries],
-        "every row needs a query id",
-    )
+    has_id = [query != "" for query in queries]
+    rows.check(rows.roles["query"], has_id, "every row needs a query id")
     gathered = gather(queries, sort_queries, rows.location)
-    parts: dict[str, Any] = {
-        field: gathered.take(_values(rows, role, whole_labels))
-        for role, (field, _) in _FIELDS.items()
-        if role in rows.roles
-    }
+    parts: dict[str, Any] = {}
+    for role, (field_name, _) in _FIELDS.items():
+        if role in rows.roles:
+            parts[field_name] = gathered.take(_values(rows, role, whole_labels))
     matrix, known = _features(rows, exact)
+    in_order = gathered.take(matrix)
     parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,
         file_rows=gathered.file_rows,
-        features=cast(Features, CheckedFeatures(gathered.take(matrix))),
+        features=cast(Features, CheckedFeatures(in_order)),
         **known,
         kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
@@ -977,14 +1016,18 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
         Name -> (D,) ids, or values of a kept column, in the order of the rows.
     """
     rows = _rows_of(path, required=(), **options)
-    ids = {
-        role: rows.roles[role] for role in ("query", "document") if role in rows.roles
-    }
-    rows = replace(rows, roles=ids, features=(), categories={}, dates={}, encoded={})
-    return {
-        **{ROLES[role][0]: np.array(rows.ids(column)) for role, column in ids.items()},
-        **{name: rows.kept(name) for name in rows.keep},
-    }
+    roles = {}
+    for role in ("query", "document"):
+        if role in rows.roles:
+            roles[role] = rows.roles[role]
+    no_features: dict[str, Any] = {"categories": {}, "dates": {}, "encoded": {}}
+    rows = replace(rows, roles=roles, features=(), **no_features)
+    beside = {}
+    for role, column in roles.items():
+        beside[ROLES[role][0]] = np.array(rows.ids(column))
+    for name in rows.keep:
+        beside[name] = rows.kept(name)
+    return beside
 
 
 def read_texts(
@@ -1003,13 +1046,12 @@ def read_texts(
         DataError: The table cannot be read, or does not have a column.
     """
     (table,) = _open(path)
-    columns = [
-        next(filter(table.columns.__contains__, of_use), "")
-        for of_use in names.values()
-    ]
-    for use, column in zip(names, columns, strict=True):
+    columns = []
+    for use, of_use in names.items():
+        column = next(filter(table.columns.__contains__, of_use), None)
         if not column:
-            raise _no_column(table, names[use], use, "Add it", table.columns)
+            raise _no_column(table, of_use, use, "Add it", table.columns)
+        columns.append(column)
     rows = _Rows([table], {}, keep=columns)
     texts = []
     for use, column in zip(names, columns, strict=True):
@@ -1052,29 +1094,35 @@ def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any
     from pandas.api.types import is_numeric_dtype
 
     dtype: Any = np.float64 if exact else np.float32
-    features = np.empty((len(rows), len(rows.features)), dtype=dtype)
+    shape = (len(rows), len(rows.features))
+    features = np.empty(shape, dtype=dtype)
     categories = {}
     merged: dict[str, Pair] = {}
     first_days = {}
     coded = {*rows.categories, *rows.dates}
     others = [name for name in rows.features if name not in coded]
-    texts = [name for name in others if not is_numeric_dtype(rows.frames[0][name])]
-    listed = ",".join(texts[:_SHOWN]) + (",..." if len(texts) > _SHOWN else "")
+    first = rows.frames[0]
+    texts = [name for name in others if not is_numeric_dtype(first[name])]
+    listed = ",".join(texts[:_SHOWN])
+    if len(texts) > _SHOWN:
+        listed += ",..."
     for number, column in enumerate(rows.features):
         if column in rows.categories:
-            features[:, number], categories[column] = rows.codes(column)
+            values, of_column = rows.codes(column)
+            features[:, number] = values
+            categories[column] = of_column
             continue
         if column in rows.dates:
-            features[:, number], first_days[column] = rows.days(column)
+            values, first_day = rows.days(column)
+            features[:, number] = values
+            first_days[column] = first_day
             continue
         values = rows.numbers(
             column,
             f"the columns [{listed}] have texts or times: add each to categorical, dates, keep or ignore "
             "(in a run data.categorical etc.), list data.features, or set split_by or group_by",
         )
-        cells = rows.cells(column)
-        typed = cells.to_numpy() if isinstance(cells.dtype, np.dtype) else values
-        pair = merged_pair(values if typed.dtype == object else typed)
+        pair = _merged_of(rows, column, values)
         if pair is not None:
             merged[column] = pair
         # Values beyond float32 become infinite; a signalling NaN is "invalid".
@@ -1096,6 +1144,19 @@ def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any
     return _encoded(rows, features, known)
 
 
+def _merged_of(rows: _Rows, column: str, numbers: NDArray[np.float64]) -> Pair | None:
+    """Returns an example of different cells of a column that become equal in float32.
+
+    Args:
+        numbers: (D,), the cells as numbers, for cells that have no type of NumPy.
+    """
+    cells = rows.cells(column)
+    if not isinstance(cells.dtype, np.dtype):
+        return merged_pair(numbers)
+    typed = cells.to_numpy()
+    return merged_pair(numbers if typed.dtype == object else typed)
+
+
 def _encoded(
     rows: _Rows, features: Features, known: dict[str, Any]
 ) -> tuple[Features, dict[str, Any]]:
@@ -1108,9 +1169,10 @@ def _encoded(
     for column, categories in encoded.items():
         most = rows.encoded[column]
         if most is not None and len(categories) > most:
+            name = rows.tables[0].name
             named = ",".join(rows.encoded)
             raise DataError(
-                f"{rows.tables[0].name}: {column} has {len(categories):,} categories; data.encode=onehot "
+                f"{name}: {column} has {len(categories):,} categories; data.encode=onehot "
                 f"encodes up to {most}. Add it to data.ignore, or name the columns to encode whatever "
                 f"their number, as in 'data.encode=[{named}]'."
             )
@@ -1149,8 +1211,10 @@ def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
         return np.array(rows.ids(column))
     numbers = rows.numbers(column, expected)
     is_whole = numbers == np.floor(numbers)
-    # Above 2^53 a double does not represent every whole number.
-    valid = is_whole & (numbers < 2**53) if role == "position" else np.isfinite(numbers)
+    valid = np.isfinite(numbers)
+    if role == "position":
+        # Above 2^53 a double does not represent every whole number.
+        valid = is_whole & (numbers < 2**53)
     rows.check(column, valid & (numbers >= 0), expected)
     if role == "label" and whole_labels:
         remedy = f"the gain 2^label - 1 needs whole numbers. {FRACTIONS_REMEDY}"
@@ -1186,9 +1250,9 @@ def read_split_columns(
     columns = _columns_of_roles(tables[0], roles, features or (), required=("query",))
     rows = _Rows(tables, columns, missing=missing_words(missing))
     queries = rows.ids(columns["query"])
-    found: dict[str, Any] = (
-        _latest_times(rows, queries) if "split_by" in columns else {}
-    )
+    found: dict[str, Any] = {}
+    if "split_by" in columns:
+        found = _latest_times(rows, queries)
     if "group_by" in columns:
         found["groups"] = _groups(rows, queries)
     return found
