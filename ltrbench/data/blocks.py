@@ -122,7 +122,10 @@ def _blocks_of(raw: BufferedReader, path: Path) -> Blocks:
     rest = b""  # incomplete last line of the bytes read so far
     ending = _packed_as(raw)
     try:
-        stream = raw if ending is None else COMPRESSIONS[ending][1](raw, "rb")
+        stream: Any = raw
+        if ending is not None:
+            _, decompress = COMPRESSIONS[ending]
+            stream = decompress(raw, "rb")
         while piece := stream.read(_BLOCK_BYTES):
             end = piece.rfind(b"\n") + 1
             if not end:
@@ -131,37 +134,33 @@ def _blocks_of(raw: BufferedReader, path: Path) -> Blocks:
             # A view, because another copy would take as long as reading.
             text = b"".join((rest, memoryview(piece)[:end]))
             rest = piece[end:]
-            yield (
-                (text.removeprefix(codecs.BOM_UTF8) if first_line == 1 else text),
-                first_line,
-            )
+            if first_line == 1:
+                yield text.removeprefix(codecs.BOM_UTF8), first_line
+            else:
+                yield text, first_line
             # Takes a quarter of the time of text.count [measured].
-            first_line += int(
-                np.count_nonzero(np.frombuffer(text, dtype=np.uint8) == ord("\n"))
-            )
+            is_end = np.frombuffer(text, dtype=np.uint8) == ord("\n")
+            first_line += int(np.count_nonzero(is_end))
     except _DAMAGE as error:
+        form = (ending or ".plain")[1:]
         raise DataError(
-            f"{path}:{first_line}: the {(ending or '.plain')[1:]} file is damaged or truncated somewhere "
+            f"{path}:{first_line}: the {form} file is damaged or truncated somewhere "
             f"after this line ({error}). Copy or download the file again."
         ) from None
-    if rest:
-        yield (
-            (rest.removeprefix(codecs.BOM_UTF8) if first_line == 1 else rest),
-            first_line,
-        )
+    if rest and first_line == 1:
+        rest = rest.removeprefix(codecs.BOM_UTF8)
+        yield rest, first_line
+    elif rest:
+        yield rest, first_line
 
 
 def _packed_as(raw: BufferedReader) -> str | None:
     """Returns the extension of the compression of an open file; None if it is plain."""
     first = raw.peek(6)
-    return next(
-        (
-            ending
-            for ending, (magic, _) in COMPRESSIONS.items()
-            if first.startswith(magic)
-        ),
-        None,
-    )
+    for ending, (magic, _) in COMPRESSIONS.items():
+        if first.startswith(magic):
+            return ending
+    return None
 
 
 def _open(path: Path) -> BufferedReader:
@@ -174,9 +173,9 @@ def _open(path: Path) -> BufferedReader:
         ) from None
     has_mark = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     # The characters of ASCII have a zero byte each.
-    if has_mark or (
-        len(first) == 4 and (first[0::2] == b"\0\0") != (first[1::2] == b"\0\0")
-    ):
+    is_zero_first = first[0::2] == b"\0\0"
+    is_zero_second = first[1::2] == b"\0\0"
+    if has_mark or (len(first) == 4 and is_zero_first != is_zero_second):
         raw.close()
         raise DataError(
             f"{path}: the file is UTF-16 text. Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 {path.name}, or "
@@ -260,7 +259,8 @@ def _units(raw: BufferedReader, path: Path) -> Iterator[Callable[[], bytes]]:
         while start < num_bytes:
             raw.seek(start + UNIT_BYTES - 1)
             raw.readline()
-            yield partial(os.pread, raw.fileno(), raw.tell() - start, start)
+            num_unit_bytes = raw.tell() - start
+            yield partial(os.pread, raw.fileno(), num_unit_bytes, start)
             start = raw.tell()
         return
     pieces: list[bytes] = []
@@ -319,34 +319,39 @@ def gather(
         DataError: The rows of a query are scattered, and `sort_queries` is false; or two ids differ only by
             blanks at their ends or by invisible characters.
     """
-    sizes = np.ones(len(queries), dtype=np.int64) if sizes is None else sizes
+    if sizes is None:
+        sizes = np.ones(len(queries), dtype=np.int64)
+    run_start = np.cumsum(np.append(0, sizes))
     number_of: dict[str, int] = {}
-    numbers = np.array(
-        [number_of.setdefault(query, len(number_of)) for query in queries]
-    )
-
-    def _first_row(number: int) -> int:
-        return int(sizes[: int(np.argmax(numbers == number))].sum())
-
+    for query in queries:
+        number_of.setdefault(query, len(number_of))
+    numbers = np.array([number_of[query] for query in queries])
     # A query that occurs again has its first number, which is lower than the number of the run before.
     comes_back = np.flatnonzero(np.diff(numbers) < 0) + 1
     if comes_back.size and not sort_queries:
         run = int(comes_back[0])
         before = int(np.flatnonzero(numbers[:run] == numbers[run])[-1])
+        first = location(int(run_start[run]))
+        last = location(int(run_start[before + 1]) - 1)
         raise DataError(
-            f"{location(int(sizes[:run].sum()))}: query {queries[run]!r} occurs again after other queries; "
-            f"its earlier rows end at {location(int(sizes[: before + 1].sum()) - 1)}. Set sort_queries=true "
+            f"{first}: query {queries[run]!r} occurs again after other queries; "
+            f"its earlier rows end at {last}. Set sort_queries=true "
             "(in a run data.sort_queries=true) to group them, or use different ids if these are two queries."
         )
-    _check_look_alike(list(number_of), lambda number: location(_first_row(number)))
+
+    def location_of_query(number: int) -> str:
+        return location(int(run_start[np.argmax(numbers == number)]))
+
+    _check_look_alike(list(number_of), location_of_query)
     query_sizes = np.zeros(len(number_of), dtype=np.int64)
     np.add.at(query_sizes, numbers, sizes)
+    file_rows = None
+    if comes_back.size:
+        file_rows = np.argsort(np.repeat(numbers, sizes), kind="stable")
     return Gathered(
         query_start=np.concatenate([[0], np.cumsum(query_sizes)]),
         query_ids=np.array(list(number_of)),
-        file_rows=np.argsort(np.repeat(numbers, sizes), kind="stable")
-        if comes_back.size
-        else None,
+        file_rows=file_rows,
     )
 
 
@@ -370,13 +375,12 @@ def _check_look_alike(ids: Sequence[str], location: LocationOfRow) -> None:
         other = number_of.setdefault(_INVISIBLE.sub("", each), number)
         if other == number:
             continue
-        names = {
-            unicodedata.name(character, f"U+{ord(character):04X}")
-            for character in "".join(_INVISIBLE.findall(ids[other] + "\n" + each))
-        }
+        both = f"{ids[other]}\n{each}"
+        characters = {*"".join(_INVISIBLE.findall(both))} - {"\n"}
+        names = [unicodedata.name(each, f"U+{ord(each):04X}") for each in characters]
         raise DataError(
             f"{location(number)}: query {each!r} differs from query {ids[other]!r} of {location(other)} only "
-            f"by {' and '.join(sorted(names - {'U+000A'}))}. Remove it, so that they are one query."
+            f"by {' and '.join(sorted(names))}. Remove it, so that they are one query."
         )
 
 
@@ -414,9 +418,9 @@ _KINDS = {
 
 def check_option(name: str, value: object, kind: type) -> None:
     """Raises ConfigError if an option is not of this type; a list may be any sequence but a string."""
-    accepted: Any = {int: numbers.Integral, list: Sequence, dict: Mapping}.get(
-        kind, kind
-    )
-    is_other = isinstance(value, str) or (isinstance(value, bool) and kind is not bool)
+    kinds: dict[type, Any] = {int: numbers.Integral, list: Sequence, dict: Mapping}
+    accepted = kinds.get(kind, kind)
+    is_bool = isinstance(value, bool) and kind is not bool
+    is_other = isinstance(value, str) or is_bool
     if is_other or not isinstance(value, accepted):
         raise ConfigError(f"{name} is {value!r}; it must be {_KINDS[kind]}.")

@@ -83,16 +83,17 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
         dataset.features, _feature_words, _constants(dataset.num_features)
     )
     starts = dataset.query_start[:-1]
-    same = (features == np.repeat(features[starts], dataset.query_sizes, axis=0)).all(
-        axis=1
-    )
+    of_first = np.repeat(features[starts], dataset.query_sizes, axis=0)
+    same = (features == of_first).all(axis=1)
     alike = np.logical_and.reduceat(same, starts)
     label_bits = (dataset.labels + 0.0).view(np.uint64)
-    labels = splitmix(label_bits[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64))
+    seeds = np.array(_SEEDS, dtype=np.uint64)
+    labels = splitmix(label_bits[:, np.newaxis] + seeds)
     keys = np.add.reduceat(_mixed(features + labels), starts, axis=0)
     if alike.any():
         words = _spread(_characters(dataset.query_ids[alike]))
-        keys[alike] += _mixed(words @ _constants(words.shape[1]))
+        hashes = words @ _constants(words.shape[1])
+        keys[alike] += _mixed(hashes)
     return _as_text(_mixed(keys))
 
 
@@ -107,18 +108,19 @@ def rounded_keys(dataset: RankingDataset) -> NDArray[np.uint64]:
     """
     # Two sums are in one word, each with 32 bits; their weights are odd numbers from -31 to 31.
     random = _constants(dataset.num_features)
-    low, high = (
-        (random >> np.uint64(shift) & np.uint64(62)) - np.uint64(31)
-        for shift in (8, 40)
-    )
-    sums = _linear_of_features(
-        dataset.features, _log_words, low + (high << np.uint64(32))
-    )
+    six_bits = np.uint64(62)
+    low = (random >> np.uint64(8) & six_bits) - np.uint64(31)
+    high = (random >> np.uint64(40) & six_bits) - np.uint64(31)
+    weights = low + (high << np.uint64(32))
+    sums = _linear_of_features(dataset.features, _log_words, weights)
     both = np.uint64(2**32 + 1)
     typical = 18.5 * 2**_FRACTION * dataset.num_features**0.5
-    step = np.uint64(2 ** round(np.log2(typical / 2**9)))
+    exponent = round(np.log2(typical / 2**9))
+    step = np.uint64(2**exponent)
     # Half a step is added, so that 0 is in the middle of a cell.
-    rounded = (sums + step // np.uint64(2) * both) & ~((step - np.uint64(1)) * both)
+    centred = sums + step // np.uint64(2) * both
+    below_step = (step - np.uint64(1)) * both
+    rounded = centred & ~below_step
     labels = splitmix((dataset.labels + 0.0).view(np.uint64))
     return splitmix(_mixed(rounded).sum(axis=1) + labels)
 
@@ -134,10 +136,9 @@ def _linear_of_features(
     size = max(_BLOCK // features.shape[1], 1)
     if sparse is not None:
         return _linear_of_sparse(sparse, words, constants)
-    hashes: _Hashes = np.concatenate(
-        [words(block) @ constants for _, block in row_blocks(features, size)]
-    )
-    return hashes
+    hashes = [words(block) @ constants for _, block in row_blocks(features, size)]
+    joined_hashes: _Hashes = np.concatenate(hashes)
+    return joined_hashes
 
 
 def _linear_of_sparse(
@@ -152,17 +153,17 @@ def _linear_of_sparse(
     """
     absent = words(np.array([sparse.absent], dtype=np.float32))
     hashes = np.empty((len(sparse), 2), dtype=np.uint64)
-    size = max(
-        _BLOCK * len(sparse) // max(len(sparse.values), 1), 1
-    )  # rows with about _BLOCK values
+    # Rows with about _BLOCK values.
+    num_stored = max(len(sparse.values), 1)
+    size = max(_BLOCK * len(sparse) // num_stored, 1)
     for begin in range(0, len(sparse), size):
         row_start = sparse.row_start[begin : begin + size + 1]
         stored = slice(row_start[0], row_start[-1])
         differences = words(sparse.values[stored]) - absent
-        terms = differences[:, np.newaxis] * constants[sparse.columns[stored]]
-        sums = np.concatenate(
-            [np.zeros((1, 2), dtype=np.uint64), np.cumsum(terms, axis=0)]
-        )
+        constants_of_cells = constants[sparse.columns[stored]]
+        terms = differences[:, np.newaxis] * constants_of_cells
+        nothing = np.zeros((1, 2), dtype=np.uint64)
+        sums = np.concatenate([nothing, np.cumsum(terms, axis=0)])
         sums = sums[row_start - row_start[0]]
         hashes[begin : begin + size] = np.diff(sums, axis=0)
     hashes += absent * constants.sum(axis=0)
@@ -172,10 +173,10 @@ def _linear_of_sparse(
 @cache
 def _constants(num_words: int) -> _Hashes:
     """Returns the (num_words, 2) constants k_j, one column per hash; all are odd."""
-    numbers = np.arange(1, num_words + 1, dtype=np.uint64) * np.uint64(_STEP)
-    return splitmix(
-        numbers[:, np.newaxis] + np.array(_SEEDS, dtype=np.uint64)
-    ) | np.uint64(1)
+    numbers = np.arange(1, num_words + 1, dtype=np.uint64)
+    numbers *= np.uint64(_STEP)
+    seeds = np.array(_SEEDS, dtype=np.uint64)
+    return splitmix(numbers[:, np.newaxis] + seeds) | np.uint64(1)
 
 
 def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
@@ -205,10 +206,9 @@ def _log_words(features: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def _characters(texts: NDArray[Any]) -> NDArray[np.uint32]:
-    codes: NDArray[np.uint32] = (
-        np.ascontiguousarray(texts).view(np.uint32).reshape(len(texts), -1)
-    )
-    return codes
+    codes = np.ascontiguousarray(texts).view(np.uint32)
+    of_texts: NDArray[np.uint32] = codes.reshape(len(texts), -1)
+    return of_texts
 
 
 def _mixed(hashes: _Hashes) -> _Hashes:
@@ -218,8 +218,10 @@ def _mixed(hashes: _Hashes) -> _Hashes:
 def splitmix(hashes: _Hashes) -> _Hashes:
     """Returns SplitMix64's finaliser of each word (Steele, Lea and Flood, 2014): each input bit changes half
     of the output bits on average."""
-    mixed = (hashes ^ (hashes >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: _Hashes = hashes ^ (hashes >> np.uint64(30))
+    mixed = mixed * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = mixed ^ (mixed >> np.uint64(27))
+    mixed = mixed * np.uint64(0x94D049BB133111EB)
     return mixed ^ (mixed >> np.uint64(31))
 
 
@@ -240,7 +242,9 @@ ROLES = {
     "position": ("position",),
 }
 
-ROLE_OF_NAME = {name: role for role, names in ROLES.items() for name in names}
+ROLE_OF_NAME: dict[str, str] = {}
+for _role, _names in ROLES.items():
+    ROLE_OF_NAME |= dict.fromkeys(_names, _role)
 # pandas' name for a column without a name, usually an index that it wrote.
 NO_NAME = re.compile(r"(Unnamed: \d+)?")
 
@@ -305,11 +309,8 @@ class Judgments:
             "a finite grade of 0 or more",
         )
         query_start = _as_array("query_start", self.query_start, np.int64)
-        if (
-            len(query_start) < 2
-            or query_start[0] != 0
-            or query_start[-1] != len(labels)
-        ):
+        ends = query_start[[0, -1]].tolist() if len(query_start) > 1 else []
+        if ends != [0, len(labels)]:
             raise DataError(
                 f"query_start is {query_start}; it must start with 0 and end with {len(labels)}."
             )
@@ -330,32 +331,29 @@ class Judgments:
             "put the documents of a query into consecutive rows",
         )
         if self.document_ids is not None:
-            self._set(
-                "document_ids", _texts("document_ids", self.document_ids, len(labels))
-            )
+            ids = _texts("document_ids", self.document_ids, len(labels))
+            self._set("document_ids", ids)
         if self.query_weights is not None:
-            weights = _as_array(
-                "query_weights", self.query_weights, np.float64, len(sizes)
-            )
-            valid = np.isfinite(weights) & (weights > 0)
-            _check(
-                "query_weights",
-                weights,
-                valid,
-                "positive and finite; remove queries without weight",
-            )
-            self._set("query_weights", weights)
-        kept = {
-            str(name): _kept(str(name), each, len(labels))
-            for name, each in self.kept.items()
-        }
+            self._set_query_weights(len(sizes))
+        kept = {}
+        for name, values in self.kept.items():
+            kept[str(name)] = _kept(str(name), values, len(labels))
         self._set("kept", kept)
+
+    def _set_query_weights(self, num_queries: int) -> None:
+        name = "query_weights"
+        weights = _as_array(name, self.query_weights, np.float64, num_queries)
+        valid = np.isfinite(weights) & (weights > 0)
+        _check(
+            name, weights, valid, "positive and finite; remove queries without weight"
+        )
+        self._set(name, weights)
 
     def _set(self, name: str, value: object) -> None:
         # The caller's array stays writable; the runs of a process share their data sets.
-        object.__setattr__(
-            self, name, read_only(value) if isinstance(value, np.ndarray) else value
-        )
+        if isinstance(value, np.ndarray):
+            value = read_only(value)
+        object.__setattr__(self, name, value)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         # Arrays are writable after unpickling; their values were checked before.
@@ -367,7 +365,9 @@ class Judgments:
 
     def _facts(self) -> dict[str, object]:
         # Adding 0 turns -0 into 0.
-        labels = f"{self.labels.min() + 0.0:g} to {self.labels.max() + 0.0:g}"
+        lowest = self.labels.min() + 0.0
+        highest = self.labels.max() + 0.0
+        labels = f"{lowest:g} to {highest:g}"
         return {
             "documents": self.num_documents,
             "queries": self.num_queries,
@@ -382,14 +382,10 @@ class Judgments:
     @property
     def beside(self) -> dict[str, NDArray[Any]]:
         """Name -> (D,) values: query_id, document_id and kept columns, which tables have beside scores."""
-        ids = {
-            "query_id": self.query_ids[self.query_of_document],
-            "document_id": self.document_ids,
-        }
-        return {
-            **{name: values for name, values in ids.items() if values is not None},
-            **self.kept,
-        }
+        beside = {"query_id": self.query_ids[self.query_of_document]}
+        if self.document_ids is not None:
+            beside["document_id"] = self.document_ids
+        return {**beside, **self.kept}
 
     def column(self, name: str) -> NDArray[Any]:
         """Returns the (D,) values of one of `columns`, or the ids: "query_id", "document_id".
@@ -432,7 +428,8 @@ class Judgments:
         if self.text_columns is not None and name in self.text_columns:
             return False
         if values.dtype.kind in "iu":
-            return bool((np.abs(values.astype(np.float64)) < EXACT_FLOAT).all())
+            sizes = np.abs(values.astype(np.float64))
+            return bool((sizes < EXACT_FLOAT).all())
         if values.dtype.kind != "U":
             return True
         texts = np.unique(values).tolist()
@@ -482,9 +479,8 @@ class Judgments:
     @cached_property
     def labels_best_first(self) -> Labels:
         """(D,), labels of each query in descending order: the ideal ranking."""
-        return read_only(
-            self.labels[np.lexsort((-self.labels, self.query_of_document))]
-        )
+        best_first = np.lexsort((-self.labels, self.query_of_document))
+        return read_only(self.labels[best_first])
 
     @cached_property
     def _remembered(self) -> dict[Hashable, PerQuery]:
@@ -556,9 +552,7 @@ class RankingDataset(Judgments):
             raise DataError(
                 f"features: {num_documents} rows for {self.num_documents} labels; pass one per document."
             )
-        names = tuple(str(name) for name in self.feature_names) or _numbered(
-            num_features
-        )
+        names = tuple(map(str, self.feature_names)) or _numbered(num_features)
         texts = _texts("feature_names", np.array(names), num_features)
         _check_no_repeat("feature_names", texts, "rename one of them")
         self._set("features", features)
@@ -572,19 +566,14 @@ class RankingDataset(Judgments):
             _check("positions", positions, positions >= 0, "a rank of 0 or more")
             self._set("positions", positions)
         if self.file_rows is not None:
-            self._set(
-                "file_rows",
-                _as_array("file_rows", self.file_rows, np.int64, num_documents),
-            )
-        self._set(
-            "categories",
-            {
-                str(name): tuple(map(str, each))
-                for name, each in self.categories.items()
-            },
-        )
+            rows = _as_array("file_rows", self.file_rows, np.int64, num_documents)
+            self._set("file_rows", rows)
+        texts_of = {}
+        for name, categories in self.categories.items():
+            texts_of[str(name)] = tuple(map(str, categories))
+        self._set("categories", texts_of)
         if self.categories:
-            self._set("text_columns", np.array([*self.categories], dtype=np.str_))
+            self._set("text_columns", np.array(list(self.categories), dtype=np.str_))
         both = [name for name in self.kept if name in names]
         if both:
             raise DataError(
@@ -599,17 +588,7 @@ class RankingDataset(Judgments):
                 f"categories['{name}']", np.array(categories), "remove one of them"
             )
             if not is_checked:
-                codes = self._codes(name)
-                highest = len(categories) - 1
-                valid = np.isnan(codes) | (
-                    (codes == np.floor(codes)) & (codes >= 0) & (codes <= highest)
-                )
-                _check(
-                    f"feature '{name}'",
-                    codes,
-                    valid,
-                    f"a code from 0 to {highest}, or NaN for missing",
-                )
+                self._check_codes(name, len(categories) - 1)
 
     def _facts(self) -> dict[str, object]:
         facts = super()._facts()
@@ -637,28 +616,35 @@ class RankingDataset(Judgments):
             raise DataError(
                 f"feature_names: '{clash[0]}' is the name of another column. Rename the feature."
             )
-        by_role = {
-            "query": self.query_ids[self.query_of_document],
-            "document": self.document_ids,
-            "label": self.labels,
-            "weight": None if self.query_weights is None else self.weight_of_document,
-            "position": self.positions,
-        }
-        known = {
-            ROLES[role][0]: values
-            for role, values in by_role.items()
-            if values is not None
-        }
+        known: dict[str, NDArray[Any]] = {}
+        known["query_id"] = self.query_ids[self.query_of_document]}
+        if self.document_ids is not None:
+            known["document_id"] = self.document_ids
+        known["label"] = self.labels
+        if self.query_weights is not None:
+            known["weight"] = self.weight_of_document
+        if self.positions is not None:
+            known["position"] = self.positions
         features = pd.DataFrame(
             as_array(self.features), columns=list(self.feature_names)
         )
         for name, categories in self.categories.items():
             codes = features[name].fillna(-1).astype(np.int64)
-            features[name] = pd.Categorical.from_codes(
-                codes, pd.Index(categories, dtype=object)
-            )
-        return pd.concat(
-            [pd.DataFrame(known), features, pd.DataFrame(dict(self.kept))], axis=1
+            index = pd.Index(categories, dtype=object)
+            features[name] = pd.Categorical.from_codes(codes, index)
+        kept = pd.DataFrame(dict(self.kept))
+        return pd.concat([pd.DataFrame(known), features, kept], axis=1)
+
+    def _check_codes(self, name: str, highest: int) -> None:
+        """Raises DataError if a categorical feature has a value that is no code."""
+        codes = self._codes(name)
+        is_whole = codes == np.floor(codes)
+        is_code = is_whole & (codes >= 0) & (codes <= highest)
+        _check(
+            f"feature '{name}'",
+            codes,
+            np.isnan(codes) | is_code,
+            f"a code from 0 to {highest}, or NaN for missing",
         )
 
     def _set_merged(self, given: NDArray[Any]) -> None:
@@ -682,11 +668,10 @@ class RankingDataset(Judgments):
         )
         firsts = weights[self.query_start[:-1]]
         varies = bool((weights != firsts[self.query_of_document]).any())
-        means = (
-            np.add.reduceat(weights, self.query_start[:-1]) / self.query_sizes
-            if varies
-            else firsts
-        )
+        means = firsts
+        if varies:
+            sums = np.add.reduceat(weights, self.query_start[:-1])
+            means = sums / self.query_sizes
         names = self.query_ids if means.all() else self.query_ids[means == 0]
         _check(
             "query_weights",
@@ -715,7 +700,8 @@ class RankingDataset(Judgments):
         if abs(mean - 1.0) < _ROUNDING_OF_MEAN:
             return self
         name = "query_weights" if self.document_weights is None else "document_weights"
-        return self.with_fields(**{name: getattr(self, name) * (1.0 / mean)})
+        scaled = getattr(self, name) * (1.0 / mean)
+        return self.with_fields(**{name: scaled})
 
     def with_fields(self, **changes: Any) -> RankingDataset:
         """Returns the data set with other values of some fields; the same features are not checked again."""
@@ -765,21 +751,17 @@ class RankingDataset(Judgments):
     @cached_property
     def columns(self) -> Mapping[str, NDArray[Any]]:
         """Name -> (D,) kept columns, and the texts of categorical features; an empty text is missing."""
-        texts = {name: np.array([*each, ""]) for name, each in self.categories.items()}
-        codes = {
-            name: np.nan_to_num(self._codes(name), nan=-1).astype(np.int64)
-            for name in texts
-        }
-        return {
-            **self.kept,
-            **{name: read_only(texts[name][codes[name]]) for name in texts},
-        }
+        columns = dict(self.kept)
+        for name, categories in self.categories.items():
+            texts = np.array([*categories, ""])
+            codes = np.nan_to_num(self._codes(name), nan=-1).astype(np.int64)
+            columns[name] = read_only(texts[codes])
+        return columns
 
     def _codes(self, name: str) -> NDArray[np.float32]:
         column = self.feature_names.index(name)
-        return np.concatenate(
-            [block[:, column] for _, block in row_blocks(self.features)]
-        )
+        parts = [block[:, column] for _, block in row_blocks(self.features)]
+        return np.concatenate(parts)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -805,13 +787,11 @@ class RankingDataset(Judgments):
             parts: Iterable[NDArray[Any]] = [np.ascontiguousarray(array)]
             if name == "features":
                 # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
-                by_cell = self.num_features <= _HASHED_BY_CELL
                 singles = in_float32(array)
-                parts = (
-                    (block for _, block in row_blocks(singles))
-                    if by_cell
-                    else row_segments(singles)
-                )
+                if self.num_features <= _HASHED_BY_CELL:
+                    parts = (block for _, block in row_blocks(singles))
+                else:
+                    parts = row_segments(singles)
             for part in parts:
                 digest.update(part.data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
@@ -848,29 +828,27 @@ class RankingDataset(Judgments):
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
-        rows = np.arange(query_start[-1]) + np.repeat(
-            self.query_start[chosen] - query_start[:-1], sizes
-        )
-        of_documents = ("labels", "document_ids", "document_weights", "positions")
-        arrays = {name: getattr(self, name) for name in of_documents}
+        shifts = self.query_start[chosen] - query_start[:-1]
+        rows = np.arange(query_start[-1]) + np.repeat(shifts, sizes)
+        fields: dict[str, Any] = {}
+        if query_ids is None:
+            fields["query_ids"] = self.query_ids[chosen]
+        else:
+            fields["query_ids"] = np.asarray(query_ids)
+        if self.query_weights is not None:
+            fields["query_weights"] = self.query_weights[chosen]
+        if self.file_rows is not None:
+            # Ranks of the rows, because the others are left out.
+            fields["file_rows"] = np.argsort(np.argsort(self.file_rows[rows]))
+        for name in ("labels", "document_ids", "document_weights", "positions"):
+            values = getattr(self, name)
+            if values is not None:
+                fields[name] = values[rows]
         taken = self.with_fields(
             features=_checked(take_rows(self.features, rows)),
             query_start=query_start,
-            query_ids=self.query_ids[chosen]
-            if query_ids is None
-            else np.asarray(query_ids),
-            query_weights=None
-            if self.query_weights is None
-            else self.query_weights[chosen],
-            file_rows=None
-            if self.file_rows is None
-            else np.argsort(np.argsort(self.file_rows[rows])),
             kept={name: values[rows] for name, values in self.kept.items()},
-            **{
-                name: values[rows]
-                for name, values in arrays.items()
-                if values is not None
-            },
+            **fields,
         )
         if "query_keys" in self.__dict__ and query_ids is None:
             taken.__dict__["query_keys"] = read_only(self.query_keys[chosen])
@@ -899,7 +877,8 @@ class Unjudged:
         """Returns judgments and scores with these documents as not relevant ones."""
         of_query = np.concatenate([judgments.query_of_document, self.queries])
         order = np.argsort(of_query, kind="stable")
-        labels = np.concatenate([judgments.labels, np.zeros(len(self.scores))])
+        not_relevant = np.zeros(len(self.scores))
+        labels = np.concatenate([judgments.labels, not_relevant])
         ids = judgments.document_ids
         if ids is not None:
             ids = np.concatenate([ids, self.document_ids])[order]
@@ -931,25 +910,30 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
 
     has_weights = any(part.query_weights is not None for part in parts)
     has_rows = any(part.file_rows is not None for part in parts)
-    starts = np.cumsum([0, *(part.num_documents for part in parts)])
-    rows = [part.from_file_order(np.arange(part.num_documents)) for part in parts]
-    merged = dict.fromkeys(itertools.chain.from_iterable(part.merged for part in parts))
+    of_parts = itertools.chain.from_iterable(part.merged for part in parts)
+    fields: dict[str, Any] = {"merged": tuple(dict.fromkeys(of_parts))}
+    for name in ("labels", "query_ids", "document_ids", "positions"):
+        fields[name] = of_all(name)
+    fields["document_weights"] = None
+    if has_weights:
+        fields["document_weights"] = of_all("weight_of_document")
+    fields["file_rows"] = None
+    if has_rows:
+        starts = np.cumsum([0, *(part.num_documents for part in parts)])
+        rows = []
+        for part, start in zip(parts, starts[:-1], strict=True):
+            rows.append(start + part.from_file_order(np.arange(part.num_documents)))
+        fields["file_rows"] = np.concatenate(rows)
+    kept = {}
+    for name in first.kept:
+        if all(name in part.kept for part in parts):
+            kept[name] = _concatenated([part.kept[name] for part in parts])
     return first.with_fields(
-        merged=tuple(merged),
         features=_checked(stacked([part.features for part in parts])),
         query_start=np.cumsum([0, *of_all("query_sizes")]),
         query_weights=None,
-        document_weights=of_all("weight_of_document") if has_weights else None,
-        file_rows=np.concatenate(list(map(np.add, rows, starts))) if has_rows else None,
-        kept={
-            name: _concatenated([part.kept[name] for part in parts])
-            for name in first.kept
-            if all(name in part.kept for part in parts)
-        },
-        **{
-            name: of_all(name)
-            for name in ("labels", "query_ids", "document_ids", "positions")
-        },
+        kept=kept,
+        **fields,
     )
 
 
@@ -988,9 +972,10 @@ def _check(
     name: str, values: NDArray[Any], valid: NDArray[np.bool_], expected: str
 ) -> None:
     """Raises DataError for the first of the (n,) values that is not valid."""
-    if not valid.all():
-        first = int(np.argmin(valid))
-        raise DataError(f"{name}[{first}] is {values[first]}; it must be {expected}.")
+    if valid.all():
+        return
+    first = int(np.argmin(valid))
+    raise DataError(f"{name}[{first}] is {values[first]}; it must be {expected}.")
 
 
 def _kept(name: str, value: ArrayLike, count: int) -> NDArray[Any]:
@@ -1043,11 +1028,8 @@ def _is_plain_number(text: str) -> bool:
 
 
 def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:
-    given = (
-        np.asarray(value)
-        if isinstance(value, np.ndarray)
-        else np.asarray(value, dtype=object)
-    )
+    dtype = None if isinstance(value, np.ndarray) else object
+    given = np.asarray(value, dtype=dtype)
     if given.shape != (count,):
         raise DataError(
             f"{name}: the shape is {given.shape}; pass an array of {count} values."
@@ -1065,9 +1047,9 @@ def _texts(name: str, value: ArrayLike, count: int) -> NDArray[np.str_]:
 def is_id(value: object) -> bool:
     """Whether a value can be an id: strings and numbers can, None and NaN cannot."""
     # Decimal is not a numbers.Real; databases export whole numbers as Decimal.
-    return isinstance(value, str) or (
-        isinstance(value, (numbers.Real, Decimal)) and value == value
-    )
+    if isinstance(value, str):
+        return True
+    return isinstance(value, (numbers.Real, Decimal)) and value == value
 
 
 EXACT_FLOAT = 2.0**53
@@ -1088,8 +1070,9 @@ def is_exact(cell: object, dtype: Any) -> bool:
     if not isinstance(cell, float):
         return True
     given = getattr(dtype, "numpy_dtype", dtype)
-    is_single = given == np.float32 or given == np.float16
-    return abs(cell) < (2.0**24 if is_single else EXACT_FLOAT)
+    if given == np.float32 or given == np.float16:
+        return abs(cell) < 2.0**24
+    return abs(cell) < EXACT_FLOAT
 
 
 def cell_text(cell: object) -> str:
@@ -1143,8 +1126,9 @@ def _checked_features(given: object) -> Features:
         infinite = np.argwhere(np.isinf(block)).tolist()
         if infinite:
             row, column = infinite[0]
+            value = block[row, column]
             raise DataError(
-                f"features[{start + row}, {column}] is {block[row, column]} in float32, which is not finite. "
+                f"features[{start + row}, {column}] is {value} in float32, which is not finite. "
                 "Use NaN for a missing value, and rescale features beyond float32 (3.4e38)."
             )
     return features
