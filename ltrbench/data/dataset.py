@@ -617,7 +617,7 @@ class RankingDataset(Judgments):
                 f"feature_names: '{clash[0]}' is the name of another column. Rename the feature."
             )
         known: dict[str, NDArray[Any]] = {}
-        known["query_id"] = self.query_ids[self.query_of_document]}
+        known["query_id"] = self.query_ids[self.query_of_document]
         if self.document_ids is not None:
             known["document_id"] = self.document_ids
         known["label"] = self.labels

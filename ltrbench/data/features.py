@@ -55,7 +55,8 @@ def array_in_file(
     Raises:
         DataError: The folder cannot be written, or its disk has too little space.
     """
-    num_bytes = max(math.prod(shape) * np.dtype(dtype).itemsize, 1)
+    itemsize = np.dtype(dtype).itemsize
+    num_bytes = max(math.prod(shape) * itemsize, 1)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder) as file:
@@ -169,27 +170,25 @@ class FeatureMatrix(ABC):
         An index is a whole number, a slice, or a one-dimensional array of row numbers or of booleans; or a
         tuple of one for the rows and one for the columns.
         """
-        row_index, column_index = (
-            index if isinstance(index, tuple) else (index, slice(None))
-        )
+        row_index = index
+        column_index: Any = slice(None)
+        if isinstance(index, tuple):
+            row_index, column_index = index
         rows = np.arange(len(self))[row_index]  # NumPy refuses any other index
         if rows.ndim == 0:
-            row: NDArray[np.float32] = self.gather(rows[np.newaxis])[0]
-            return row[column_index]
+            row = self.gather(rows[np.newaxis])[0]
+            cells_of_row: NDArray[np.float32] = row[column_index]
+            return cells_of_row
         view = RowView(self, rows)
-        if not len(rows) or (
-            isinstance(column_index, slice) and column_index == slice(None)
-        ):
+        is_slice = isinstance(column_index, slice)
+        if not len(rows) or (is_slice and column_index == slice(None)):
             return view.rows(0, len(rows))[:, column_index]
         is_paired = not isinstance(row_index, slice) and np.ndim(column_index) == 1
         cells = []
         for start, block in row_blocks(view):
             if is_paired:
-                cells.append(
-                    block[
-                        np.arange(len(block)), column_index[start : start + len(block)]
-                    ]
-                )
+                columns = column_index[start : start + len(block)]
+                cells.append(block[np.arange(len(block)), columns])
             else:  # a copy, because a view would keep its whole block in memory
                 cells.append(block[:, column_index].copy())
         return np.concatenate(cells)
@@ -233,7 +232,8 @@ def row_blocks(
     num_rows, num_features = features.shape
     size = rows_per_block or rows_of_block(num_features)
     for start in range(0, num_rows, size):
-        yield start, read_rows(features, start, min(start + size, num_rows))
+        stop = min(start + size, num_rows)
+        yield start, read_rows(features, start, stop)
         release(features)
 
 
@@ -259,14 +259,10 @@ def is_mapped(array: NDArray[Any]) -> bool:
 
 def read_rows(features: AnyFeatures, start: int, stop: int) -> Features:
     """Returns the rows from `start` to before `stop` of an array or a matrix, as a read-only array."""
-    block = (
-        features.rows(start, stop)
-        if isinstance(features, FeatureMatrix)
-        else features[start:stop]
-    )
-    return read_only(
-        np.asarray(block)
-    )  # not a subclass such as numpy.memmap, which some libraries refuse
+    if isinstance(features, FeatureMatrix):
+        return read_only(np.asarray(features.rows(start, stop)))
+    # Not a subclass such as numpy.memmap, which some libraries refuse.
+    return read_only(np.asarray(features[start:stop]))
 
 
 def gather_rows(features: AnyFeatures, rows: NDArray[np.int64]) -> Features:
@@ -361,7 +357,8 @@ def range_of(rows: NDArray[np.int64]) -> range | None:
     """Returns row numbers as a range if each follows the one before; else None."""
     if not len(rows) or (np.diff(rows) != 1).any():
         return None
-    return range(int(rows[0]), int(rows[-1]) + 1)
+    first = int(rows[0])
+    return range(first, first + len(rows))
 
 
 class RowView(FeatureMatrix):
@@ -373,10 +370,11 @@ class RowView(FeatureMatrix):
     """
 
     def __init__(self, base: AnyFeatures, rows: NDArray[np.int64]) -> None:
-        self.base: AnyFeatures = base.base if isinstance(base, RowView) else base
-        self.row_numbers: NDArray[np.int64] = (
-            base.row_numbers[rows] if isinstance(base, RowView) else rows
-        )
+        self.base: AnyFeatures = base
+        self.row_numbers: NDArray[np.int64] = rows
+        if isinstance(base, RowView):
+            self.base = base.base
+            self.row_numbers = base.row_numbers[rows]
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -403,6 +401,10 @@ class RowView(FeatureMatrix):
 # ---- StackedRows: arrays or matrices one below the other as one matrix, such as the shards of a store.
 
 
+def _unwritable(part: AnyFeatures) -> AnyFeatures:
+    return part if isinstance(part, FeatureMatrix) else read_only(part)
+
+
 class StackedRows(FeatureMatrix):
     """The rows of all parts, in the order of the parts.
 
@@ -415,27 +417,27 @@ class StackedRows(FeatureMatrix):
     """
 
     def __init__(self, parts: Sequence[AnyFeatures]) -> None:
-        self.parts = tuple(
-            part if isinstance(part, FeatureMatrix) else read_only(part)
-            for part in parts
-        )
-        self.row_start = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        self.parts = tuple(map(_unwritable, parts))
+        sizes = [len(part) for part in parts]
+        self.row_start = np.concatenate([[0], np.cumsum(sizes)])
 
     @property
     def shape(self) -> tuple[int, int]:
-        return int(self.row_start[-1]), int(self.parts[0].shape[1])
+        num_features = self.parts[0].shape[1]
+        return int(self.row_start[-1]), int(num_features)
 
     @property
     def dtype(self) -> np.dtype[Any]:
         return np.result_type(*(part.dtype for part in self.parts))
 
     def rows(self, start: int, stop: int) -> Features:
-        first = int(np.searchsorted(self.row_start[1:-1], start, side="right"))
-        last = max(int(np.searchsorted(self.row_start[1:-1], stop, side="left")), first)
+        borders = self.row_start[1:-1]
+        first = int(np.searchsorted(borders, start, side="right"))
+        last = max(int(np.searchsorted(borders, stop, side="left")), first)
         pieces = []
-        for part, row_start in zip(
-            self.parts[first : last + 1], self.row_start[first:], strict=False
-        ):
+        for number in range(first, last + 1):
+            part = self.parts[number]
+            row_start = self.row_start[number]
             begin = max(start - int(row_start), 0)
             end = min(stop - int(row_start), len(part))
             pieces.append(read_rows(part, begin, end))
@@ -445,11 +447,13 @@ class StackedRows(FeatureMatrix):
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
         gathered = np.empty((len(rows), self.shape[1]), dtype=self.dtype)
-        number = np.searchsorted(self.row_start[1:-1], rows, side="right")
+        borders = self.row_start[1:-1]
+        number = np.searchsorted(borders, rows, side="right")
         for of_part in np.unique(number):
             slots = np.flatnonzero(number == of_part)
             part = self.parts[of_part]
-            gathered[slots] = gather_rows(part, rows[slots] - self.row_start[of_part])
+            rows_of_part = rows[slots] - self.row_start[of_part]
+            gathered[slots] = gather_rows(part, rows_of_part)
             release(part)
         return gathered
 
@@ -502,9 +506,11 @@ class SparseRows(FeatureMatrix):
             raise DataError(
                 f"absent is {absent}; the value of cells that are not stored must be 0 or NaN."
             )
-        self.row_start: NDArray[np.int64] = read_only(np.asarray(row_start, np.int64))
-        self.columns: NDArray[np.int32] = read_only(np.asarray(columns, np.int32))
+        row_start = np.asarray(row_start, np.int64)
+        columns = np.asarray(columns, np.int32)
         dtype = np.float64 if values.dtype == np.float64 else np.float32
+        self.row_start: NDArray[np.int64] = read_only(row_start)
+        self.columns: NDArray[np.int32] = read_only(columns)
         self.values: NDArray[np.float32] = read_only(np.asarray(values, dtype))
         self.num_features = int(num_features)
         self.absent = float(absent)
@@ -519,18 +525,17 @@ class SparseRows(FeatureMatrix):
         counts = [np.zeros(1, np.int64)]
         columns = [np.empty(0, np.int32)]
         values = [np.empty(0, np.float32)]
+        bits_of_absent = np.float32(absent).view(np.uint32)
         for _, block in row_blocks(features):
-            # -0 is not 0.
-            differs = block.view(np.uint32) != np.float32(absent).view(np.uint32)
-            rows, of_rows = np.nonzero(
-                ~np.isnan(block) if math.isnan(absent) else differs
-            )
+            is_stored = block.view(np.uint32) != bits_of_absent  # -0 is not 0
+            if math.isnan(absent):
+                is_stored = ~np.isnan(block)
+            rows, of_rows = np.nonzero(is_stored)
             counts.append(np.bincount(rows, minlength=len(block)))
             columns.append(of_rows.astype(np.int32))
             values.append(block[rows, of_rows])
-        row_start = np.cumsum(np.concatenate(counts))
         return cls(
-            row_start,
+            np.cumsum(np.concatenate(counts)),
             np.concatenate(columns),
             np.concatenate(values),
             features.shape[1],
@@ -554,8 +559,9 @@ class SparseRows(FeatureMatrix):
         if not rows.has_canonical_format:
             rows = rows.copy()
             rows.sum_duplicates()
+        dtype = np.float64 if exact else np.float32
         with np.errstate(over="ignore"):  # infinity is an error of the data set
-            values = rows.data.astype(np.float64 if exact else np.float32, copy=False)
+            values = rows.data.astype(dtype, copy=False)
         return cls(rows.indptr, rows.indices, values, rows.shape[1], absent)
 
     @property
@@ -570,9 +576,9 @@ class SparseRows(FeatureMatrix):
         first, last = self.row_start[[start, stop]]
         sizes = np.diff(self.row_start[start : stop + 1])
         block = full((len(sizes), self.num_features), self.absent, self.dtype)
-        block[np.repeat(np.arange(len(sizes)), sizes), self.columns[first:last]] = (
-            self.values[first:last]
-        )
+        row_of_cell = np.repeat(np.arange(len(sizes)), sizes)
+        column_of_cell = self.columns[first:last]
+        block[row_of_cell, column_of_cell] = self.values[first:last]
         return block
 
     def gather(self, rows: NDArray[np.int64]) -> Features:
@@ -594,9 +600,8 @@ class SparseRows(FeatureMatrix):
         """Returns the (D,) values of a column from the stored values, without dense rows."""
         values = np.full(len(self), self.absent, dtype=self.dtype)
         stored = np.flatnonzero(self.columns == column)
-        values[np.searchsorted(self.row_start, stored, side="right") - 1] = self.values[
-            stored
-        ]
+        rows = np.searchsorted(self.row_start, stored, side="right") - 1
+        values[rows] = self.values[stored]
         return values
 
     def by_columns(self) -> Iterator[NDArray[np.float32]]:
@@ -604,7 +609,8 @@ class SparseRows(FeatureMatrix):
         by_column = self.to_scipy().tocsc()
         for start, stop in pairwise(by_column.indptr.tolist()):
             values = np.full(len(self), self.absent, dtype=self.dtype)
-            values[by_column.indices[start:stop]] = by_column.data[start:stop]
+            rows = by_column.indices[start:stop]
+            values[rows] = by_column.data[start:stop]
             yield values
 
     def with_column(
@@ -619,11 +625,13 @@ class SparseRows(FeatureMatrix):
                [1., 8., 2.]], dtype=float32)
         """
         taken = self.take(rows)
-        of_row = np.repeat(np.arange(len(rows)), np.diff(taken.row_start))
+        sizes_before = np.diff(taken.row_start)
+        of_row = np.repeat(np.arange(len(rows)), sizes_before)
         kept = taken.columns != column
         of_row = of_row[kept]
         columns = taken.columns[kept]
-        before = np.bincount(of_row[columns < column], minlength=len(rows))
+        is_before = columns < column
+        before = np.bincount(of_row[is_before], minlength=len(rows))
         sizes = np.bincount(of_row, minlength=len(rows))
         # np.insert takes positions in the array before the insertion.
         slots = np.cumsum(sizes) - sizes + before
@@ -656,9 +664,8 @@ class SparseRows(FeatureMatrix):
     def _as_csr(self) -> csr_matrix[np.float32]:
         from scipy.sparse import csr_matrix
 
-        return csr_matrix(
-            (self.values, self.columns, self.row_start), shape=self.shape, copy=False
-        )
+        arrays = (self.values, self.columns, self.row_start)
+        return csr_matrix(arrays, shape=self.shape, copy=False)
 
 
 def stacked(parts: Sequence[AnyFeatures]) -> AnyFeatures:
@@ -751,7 +758,8 @@ def row_segments(features: AnyFeatures) -> Iterator[Segments]:
     if sparse is None:
         yield from (_of_array(block) for _, block in row_blocks(features))
         return
-    size = max(_STORED * len(sparse) // max(len(sparse.values), 1), 1)
+    num_stored = max(len(sparse.values), 1)
+    size = max(_STORED * len(sparse) // num_stored, 1)
     for start in range(0, len(sparse), size):
         yield _of_sparse(sparse.take(slice(start, start + size)))
 
@@ -760,7 +768,8 @@ def _of_array(block: Features) -> Segments:
     bits = block.view(np.uint32)
     begins = np.ones(bits.shape, dtype=np.bool_)
     np.not_equal(bits[:, 1:], bits[:, :-1], out=begins[:, 1:])
-    return np.stack([np.nonzero(begins)[1].astype(np.uint32), bits[begins]], axis=1)
+    _, columns = np.nonzero(begins)
+    return np.stack([columns.astype(np.uint32), bits[begins]], axis=1)
 
 
 def _of_sparse(sparse: SparseRows) -> Segments:
@@ -772,22 +781,24 @@ def _of_sparse(sparse: SparseRows) -> Segments:
     num_rows = len(sparse)
     num_stored = len(sparse.values)
     row = np.repeat(np.arange(num_rows), np.diff(sparse.row_start))
-    absent = np.full(num_rows + num_stored, np.float32(sparse.absent).view(np.uint32))
+    bits_of_absent = np.float32(sparse.absent).view(np.uint32)
+    absent = np.full(num_rows + num_stored, bits_of_absent)
     rows = np.concatenate([np.arange(num_rows), row, row])
-    columns = np.concatenate(
-        [np.zeros(num_rows, np.int64), sparse.columns + 1, sparse.columns]
-    )
+    first_columns = np.zeros(num_rows, np.int64)
+    columns = np.concatenate([first_columns, sparse.columns + 1, sparse.columns])
     bits = np.concatenate([absent, sparse.values.view(np.uint32)])
     order = np.lexsort((columns, rows))  # stable
     rows = rows[order]
     columns = columns[order]
     bits = bits[order]
-    is_last = np.append((np.diff(rows) != 0) | (np.diff(columns) != 0), True)
+    differs = (np.diff(rows) != 0) | (np.diff(columns) != 0)
+    is_last = np.append(differs, True)
     exists = is_last & (columns < sparse.num_features)
     columns = columns[exists]
     bits = bits[exists]
     begins = (columns == 0) | (bits != np.roll(bits, 1))
-    segments: Segments = np.stack([columns.astype(np.uint32), bits], axis=1)[begins]
+    cells = np.stack([columns.astype(np.uint32), bits], axis=1)
+    segments: Segments = cells[begins]
     return segments
 
 
@@ -826,9 +837,9 @@ def merged_pair(values: NDArray[Any]) -> Pair | None:
     if values.dtype.kind not in "fiu" or values.dtype.itemsize < 8:
         return None
     sample = _sampled(values, _SAMPLE)
-    if (np.abs(sample) <= _LAST_WHOLE).all() and (sample == np.floor(sample)).all():
-        return None
     is_whole = bool((sample == np.floor(sample)).all())
+    if is_whole and (np.abs(sample) <= _LAST_WHOLE).all():
+        return None
     with np.errstate(over="ignore"):
         is_exact = (sample == sample.astype(np.float32)).all()
     if is_exact and not is_whole:
@@ -839,9 +850,11 @@ def merged_pair(values: NDArray[Any]) -> Pair | None:
     lower = distinct[:-1]
     upper = distinct[1:]
     is_merged = singles[:-1] == singles[1:]
+    num_needed = 1.0
     if not is_whole:
         is_merged &= upper - lower > np.abs(upper) * _NOISE
-    if is_merged.sum() < (1 if is_whole else max(1.0, _MERGED_SHARE * len(distinct))):
+        num_needed = max(1.0, _MERGED_SHARE * len(distinct))
+    if is_merged.sum() < num_needed:
         return None
     first = int(np.argmax(is_merged))
     return lower[first].item(), upper[first].item()
@@ -850,10 +863,9 @@ def merged_pair(values: NDArray[Any]) -> Pair | None:
 def _sampled(values: NDArray[Any], size: int) -> NDArray[Any]:
     """Returns the finite values in rows of a few parts, because the rows of a query follow each other."""
     if len(values) > size:
-        starts = np.linspace(0, len(values) - size // _NUM_PARTS, _NUM_PARTS)
-        parts = [
-            values[start : start + size // _NUM_PARTS] for start in starts.astype(int)
-        ]
+        size_of_part = size // _NUM_PARTS
+        starts = np.linspace(0, len(values) - size_of_part, _NUM_PARTS).astype(int)
+        parts = [values[start : start + size_of_part] for start in starts]
         values = np.concatenate(parts)
     finite: NDArray[Any] = values[np.isfinite(values)]
     return finite
@@ -881,10 +893,12 @@ def merged_cells(columns: NDArray[Any], values: NDArray[Any]) -> dict[int, Pair]
 
 def merged_in_words(source: str, merged: Mapping[Any, Pair | None]) -> str:
     """Returns a warning that names the columns whose values become equal, with an example of each."""
-    named = [
-        f"{name} ({pair[0]!r} and {pair[1]!r})" if pair else str(name)
-        for name, pair in merged.items()
-    ]
+    named = []
+    for name, pair in merged.items():
+        if pair is None:
+            named.append(str(name))
+        else:
+            named.append(f"{name} ({pair[0]!r} and {pair[1]!r})")
     shown = ", ".join(named[:_SHOWN])
     if len(named) > _SHOWN:
         shown += f" and {len(named) - _SHOWN} more"

@@ -148,9 +148,8 @@ class LineFormat:
         require("first_index", self.first_index, at_least=0, at_most=1)
         require_choice("overflow", self.overflow, OVERFLOWS)
         require_choice("nulls", self.nulls, NULLS)
-        if not isinstance(self.absent, (int, float)) or not (
-            self.absent == 0 or math.isnan(self.absent)
-        ):
+        is_number = isinstance(self.absent, (int, float))
+        if not is_number or not (self.absent == 0 or math.isnan(self.absent)):
             raise ConfigError(
                 f"absent is {self.absent!r}; features that a line omits must be 0 or nan."
             )
@@ -194,7 +193,8 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
         label = _parse_label(tokens[0], where, form.whole_labels)
         rest = tokens[1:]
     weight = None
-    if len(rest) > 1 and rest[1].startswith(b"qid:") and is_number(rest[0]):
+    is_before_query = len(rest) > 1 and rest[1].startswith(b"qid:")
+    if is_before_query and is_number(rest[0]):
         token = rest.pop(0)
         weight = float(token)
         if not 0 <= weight < math.inf:
@@ -212,8 +212,9 @@ def _check_text(line: bytes, where: str) -> None:
     # After a comment, all lines behind a carriage return would be read as part of the comment.
     wrong = _NOT_TEXT.search(line) or _RETURN_WITHIN.search(line)
     if wrong:
+        byte = wrong.group()[:1].hex()
         raise DataError(
-            f"{where}: the line contains byte 0x{wrong.group()[:1].hex()}. A LETOR file must be text with "
+            f"{where}: the line contains byte 0x{byte}. A LETOR file must be text with "
             f"line feeds, plain or compressed as gz, bz2, xz or zst. Convert the file. {_TABLE}"
         )
 
@@ -231,7 +232,9 @@ def document_id(comment: bytes) -> bytes:
 def quote(token: bytes) -> str:
     """Returns a token in quotes for a message: escaped, and at most 40 characters."""
     text = token.decode(errors="backslashreplace")
-    return repr(text if len(text) <= 40 else text[:37] + "...")
+    if len(text) > 40:
+        text = text[:37] + "..."
+    return repr(text)
 
 
 def is_number(token: bytes) -> bool:
@@ -261,8 +264,9 @@ def _parse_label(token: bytes, where: str, whole_labels: bool) -> float:
 def _parse_query(token: bytes, where: str) -> str:
     prefix, _, query = token.partition(b":")
     if prefix != b"qid" or not query:
+        found = quote(token) if token else "the line ends"
         raise DataError(
-            f"{where}: {quote(token) if token else 'the line ends'} where 'qid:ID' was expected. {SYNTAX} "
+            f"{where}: {found} where 'qid:ID' was expected. {SYNTAX} "
             f"LightGBM's form needs the query sizes in a file with the extension .query. {_TABLE}"
         )
     if len(query) > LONGEST_ID:
@@ -327,11 +331,9 @@ def _parse_value(token: bytes, index: int, where: str, form: LineFormat) -> floa
     if _MISSING.fullmatch(token) or (is_null and form.nulls == "missing"):
         return math.nan
     if not _NUMBER_ONLY.fullmatch(token):
-        remedy = (
-            "or set nulls=missing (in a run data.nulls=missing)"
-            if is_null
-            else "or remove the feature"
-        )
+        remedy = "or remove the feature"
+        if is_null:
+            remedy = "or set nulls=missing (in a run data.nulls=missing)"
         raise DataError(
             f"{where}: feature {index} is {quote(token)}, which is not a finite number. Correct it, write "
             f"{index}:nan if the value is missing, {remedy}."
@@ -510,25 +512,30 @@ def _rows_for(
     """
     from ltrbench.data import letor_kernels as kernels
 
-    num_documents = counts[kernels.DOCUMENTS]
+    num_documents = int(counts[kernels.DOCUMENTS])
+    num_dense = num_documents
+    num_sparse = 0
     num_values = 0
     if form.sparse:
-        num_values = counts[kernels.VALUES]
-    shape = (0 if form.sparse else int(num_documents), num_features)
-    absent = form.absent
+        num_dense = 0
+        num_sparse = num_documents
+        num_values = int(counts[kernels.VALUES])
+    shape = (num_dense, num_features)
+    if folder is None:
+        features = full(shape, form.absent, form.dtype)
+    else:
+        features = array_in_file(folder, shape, form.absent, form.dtype)
+    num_weights = num_documents if counts[kernels.WEIGHTS] else 0
+    shape_of_ids = (num_documents, counts[kernels.LONGEST_DOCUMENT_ID])
     return kernels.DocumentRows(
-        features=full(shape, absent, form.dtype)
-        if folder is None
-        else array_in_file(folder, shape, absent, form.dtype),
-        row_stop=np.empty(num_documents if form.sparse else 0, dtype=np.int64),
+        features=features,
+        row_stop=np.empty(num_sparse, dtype=np.int64),
         columns=np.empty(num_values, dtype=np.int32),
         values=np.empty(num_values, dtype=form.dtype),
         labels=np.empty(num_documents),
-        weights=np.empty(num_documents if counts[kernels.WEIGHTS] else 0),
+        weights=np.empty(num_weights),
         line_numbers=np.empty(num_documents, dtype=np.int64),
-        documents=np.zeros(
-            (num_documents, counts[kernels.LONGEST_DOCUMENT_ID]), dtype=np.uint32
-        ),
+        documents=np.zeros(shape_of_ids, dtype=np.uint32),
     )
 
 
@@ -555,10 +562,10 @@ def _allocate(
     total = units.sum(axis=0)
     total[kernels.LONGEST_DOCUMENT_ID] = units[:, kernels.LONGEST_DOCUMENT_ID].max()
     largest = int(units[:, kernels.LARGEST_INDEX].max())
-    # A line with a larger index is invalid; the second pass reports it.
-    width = form.num_features or min(
-        max(largest + 1 - form.first_index, 0), MAX_FEATURES
-    )
+    width = form.num_features
+    if not width:
+        # A line with a larger index is invalid; the second pass reports it.
+        width = min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
     if width == 0:
         raise DataError(
             f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features."
@@ -571,35 +578,38 @@ def _allocate(
         stored = int(total[kernels.VALUES])
         features = 8 * num_documents + (4 + value_bytes) * stored
     # Labels, line numbers, weights, ids and names.
-    others = (
-        8 * num_documents * (2 + bool(total[kernels.WEIGHTS])) + width * _BYTES_PER_NAME
-    )
+    num_columns = 3 if total[kernels.WEIGHTS] else 2
+    others = 8 * num_documents * num_columns + width * _BYTES_PER_NAME
     others += 4 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID])
     available = available_bytes()
-    in_file = scratch is not None and not form.sparse and features + others > available
-    implausible = max(
-        _IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES])
-    )
-    is_wrong = not form.sparse and form.num_features is None and matrix > implausible
-    if is_wrong or others + (0 if in_file else features) > available:
-        number = next(
-            n
-            for n, part in enumerate(counts)
-            if part[:, kernels.LARGEST_INDEX].max() == largest
-        )
-        unit = int(counts[number][:, kernels.LARGEST_INDEX].argmax())
-        line = (
-            counts[number][:unit, kernels.LINES].sum()
-            + counts[number][unit, kernels.LINE]
-            + 1
-        )
+    fits = features + others <= available
+    in_file = scratch is not None and not form.sparse and not fits
+    if in_file:
+        fits = others <= available
+    of_text = _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES])
+    is_implausible = matrix > max(_IMPLAUSIBLE_BYTES, of_text)
+    is_guessed = not form.sparse and form.num_features is None
+    if not fits or (is_guessed and is_implausible):
         raise DataError(
-            f"{paths[number]}:{line}: the largest index is on this line, and {num_documents} documents with "
-            f"{width} features need {(features + others) / 1e9:.1f} GB of memory. Correct the index; or set "
+            f"{_line_of_largest(paths, counts)}: the largest index is on this line, and {num_documents} "
+            f"documents with {width} features need {(features + others) / 1e9:.1f} GB of memory. Correct the "
+            "index; or set "
             "sparse=true (in a run data.sparse=true) if lines omit most features; or keep the features on "
             f"the disk with `data build` or data.cache=DIR; or set num_features={width} to accept the size."
         )
     return _rows_for(total, width, form, scratch if in_file else None)
+
+
+def _line_of_largest(paths: Sequence[Path], counts: Sequence[NDArray[np.int64]]) -> str:
+    """Returns `path:line` of the first line with the largest index of all files."""
+    from ltrbench.data import letor_kernels as kernels
+
+    largest = [of_file[:, kernels.LARGEST_INDEX].max() for of_file in counts]
+    number = int(np.argmax(largest))
+    of_file = counts[number]
+    unit = int(of_file[:, kernels.LARGEST_INDEX].argmax())
+    line = of_file[:unit, kernels.LINES].sum() + of_file[unit, kernels.LINE] + 1
+    return f"{paths[number]}:{line}"
 
 
 # ---- Parses the lines into the arrays.
@@ -637,21 +647,21 @@ def _read_files(
     # Imported here, because `--help` reads no data and should not wait for numba.
     from ltrbench.data import letor_kernels as kernels
 
+    def count(_: int, text: bytes) -> Any:
+        return kernels.count_lines(np.frombuffer(text, np.uint8))
+
     counts: list[NDArray[np.int64]] = []
     for path in paths:
-        units = for_each_unit(
-            path, lambda _, text: kernels.count_lines(np.frombuffer(text, np.uint8))
-        )
-        counts.append(np.array(units, dtype=np.int64).reshape(-1, kernels.COUNTS))
+        units = np.array(for_each_unit(path, count), dtype=np.int64)
+        counts.append(units.reshape(-1, kernels.COUNTS))
         if not counts[-1][:, kernels.DOCUMENTS].any():
             raise DataError(
                 f"{path}: the file has no documents, at most blank lines and comments. {SYNTAX}"
             )
     rows = _allocate(paths, counts, form, scratch)
     runs: list[QueryRun] = []
-    ends = [
-        np.zeros(2, dtype=np.int64)
-    ]  # numbers of documents and of values up to the end of each file
+    # Numbers of documents and of values up to the end of each file.
+    ends = [np.zeros(2, dtype=np.int64)]
     for path, of_units in zip(paths, counts, strict=True):
         of_file, end = _fill_file(path, of_units, ends[-1], form, rows)
         ends.append(end)
@@ -659,8 +669,10 @@ def _read_files(
             if not runs or run[1] != runs[-1][1]:
                 runs.append(run)
     file_start = np.array(ends)[:, 0]
-    run_start = np.array([*(row for row, _ in runs), file_start[-1]])
-    return _Read(paths, rows, file_start, run_start, [query for _, query in runs])
+    first_rows = [row for row, _ in runs]
+    run_start = np.array([*first_rows, file_start[-1]])
+    queries = [query for _, query in runs]
+    return _Read(paths, rows, file_start, run_start, queries)
 
 
 def _fill_file(
@@ -673,17 +685,16 @@ def _fill_file(
     """Parses a file; returns its runs, and the numbers of documents and values up to its end."""
     from ltrbench.data import letor_kernels as kernels
 
-    starts = np.cumsum(
-        np.vstack([start, counts[:, [kernels.DOCUMENTS, kernels.VALUES]]]), axis=0
-    )
+    sizes = counts[:, [kernels.DOCUMENTS, kernels.VALUES]]
+    starts = np.cumsum(np.vstack([start, sizes]), axis=0)
     first_line = np.cumsum([1, *counts[:, kernels.LINES]])
 
     def fill(number: int, text: bytes) -> list[QueryRun]:
-        return _fill_unit(
-            text, path, int(first_line[number]), starts[number : number + 2], rows, form
-        )
+        ends = starts[number : number + 2]
+        return _fill_unit(text, path, int(first_line[number]), ends, rows, form)
 
-    return list(chain.from_iterable(for_each_unit(path, fill))), starts[-1]
+    runs = chain.from_iterable(for_each_unit(path, fill))
+    return list(runs), starts[-1]
 
 
 def _fill_unit(
@@ -724,21 +735,21 @@ def _fill_unit(
     counted = [kernels.ROW, kernels.NUM_STORED]
     cursor[counted] = ends[0]
     cursor[kernels.LINE_NUMBER] = first_line
-    spans = np.empty((num_documents - int(ends[0, 0]), 3), dtype=np.int64)
+    num_before = int(ends[0, 0])
+    spans = np.empty((num_documents - num_before, 3), dtype=np.int64)
     runs: list[QueryRun] = []
     is_odd = True
     while is_odd:
         cursor[kernels.NUM_RUNS] = 0
         is_odd = kernels.parse_lines(content, cursor, rules, rows, spans)
         for row, begin, stop in spans[: cursor[kernels.NUM_RUNS]].tolist():
-            runs.append(
-                (row, _query_id(text[begin:stop], f"{path}:{rows.line_numbers[row]}"))
-            )
+            where = f"{path}:{rows.line_numbers[row]}"
+            runs.append((row, _query_id(text[begin:stop], where)))
         if is_odd:
             runs += _fill_odd_line(text, cursor, form, path, rows)
-    if cursor[kernels.ROW] != num_documents or (
-        form.sparse and cursor[kernels.NUM_STORED] != num_values
-    ):
+    has_documents = cursor[kernels.ROW] == num_documents
+    has_values = not form.sparse or cursor[kernels.NUM_STORED] == num_values
+    if not has_documents or not has_values:
         raise DataError(f"{path}: the file changed while it was read. Read it again.")
     return runs
 
@@ -769,9 +780,8 @@ def _fill_odd_line(
     if len(rows.weights):
         rows.weights[row] = math.nan if line.weight is None else line.weight
     rows.line_numbers[row] = number
-    rows.documents[row, : len(line.document)] = np.frombuffer(
-        line.document, dtype=np.uint8
-    )
+    document = np.frombuffer(line.document, dtype=np.uint8)
+    rows.documents[row, : len(document)] = document
     cursor[2] = row + 1
     return [(row, line.query)]
 
@@ -779,13 +789,13 @@ def _fill_odd_line(
 def _matrix_of(rows: DocumentRows, form: LineFormat) -> AnyFeatures:
     """Returns the features, once they are written."""
     if form.sparse:
-        row_start = np.concatenate([np.zeros(1, np.int64), rows.row_stop])
+        num_features = rows.features.shape[1]
+        row_start = np.append(np.int64(0), rows.row_stop)
         return SparseRows(
-            row_start, rows.columns, rows.values, rows.features.shape[1], form.absent
+            row_start, rows.columns, rows.values, num_features, form.absent
         )
-    rows.features.flags.writeable = (
-        False  # so that the memory of blocks of a file is released
-    )
+    # So that the memory of blocks of a file is released.
+    rows.features.flags.writeable = False
     return rows.features
 
 
@@ -806,7 +816,9 @@ def _with_merged(
     if not found:
         return dataset
     names = dataset.feature_names
-    merged = {names[index - form.first_index]: pair for index, pair in found.items()}
+    merged = {}
+    for index, pair in found.items():
+        merged[names[index - form.first_index]] = pair
     if not form.exact:
         log.warning(merged_in_words(str(path), merged))
     return dataset.with_fields(merged=tuple(merged))
@@ -822,7 +834,7 @@ def _merged(path: Path) -> dict[int, Pair]:
         return {}
     cells = _CELL.findall(_COMMENT.sub(b"", text[:_TEXT]))
     try:
-        indices = np.array([int(index) for index, _ in cells], dtype=np.int64)
+        indices = np.array([int(index) for index, _ in cells], np.int64)
         values = np.array([float(value) for _, value in cells])
     except (OverflowError, ValueError):  # the parser of lines has accepted the file
         return {}
@@ -852,24 +864,25 @@ def _dataset_of(
     features = _matrix_of(rows, form)
     if gathered.file_rows is not None:
         features = rows_in_order(features, gathered.file_rows)
+    optional: dict[str, Any] = {}
+    if ids is not None:
+        optional["document_ids"] = gathered.take(ids)
+    if weights is not None:
+        optional["document_weights"] = gathered.take(weights)
+    if positions is not None:
+        optional["positions"] = gathered.take(positions.astype(np.int64))
+    numbers = range(form.first_index, form.first_index + rows.features.shape[1])
+    # The parser refuses infinite values.
+    checked = cast(Features, CheckedFeatures(features))
     try:
         return RankingDataset(
-            features=cast(
-                Features, CheckedFeatures(features)
-            ),  # the parser refuses infinite values
+            features=checked,
             labels=gathered.take(rows.labels),
             query_start=gathered.query_start,
             query_ids=gathered.query_ids,
-            document_ids=None if ids is None else gathered.take(ids),
-            document_weights=None if weights is None else gathered.take(weights),
-            positions=None
-            if positions is None
-            else gathered.take(positions.astype(np.int64)),
             file_rows=gathered.file_rows,
-            feature_names=tuple(
-                str(number + form.first_index)
-                for number in range(rows.features.shape[1])
-            ),
+            feature_names=tuple(map(str, numbers)),
+            **optional,
         )
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
@@ -879,16 +892,14 @@ def _dataset_of(
 def _gathered(read: _Read, companions: Companions, sort_queries: bool) -> Gathered:
     """Groups the rows of all files by query."""
     run_sizes = np.diff(read.run_start)
-    _check_all_or_none(
-        np.repeat([bool(query) for query in read.queries], run_sizes), read, "qid"
-    )
+    has_query = [bool(query) for query in read.queries]
+    _check_all_or_none(np.repeat(has_query, run_sizes), read, "qid")
     sizes = _column_of(companions, ".query")
     if sizes is None:
         return gather(read.queries, sort_queries, read.location, run_sizes)
     query_start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
-    return Gathered(
-        query_start, np.arange(1, len(query_start)).astype(np.str_), file_rows=None
-    )
+    query_ids = np.arange(1, len(query_start)).astype(np.str_)
+    return Gathered(query_start, query_ids, file_rows=None)
 
 
 def _check_all_or_none(has: NDArray[np.bool_], read: _Read, what: str) -> None:
@@ -949,11 +960,9 @@ def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
     for number, line in enumerate(text.split(b"\n"), start=1):
         value = float(line) if is_number(line.strip()) else math.nan
         # Above 2^53 a double does not represent every whole number.
-        is_valid = (
-            value.is_integer() and value < 2**53
-            if ending != ".weight"
-            else value < math.inf
-        )
+        is_valid = value < math.inf
+        if ending != ".weight":
+            is_valid = value.is_integer() and value < 2**53
         if not (is_valid and value >= smallest):
             raise DataError(
                 f"{path}:{number}: the line is {quote(line.strip())}; write {expected}."
@@ -964,7 +973,8 @@ def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
 
 def _check_companions(read: _Read, companions: Companions) -> None:
     """Raises DataError if a companion file is for other documents, or repeats what the lines have."""
-    in_lines = {".query": bool(read.queries[0]), ".weight": len(read.rows.weights) > 0}
+    in_lines = {".query": bool(read.queries[0])}
+    in_lines[".weight"] = len(read.rows.weights) > 0
     sizes = np.diff(read.file_start).tolist()
     for ending, values in companions.items():
         for path, of_file, num_documents in zip(read.paths, values, sizes, strict=True):
@@ -1015,9 +1025,8 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     ...     read_feature_names(file)
     ('bm25 of title', '2', 'pagerank')
     """
-    text = b"".join(block for block, _ in read_blocks(path)).decode(
-        errors="backslashreplace"
-    )
+    content = b"".join(block for block, _ in read_blocks(path))
+    text = content.decode(errors="backslashreplace")
     names: dict[int, str] = {}
     seen: set[object] = set()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -1025,12 +1034,12 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
             continue
         match = _LINE.fullmatch(line.strip())
         name = ""
-        if match is not None:
-            name = match["name"].rstrip(", \t")
         feature = -1
         if match is not None:
+            name = match["name"].rstrip(", \t")
             feature = int(match["id"]) - first_index
-        if not name or not 0 <= feature < MAX_FEATURES or {name, feature} & seen:
+        is_new = not {name, feature} & seen
+        if not name or not 0 <= feature < MAX_FEATURES or not is_new:
             raise DataError(
                 f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1', "
                 f"each name and id once, with ids from {first_index} (data.first_index) to {MAX_FEATURES}."
@@ -1041,10 +1050,8 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
         raise DataError(
             f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'."
         )
-    return tuple(
-        names.get(feature, str(first_index + feature))
-        for feature in range(max(names) + 1)
-    )
+    features = range(max(names) + 1)
+    return tuple(names.get(each, str(first_index + each)) for each in features)
 
 
 # ---- Writes a RankingDataset as LETOR text, for `read_letor` and for other systems.
@@ -1054,6 +1061,9 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
 # restore the same float. An existing file is replaced completely or not at all.
 
 _BLOCK_DOCUMENTS = 4096  # rows converted to text at a time
+
+
+_FORMS_OF_DOCUMENT = (b" # docid = %b", b" # %b")
 
 
 def write_letor(dataset: RankingDataset, path: str | Path) -> None:
@@ -1075,27 +1085,20 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     2 qid:1 1:0.5 2:0.0
     0 qid:2 1:1.0 2:4.0
     """
+    forms_of_query = (b" qid:%b",)
     queries = [
-        _written("query_ids", (b" qid:%b",), query)
+        _written("query_ids", forms_of_query, query)
         for query in dataset.query_ids.tolist()
     ]
     heads = [queries[query] for query in dataset.query_of_document.tolist()]
     if dataset.query_weights is not None:
-        weights = dataset.weight_of_document.tolist()
-        heads = [
-            b" " + _number(weight) + head
-            for weight, head in zip(weights, heads, strict=True)
-        ]
-    ids = (
-        [""] * dataset.num_documents
-        if dataset.document_ids is None
-        else dataset.document_ids.tolist()
-    )
-    forms = (b" # docid = %b", b" # %b")
-    comments = [
-        _written("document_ids", forms, document) if document else b""
-        for document in ids
-    ]
+        weights = map(_number, dataset.weight_of_document.tolist())
+        heads = [b" %b%b" % pair for pair in zip(weights, heads, strict=True)]
+    comments = [b""] * dataset.num_documents
+    if dataset.document_ids is not None:
+        for row, document in enumerate(dataset.document_ids.tolist()):
+            if document:
+                comments[row] = _written("document_ids", _FORMS_OF_DOCUMENT, document)
     path = Path(path)
     for other in companions_of(path):
         if other.suffix != ".position" or dataset.positions is None:
@@ -1104,24 +1107,18 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
             )
     if dataset.positions is not None:
         with write_whole(companion(path, ".position")) as stream:
-            stream.write(
-                b"".join(b"%d\n" % position for position in dataset.positions.tolist())
-            )
+            lines = [b"%d\n" % position for position in dataset.positions.tolist()]
+            stream.write(b"".join(lines))
     indices = [b" %d:" % index for index in range(1, dataset.num_features + 1)]
     with write_whole(path) as stream:
         for start, block in row_blocks(dataset.features, _BLOCK_DOCUMENTS):
             # NumPy writes the shortest text that restores the same float32.
             for row, values in enumerate(block.astype(np.bytes_).tolist(), start):
-                features = b"".join(
-                    index + value for index, value in zip(indices, values, strict=True)
-                )
-                stream.write(
-                    _number(float(dataset.labels[row]))
-                    + heads[row]
-                    + features
-                    + comments[row]
-                    + b"\n"
-                )
+                parts = [_number(float(dataset.labels[row])), heads[row]]
+                for cell in zip(indices, values, strict=True):
+                    parts += cell
+                parts += [comments[row], b"\n"]
+                stream.write(b"".join(parts))
 
 
 def _number(value: float) -> bytes:
@@ -1137,13 +1134,14 @@ def _written(name: str, forms: Sequence[bytes], text: str) -> bytes:
     """Returns the id of a query or a document in the first form from which it is read again."""
     # A lone surrogate has no encoding; its escape is another id.
     token = text.encode(errors="backslashreplace")
-    for form in forms if b"\n" not in token else ():
+    forms = forms if b"\n" not in token else ()
+    for form in forms:
         with contextlib.suppress(DataError):
             line = parse_line(b"0" + form % token, "", LineFormat(needs_qid=False))
-            if line is not None and [line.query, line.document.decode()] in (
-                [text, ""],
-                ["", text],
-            ):
+            if line is None:
+                continue
+            ids = [line.query, line.document.decode()]
+            if ids in ([text, ""], ["", text]):
                 return form % token
     raise DataError(
         f"{name}: {text!r} cannot be written as LETOR text; ids have at most {LONGEST_ID} bytes, those of "

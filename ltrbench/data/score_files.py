@@ -17,7 +17,7 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -50,18 +50,24 @@ def _rows(path: str | Path) -> Iterator[tuple[str, list[str]]]:
     """Yields the location and the columns of each line that is not empty, of a plain or compressed file."""
     is_standard = str(path) == _STANDARD_INPUT
     name = "standard input" if is_standard else str(path)
-    texts = [(sys.stdin.buffer.read(), 1)] if is_standard else read_blocks(Path(path))
-    for text, first_line in texts:
+    blocks = read_blocks(Path(path))
+    if is_standard:
+        blocks = iter([(sys.stdin.buffer.read(), 1)])
+    for text, first_line in blocks:
         for number, line in enumerate(text.split(b"\n"), first_line):
-            # Bytes, because a text would be divided at a no-break space in an id, too.
-            if columns := line.split():
-                # Between tabs a query may have blanks.
-                by_tabs = [column.strip() for column in line.strip().split(b"\t")]
-                chosen = by_tabs if len(by_tabs) in _COLUMNS else columns
-                decoded = [
-                    column.decode(errors="backslashreplace") for column in chosen
-                ]
-                yield f"{name}:{number}", decoded
+            columns = _columns_of(line)
+            if columns:
+                yield f"{name}:{number}", columns
+
+
+def _columns_of(line: bytes) -> list[str]:
+    # Bytes, because a text would be divided at a no-break space in an id, too.
+    columns = line.split()
+    # Between tabs a query may have blanks.
+    by_tabs = [column.strip() for column in line.strip().split(b"\t")]
+    if columns and len(by_tabs) in _COLUMNS:
+        columns = by_tabs
+    return [column.decode(errors="backslashreplace") for column in columns]
 
 
 def _score(text: str, location: str, expected: str) -> float:
@@ -79,8 +85,9 @@ def _score(text: str, location: str, expected: str) -> float:
 
 
 def _format_error(location: str, columns: list[str], expected: str) -> DataError:
+    line = " ".join(columns)[:60]
     return DataError(
-        f"{location}: {' '.join(columns)[:60]!r} has {len(columns)} columns; write {expected}."
+        f"{location}: {line!r} has {len(columns)} columns; write {expected}."
     )
 
 
@@ -173,17 +180,18 @@ def _rows_of_table(
     Args:
         columns: key of `_TABLE` -> name before its other names.
     """
-    names = {
-        use: (columns[use], *others) if use in columns else others
-        for use, others in _TABLE.items()
-    }
-    for row, (query, document, score) in enumerate(
-        zip(*read_texts(path, names, "score"), strict=True), 1
-    ):
-        yield (
-            f"{path}: row {row}",
-            [str(query), "Q0", str(document), "0", str(score), "table"],
-        )
+    names = dict(_TABLE)
+    for use, name in columns.items():
+        names[use] = (name, *_TABLE[use])
+    of_table = zip(*read_texts(path, names, "score"), strict=True)
+    for row, (query, document, score) in enumerate(of_table, 1):
+        of_run = [str(query), "Q0", str(document), "0", str(score), "table"]
+        yield f"{path}: row {row}", of_run
+
+
+def _name_of(words: Sequence[str]) -> str:
+    """Returns the document id in several words of a line of a run."""
+    return document_id(" ".join(words).encode()).decode()
 
 
 def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRun:
@@ -193,11 +201,7 @@ def _run_of_lines(rows: _Rows, expected: str = f"a run, '{RUN_LINE}'") -> TrecRu
             raise _format_error(location, columns, expected)
         query = columns[0]
         middle = columns[2:-3]
-        document = (
-            middle[0]
-            if len(middle) == 1
-            else document_id(" ".join(middle).encode()).decode()
-        )
+        document = middle[0] if len(middle) == 1 else _name_of(middle)
         documents = run.setdefault(query, {})
         if document in documents:
             raise DataError(
@@ -272,17 +276,18 @@ def trec_run_lines(
     tag = "_".join(tag.split()) or "-"
     # lexsort sorts in ascending order, so the numbers of the names are negated for descending ids.
     _, number_of_name = np.unique(names, return_inverse=True)
-    order = np.lexsort(
-        (-number_of_name, -scores.astype(np.float64), judgments.query_of_document)
-    )
+    keys = (-number_of_name, -scores.astype(np.float64), judgments.query_of_document)
+    order = np.lexsort(keys)
     # The text of a Python float restores the same bits, also if the score is a float32.
     texts = [repr(score) for score in scores[order].tolist()]
     queries = judgments.query_of_document[order].tolist()
     ranks = judgments.ranks_of_rows
+    documents = names[order].tolist()
     for query, document, rank, text in zip(
-        queries, names[order].tolist(), ranks, texts, strict=True
+        queries, documents, ranks, texts, strict=True
     ):
-        yield f"{words[query]} Q0 {document} {rank + 1} {text} {tag}\n"
+        word = words[query]
+        yield f"{word} Q0 {document} {rank + 1} {text} {tag}\n"
 
 
 def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
@@ -295,7 +300,8 @@ def qrels_lines(judgments: Judgments, names: NDArray[np.str_]) -> Iterator[str]:
         DataError: A label is fractional, or a query id contains a blank.
     """
     if not judgments.has_whole_labels:
-        row = int((judgments.labels != np.floor(judgments.labels)).argmax())
+        is_whole = judgments.labels == np.floor(judgments.labels)
+        row = int(np.argmin(is_whole))
         raise DataError(
             f"labels[{row}] is {judgments.labels[row]:g}; map the labels to whole numbers, as qrels need."
         )
@@ -323,27 +329,31 @@ def document_names(
     (array(['1', '2'], dtype='<U21'), "document 'a' occurs twice in query '1'")
     """
     reason = "the data has no document ids"
+    reason = "the data has no document ids"
     if judgments.document_ids is not None:
         ids: list[str] = judgments.document_ids.tolist()
         counts = Counter(zip(judgments.query_of_document.tolist(), ids, strict=True))
-        odd = next((name for name in ids if len(name.split()) != 1), None)
+        odd = [name for name in ids if len(name.split()) != 1]
         (query, name), number = counts.most_common(1)[0]
-        if odd is None and number == 1:
+        if not odd and number == 1:
             return judgments.document_ids, ""
-        reason = f"document {name!r} occurs twice in query {str(judgments.query_ids[query])!r}"
-        if odd is not None:
-            reason = f"document id {odd!r} is not one word"
-    rows = np.arange(judgments.num_documents) if file_rows is None else file_rows
+        query_id = str(judgments.query_ids[query])
+        reason = f"document {name!r} occurs twice in query {query_id!r}"
+        if odd:
+            reason = f"document id {odd[0]!r} is not one word"
+    rows = file_rows
+    if rows is None:
+        rows = np.arange(judgments.num_documents)
     return (rows + 1).astype(np.str_), reason
 
 
 def _words(query_ids: list[str]) -> list[str]:
     """Returns the query ids, each of which must be one word."""
-    bad = next((word for word in query_ids if len(word.split()) != 1), None)
-    if bad is not None:
-        raise DataError(
-            f"query_ids: {bad!r} is not one word. Use --format csv, or rename the query."
-        )
+    for word in query_ids:
+        if len(word.split()) != 1:
+            raise DataError(
+                f"query_ids: {word!r} is not one word. Use --format csv, or rename the query."
+            )
     return query_ids
 
 
@@ -381,7 +391,8 @@ def _scores_of_lists(rows: _Rows) -> dict[str, list[float]]:
         index = int(columns[1])
         if index != 0 and (query, index - 1) != last:
             raise _format_error(location, columns, expected)
-        scores.setdefault(query, []).append(_score(columns[2], location, expected))
+        score = _score(columns[2], location, expected)
+        scores.setdefault(query, []).append(score)
         last = (query, index)
     return scores
 
@@ -464,13 +475,14 @@ def read_score_file(path: Path, columns: Mapping[str, str] | None = None) -> Sco
         DataError: The file cannot be read, or its format is unknown.
     """
     ending = without_compression_ending(path).suffix.lower()
-    rows = iter([(str(path), [","])]) if ending == PARQUET else _rows(path)
+    rows = _rows(path)
+    if ending == PARQUET:
+        rows = iter([(str(path), [","])])
     location, first = next(rows, (f"{path}:1", []))
     if ending in (".csv", PARQUET) and "," in " ".join(first):
-        run = _run_of_lines(
-            _rows_of_table(path, columns or {}),
-            f"a table with the columns {', '.join(_TABLE)}",
-        )
+        rows_of_table = _rows_of_table(path, columns or {})
+        expected = f"a table with the columns {', '.join(_TABLE)}"
+        run = _run_of_lines(rows_of_table, expected)
         return _ScoresOfDocuments(path, run.keys(), run, is_table=True)
     rows = chain([(location, first)], rows)
     if len(first) == 1:
@@ -495,12 +507,15 @@ class _ScoresOfRows(ScoreFile):
     def match(
         self, judgments: Judgments, file_rows: Indices | None, split: str
     ) -> Matched:
-        if len(self.scores) != judgments.num_documents:
+        num_documents = judgments.num_documents
+        if len(self.scores) != num_documents:
             raise DataError(
-                f"{self.path}: {len(self.scores)} scores, but {split} has {judgments.num_documents} "
+                f"{self.path}: {len(self.scores)} scores, but {split} has {num_documents} "
                 f"documents; write one score per line, or lines '{SCORE_LINE}' or '{RUN_LINE}'."
             )
-        return Matched(self.scores if file_rows is None else self.scores[file_rows])
+        if file_rows is None:
+            return Matched(self.scores)
+        return Matched(self.scores[file_rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -512,9 +527,8 @@ class _ScoresOfLists(ScoreFile):
     ) -> Matched:
         # Grouping by query keeps the order of the rows within a query, so that file_rows is not needed.
         scores: list[float] = []
-        for query, size in zip(
-            judgments.query_ids.tolist(), judgments.query_sizes.tolist(), strict=True
-        ):
+        sizes = judgments.query_sizes.tolist()
+        for query, size in zip(judgments.query_ids.tolist(), sizes, strict=True):
             of_query = self.scores.get(query, [])
             if len(of_query) != size:
                 raise DataError(
@@ -538,33 +552,19 @@ class _ScoresOfDocuments(ScoreFile):
     ) -> Matched:
         names = document_names(judgments, file_rows)[0]
         ids = judgments.document_ids
-        names = ids if self.is_table and ids is not None else names
+        if self.is_table and ids is not None:
+            names = ids
         retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]
-        known = [
-            retrieved[query].get(document)
-            for query, document in zip(
-                judgments.query_of_document.tolist(), names.tolist(), strict=True
-            )
-        ]
+        queries = judgments.query_of_document.tolist()
+        pairs = zip(queries, names.tolist(), strict=True)
+        known = [retrieved[query].get(name) for query, name in pairs]
         missing = known.count(None)
+        scores = np.array(known, dtype=np.float64)  # None becomes NaN
+        is_missing = np.isnan(scores)
         if missing and (self.is_table or missing == judgments.num_documents):
-            rows = [row for row, score in enumerate(known) if score is None][:_SHOWN]
-            queries = judgments.query_ids[judgments.query_of_document[rows]].tolist()
-            pairs = zip(names[rows].tolist(), queries, strict=True)
-            shown = ", ".join(
-                f"{document!r} of query {query!r}" for document, query in pairs
-            )
-            query, documents = next(iter(self.run.items()), ("", {"": 0.0}))
-            raise DataError(
-                f"{self.path}: {missing} of {judgments.num_documents} documents of {split} have no score: "
-                f"{shown}. The first document of the file is {next(iter(documents))!r} of query {query!r}. "
-                "Use the ids that `export RUN --format csv` or qrels writes; if the data have none, name "
-                "their column with data.document. A document that was not retrieved scores below all others."
-            )
-        scores = np.array([np.nan if score is None else score for score in known])
+            raise self._unknown_documents(judgments, names, is_missing, split)
         notes = []
         if missing:
-            is_missing = np.isnan(scores)
             empty = np.logical_and.reduceat(is_missing, judgments.query_start[:-1])
             note = (
                 f"{missing} of {judgments.num_documents} documents of {split} were not retrieved, and earn "
@@ -578,20 +578,43 @@ class _ScoresOfDocuments(ScoreFile):
             notes.append(note)
         total = sum(map(len, self.run.values() if self.is_table else retrieved))
         num_unjudged = total + missing - judgments.num_documents
-        if num_unjudged and self.is_table:
+        if not num_unjudged:
+            return Matched(scores, tuple(notes))
+        if self.is_table:
             notes.append(
                 f"{num_unjudged} of {total} rows are not in {split} and were ignored."
             )
-        elif num_unjudged:
-            notes.append(
-                f"{num_unjudged} of {total} retrieved documents are not in {split}. Under trec_eval they "
-                "have ranks and are not relevant, or are left out with --set judged_only=true (as with "
-                "trec_eval -J); other conventions ignore them."
-            )
-        unjudged = None
-        if num_unjudged and not self.is_table:
-            unjudged = _unjudged(judgments, names, retrieved)
+            return Matched(scores, tuple(notes))
+        notes.append(
+            f"{num_unjudged} of {total} retrieved documents are not in {split}. Under trec_eval they "
+            "have ranks and are not relevant, or are left out with --set judged_only=true (as with "
+            "trec_eval -J); other conventions ignore them."
+        )
+        unjudged = _unjudged(judgments, names, retrieved)
         return Matched(scores, tuple(notes), unjudged)
+
+    def _unknown_documents(
+        self,
+        judgments: Judgments,
+        names: NDArray[np.str_],
+        is_missing: NDArray[np.bool_],
+        split: str,
+    ) -> DataError:
+        """Returns the error for documents, (D,), that have no score."""
+        rows = np.flatnonzero(is_missing)
+        shown = []
+        for row in rows[:_SHOWN].tolist():
+            query_id = str(judgments.query_ids[judgments.query_of_document[row]])
+            shown.append(f"{str(names[row])!r} of query {query_id!r}")
+        first_query, documents = next(iter(self.run.items()), ("", {"": 0.0}))
+        first_document = next(iter(documents))
+        return DataError(
+            f"{self.path}: {len(rows)} of {judgments.num_documents} documents of {split} have no score: "
+            f"{', '.join(shown)}. The first document of the file is {first_document!r} of query "
+            f"{first_query!r}. "
+            "Use the ids that `export RUN --format csv` or qrels writes; if the data have none, name "
+            "their column with data.document. A document that was not retrieved scores below all others."
+        )
 
 
 def _unjudged(
@@ -607,13 +630,15 @@ def _unjudged(
     others: dict[tuple[int, str], float] = {}
     starts = judgments.query_start.tolist()
     for query, documents in enumerate(retrieved):
-        judged = set(names[starts[query] : starts[query + 1]].tolist())
+        of_query = slice(starts[query], starts[query + 1])
+        judged = set(names[of_query].tolist())
         for document, score in documents.items():
             if document not in judged:
                 queries.append(query)
                 others[query, document] = score
+    ids = [document for _, document in others]
     return Unjudged(
         np.array(queries, dtype=np.int64),
-        np.array([document for _, document in others], dtype=np.str_),
+        np.array(ids, dtype=np.str_),
         np.array([*others.values()]),
     )

@@ -77,18 +77,16 @@ class Splits:
         whose labels are all 0 is not judged, and left out. If ids repeat between splits, those of valid and
         test get the name of their split, as in "12#test". Kept columns that a split lacks are left out.
         """
-        parts = {
-            name: split for name, split in self if name == "train" or split.labels.any()
-        }
+        judged = {name: split for name, split in self if split.labels.any()}
+        parts = {"train": self.train, **judged}
         if self.train.query_weights is not None:
             weights = self.train.weight_of_document * self._mean_weight
             parts["train"] = self.train.with_fields(document_weights=weights)
         ids = np.concatenate([split.query_ids for split in parts.values()])
         if len(np.unique(ids)) < len(ids):
             for name, split in [*parts.items()][1:]:
-                parts[name] = split.with_fields(
-                    query_ids=np.char.add(split.query_ids, f"#{name}")
-                )
+                ids_of_split = np.char.add(split.query_ids, f"#{name}")
+                parts[name] = split.with_fields(query_ids=ids_of_split)
         every = joined([*parts.values()]).with_mean_weight_one()
         return self._replaced(train=every, valid=None, test=every, rule="", spans={})
 
@@ -151,13 +149,12 @@ def split_queries(
             f"{_counted(dataset, len(shuffled))} cannot be split; pass data.{name}, or more queries."
         )
     if groups is None:
-        num_taken = min(max(round(share * len(shuffled)), 1), len(shuffled) - 1)
+        num_taken = max(round(share * len(shuffled)), 1)
+        num_taken = min(num_taken, len(shuffled) - 1)
     else:
         num_taken = _num_closest([len(queries) for queries in shuffled], share)
-    taken, rest = (
-        np.sort(np.concatenate(part))
-        for part in (shuffled[:num_taken], shuffled[num_taken:])
-    )
+    taken = np.sort(np.concatenate(shuffled[:num_taken]))
+    rest = np.sort(np.concatenate(shuffled[num_taken:]))
     return dataset.take_queries(rest), dataset.take_queries(taken)
 
 
@@ -202,9 +199,10 @@ class HeldOut:
         if self.largest:
             because = f" ({self.largest})"
         counted = f"{self.num_held_out} of {self.num_queries} queries"
+        setting = f"data.{self.name}_share={self.share:g}"
         return (
             f"{self.name} has {100 * self.real_share:.3g} % of the queries, {counted}, and not "
-            f"{100 * self.share:g} % (data.{self.name}_share={self.share:g}): queries of the same time or "
+            f"{100 * self.share:g} % ({setting}): queries of the same time or "
             f"group stay together{because}"
         )
 
@@ -219,8 +217,10 @@ class HeldOut:
 
     def note(self) -> str | None:
         """Returns a sentence if the number of queries is off by more than a tenth and one query."""
-        is_close = self._off_by <= max(1.0, 0.1 * self.share * self.num_queries)
-        return None if is_close else f"{self._reason}."
+        tenth = 0.1 * self.share * self.num_queries
+        if self._off_by <= max(1.0, tenth):
+            return None
+        return f"{self._reason}."
 
 
 def split_latest(
@@ -264,9 +264,8 @@ def split_latest(
             f"be split by time for {name}. Choose a column with several times, or remove data.split_by."
         )
     num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
-    return _divided(
-        dataset, time_of_query, latest_first[num_times - 1][0], None, gap, name
-    )
+    begin, _ = latest_first[num_times - 1]
+    return _divided(dataset, time_of_query, begin, None, gap, name)
 
 
 def take_window(
@@ -298,18 +297,19 @@ def take_window(
     in_order = sorted(Counter(time_of_query).items())
     sizes = [num_queries for _, num_queries in in_order]
     parts = range(1, num_folds + 1)
-    starts = (
-        [_num_closest(sizes, part / (num_folds + 1)) for part in parts]
-        if len(sizes) > 1
-        else []
-    )
+    starts: list[int] = []
+    if len(sizes) > 1:
+        starts = [_num_closest(sizes, part / (num_folds + 1)) for part in parts]
     if len(set(starts)) < num_folds:
         raise DataError(
             f"cv={num_folds} cv_split=forward: {len(in_order)} different times of {dataset.num_queries} "
             f"queries do not give {num_folds + 1} parts. Set a smaller cv, or choose another data.split_by."
         )
-    begin, *end = [in_order[start][0] for start in starts[fold - 1 : fold + 1]]
-    return _divided(dataset, time_of_query, begin, end[0] if end else None, gap, "test")
+    begin, _ = in_order[starts[fold - 1]]
+    end = None
+    if fold < num_folds:
+        end, _ = in_order[starts[fold]]
+    return _divided(dataset, time_of_query, begin, end, gap, "test")
 
 
 def _times_of_units(
@@ -333,19 +333,17 @@ def _divided(
     name: str,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Returns the queries at least `gap` before `begin`, and those from `begin` to before `end`."""
-    is_taken = np.array(
-        [begin <= time and (end is None or time < end) for time in time_of_query]
-    )
-    is_rest = np.array(
-        [time < begin if gap is None else time <= begin - gap for time in time_of_query]
-    )
-    if not is_rest.any():
+    is_taken = []
+    is_rest = []
+    for time in time_of_query:
+        is_taken.append(begin <= time and (end is None or time < end))
+        is_rest.append(time < begin if gap is None else time <= begin - gap)
+    if not any(is_rest):
         raise DataError(
             f"data.gap: no query is that long before {name} begins, {begin}; set a smaller gap."
         )
-    return dataset.take_queries(np.flatnonzero(is_rest)), dataset.take_queries(
-        np.flatnonzero(is_taken)
-    )
+    rest = dataset.take_queries(np.flatnonzero(is_rest))
+    return rest, dataset.take_queries(np.flatnonzero(is_taken))
 
 
 def folds(
@@ -375,7 +373,7 @@ def folds(
             f"cv is {num_folds} for {_counted(dataset, len(shuffled))}; set a smaller cv."
         )
     if groups is None:
-        dealt: list[Any] = [shuffled[number::num_folds] for number in range(num_folds)]
+        dealt: list[Any] = [shuffled[first::num_folds] for first in range(num_folds)]
     else:
         dealt = _deal_largest_first(shuffled, num_folds)
     return [np.sort(np.concatenate(lists)) for lists in dealt]
@@ -475,18 +473,16 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
     from scipy.sparse.csgraph import connected_components
 
     ids = dataset.query_ids.tolist()
-    of_queries = (
-        range(len(ids)) if groups is None else [groups[query_id] for query_id in ids]
-    )
+    of_queries: Sequence[Any] = range(len(ids))
+    if groups is not None:
+        of_queries = [groups[query_id] for query_id in ids]
     _, number_of_group = np.unique(of_queries, return_inverse=True)
     # A graph of lists and groups, in which each query connects its list with its group.
     num_queries = dataset.num_queries
-    ends = np.concatenate(
-        [near, np.stack([number_of_list, num_queries + number_of_group], axis=1)]
-    )
-    edges = coo_array(
-        (np.ones(len(ends)), tuple(ends.T)), shape=(2 * num_queries, 2 * num_queries)
-    )
+    of_lists = np.stack([number_of_list, num_queries + number_of_group], axis=1)
+    ends = np.concatenate([near, of_lists])
+    shape = (2 * num_queries, 2 * num_queries)
+    edges = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=shape)
     _, component = connected_components(edges, directed=False)
     units: Indices = component[number_of_list]
     return units
@@ -495,7 +491,8 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
 def _num_closest(sizes: Sequence[int], share: float) -> int:
     """Returns how many of the first parts have a total size closest to the share: at least one, not all."""
     ends = np.cumsum(sizes)
-    return int(np.argmin(np.abs(ends[:-1] - share * ends[-1]))) + 1
+    distances = np.abs(ends[:-1] - share * ends[-1])
+    return int(np.argmin(distances)) + 1
 
 
 def _deal_largest_first(
@@ -554,15 +551,16 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
     has = has[:, is_shared]
     counts = counts[is_shared]
     num_shared = (has @ has.T).tocoo()
-    evidence = ((has * np.log(len(sizes) / (counts - 1))) @ has.T).tocoo()
+    surprise = np.log(len(sizes) / (counts - 1))
+    evidence = ((has * surprise) @ has.T).tocoo()
     pairs = np.stack([num_shared.row, num_shared.col], axis=1).astype(np.int64)
+    is_ordered = pairs[:, 0] < pairs[:, 1]
     num_shorter = num_different[pairs].min(axis=1)
     # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
     chances = 2 * np.log(len(sizes)) + num_shorter * np.log(2)
-    is_near = (2 * num_shared.data > num_shorter) & (
-        evidence.data > chances + np.log(1000)
-    )
-    near: Indices = np.unique(pairs[is_near & (pairs[:, 0] < pairs[:, 1])], axis=0)
+    is_most = 2 * num_shared.data > num_shorter
+    is_unlikely = evidence.data > chances + np.log(1000)
+    near: Indices = np.unique(pairs[is_most & is_unlikely & is_ordered], axis=0)
     return near
 
 
@@ -604,25 +602,28 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
     Args:
         files: name of the split -> its queries, before any are held out; None: no file.
     """
-    given = [(name, split) for name, split in files.items() if split is not None]
+    given = [(name, split) for name, split in files.items() if split]
     for (name, split), (other_name, other) in combinations(given, 2):
         near = near_duplicates([split, other])
-        near = near[
-            (near[:, 0] < split.num_queries) & (near[:, 1] >= split.num_queries)
-        ]
+        is_in_first = near[:, 0] < split.num_queries
+        is_in_second = near[:, 1] >= split.num_queries
+        near = near[is_in_first & is_in_second]
         if near.size:
-            pairs = np.concatenate([split.query_ids, other.query_ids])[near].tolist()
-            listed = "; ".join(
-                [f"{one} and {two}" for one, two in pairs[:3]]
-                + ["..."] * (len(pairs) > 3)
-            )
+            ids = np.concatenate([split.query_ids, other.query_ids])
+            pairs = ids[near].tolist()
+            shown = [f"{one} and {two}" for one, two in pairs[:3]]
+            if len(pairs) > 3:
+                shown.append("...")
             raise DataError(
-                f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries ({listed}), "
+                f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries "
+                f"({'; '.join(shown)}), "
                 f"equal up to rounding, which would leak from {name} to {other_name}. Remove them from one "
                 "file, or list both files in data.train, whose splits keep them together."
             )
-        same = split.query_ids[np.isin(split.query_ids, other.query_ids)].tolist()
-        shared = f"{name} and {other_name} have {len(same)} common query ids ({'; '.join(same[:3])})"
+        is_shared = np.isin(split.query_ids, other.query_ids)
+        same = split.query_ids[is_shared].tolist()
+        shown = same[:3]
+        shared = f"{name} and {other_name} have {len(same)} common query ids ({'; '.join(shown)})"
         numbers = [
             _largest_per_query(each.query_ids.tolist()) for each in (split, other)
         ]
@@ -731,7 +732,8 @@ def _distinct_ids(query_ids: NDArray[np.str_], queries: Indices) -> NDArray[np.s
         query_ids: (Q,), ids of the whole training set.
         queries: (n,) ascending, with repeats.
     """
-    copies = np.arange(len(queries)) - np.searchsorted(queries, queries) + 1
+    first_copies = np.searchsorted(queries, queries)
+    copies = np.arange(len(queries)) - first_copies + 1
     ids: list[str] = query_ids[queries].tolist()
     for number in np.flatnonzero(copies > 1):
         ids[number] = f"{ids[number]}#{copies[number]}"
