@@ -239,13 +239,22 @@ def _with_objective(
 ) -> Mapping[str, Any]:
     """Returns the settings of a model in which its objective agrees with `model/objective`.
 
-    The name of an objective, as in model.objective=ranknet, keeps the settings of the model's lambdarank. An
-    objective without pairs has no truncation, unless the command sets one.
+    The name of an objective, as in model.objective=ranknet, keeps those settings of the model's lambdarank
+    that the objective has. An objective without pairs has no truncation, unless the command sets one.
     """
     chosen, objective = choices.get("model/objective") or "none", model.get("objective")
     is_chosen = any(re.match(r"\+*model/objective=", word) for word in overrides)
     if isinstance(objective, str) and chosen.startswith("lambdarank") and not is_chosen:
-        return {**yamls()[chosen], **model}
+        named = yamls().get(objective, {})
+        of_model = yamls()[chosen]
+        kept = {
+            name: of_model[name]
+            for name in named
+            if name in of_model and name != "_target_"
+        }
+        if kept:
+            return {**model, "objective": {**named, **kept}}
+        return model
     if isinstance(objective, str) and chosen != "none":
         raise ConfigError(
             f"model/objective={chosen} excludes model.objective={objective}; leave one out."

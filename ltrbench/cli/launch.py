@@ -71,15 +71,8 @@ _FOLD, _ALL_FOLDS, _SPLIT = "data.fold", "data.fold=all", "data.split_seed"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
-    # `model.objective.` may be shortened to `model.` for settings of lambdarank.
-    (
-        re.compile(
-            r"^(?=model\.(objective|metric|gain|label_gain|relevance_threshold|highest_grade|sigma|sigmoid|"
-            r"normalize_(distance|query)|distance_offset|query_norm|hessian_factor|least_hessian|ties|"
-            r"pairs_per_document|float32_(scores|sums|norm))=)"
-        ),
-        "++",
-    ),
+    # The name of an objective replaces its settings.
+    (re.compile(r"^(?=model\.objective=)"), "++"),
     # Hydra does not take null as the name of a YAML.
     (re.compile(r"^importance=null$"), "importance=none"),
 )

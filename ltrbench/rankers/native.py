@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -99,7 +99,6 @@ from ltrbench.rankers.library import (
 )
 from ltrbench.settings import changed, check_effects, part, setting
 from ltrbench.shapes import Features, Scores
-from ltrbench.tables import assignments
 from ltrbench.untrusted import load_npz
 
 # ---- The settings of NativeRanker: the engine's fields, checked together, and passed back to the engine.
@@ -122,8 +121,7 @@ class _Preset(BoostingRanker):
     """Name of the library whose settings these are. It is used only in the notes about unmatched
     parameters."""
     objective: Objective = setting(LambdaRank(), refuse=name_or_objective())
-    """An objective, or the name of its YAML in conf/model/objective. Its settings are fields of its class;
-    those of lambdarank and ranknet are also accepted as keyword arguments of NativeRanker."""
+    """An objective, or the name of its YAML in conf/model/objective. Its settings are fields of its class."""
 
 
 @dataclass(kw_only=True)
@@ -158,40 +156,14 @@ def engine_settings(ranker: NativeSettings) -> BoostingSettings:
 
 
 def with_objective(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns settings of NativeRanker of which those of pairs, which may also be given beside it, are in
-    `objective`.
-
-    Raises:
-        ConfigError: One that is not its default would have no effect on the objective.
-    """
-    flat = {name: settings[name] for name in settings if name in _OF_PAIRS}
-    rest = {name: settings[name] for name in settings if name not in flat}
-    objective = rest.get("objective", LambdaRank())
-    if not flat and not isinstance(objective, str):
-        return rest
-    recorded = (
-        yamls().get(objective, {}) if isinstance(objective, str) else plain(objective)
-    )
-    kind = _PAIRS.get(str(recorded.get("_target_")))
-    taken = (
-        {item.name: flat[item.name] for item in fields(kind) if item.name in flat}
-        if kind
-        else {}
-    )
-    without = {n: v for n, v in flat.items() if n not in taken and v != _OF_PAIRS[n]}
-    if without:
-        raise ConfigError(
-            f"{assignments(without)}: without effect with objective={objective}. Leave out settings of "
-            "lambdarank, or set objective=lambdarank."
-        )
-    is_name = isinstance(objective, str) and recorded.get("_target_", "???") != "???"
-    if taken or is_name:
-        return {**rest, "objective": {**recorded, **taken}}
-    return rest
-
-
-_OF_PAIRS = vars(LambdaRank())
-_PAIRS = {f"{kind.__module__}.{kind.__name__}": kind for kind in (LambdaRank, RankNet)}
+    """Returns settings of NativeRanker in which the name of an objective is replaced by its settings."""
+    objective = settings.get("objective")
+    if not isinstance(objective, str):
+        return dict(settings)
+    of_yaml = yamls().get(objective, {})
+    if of_yaml.get("_target_", "???") == "???":
+        return dict(settings)
+    return {**settings, "objective": of_yaml}
 
 
 def pairs_or_objective(ranker: NativeSettings) -> ObjectiveSettings:

@@ -14,6 +14,7 @@ from test_experiment import Recorder, Toy
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment import Experiment, run
 from ltrbench.measure import plain
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.native import NativeRanker
@@ -49,7 +50,7 @@ def test_without_random_numbers_the_seed_does_not_matter(ranker: Ranker) -> None
         NativeRanker(features_per_tree="sqrt"),
         NativeRanker(goss_top_rate=0.2, goss_other_rate=0.1),
         NativeRanker(drop_rate=0.1),
-        NativeRanker(pairs_per_document=1),
+        NativeRanker(objective=LambdaRank(pairs_per_document=1)),
         NativeRanker(objective="xendcg"),
         LightGBMRanker(bagging_fraction=0.5, bagging_freq=1),
         LightGBMRanker(feature_fraction=0.5),

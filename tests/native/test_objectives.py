@@ -32,7 +32,6 @@ from ltrbench.native.objectives.base import Objective, ObjectiveData, prepare_ob
 from ltrbench.native.objectives.cross_entropy import CrossEntropy
 from ltrbench.native.objectives.hinge import Hinge
 from ltrbench.native.objectives.lambdaloss import LambdaLoss
-from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.native.objectives.listmle import ListMLE
 from ltrbench.native.objectives.listnet import ListNet
 from ltrbench.native.objectives.query_kernels import for_each_query
@@ -501,10 +500,6 @@ def test_errors_that_are_not_of_gradients_name_their_remedy() -> None:
             ("mode is 'ndcg'", "'NDCG'"),
         ),
         (
-            "model.objective=ranknet model.metric=map",
-            ("metric=map", "ranknet", "objective=lambdarank"),
-        ),
-        (
             "model/objective=lambdaloss model.truncation=9",
             ("truncation is 9", "objective.truncation=9"),
         ),
@@ -544,24 +539,12 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(
 
 
 @pytest.mark.parametrize(
-    ("older", "now"),
+    ("by_name", "by_yaml"),
     [
-        (
-            "model.metric=map model.sigma=2",
-            "model.objective.metric=map model.objective.sigma=2",
-        ),
-        (
-            "model.objective=ranknet model.ties=best",
-            "model/objective=ranknet model.objective.ties=best",
-        ),
         ("model.objective=mart params.truncation=null", "model/objective=mart"),
         (
             "model/objective=none model.objective=xendcg model.truncation=null",
             "model/objective=xendcg",
-        ),
-        (
-            "model=native_xgboost model.sigma=2",
-            "model=native_xgboost model.objective.sigma=2",
         ),
         (
             "model=native_best model.objective=ranknet",
@@ -569,28 +552,20 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(
         ),
     ],
 )
-def test_settings_of_lambdarank_may_stand_beside_the_objective_as_in_earlier_versions(
-    older: str, now: str
+def test_the_name_of_an_objective_is_that_of_its_yaml(
+    by_name: str, by_yaml: str
 ) -> None:
     one, other = (
         composed(*flags_and_overrides(words.split())[1]).ranker
-        for words in (older, now)
+        for words in (by_name, by_yaml)
     )
     assert one == other
-    # An older model file has them all, whatever its objective.
-    assert NativeRanker(objective="mart", **vars(LambdaRank())) == NativeRanker(
-        objective="mart"
-    )
 
 
-@pytest.mark.parametrize(
-    "settings", [{"truncation": 3}, {"sigma": 2.0}, {"metric": "map"}]
-)
-def test_settings_of_pairs_are_refused_with_another_objective(
-    settings: dict[str, Any],
-) -> None:
-    with pytest.raises(ConfigError, match=naming(*settings, "QueryRMSE", "lambdarank")):
-        NativeRanker(objective=QueryRMSE(), **settings)
+def test_truncation_is_refused_with_another_objective() -> None:
+    named = naming("truncation", "QueryRMSE", "lambdarank")
+    with pytest.raises(ConfigError, match=named):
+        NativeRanker(objective=QueryRMSE(), truncation=3)
 
 
 # ---- CatBoost: its leaves, with Newton steps by our gradients, give its scores.

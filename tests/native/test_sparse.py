@@ -22,6 +22,7 @@ from ltrbench.native.bins import (
     reference_bins,
 )
 from ltrbench.native.boosting import BINNINGS
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.native.sparse import (
     DOCUMENTS_PER_LISTED,
     LANE_BYTES,
@@ -229,7 +230,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"features_per_split": 0.5},
     {"features_per_tree": 0.5},
     {"queries_per_tree": 0.5},
-    {"documents_per_tree": 0.5, "float32_scores": True},
+    {"documents_per_tree": 0.5, "objective": LambdaRank(float32_scores=True)},
     {"goss_top_rate": 0.2, "goss_other_rate": 0.2, "learning_rate": 0.5},
     {"drop_rate": 0.5},
 ]

@@ -21,6 +21,7 @@ from test_categories import make_categorical
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import SparseRows
 from ltrbench.native.bins import EQUAL_WIDTH, QUANTILE, ThresholdRule, bin_features
+from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.native.sparse import takes_less_memory
 from ltrbench.native.team import ALONE, Placement, Team
 from ltrbench.rankers.base import Monitor
@@ -131,13 +132,18 @@ SETTINGS: list[dict[str, Any]] = [
     {"drop_rate": 0.5, "drop_by_weight": True},
     {"objective": "xendcg", "truncation": None},
     {"objective": "mart", "truncation": None},
-    {"objective": "ranknet", "pairs_per_document": 2, "truncation": None},
-    {"metric": "map@5", "truncation": None, "relevance_threshold": 2},
+    {"objective": RankNet(pairs_per_document=2), "truncation": None},
     {
-        "ties": "worst",
-        "float32_scores": True,
-        "float32_sums": True,
-        "float32_norm": True,
+        "objective": LambdaRank(metric="map@5", relevance_threshold=2),
+        "truncation": None,
+    },
+    {
+        "objective": LambdaRank(
+            ties="worst",
+            float32_scores=True,
+            float32_sums=True,
+            float32_norm=True,
+        ),
     },
     {"position_bias": "additive", "position_bias_l2": 0.1},
     {"position_bias": "propensity", "truncation": 3},

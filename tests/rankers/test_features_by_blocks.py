@@ -16,6 +16,7 @@ from ltrbench.data import features as matrix
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, SparseRows, StackedRows
 from ltrbench.native.bins import QUANTILE
 from ltrbench.native.boosting import BINNINGS
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.rankers import Iteration, Ranker
 from ltrbench.rankers import xgboost as of_xgboost
 from ltrbench.rankers.catboost import CatBoostRanker
@@ -42,7 +43,9 @@ RANKERS: dict[str, Callable[[], Ranker]] = {
         **SHARED, binning="equal_width", max_bins=20
     ),
     "native, float32": lambda: NativeRanker(
-        **SHARED, float32_scores=True, documents_per_tree=0.5
+        **SHARED,
+        objective=LambdaRank(float32_scores=True),
+        documents_per_tree=0.5,
     ),
     "lightgbm": lambda: LightGBMRanker(**SHARED),
     "lightgbm, few bins": lambda: LightGBMRanker(**SHARED, max_bins=16),
