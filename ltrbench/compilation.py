@@ -23,9 +23,8 @@ from numba.core import event
 from numba.core.cpu_options import ParallelOptions
 from numba.core.dispatcher import Dispatcher
 
-config: Any = (
-    numba.config
-)  # numba sets its attributes at import; type checkers do not see them
+# Numba sets its attributes at import; type checkers do not see them.
+config: Any = numba.config
 
 ONLY_PRANGE: Any = ParallelOptions(  # type: ignore[no-untyped-call]
     {
@@ -64,9 +63,8 @@ def inlined_kernel(function: Function) -> Function:
 def _compile(
     function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never"
 ) -> Function:
-    if (
-        config.DISABLE_JIT
-    ):  # for debugging; unlike compiled code, NumPy scalars would issue warnings
+    # For debugging; unlike compiled code, NumPy scalars would issue warnings.
+    if config.DISABLE_JIT:
         return np.errstate(all="ignore")(function)
     scope = function.__globals__
     kernels = [value for value in scope.values() if isinstance(value, Dispatcher)]
@@ -162,9 +160,8 @@ def compiling_process(code: str) -> subprocess.Popen[bytes]:
     """
     # -P and PYTHONPATH: the second process has this import path, without the working directory in addition.
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    if (
-        config.CACHE_DIR
-    ):  # the replacement that this process uses if the default cache is not writable
+    # The replacement that this process uses if the default cache is not writable.
+    if config.CACHE_DIR:
         environment["NUMBA_CACHE_DIR"] = config.CACHE_DIR
     return subprocess.Popen(
         [sys.executable, "-P", "-c", code], stdin=subprocess.PIPE, env=environment

@@ -35,9 +35,8 @@ def settings_in(group: str, name: str) -> dict[str, Any]:
     Interpolated values, `${...}`, are left out: only a composed configuration resolves them.
     """
     path = conf_dir() / group / f"{name}.yaml"
-    if (
-        not path.exists()
-    ):  # registered by `ltrbench.config`, with interpolated values only
+    # Registered by `ltrbench.config`, with interpolated values only.
+    if not path.exists():
         return {}
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     settings: dict[str, Any] = {}

@@ -652,9 +652,8 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
         LIBRARY: model.ranker.predict,
     }
     for name in {*forms} - {*known}:
-        with contextlib.suppress(
-            ConfigError, ImportError
-        ):  # it cannot hold the model, or is not installed
+        # It cannot hold the model, or is not installed.
+        with contextlib.suppress(ConfigError, ImportError):
             target = build_target(name, {})
             shipped = shipped_model(model.run, model.ranker)
             check_categories(shipped, target)

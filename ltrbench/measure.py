@@ -112,9 +112,8 @@ class MemoryMeter:
         try:
             _CLEAR.write_text(_RESET_PEAK)
             self._before = _resident_mb("VmRSS:")
-        except (
-            OSError
-        ):  # not Linux, or forbidden in a container: not available, not zero
+        # Not Linux, or forbidden in a container: not available, not zero.
+        except OSError:
             self._before = None
         return self
 
@@ -141,9 +140,8 @@ def spare_imports(module: str) -> None:
 def _give_back() -> None:
     """Returns freed memory to the system; otherwise a block could reuse it without visible growth."""
     gc.collect()
-    with contextlib.suppress(
-        OSError, AttributeError
-    ):  # not available in C libraries other than glibc
+    # Not available in C libraries other than glibc.
+    with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
 
 
@@ -181,9 +179,8 @@ def available_bytes() -> int:
     except OSError:
         available = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     for group in _groups():
-        with contextlib.suppress(
-            OSError, ValueError
-        ):  # no control groups, or "max": without a limit
+        # No control groups, or "max": without a limit.
+        with contextlib.suppress(OSError, ValueError):
             usage = int((group / "memory.current").read_text())
             used = usage - sum(_amount(group / "memory.stat", key) for key in _CACHE)
             available.append(max(int((group / "memory.max").read_text()) - used, 0))

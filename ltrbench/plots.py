@@ -369,9 +369,8 @@ def metric_against_cost(
     ]
     if not known:
         return None
-    known.sort(
-        key=lambda each: not each[0].label
-    )  # points without a name use no style of the others
+    # Points without a name use no style of the others.
+    known.sort(key=lambda each: not each[0].label)
     drawn = [item for item, *_ in known]
     points = [(spent, value) for _, spent, value in known]
     title = f"{data_of(drawn)}: {metric} against {cost.name}"

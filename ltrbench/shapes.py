@@ -13,20 +13,15 @@ from numpy.typing import NDArray
 
 Features = NDArray[np.float32]  # (D, F), a missing value is NaN
 Labels = NDArray[np.float64]  # (D,), graded relevance, higher is better, never negative
-Scores = NDArray[
-    np.floating[Any]
-]  # (D,), higher is ranked earlier; in the dtype of the model's output
-Values = NDArray[
-    np.float64
-]  # numbers in any shape, for example (n,); each use documents its shape
-Indices = NDArray[
-    np.int64
-]  # row numbers, positions and the like in any shape, as documented at each use
-Gradients = NDArray[
-    np.float64
-]  # (D,), first derivative of the cost with respect to each score
+# (D,), higher is ranked earlier; in the dtype of the model's output.
+Scores = NDArray[np.floating[Any]]
+# Numbers in any shape, for example (n,); each use documents its shape.
+Values = NDArray[np.float64]
+# Row numbers, positions and the like in any shape, as documented at each use.
+Indices = NDArray[np.int64]
+# (D,), first derivative of the cost with respect to each score.
+Gradients = NDArray[np.float64]
 Hessians = NDArray[np.float64]  # (D,), second derivative of the cost, never negative
 QueryStart = NDArray[np.int64]  # (Q + 1,), first row of each query, followed by D
-PerQuery = NDArray[
-    np.float64
-]  # (Q,), one value per query; NaN if the metric is undefined for it
+# (Q,), one value per query; NaN if the metric is undefined for it.
+PerQuery = NDArray[np.float64]

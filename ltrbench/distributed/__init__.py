@@ -187,9 +187,8 @@ def contiguous(
     # The cut before or after the query in which the wanted number of documents is reached.
     cuts = after + (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
     ranks = np.arange(num_shards - 1)
-    cuts = (
-        np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks
-    )  # no shard is empty
+    # No shard is empty.
+    cuts = np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks
     cuts = np.minimum(cuts, num_queries - num_shards + 1 + ranks)
     return np.split(np.arange(num_queries), cuts)
 

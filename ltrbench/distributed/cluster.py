@@ -135,10 +135,11 @@ def ignore_interrupts() -> None:
 
 def end_tasks(client: distributed.Client, tasks: Sequence[Any]) -> None:
     """Cancels tasks, and ends the processes of the workers that run one; their nannies start new ones."""
+    # Of a scheduler that is gone too.
     with (
         without_warnings(),
         contextlib.suppress(OSError, TimeoutError),
-    ):  # of a scheduler that is gone too
+    ):
         client.cancel(tasks, force=True)
         client.run(_end_if_running, [task.key for task in tasks], on_error="ignore")
 

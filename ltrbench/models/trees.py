@@ -351,9 +351,8 @@ zero_missing=False, categories=None)
         if len(nodes) > MOST_NODES:
             raise ValueError(f"a tree has more than {MOST_NODES:,} nodes")
     done: list[Node] = []
-    for node in reversed(
-        nodes
-    ):  # children come before their parent, and the left one after the right one
+    # Children come before their parent, and the left one after the right one.
+    for node in reversed(nodes):
         if isinstance(node, InnerNode):
             children = (done.pop(), done.pop())
             rest = (node.zero_missing, node.categories)

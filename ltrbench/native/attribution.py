@@ -157,29 +157,25 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
     features: list[int] = []
     steps: list[_Step] = []
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        for path, value in _paths_below_root(
-            Tree._make(array.tolist() for array in tree)
-        ):
+        in_lists = Tree._make(array.tolist() for array in tree)
+        for path, value in _paths_below_root(in_lists):
             features += path.keys()
             steps += path.values()
             first.append(len(steps))
             values.append(weight * value)
-    low, high, missing, share, categories = (
-        zip(*steps, strict=True) if steps else ((), (), (), (), ())
-    )
     used, indices = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
+    categories = [sorted(step.categories) for step in steps]
+    in_order = chain.from_iterable(categories)
     paths = _Paths(
         first=np.array(first, dtype=np.uint64),
         feature=indices.astype(np.uint32),
-        low=np.array(low, dtype=np.float32),
-        high=np.array(high, dtype=np.float32),
-        missing=np.array(missing, dtype=np.bool_),
-        share=np.array(share, dtype=np.float64),
+        low=np.array([step.low for step in steps], dtype=np.float32),
+        high=np.array([step.high for step in steps], dtype=np.float32),
+        missing=np.array([step.missing for step in steps], dtype=np.bool_),
+        share=np.array([step.share for step in steps], dtype=np.float64),
         value=np.array(values, dtype=np.float64),
         first_category=np.cumsum([0, *map(len, categories)], dtype=np.uint64),
-        categories=np.fromiter(
-            chain.from_iterable(map(sorted, categories)), dtype=np.float32
-        ),
+        categories=np.fromiter(in_order, dtype=np.float32),
     )
     return paths, used
 
@@ -199,23 +195,29 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
             yield path, tree.value[node]
             continue
         step = path.get(feature, _Step())
-        is_set = np.isnan(threshold)
-        of_node = frozenset(
-            code for code in tree.left_categories[node] if code == code
-        )  # without NaN
+        # Without NaN.
+        of_node = frozenset(code for code in tree.left_categories[node] if code == code)
         for below, is_left in ((tree.right[node], False), (tree.left[node], True)):
+            low, high = _interval(step, threshold, is_left)
+            share = tree.num_documents[below] / tree.num_documents[node]
             taken = _Step(
-                low=step.low if is_left else np.fmax(step.low, threshold),
-                high=np.nan
-                if is_set
-                else min(step.high, threshold)
-                if is_left
-                else step.high,
+                low=low,
+                high=high,
                 missing=step.missing and tree.missing_left[node] == is_left,
-                share=step.share * tree.num_documents[below] / tree.num_documents[node],
+                share=step.share * share,
                 categories=_followed(step, of_node, is_left),
             )
             open_nodes.append((below, {**path, feature: taken}))
+
+
+def _interval(step: _Step, threshold: float, is_left: bool) -> tuple[float, float]:
+    """Returns the ends of the values that follow a step after a further node; the upper end is NaN if the
+    node has categories, and its threshold is NaN."""
+    if np.isnan(threshold):
+        return step.low, np.nan
+    if is_left:
+        return step.low, min(step.high, threshold)
+    return np.fmax(step.low, threshold), step.high
 
 
 def _followed(

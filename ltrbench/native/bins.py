@@ -229,9 +229,8 @@ QUANTILE = ThresholdRule(quantile_cuts, sample_size=200_000, halfway=True)
 """The sample size is LightGBM's default; each of 255 bins then contains 784 sampled documents."""
 
 
-@np.errstate(
-    over="ignore"
-)  # as in RankLib, a range beyond float32 leaves only the first threshold
+# As in RankLib, a range beyond float32 leaves only the first threshold.
+@np.errstate(over="ignore")
 def equal_width_cuts(
     values: NDArray[np.float32], max_bins: int, num_zeros: int = 0
 ) -> NDArray[np.float32]:

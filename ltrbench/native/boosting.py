@@ -1003,9 +1003,8 @@ def compile_engine(
         num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS
     )
     with _growth_compiled_beside(num_threads):
-        _fit(
-            four_documents(), replace(settings, num_leaves=1), correction
-        )  # everything except growing trees
+        # Everything except growing trees.
+        _fit(four_documents(), replace(settings, num_leaves=1), correction)
     _fit(four_documents(), settings, correction)
 
 

@@ -235,21 +235,23 @@ def _pack(forest: Forest) -> PackedForest:
     first_leaf = forest.roots - first_cut
     cut = np.cumsum(is_cut) - 1 - first_cut[tree]
     leaf = np.cumsum(~is_cut) - 1 - first_leaf[tree]
-    number = np.where(is_cut, cut, np.diff(first_cut)[tree] + leaf).astype(np.uint32)
+    num_cuts = np.diff(first_cut)
+    number = np.where(is_cut, cut, num_cuts[tree] + leaf).astype(np.uint32)
     features, column = np.unique(nodes.feature[is_cut], return_inverse=True)
+    values = forest.weights[tree] * nodes.value
+    threshold = nodes.threshold[is_cut]
+    categorical = np.append(np.flatnonzero(np.isnan(threshold)), first_cut[-1])
     return PackedForest(
         features=features.astype(np.uint32),
         first_cut=first_cut.astype(np.uint64),
-        most_cuts=int(np.diff(first_cut).max()),
+        most_cuts=int(num_cuts.max()),
         column=column.astype(np.uint32),
-        threshold=nodes.threshold[is_cut],
+        threshold=threshold,
         missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
         left=number[nodes.left[is_cut]],
         right=number[nodes.right[is_cut]],
-        value=(forest.weights[tree] * nodes.value)[~is_cut],
-        categorical=np.append(
-            np.flatnonzero(np.isnan(nodes.threshold[is_cut])), first_cut[-1]
-        ).astype(np.uint64),
+        value=values[~is_cut],
+        categorical=categorical.astype(np.uint64),
         left_categories=nodes.left_categories[np.isnan(nodes.threshold)],
     )
 
@@ -472,16 +474,10 @@ def _wrong_arrays(forest: Forest) -> Iterator[str]:
 def _wrong_nodes(forest: Forest, num_features: int) -> Iterator[str]:
     """Checks that features exist, that numbers are finite, and that every other node is one node's child."""
     nodes = forest.nodes
-    node = np.arange(len(forest.nodes.feature))
     is_cut = nodes.feature != NO_FEATURE
-    end = np.repeat(forest.roots[1:], np.diff(forest.roots))
     is_known = (nodes.feature >= 0) & (nodes.feature < num_features)
-    yield from _at(
-        is_cut & ~is_known,
-        "feature",
-        nodes.feature,
-        f"not one of the {num_features} features",
-    )
+    reason = f"not one of the {num_features} features"
+    yield from _at(is_cut & ~is_known, "feature", nodes.feature, reason)
     # A threshold of infinity is valid: that split sends all values left and missing values right.
     # A split on a categorical feature has categories instead, and sends missing values right.
     has_categories = ~np.isnan(nodes.left_categories).all(axis=1)
@@ -493,21 +489,26 @@ def _wrong_nodes(forest: Forest, num_features: int) -> Iterator[str]:
     yield from _at(
         is_wrong, "missing_left", nodes.missing_left, "not false beside categories"
     )
-    for name, array in (
-        ("gain", nodes.gain),
-        ("value", nodes.value),
-        ("weights", forest.weights),
-    ):
+    numbers = {"gain": nodes.gain, "value": nodes.value, "weights": forest.weights}
+    for name, array in numbers.items():
         yield from _at(~np.isfinite(array), name, array, "not finite")
+    yield from _wrong_children(forest)
+
+
+def _wrong_children(forest: Forest) -> Iterator[str]:
+    """Checks that each node except the roots is the child of one node before it in the same tree."""
+    nodes = forest.nodes
+    node = np.arange(len(nodes.feature))
+    is_cut = nodes.feature != NO_FEATURE
+    end = np.repeat(forest.roots[1:], np.diff(forest.roots))
     for name, child in (("left", nodes.left), ("right", nodes.right)):
         yield from _at(~is_cut & (child != node), name, child, "not the leaf itself")
         is_below = (child > node) & (child < end)
         yield from _at(
             is_cut & ~is_below, name, child, "not after its parent in the same tree"
         )
-    parents = np.bincount(
-        np.concatenate([nodes.left[is_cut], nodes.right[is_cut]]), minlength=len(node)
-    )
+    children = np.concatenate([nodes.left[is_cut], nodes.right[is_cut]])
+    parents = np.bincount(children, minlength=len(node))
     is_root = np.isin(node, forest.roots[:-1])
     yield from _at(
         parents != ~is_root, "node", node, "not the child of exactly one other node"

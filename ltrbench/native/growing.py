@@ -168,9 +168,8 @@ def grow_best_first(
     num_cuts = 0
     spare = np.int64(0)
     while num_cuts + 1 < limits.num_leaves:
-        node = int(
-            np.argmax(nodes.open_gain[: 2 * num_cuts + 1])
-        )  # the first of equal gains
+        # The first of equal gains.
+        node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))
         if nodes.open_gain[node] == -np.inf:
             break
         nodes.open_gain[node] = -np.inf

@@ -139,9 +139,8 @@ def bin_features(features: Features, thresholds: Thresholds, missing_bin: int) -
     return bins
 
 
-@np.errstate(
-    over="ignore"
-)  # for distant scores in the right order, exp is infinite and rho is 0
+# For distant scores in the right order, exp is infinite and rho is 0.
+@np.errstate(over="ignore")
 def lambdas_of_query(
     labels: Labels, s: Scores, settings: Settings
 ) -> tuple[Values, Values]:
@@ -153,9 +152,8 @@ def lambdas_of_query(
     T = settings.truncation
     sigma = settings.sigma
     ranks = np.empty(len(s), dtype=np.int64)
-    ranks[np.argsort(-s, kind="stable")] = np.arange(
-        len(s)
-    )  # tied documents keep the order of the rows
+    # Tied documents keep the order of the rows.
+    ranks[np.argsort(-s, kind="stable")] = np.arange(len(s))
     gains = 2.0**labels - 1.0
     discounts = 1.0 / np.log2(ranks + 2.0)  # Burges, section 3: DCG
     best_gains = np.sort(gains)[::-1][:T]
@@ -164,23 +162,17 @@ def lambdas_of_query(
         return np.zeros(len(s)), np.zeros(len(s))
     counts = (labels[:, None] > labels) & (np.minimum(ranks[:, None], ranks) < T)
     # |Delta NDCG| when i and j are swapped: Burges, section 4.
-    delta = (
-        counts
-        * np.abs((gains[:, None] - gains) * (discounts[:, None] - discounts))
-        / max_dcg
-    )
+    swapped = (gains[:, None] - gains) * (discounts[:, None] - discounts)
+    delta = counts * np.abs(swapped) / max_dcg
     difference = s[:, None] - s
     if s.min() < s.max():
-        delta /= np.float32(0.01).astype(np.float64) + np.abs(
-            difference
-        )  # 0.01 is a float32 in LightGBM
-    rho = 1.0 / (
-        1.0 + np.exp(sigma * difference)
-    )  # Burges, section 7: probability of the wrong order
+        # 0.01 is a float32 in LightGBM.
+        delta /= np.float32(0.01).astype(np.float64) + np.abs(difference)
+    # Burges, section 7: probability of the wrong order.
+    rho = 1.0 / (1.0 + np.exp(sigma * difference))
     lambda_ij = sigma * rho * delta  # pushes i up and j down
-    hessian_ij = (
-        sigma**2 * rho * (1.0 - rho) * delta
-    )  # Burges, section 7: second derivative
+    # Burges, section 7: second derivative.
+    hessian_ij = sigma**2 * rho * (1.0 - rho) * delta
     g = lambda_ij.sum(axis=0) - lambda_ij.sum(axis=1)
     h = hessian_ij.sum(axis=0) + hessian_ij.sum(axis=1)
     S = 2.0 * lambda_ij.sum()  # each pair pushes two documents
@@ -197,9 +189,8 @@ def lambdas(
     g = np.zeros(len(scores))
     h = np.zeros(len(scores))
     for first, end in zip(train.query_start[:-1], train.query_start[1:], strict=True):
-        g[first:end], h[first:end] = lambdas_of_query(
-            train.labels[first:end], scores[first:end], settings
-        )
+        rows = slice(first, end)
+        g[rows], h[rows] = lambdas_of_query(train.labels[rows], scores[rows], settings)
     return g * train.weight_of_document, h * train.weight_of_document
 
 
@@ -247,9 +238,8 @@ def split_gain(leaf: Values, left: Values, right: Values, l2: float) -> Values:
     return gain
 
 
-@np.errstate(
-    divide="ignore", invalid="ignore"
-)  # for splits with a side whose sum of hessians is 0
+# For splits with a side whose sum of hessians is 0.
+@np.errstate(divide="ignore", invalid="ignore")
 def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
     """Returns the split with the highest gain, or None if no split is allowed.
 
@@ -263,18 +253,12 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
     missing = sums[:, :, -1:]
     total = sums[:, :1].sum(axis=2, keepdims=True)
     missing_right = np.cumsum(sums[:, :, :-1], axis=2)
-    left = np.concatenate(
-        [missing_right, missing_right + missing], axis=3
-    )  # (3, F, B - 1, 2)
-    right = (
-        total - left
-    )  # Chen and Guestrin, algorithm 3: missing values are tried on both sides
-    gain = (
-        g_unit
-        * g_unit
-        / h_unit
-        * split_gain(total[:2], left[:2], right[:2], settings.l2 / h_unit)
-    )
+    # (3, F, B - 1, 2).
+    left = np.concatenate([missing_right, missing_right + missing], axis=3)
+    # Chen and Guestrin, algorithm 3: missing values are tried on both sides.
+    right = total - left
+    gain = split_gain(total[:2], left[:2], right[:2], settings.l2 / h_unit)
+    gain *= g_unit * g_unit / h_unit
     smaller = np.minimum(left, right)
     is_allowed = smaller[1] >= settings.min_sum_hessian / h_unit
     is_allowed &= smaller[2] >= settings.min_docs_in_leaf
@@ -287,9 +271,9 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
         return None
     # Such missing values go to the side with the larger sum of hessians. As in the engine, min_docs_in_leaf
     # is not checked again.
-    missing_left = (
-        side == 1 if has_direction[f] else left[1, f, b, side] >= right[1, f, b, side]
-    )
+    missing_left = side == 1
+    if not has_direction[f]:
+        missing_left = left[1, f, b, side] >= right[1, f, b, side]
     return Split(float(gain[f, b, side]), int(f), int(b), bool(missing_left))
 
 
@@ -317,17 +301,16 @@ def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node
     terms = np.stack([whole_g, whole_h, np.ones(len(g))])
     units = np.array([g_unit, h_unit])
 
+    def gain_of(node: Node) -> float:
+        return node.split.gain if node.split and not node.left else -np.inf
+
     def node_of(rows: Rows) -> Node:
         sums = histograms(bins[rows], terms[:, rows], settings.max_bins + 1)
         return Node(rows, best_split(sums, units, settings))
 
     nodes = [node_of(np.arange(len(g)))]
     while len(nodes) < 2 * settings.num_leaves - 1:
-        gains = [
-            node.split.gain if node.split and not node.left else -np.inf
-            for node in nodes
-        ]
-        leaf = nodes[int(np.argmax(gains))]
+        leaf = max(nodes, key=gain_of)
         if leaf.split is None or leaf.left:
             break
         is_left = goes_left(bins[leaf.rows], leaf.split, settings.max_bins)

@@ -278,26 +278,31 @@ def reference_split(
         num_left = counts[: b + 1].sum() + missing_left * counts[-1]
         if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
             continue
-        g, h = (
-            np.array([values[left].sum(), values[~left].sum()])
-            for values in (gradients, hessians)
-        )
+        g = np.array([gradients[left].sum(), gradients[~left].sum()])
+        h = np.array([hessians[left].sum(), hessians[~left].sum()])
         steps = newton_step(g, h, settings, bounds)
-        if h.min() < settings.least_hessian or (
-            signs is not None and signs[c] * np.diff(steps) < 0
-        ):
+        if h.min() < settings.least_hessian:
+            continue
+        if signs is not None and signs[c] * np.diff(steps) < 0:
             continue
         gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
-        is_higher_equal = (
-            best is not None and (gain, c) == (best.gain, best.column) and b > best.bin
-        )
-        if gain > (best.gain if best else settings.gain_to_exceed) or (
-            is_higher_equal and settings.highest_of_equals
-        ):
-            best = Split(
-                gain, c, b, missing_left if missing.any() else bool(h[0] >= h[1])
-            )
+        if not missing.any():
+            missing_left = bool(h[0] >= h[1])
+        found = Split(gain, c, b, missing_left)
+        if _comes_first(found, best, settings):
+            best = found
     return best
+
+
+def _comes_first(found: Split, best: Split | None, settings: SplitSettings) -> bool:
+    """Returns whether a split replaces the best one before it: a higher gain or, with highest_of_equals, an
+    equal gain of the same column and a higher bin."""
+    if best is None:
+        return found.gain > settings.gain_to_exceed
+    if found.gain != best.gain:
+        return found.gain > best.gain
+    is_later = found.column == best.column and found.bin > best.bin
+    return settings.highest_of_equals and is_later
 
 
 def _reference_counts(
@@ -438,10 +443,8 @@ def search(
             )
         if has_enough(column, counts_of[column], task, leaf, terms, constraints):
             break
-    gain, last_bin, missing_left = (
-        float(leaf.best[0, column]),
-        *map(int, leaf.best[1:, column]),
-    )
+    gain = float(leaf.best[0, column])
+    last_bin, missing_left = map(int, leaf.best[1:, column])
     is_categorical = column >= num_numeric(task)
     bounds = (UNBOUNDED, UNBOUNDED)
     if constraints is not None:
@@ -850,9 +853,8 @@ def _last_largest(scores: Values, first: int, end: int) -> int:
 # The search is the one above. Only the best split of a column is computed by another loop, so that the loop
 # without constraints stays fast.
 
-Signs = NDArray[
-    np.int8
-]  # 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained
+# 1: scores must not decrease with the feature; -1: not increase; 0: unconstrained.
+Signs = NDArray[np.int8]
 
 
 class Constraints(NamedTuple):
@@ -1055,15 +1057,11 @@ def reference_category_cut(
         l2 = settings.l2
     else:
         bins = bins[counts[1:] >= settings.cat_smooth]
-        bins = bins[
-            np.argsort(
-                sums[0, bins] / (sums[1, bins] + settings.cat_smooth), kind="stable"
-            )
-        ]
+        keys = sums[0, bins] / (sums[1, bins] + settings.cat_smooth)
+        bins = bins[np.argsort(keys, kind="stable")]
         most = min(settings.max_cat_threshold, (len(bins) + 1) // 2)
-        candidates = [
-            order[:i] for order in (bins, bins[::-1]) for i in range(1, most + 1)
-        ]
+        candidates = [bins[:i] for i in range(1, most + 1)]
+        candidates += [bins[::-1][:i] for i in range(1, most + 1)]
     total = sums.sum(axis=1)
     smoothed = replace(settings, l2=l2)
     whole = total[:1], total[1:]
@@ -1072,23 +1070,19 @@ def reference_category_cut(
     best_bins = bins[:0]
     tried = bins[:0]
     for left in candidates:
-        tried = tried[:0] if len(left) == 1 else tried
-        new = counts[left].sum() - counts[tried].sum()
-        others = num_documents - counts[left].sum()
-        sides = np.column_stack(
-            [sums[:, left].sum(axis=1), total - sums[:, left].sum(axis=1)]
-        )
-        is_allowed = min(counts[left].sum(), others) >= settings.min_docs_in_leaf
-        if (
-            not is_allowed
-            or sides[1].min() < settings.least_hessian
-            or min(new, others) < group
-        ):
+        if len(left) == 1:
+            tried = tried[:0]
+        num_left = counts[left].sum()
+        new = num_left - counts[tried].sum()
+        others = num_documents - num_left
+        of_left = sums[:, left].sum(axis=1)
+        g, h = np.column_stack([of_left, total - of_left])
+        if min(num_left, others) < settings.min_docs_in_leaf:
+            continue
+        if h.min() < settings.least_hessian or min(new, others) < group:
             continue
         tried = left
-        scores_of_sides = score(
-            sides[0], sides[1], newton_step(sides[0], sides[1], smoothed), smoothed
-        )
+        scores_of_sides = score(g, h, newton_step(g, h, smoothed), smoothed)
         gain = float(scores_of_sides.sum() - score_of_leaf[0])
         if gain > best:
             best = gain

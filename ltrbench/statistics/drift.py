@@ -23,9 +23,8 @@ from ltrbench.statistics.paired import LEVEL
 NUM_BINS = 10
 RARE_CATEGORY = 0.01
 """Categories with a smaller share of the training documents are one bin, together with unseen ones."""
-_QUANTILES = np.linspace(
-    0, 1, 101
-)  # of each sample: where distribution functions are compared
+# Of each sample: where distribution functions are compared.
+_QUANTILES = np.linspace(0, 1, 101)
 _DRAWS = 1000
 
 Numbers = NDArray[np.float64]

@@ -221,9 +221,8 @@ def _score(
             "model returns one score per document, or name their column with predictions='COLUMN'."
         )
     scores = scores.reshape(-1)
-    if (
-        scores.dtype.kind not in "iuf"
-    ):  # other dtypes are kept, because scores may tie in them
+    # Other dtypes are kept, because scores may tie in them.
+    if scores.dtype.kind not in "iuf":
         scores = pd.to_numeric(pd.Series(scores), errors="coerce").to_numpy(np.float64)
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:

@@ -601,9 +601,8 @@ def experiment_tags(
             **state,
         }
         tags[_VIEW_TAG] = json.dumps(value)
-    if (
-        MLFLOW_RUN_NOTE not in known
-    ):  # The key of the description is the same for experiments and runs.
+    # The key of the description is the same for experiments and runs.
+    if MLFLOW_RUN_NOTE not in known:
         tags[MLFLOW_RUN_NOTE] = (
             f"[Runs with their metrics]({run_list(experiment_id)[1:]})"
         )
@@ -653,9 +652,8 @@ _CONTEXTS = {"train": "training", "valid": "validation", "test": "testing"}
 
 
 # Settings in the name of a single run, beside its model and its data set.
-_NAMES = {
-    "replicates.index": "resample"
-}  # short names of settings whose last part is unclear
+# Short names of settings whose last part is unclear.
+_NAMES = {"replicates.index": "resample"}
 _IN_NAMES = re.compile(r"(params|model|data\.fold|data\.split_seed|seed|cv)(\.|$)")
 
 

@@ -34,9 +34,8 @@ from ltrbench.settings import Check, changed, check, check_effects
 from ltrbench.shapes import Gradients, Hessians, Labels, QueryStart, Values
 from ltrbench.untrusted import type_error, types_of
 
-Queries = (
-    NDArray[np.int64] | None
-)  # indices of the queries to compute, ascending; None: all
+# Indices of the queries to compute, ascending; None: all.
+Queries = NDArray[np.int64] | None
 
 PreparedObjective = Callable[
     [Values, Queries, DocumentDraws], tuple[Gradients, Hessians]

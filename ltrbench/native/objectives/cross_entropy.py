@@ -42,9 +42,8 @@ class CrossEntropy(Objective):
     source = "Bruch, 2021; LightGBM's rank_xendcg"
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:
-        check_gains(
-            labels, query_start
-        )  # its phi are NDCG's gains, apart from the random draw
+        # Its phi are NDCG's gains, apart from the random draw.
+        check_gains(labels, query_start)
 
     def data_of_iteration(
         self, data: ObjectiveData, rng: DocumentDraws

@@ -61,9 +61,8 @@ from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import changed, part
 from ltrbench.shapes import Gradients, Hessians, Values
 
-RankOrder = NDArray[
-    np.uint32
-]  # (n,), or (D,) query by query: document indices within the query, best first
+# (n,), or (D,) query by query: document indices within the query, best first.
+RankOrder = NDArray[np.uint32]
 
 
 def any_order(data: PairData) -> RankOrder:
@@ -458,19 +457,21 @@ def pair_data(
         document_weights=train.weight_of_document.copy(),
     )
     by_pairs = settings.normalize_query and settings.query_norm == "pairs"
+    # Swaps of two documents below the last rank with a weight do not change the metric.
+    num_weighted = int(np.count_nonzero(swaps.rank_weights))
+    truncation = min(settings.truncation or train.num_documents, num_weighted)
+    factor = 1.0
+    if by_pairs:
+        factor = 1.0 / (settings.pairs_per_document or 1)
     compiled = part(
         settings,
         Compiled,
         change=int(swaps.change),
-        # Swaps of two documents below the last rank with a weight do not change the metric.
-        truncation=min(
-            settings.truncation or train.num_documents,
-            int(np.count_nonzero(swaps.rank_weights)),
-        ),
+        truncation=truncation,
         probability=int(Probability[settings.sigmoid.upper()]),
         distances_count=settings.normalize_distance,
         log2_norm=settings.normalize_query and not by_pairs,
-        factor=1.0 / (settings.pairs_per_document or 1) if by_pairs else 1.0,
+        factor=factor,
         low_labels_first=ORDERS_OF_TIES[settings.ties],
     )
     return data, compiled

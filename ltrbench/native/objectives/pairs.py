@@ -175,14 +175,12 @@ NATIVE = PairSettings()
 # ---- Specification of the lambdas of one query.
 
 Pairs = NDArray[np.float64]  # (n, n), one value per pair of documents
-Draws = NDArray[
-    np.float64
-]  # (n, pairs_per_document), random numbers in [0, 1) that select the partners
+# (n, pairs_per_document), random numbers in [0, 1) that select the partners.
+Draws = NDArray[np.float64]
 
 
-@np.errstate(
-    over="ignore"
-)  # for distant scores in the right order, exp is infinite and p is 0
+# For distant scores in the right order, exp is infinite and p is 0.
+@np.errstate(over="ignore")
 def logistic(differences: Pairs, sigma: float) -> Pairs:
     """Returns p = 1 / (1 + exp(sigma d))."""
     p: Pairs = 1.0 / (1.0 + np.exp(sigma * differences))

@@ -75,9 +75,8 @@ from ltrbench.native.team import DocumentDraws, Placement
 from ltrbench.settings import setting
 from ltrbench.shapes import Gradients, Hessians, Labels, Values
 
-Factors = dict[
-    str, NDArray[np.float64]
-]  # "position" (P,), and by name the estimates per position, (P,)
+# "position" (P,), and by name the estimates per position, (P,).
+Factors = dict[str, NDArray[np.float64]]
 
 
 @dataclass(kw_only=True)
@@ -333,35 +332,28 @@ def reference_unbiased(
     t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
     has_both = ~np.isnan(t_hi * t_lo)
     is_hi = labels[:, None] > labels[None, :]
-    ratio = np.where(
-        has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO), t_hi * t_lo, 1.0
-    )
+    has_ratio = has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO)
+    ratio = np.where(has_ratio, t_hi * t_lo, 1.0)
     ratio = np.where(is_hi, ratio, ratio.T)
 
     difference = scores[:, None] - scores[None, :]
     p = logistic(difference, settings.sigma)
     push = np.where(is_hi, -pairs.lambda_matrix, 0.0)
     sign = 1.0 if mirrored else -1.0
-    cost = (
-        np.logaddexp(0.0, sign * settings.sigma * difference)
-        * push
-        / (settings.sigma * p)
-    )
-    cost_plus = np.divide(
-        cost, t_lo, out=np.zeros_like(cost), where=has_both & (t_lo >= LEAST_RATIO)
-    )
-    cost_minus = np.divide(
-        cost, t_hi, out=np.zeros_like(cost), where=has_both & (t_hi >= LEAST_RATIO)
-    )
+    loss = np.logaddexp(0.0, sign * settings.sigma * difference)
+    cost = loss * push / (settings.sigma * p)
+    zeros = np.zeros_like(cost)
+    has_lo = has_both & (t_lo >= LEAST_RATIO)
+    has_hi = has_both & (t_hi >= LEAST_RATIO)
+    cost_plus = np.divide(cost, t_lo, out=zeros.copy(), where=has_lo)
+    cost_minus = np.divide(cost, t_hi, out=zeros, where=has_hi)
 
     total = 2.0 * (push / ratio).sum()
     scale = 1.0
     if settings.normalize_query and total > 0.0:
         scale = np.log2(1.0 + total) / total
-    gradients, hessians = (
-        (matrix / ratio).sum(axis=1)
-        for matrix in (pairs.lambda_matrix, pairs.hessian_matrix)
-    )
+    gradients = (pairs.lambda_matrix / ratio).sum(axis=1)
+    hessians = (pairs.hessian_matrix / ratio).sum(axis=1)
     return (
         scale * gradients,
         scale * hessians,
