@@ -34,7 +34,7 @@ from ltrbench.compare.answer import checks_in_words
 from ltrbench.compare.cells import (
     newest_runs,
 )
-from ltrbench.compare.comparison import Comparison, ModelRow, compare, only
+from ltrbench.compare.comparison import Comparison, compare, only
 from ltrbench.compare.decision import check_of_guard
 from ltrbench.compare.derived import (
     LoadSplits,
@@ -49,6 +49,7 @@ from ltrbench.compare.remarks import leak_in_words
 from ltrbench.compare.settings import (
     Settings,
 )
+from ltrbench.compare.table import ModelRow
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows

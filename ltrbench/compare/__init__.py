@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, overload
 
 from ltrbench.compare.answer import Answer, answer_of
 from ltrbench.compare.claims import Claim, Pair
-from ltrbench.compare.comparison import Choice, Comparison, ModelRow, best_by_validation
+from ltrbench.compare.comparison import Choice, Comparison, best_by_validation
 from ltrbench.compare.comparison import compare as compare_runs
 from ltrbench.compare.derived import Fusing, Import, fuse, import_like, import_runs
 from ltrbench.compare.groups import Slice, read_attributes
@@ -55,6 +55,7 @@ from ltrbench.compare.settings import (
     Settings,
 )
 from ltrbench.compare.slicing import Interaction, interactions, slices
+from ltrbench.compare.table import ModelRow
 from ltrbench.errors import ConfigError
 from ltrbench.runs import Run
 

@@ -21,10 +21,7 @@ from ltrbench.compare.decision import (
 )
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
 from ltrbench.compare.planning import NextStep, next_step
-from ltrbench.compare.remarks import IMPORTANT
-from ltrbench.compare.settings import (
-    percent,
-)
+from ltrbench.compare.remarks import IMPORTANT, percent
 from ltrbench.compare.table import (
     Trainings,
 )

@@ -13,8 +13,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from ltrbench.compare.feature_sets import feature_settings
@@ -108,44 +106,25 @@ class Replicate(NamedTuple):
         return f"resample {self.resample} and seed {self.seed}"
 
 
-@dataclass(frozen=True, eq=False)
-class GroupedRuns:
-    """The runs of one table.
-
-    Attributes:
-        name: Name of the data set, with the settings that distinguish its tables.
-        runs: In the order of the input.
-    """
-
-    name: str
-    runs: tuple[Run, ...]
-
-    @cached_property
-    def rows(self) -> dict[str, list[Run]]:
-        """Row label -> runs."""
-        return runs_by_label(self.runs)
-
-
-def group_runs(runs: Sequence[Run]) -> list[GroupedRuns]:
-    """Returns one table per data set, and per setting of the data that changes its documents.
+def runs_by_table(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Returns name of a table -> its runs: one table per data set, and per setting of its documents.
 
     Fingerprints decide: runs on the same documents are in one table, whatever the paths and names of the
     files. The repeats of a cross-validation are in one table if all other settings of the data are equal.
+    The name is that of the data set, with the settings that distinguish its tables.
     """
     tables: dict[str, list[Run]] = {}
-    for data_set in group_by_data_set(runs):
-        words = _settings_of_cells(data_set.runs)
-        for run in data_set.runs:
-            tables.setdefault(
-                " ".join([data_set.name, *words[cell_of(run)]]), []
-            ).append(run)
-    return [GroupedRuns(name, tuple(of_table)) for name, of_table in tables.items()]
+    for data_set, of_data_set in runs_by_data_set(runs).items():
+        words = _settings_of_cells(of_data_set)
+        for run in of_data_set:
+            name = " ".join([data_set, *words[cell_of(run)]])
+            tables.setdefault(name, []).append(run)
+    return tables
 
 
-def group_by_data_set(runs: Sequence[Run]) -> list[GroupedRuns]:
-    """Returns one table per data set, whatever its settings."""
-    of_data_set = grouped(runs, lambda run: cell_of(run).data)
-    return [GroupedRuns(name, tuple(of_data)) for name, of_data in of_data_set.items()]
+def runs_by_data_set(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Returns name of a data set -> its runs, whatever its settings."""
+    return grouped(runs, lambda run: cell_of(run).data)
 
 
 def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:

@@ -84,9 +84,9 @@ def _differences_by_row(shown: Shown) -> list[View]:
     comparison = shown.comparison
     series = {item.label: item for item in shown.series}
     has_interval = [
-        row
-        for row in shown.rows
-        if row.to_baseline is not None and row.to_baseline.models.interval
+        pair
+        for pair in against(comparison.family, comparison.baseline)
+        if pair.models.interval
     ]
     ends = {comparison.baseline: (0.0, 0.0, 0.0), **differences_of(has_interval)}
     shared = [

@@ -8,7 +8,6 @@ paired by query. Each pair has a claim about these trained models and one about 
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,14 +20,14 @@ import numpy as np
 
 from ltrbench.compare.cells import (
     DataCell,
-    GroupedRuns,
     cell_of,
     fold_of,
-    group_by_data_set,
-    group_runs,
     grouped,
     newest_runs,
     replicate_of,
+    runs_by_data_set,
+    runs_by_label,
+    runs_by_table,
 )
 from ltrbench.compare.claims import Pair, against, all_pairs, decided
 from ltrbench.compare.derived import default_metric, reported_metrics, unknown_metrics
@@ -47,7 +46,7 @@ from ltrbench.compare.settings import (
     Settings,
 )
 from ltrbench.compare.table import (
-    EvaluatedRow,
+    ModelRow,
     PairedQueries,
     Table,
     evaluate_rows,
@@ -74,7 +73,7 @@ from ltrbench.tables import one_line
 # 3 of 5 resamples              resamples of the training queries
 
 
-def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
+def replicate_counts(rows: Sequence[ModelRow]) -> dict[str, str]:
     """Returns label -> text of the column "trainings".
 
     Args:
@@ -91,9 +90,7 @@ def replicate_counts(rows: Sequence[EvaluatedRow]) -> dict[str, str]:
     return {row.label: _of_row(row, seeds, num_folds, num_repeats) for row in rows}
 
 
-def _of_row(
-    row: EvaluatedRow, seeds: set[int], num_folds: int, num_repeats: int
-) -> str:
+def _of_row(row: ModelRow, seeds: set[int], num_folds: int, num_repeats: int) -> str:
     """Returns the factors of the number of runs of a row, such as 5 folds x 2 repeats x 3 seeds.
 
     Args:
@@ -175,27 +172,6 @@ class SweepState(NamedTuple):
 _MOST_MISMATCHES = 3
 
 
-@dataclass(frozen=True, eq=False)
-class ModelRow(EvaluatedRow):
-    """One model with one set of settings on one data set: the runs that count, and their values.
-
-    Attributes:
-        interval: 95 % interval of the mean of the primary metric, within the bounds of the metric; None for a
-            row that is not paired.
-        to_baseline: This row minus the baseline; None for the baseline and for a row that is not paired.
-    """
-
-    interval: Interval | None
-    to_baseline: Pair | None
-
-    def rank_by(self, metric: str) -> float:
-        """Returns a key that sorts rows by the mean of a metric, the highest first, rows without one last."""
-        value = self.metrics[metric]
-        if value is None:
-            return math.inf
-        return -value
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """The rows of one data set.
@@ -206,8 +182,11 @@ class Comparison:
         settings: Settings of the comparison, with defaults filled in.
         baseline: Label of the row that the other rows are compared with: the named one, or the best one.
         best: Label of the paired row with the highest mean; None with fewer than two paired rows.
-        rows: In the order of the runs.
+        table: The rows, in the order of the runs, and which of them are paired.
+        intervals: Label of a paired row -> 95 % interval of the mean of the primary metric, within the bounds
+            of the metric.
         pairs: All pairs, each earlier row minus each later row, with claims over all pairs.
+        family: The pairs that are decided together: the pairs with the named baseline, or all pairs.
         declared: Metric -> pairs of the family, for each further metric that carries claims.
         sweeps: What the plans of the sweeps of the runs say; `ltrbench.sweep.ledger` sets it.
         queries: The paired queries; None if no rows can be paired.
@@ -220,8 +199,10 @@ class Comparison:
     settings: Settings
     baseline: str
     best: str | None
-    rows: tuple[ModelRow, ...]
+    table: Table
+    intervals: Mapping[str, Interval]
     pairs: tuple[Pair, ...]
+    family: tuple[Pair, ...]
     queries: PairedQueries | None
     remarks: tuple[Remark, ...]
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
@@ -234,13 +215,9 @@ class Comparison:
         return tuple(map(str, notes_of(self.remarks)))
 
     @property
-    def family(self) -> tuple[Pair, ...]:
-        """The pairs that are decided together: the pairs with the named baseline, or all pairs."""
-        if not self.settings.names_baseline:
-            return self.pairs
-        return tuple(
-            row.to_baseline for row in self.rows if row.to_baseline is not None
-        )
+    def rows(self) -> tuple[ModelRow, ...]:
+        """All rows of the table, those that are not paired as well."""
+        return self.table.rows
 
     @property
     def claims(self) -> tuple[Pair, ...]:
@@ -250,13 +227,16 @@ class Comparison:
             *itertools.chain.from_iterable(self.declared.values()),
         )
 
-    def claim(self, label: str, metric: str) -> Pair | None:
-        """Returns a row minus the baseline in a metric that carries claims; None if there is no claim."""
-        if metric == self.metric:
-            return self.row(label).to_baseline
-        pairs = self.declared.get(metric, ())
+    def claim(self, label: str, metric: str | None = None) -> Pair | None:
+        """Returns a row minus the baseline in a metric that carries claims, without a name the primary one.
+
+        None for the baseline, and for a row that is not paired.
+        """
+        family = self.family
+        if metric not in (None, self.metric):
+            family = self.declared.get(metric, ())
         return next(
-            (pair for pair in against(pairs, self.baseline) if pair.a == label), None
+            (pair for pair in against(family, self.baseline) if pair.a == label), None
         )
 
     def beats_all(self, label: str) -> bool:
@@ -325,7 +305,7 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
         errors = "; ".join(str(_failure(run).note) for run in runs)
         raise ResultError(f"there is no finished run to compare. {errors}")
     finished, repeated = newest_runs(with_common_data(finished))
-    tables = group_runs(finished)
+    tables = runs_by_table(finished)
     mismatched = mismatches(tables)
     if mismatched and not settings.allow_mismatch:
         more = len(mismatched) - _MOST_MISMATCHES
@@ -341,30 +321,31 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     # Without a mismatch training sets are known, which the wider scopes of claims need.
     settings = replace(settings, allow_mismatch=bool(mismatched))
     if mismatched:
-        tables = group_by_data_set(finished)
+        tables = runs_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
     settings = replace(settings, metric=metric)
     if settings.names_baseline:
-        labels = list(itertools.chain.from_iterable(table.rows for table in tables))
-        models = [run.result.model for table in tables for run in table.runs]
+        labels = itertools.chain.from_iterable(map(runs_by_label, tables.values()))
+        models = [run.result.model for run in finished]
         require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
     remarks = [*mismatched, *repeated]
     # A run may fail before its data set is known, so that every failure is a remark on the first table.
     failures = [_failure(run) for run in runs if not run.result.is_compared]
-    return [
-        _compare_on(
-            table, metric, settings, [*remarks, *(failures if number == 0 else [])]
-        )
-        for number, table in enumerate(tables)
-    ]
+    comparisons = []
+    for number, (name, of_table) in enumerate(tables.items()):
+        first = [*remarks, *failures] if number == 0 else remarks
+        comparisons.append(_compare_on(name, of_table, metric, settings, first))
+    return comparisons
 
 
 def _compare_on(
-    group: GroupedRuns, metric: str, settings: Settings, first_remarks: Sequence[Remark]
+    name_of_table: str,
+    runs: Sequence[Run],
+    metric: str,
+    settings: Settings,
+    first_remarks: Sequence[Remark],
 ) -> Comparison:
-    reported = itertools.chain.from_iterable(
-        reported_metrics(run) for run in group.runs
-    )
+    reported = itertools.chain.from_iterable(map(reported_metrics, runs))
     claimed = [name for name in settings.claimed_metrics if name is not None]
     evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
     others = [name for name in dict.fromkeys(reported) if name not in evaluated]
@@ -374,8 +355,9 @@ def _compare_on(
             return cell_of(run).of_test
         return cell_of(run)
 
+    runs_of_row = runs_by_label(runs)
     rows = evaluate_rows(
-        group.rows, [*evaluated], others, settings.convention, cell_of_run
+        runs_of_row, [*evaluated], others, settings.convention, cell_of_run
     )
     table = Table.of(rows, settings.selected)
     paired = {name: pair_in_group(table.paired, name, settings) for name in claimed}
@@ -385,11 +367,15 @@ def _compare_on(
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
     base, absent = _baseline_of(
-        group.rows, settings.baseline, best, table.paired or table.rows
+        runs_of_row, settings.baseline, best, table.paired or table.rows
     )
     if absent:
         settings = replace(settings, baseline=None)
-    pairs = () if queries is None else all_pairs(queries, metric, settings)
+    pairs: tuple[Pair, ...] = ()
+    family: tuple[Pair, ...] = ()
+    if queries is not None:
+        pairs = all_pairs(queries, metric, settings)
+        family = _family(pairs, queries, base, settings)
     declared = {
         name: _family(
             all_pairs(queries_of_metric, name, settings),
@@ -400,15 +386,17 @@ def _compare_on(
         for name, queries_of_metric in paired.items()
         if name != metric and queries_of_metric is not None
     }
-    unknown = unknown_metrics([run.result for run in group.runs])
+    unknown = unknown_metrics([run.result for run in runs])
     return Comparison(
-        data=group.name,
+        data=name_of_table,
         metric=metric,
         settings=settings,
         baseline=base,
         best=best,
-        rows=tuple(_rows(table.rows, metric, queries, pairs, base, settings)),
+        table=table,
+        intervals=_intervals(queries, metric),
         pairs=pairs,
+        family=family,
         queries=queries,
         remarks=(
             *first_remarks,
@@ -422,7 +410,7 @@ def _compare_on(
 
 
 def pair_in_group(
-    rows: Sequence[EvaluatedRow], claimed: str, settings: Settings
+    rows: Sequence[ModelRow], claimed: str, settings: Settings
 ) -> PairedQueries | None:
     """Returns the paired queries of a claimed metric, in the group of its guard; None if no query counts."""
     guard = settings.guard_of(claimed)
@@ -465,64 +453,35 @@ def with_level(
             return ()
         return decided(marked, queries, settings)
 
-    paired = [
-        row
-        for row in comparison.rows
-        if queries is not None and row.label in queries.labels
-    ]
     pairs = again(comparison.pairs, queries)
-    rows = _rows(
-        comparison.rows,
-        comparison.metric,
-        queries,
-        pairs,
-        comparison.baseline,
-        settings,
-    )
+    family: tuple[Pair, ...] = ()
+    if queries is not None:
+        family = _family(pairs, queries, comparison.baseline, settings)
     declared = {
-        name: again(of, pair_in_group(paired, name, settings))
+        name: again(of, pair_in_group(comparison.table.paired, name, settings))
         for name, of in comparison.declared.items()
     }
-    comparison = replace(
-        comparison, settings=settings, remarks=(*remarks, *comparison.remarks)
+    return replace(
+        comparison,
+        settings=settings,
+        pairs=pairs,
+        family=family,
+        declared=declared,
+        remarks=(*remarks, *comparison.remarks),
     )
-    return replace(comparison, rows=tuple(rows), pairs=pairs, declared=declared)
 
 
-def _rows(
-    groups: Sequence[EvaluatedRow],
-    metric: str,
-    queries: PairedQueries | None,
-    pairs: Sequence[Pair],
-    base: str,
-    settings: Settings,
-) -> list[ModelRow]:
-    intervals: dict[str, Interval | None] = {}
-    to_base: dict[str, Pair] = {}
-    if queries is not None:
-        of_rows = system_intervals(queries.distinct)
-        intervals = dict(zip(queries.labels, of_rows, strict=True))
-        to_base = {
-            pair.a: pair
-            for pair in against(_family(pairs, queries, base, settings), base)
-        }
-    return [
-        ModelRow(
-            label=group.label,
-            evaluated=group.evaluated,
-            interval=_within_bounds(intervals.get(group.label), metric),
-            to_baseline=to_base.get(group.label),
-        )
-        for group in groups
-    ]
-
-
-def _within_bounds(interval: Interval | None, metric: str) -> Interval | None:
-    """Returns the interval of a mean without values that the metric cannot have."""
+def _intervals(queries: PairedQueries | None, metric: str) -> dict[str, Interval]:
+    """Returns label -> interval of the mean of a row, without values that the metric cannot have."""
+    if queries is None:
+        return {}
+    intervals = zip(queries.labels, system_intervals(queries.distinct), strict=True)
     bounds = bounds_of(metric)
-    if interval is None or bounds is None:
-        return interval
-    return interval.within(*bounds)
+    return {
+        label: interval if bounds is None else interval.within(*bounds)
+        for label, interval in intervals
+        if interval is not None
+    }
 
 
 def _family(
@@ -542,7 +501,7 @@ def _baseline_of(
     rows: Mapping[str, Sequence[Run]],
     baseline: str | None,
     best: str | None,
-    paired: Sequence[EvaluatedRow],
+    paired: Sequence[ModelRow],
 ) -> tuple[str, list[Remark]]:
     """Returns the label of the baseline, and a remark if the first paired row replaces it."""
     of_model = [
@@ -597,12 +556,18 @@ class Choice:
     metrics: Mapping[str, float]
 
 
-def best_by_validation(comparison: Comparison) -> Choice | None:
+def best_by_validation(
+    comparison: Comparison, rows: Sequence[ModelRow] | None = None
+) -> Choice | None:
     """Returns the best run of the row with the highest mean of the metric on validation.
 
     Test scores are not used. None if no row has a validation set.
+
+    Args:
+        rows: The rows to choose from; None for all of them.
     """
-    rows = comparison.rows
+    if rows is None:
+        rows = comparison.rows
     validated = values_on_validation(
         rows, comparison.metric, comparison.settings.convention
     )

@@ -25,7 +25,7 @@ from ltrbench.compare.cells import (
     grouped,
 )
 from ltrbench.compare.claims import Pair, against
-from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.fairness import (
     best_on_validation,
     seen_by_choice,
@@ -34,9 +34,7 @@ from ltrbench.compare.fairness import (
 )
 from ltrbench.compare.guards import COSTS, LATENCY, Guard
 from ltrbench.compare.remarks import leak_in_words
-from ltrbench.compare.table import (
-    EvaluatedRow,
-)
+from ltrbench.compare.table import ModelRow
 from ltrbench.data import Splits
 from ltrbench.errors import ResultError
 from ltrbench.measure import latency_of
@@ -254,7 +252,7 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
 
 
 def _chosen_by_validation(
-    comparison: Comparison, rows: Sequence[EvaluatedRow]
+    comparison: Comparison, rows: Sequence[ModelRow]
 ) -> tuple[str | None, str]:
     """Returns the row of a model that validation chooses, None if it cannot, and how or why not."""
     validated = values_on_validation(
@@ -333,9 +331,7 @@ def _check_of_cost(comparison: Comparison, row: ModelRow, guard: Guard) -> Check
     return Check(guard.metric, value, limit=guard.limit, sense=AT_MOST)
 
 
-def latency_of_row(
-    row: EvaluatedRow, load_splits: Callable[[Run], Splits]
-) -> float | None:
+def latency_of_row(row: ModelRow, load_splits: Callable[[Run], Splits]) -> float | None:
     """Returns the median time to score one list of the test set on one thread, in ms, with the saved model of
     the run that has the most trees; None if it has scores without a model.
 

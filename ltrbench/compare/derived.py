@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from ltrbench.compare.cells import (
     cell_of,
     first_by,
-    group_runs,
     newest_runs,
     replicate_of,
+    runs_by_label,
+    runs_by_table,
 )
 from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.compare.remarks import Kind, Remark
@@ -359,19 +360,17 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         ConfigError: A named model has no run, fewer than two models have, or weights cannot be learned.
         ResultError: The models have no common cell.
     """
-    tables = group_runs([run for run in runs if run.result.is_compared])
-    known = [
-        name
-        for table in tables
-        for name in (*table.rows, *(run.result.model for run in table.runs))
-    ]
+    compared = [run for run in runs if run.result.is_compared]
+    tables = [runs_by_label(of_table) for of_table in runs_by_table(compared).values()]
+    known = list(itertools.chain.from_iterable(tables))
+    known.extend(run.result.model for run in compared)
     for name in fusing.of:
         require_choice("model to fuse", name, dict.fromkeys(known))
     made: list[Run] = []
     for table in tables:
         members = {
             label: of_row
-            for label, of_row in table.rows.items()
+            for label, of_row in table.items()
             if not fusing.of
             or label in fusing.of
             or of_row[0].result.model in fusing.of

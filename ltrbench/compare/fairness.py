@@ -20,18 +20,18 @@ import numpy as np
 
 from ltrbench.compare.cells import (
     DataCell,
-    GroupedRuns,
     cell_of,
     describe_cells,
     first_by,
     grouped,
     is_per_fold,
     replicate_of,
+    runs_by_label,
 )
 from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.compare.table import (
-    EvaluatedRow,
     EvaluatedRun,
+    ModelRow,
     reasons_against_folds,
     times_in_sets,
 )
@@ -42,20 +42,21 @@ from ltrbench.runs.origin import Ensemble
 from ltrbench.runs.record import NO_PARAMETERS, OWN, Run, RunResult
 
 
-def mismatches(tables: Sequence[GroupedRuns]) -> list[Remark]:
+def mismatches(tables: Mapping[str, Sequence[Run]]) -> list[Remark]:
     """Returns a remark for each two groups of runs that must be paired and have different data.
 
     A sweep over a setting of the data, in which every model is run under each value, is no mismatch: it gives
     one table per value. Two models with the same data set and fold but without a common cell are a mismatch.
+
+    Args:
+        tables: Name -> runs.
     """
     remarks: dict[tuple[str, str], Remark] = {}
-    for rivals in grouped(tables, lambda table: cell_of(table.runs[0]).data).values():
-        runs = dict.fromkeys(
-            (label, table.name, cell_of(run))
-            for table in rivals
-            for label, of_row in table.rows.items()
-            for run in of_row
-        )
+    for names in grouped(tables, lambda name: cell_of(tables[name][0]).data).values():
+        runs: dict[tuple[str, str, DataCell], None] = {}
+        for name in names:
+            for label, of_row in runs_by_label(tables[name]).items():
+                runs |= dict.fromkeys((label, name, cell_of(run)) for run in of_row)
         of_label = grouped(runs, lambda item: item[0])
         cells_of = {
             label: {cell for _, _, cell in items} for label, items in of_label.items()
@@ -91,7 +92,7 @@ def _mismatch(
 
 
 def warnings(
-    rows: Sequence[EvaluatedRow], metric: str, convention: Convention
+    rows: Sequence[ModelRow], metric: str, convention: Convention
 ) -> list[Remark]:
     """Returns the remarks on how fairly the rows are compared."""
     evaluated = list(itertools.chain.from_iterable(row.evaluated for row in rows))
@@ -129,7 +130,7 @@ def _about_convention(
     )
 
 
-def _about_seeds(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
+def _about_seeds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
         yield Remark.of(Kind.CONSTANT_SEEDS, labels=same)
@@ -193,7 +194,7 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
         yield Remark.of(Kind.COMMITS, commits=commits)
 
 
-def _about_shared_machine(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
+def _about_shared_machine(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields that times are left out because the command ran several jobs at a time."""
     counts = {
         row.label: sum(run.result.shared_machine for run in row.runs) for row in rows
@@ -233,7 +234,7 @@ def _several(values: Iterable[str]) -> list[str]:
 
 
 def _about_settings(
-    untuned: Sequence[EvaluatedRow], metric: str, convention: Convention
+    untuned: Sequence[ModelRow], metric: str, convention: Convention
 ) -> Iterator[Remark]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
     tried = Counter(
@@ -254,7 +255,7 @@ def _about_settings(
             )
 
 
-def _about_choice_over_folds(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
+def _about_choice_over_folds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields that validation queries that settings are chosen by are test queries of other folds."""
     counts = Counter(row.model for row in rows if not row.is_tuned)
     # A search that chooses per fold sees no other fold.
@@ -294,7 +295,7 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> list[str]:
 
 
 def values_on_validation(
-    rows: Sequence[EvaluatedRow], metric: str, convention: Convention
+    rows: Sequence[ModelRow], metric: str, convention: Convention
 ) -> dict[str, dict[int, float]]:
     """Returns row label -> index of a run in the row -> its metric on the validation set.
 
@@ -346,7 +347,7 @@ def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
     return folds
 
 
-def _about_ensembles(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
+def _about_ensembles(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields the mean weights of the members of each ensemble, and that their selection is a part of it."""
     for row in rows:
         origins = [run.result.origin for run in row.runs]
@@ -437,7 +438,7 @@ class SearchTotals:
         )
 
 
-def searched_runs(row: EvaluatedRow) -> list[Run]:
+def searched_runs(row: ModelRow) -> list[Run]:
     """Returns one run for each search that chose the settings of a row.
 
     Folds can share a search, and several training seeds as well.
@@ -450,7 +451,7 @@ def searched_runs(row: EvaluatedRow) -> list[Run]:
     return [*first_by([run for run in row.runs if run.result.search], search).values()]
 
 
-def search_totals(row: EvaluatedRow) -> SearchTotals | None:
+def search_totals(row: ModelRow) -> SearchTotals | None:
     """Returns the searches of a row; None if it was not tuned."""
     searches = [run.result.search for run in searched_runs(row)]
     if not searches:
@@ -470,7 +471,7 @@ def search_totals(row: EvaluatedRow) -> SearchTotals | None:
     )
 
 
-def _about_searches(rows: Sequence[EvaluatedRow]) -> Iterator[Remark]:
+def _about_searches(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
     totals = {
         row.label: search for row in rows if (search := search_totals(row)) is not None

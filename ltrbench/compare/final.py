@@ -11,7 +11,6 @@ import math
 import os
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
@@ -19,8 +18,9 @@ from typing import NamedTuple
 from ltrbench.compare.cells import (
     settings_of_model,
 )
-from ltrbench.compare.comparison import Comparison, ModelRow, best_by_validation, only
+from ltrbench.compare.comparison import Comparison, best_by_validation, only
 from ltrbench.compare.remarks import Kind
+from ltrbench.compare.table import ModelRow
 from ltrbench.errors import ResultError, require_choice
 from ltrbench.runs.origin import Final, Origin, Variant
 from ltrbench.runs.record import Run, read_run
@@ -100,9 +100,8 @@ def final_fit(
     num_trees = None
     if trees:
         num_trees = math.ceil(scale * median(trees))
-    low, high = (
-        (None, None) if row.interval is None else (row.interval.low, row.interval.high)
-    )
+    interval = comparison.intervals.get(row.label)
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
     value = row.metrics[metric]
     origin = Final(
         row=row.label,
@@ -158,7 +157,7 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
     rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
     if model is None:
         rows = [row for row in rows if not isinstance(_origin(row), Variant)]
-    choice = best_by_validation(replace(comparison, rows=tuple(rows)))
+    choice = best_by_validation(comparison, rows)
     if choice is not None:
         return choice.run, choice.row, choice.reason
     if len(rows) > 1:

@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ltrbench.compare.answer import answer_of
 from ltrbench.compare.claim_notes import family_of
 from ltrbench.compare.claims import Claim, Pair
-from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import decide
 from ltrbench.compare.fairness import search_totals
 from ltrbench.compare.remarks import notes_of
 from ltrbench.compare.slicing import across, interactions
 from ltrbench.compare.table import (
     EvaluatedRun,
+    ModelRow,
 )
 from ltrbench.compare.views import Shown
 from ltrbench.metrics.evaluation import plugin_versions
@@ -87,12 +88,13 @@ Cell = TableCell | CellValue
 
 def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
     """Returns column name of table.csv -> value, without the metrics and the times; None if not available."""
+    low, high = _ends(comparison.intervals.get(row.label)) or (None, None)
     values: dict[str, CellValue] = {
-        "low": None if row.interval is None else row.interval.low,
-        "high": None if row.interval is None else row.interval.high,
+        "low": low,
+        "high": high,
         "baseline": comparison.baseline,
     }
-    pair = row.to_baseline
+    pair = comparison.claim(row.label)
     statistics = None if pair is None else pair.statistics
     values["difference"] = None if pair is None else pair.models.difference
     for kind in KINDS:
@@ -305,8 +307,9 @@ def _columns_of_differences(comparison: Comparison) -> list[Column]:
     header = f"difference to {base}{at_level}"
 
     def difference(row: ModelRow) -> TableCell:
-        if row.to_baseline is not None:
-            return difference_cell(row.to_baseline)
+        pair = comparison.claim(row.label)
+        if pair is not None:
+            return difference_cell(pair)
         if row.label != comparison.baseline:
             return TableCell(text="not paired")
         return TableCell(
@@ -314,11 +317,13 @@ def _columns_of_differences(comparison: Comparison) -> list[Column]:
         )
 
     def claim(kind: str) -> Callable[[ModelRow], Cell]:
-        return lambda row: (
-            None
-            if row.to_baseline is None
-            else claim_cell(getattr(row.to_baseline, kind))
-        )
+        def cell(row: ModelRow) -> Cell:
+            pair = comparison.claim(row.label)
+            if pair is None:
+                return None
+            return claim_cell(getattr(pair, kind))
+
+        return cell
 
     return [
         Column(
@@ -360,9 +365,10 @@ def _columns_of_queries(
         return []
 
     def wins(row: ModelRow) -> Cell:
-        if row.to_baseline is None:
+        pair = comparison.claim(row.label)
+        if pair is None:
             return None
-        return wins_cell(row.to_baseline)
+        return wins_cell(pair)
 
     return [
         Column(
@@ -405,7 +411,8 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
         emphasis = ""
         if comparison.beats_all(row.label):
             emphasis = STRONG
-        return TableCell(mean, note=between(row.interval, QUALITY), emphasis=emphasis)
+        interval = comparison.intervals.get(row.label)
+        return TableCell(mean, note=between(interval, QUALITY), emphasis=emphasis)
     pair = None
     if metric in comparison.declared:
         pair = comparison.claim(row.label, metric)
@@ -455,18 +462,19 @@ def emphasis_of(claim: Claim) -> str:
     return ""
 
 
-def differences_of(rows: Sequence[ModelRow]) -> dict[str, Ends]:
+def differences_of(pairs: Iterable[Pair]) -> dict[str, Ends]:
     """Returns label -> lower end of the interval, difference to the baseline, upper end; without an interval,
-    the ends are the difference. Rows without a difference are left out."""
+    the ends are the difference. Rows without a difference are left out.
+
+    Args:
+        pairs: Rows minus the baseline.
+    """
     drawn: dict[str, Ends] = {}
-    for row in rows:
-        claim = None
-        if row.to_baseline is not None:
-            claim = row.to_baseline.models
-        if claim is not None and claim.difference is not None:
-            middle = claim.difference
-            low, high = _ends(claim.interval) or (middle, middle)
-            drawn[row.label] = (low, middle, high)
+    for pair in pairs:
+        middle = pair.models.difference
+        if middle is not None:
+            low, high = _ends(pair.models.interval) or (middle, middle)
+            drawn[pair.a] = (low, middle, high)
     return drawn
 
 
@@ -529,7 +537,7 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
                 comparison.notes for comparison in comparisons
             )
         ),
-        "note_entries": [
+        "remarks": [
             {"data": comparison.data, **asdict(note)}
             for comparison in comparisons
             for note in notes_of(comparison.remarks)
@@ -588,16 +596,15 @@ def _run_record(
 
 def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
     values = values_of(comparison, row)
+    pair = comparison.claim(row.label)
     return {
         "data": comparison.data,
         "label": row.label,
         **{name: values[name] for name in _OF_ROWS},
         "search": _fields(search_totals(row)),
         "metrics": dict(row.metrics),
-        "interval": _ends(row.interval),
-        "difference_interval": None
-        if row.to_baseline is None
-        else _ends(row.to_baseline.models.interval),
+        "interval": _ends(comparison.intervals.get(row.label)),
+        "difference_interval": None if pair is None else _ends(pair.models.interval),
         "num_queries": values["num_queries"] or 0,
         "seconds": dict(row.seconds),
     }

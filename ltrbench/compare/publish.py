@@ -38,7 +38,7 @@ from ltrbench.compare.cells import (
     DataCell,
     replicate_of,
 )
-from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.importances import (
     compare_importances,
     importances_csv,
@@ -53,6 +53,7 @@ from ltrbench.compare.report import (
     terms_of,
     text_over_data_sets,
 )
+from ltrbench.compare.table import ModelRow
 from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures

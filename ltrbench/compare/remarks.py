@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from ltrbench.statistics import LEVEL
 from ltrbench.tables import assignments, listed
 
 ON_CLAIMS = "Claims"
@@ -25,12 +26,108 @@ GROUPS = (ON_CLAIMS, ON_CONVENTIONS, ON_BACKENDS, ON_COSTS, ON_DATA)
 SHOWN_DIGITS = 12
 """Number of digits of a fingerprint that are shown; enough to distinguish two."""
 
+_MOST_SHOWN = 3
+"""Maximum number of other looks, of their models, and of trainings that a sentence lists."""
+
 
 # ---- Templates: claims.
 
 
-def _look(sentence: str) -> str:
-    return sentence
+def percent(level: float) -> str:
+    """Returns an error level in percent.
+
+    >>> percent(0.05), percent(0.05 / 4), percent(0.05 / 6)
+    ('5 %', '1.25 %', '0.833 %')
+    """
+    return f"{100 * level:.3g} %"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OtherLook:
+    """An earlier look at the runs of a sweep, as a note about a later one names it.
+
+    Attributes:
+        counts: "fold", "repeat", "resample" or "seed" -> number of its values, if there are several.
+        labels: Labels of the rows; empty if they are those of the later look.
+        convention: Empty for the default one.
+        ropes: Half the widths of the regions of equivalence; empty if they are those of the later look.
+    """
+
+    metrics: Sequence[str]
+    counts: Mapping[str, int]
+    labels: Sequence[str]
+    convention: str
+    baseline: str | None
+    ropes: Sequence[float]
+    num_left_out: int
+
+    def __str__(self) -> str:
+        factors = " x ".join(f"{count} {name}s" for name, count in self.counts.items())
+        words = [listed(self.metrics), f"with {factors or '1 training'}"]
+        if self.labels:
+            words.append(f"of {_shortened(self.labels, ', ')}")
+        if self.convention:
+            words.append(f"under {self.convention}")
+        if self.baseline is not None:
+            words.append(f"against {self.baseline}")
+        if self.ropes:
+            widths = ", ".join(f"±{rope:g}" for rope in self.ropes)
+            words.append(f"(equivalent: {widths})")
+        if self.num_left_out:
+            words.append(f"without {self.num_left_out} of the trainings")
+        return " ".join(words)
+
+
+def _look(number: int, declared: int, others: Sequence[OtherLook], level: float) -> str:
+    of = ""
+    if number <= declared:
+        of = f" of {declared} declared"
+    listing = _shortened([str(other) for other in others]) or "none yet"
+    return (
+        f"This is look {number}{of} at these runs (others: {listing}): claims are at {percent(level)} "
+        f"instead of {percent(LEVEL)}."
+    )
+
+
+def _unrecorded(folder: str, error: str) -> str:
+    return f"This look is not recorded: {folder} cannot be written ({error})."
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Rows of a table without some of the trainings that a sweep has planned.
+
+    Attributes:
+        trainings: What distinguishes each missing training, such as "fold 2, seed 1".
+        num_planned: Number of planned trainings of a row.
+    """
+
+    labels: Sequence[str]
+    trainings: Sequence[str]
+    num_planned: int
+
+    def __str__(self) -> str:
+        return (
+            f"{len(self.trainings)} of {self.num_planned} trainings of {listed(self.labels)} "
+            f"({_shortened(self.trainings)})"
+        )
+
+
+def left_out_in_words(left_out: Sequence[LeftOut]) -> str:
+    """Returns which planned trainings the table lacks."""
+    return f"the table lacks {' and '.join(sorted(map(str, left_out)))}"
+
+
+def _selected(reason: str, left_out: Sequence[LeftOut]) -> str:
+    return f"Selected, because {reason}: {left_out_in_words(left_out)}."
+
+
+def _shortened(items: Sequence[str], separator: str = "; ") -> str:
+    shown = list(items[:_MOST_SHOWN])
+    more = len(items) - _MOST_SHOWN
+    if more > 0:
+        shown.append(f"and {more} more")
+    return separator.join(shown)
 
 
 def _absent_baseline(baseline: str, first: str) -> str:
@@ -323,7 +420,9 @@ def _failed_run(model: str, folder: str, error: str) -> str:
 class Kind(Enum):
     """Kinds of remarks: group, term of the glossary, and template."""
 
+    SELECTED = ON_CLAIMS, "look", _selected
     LOOK = ON_CLAIMS, "look", _look
+    UNRECORDED = ON_CLAIMS, "look", _unrecorded
     ABSENT_BASELINE = ON_CLAIMS, "baseline", _absent_baseline
     INCOMPLETE_BASELINE = ON_CLAIMS, "baseline", _incomplete_baseline
     CONSTANT_SEEDS = ON_CLAIMS, "seeds that change nothing", _constant_seeds
@@ -366,7 +465,9 @@ class Kind(Enum):
 
 IMPORTANT = frozenset(
     {
+        Kind.SELECTED,
         Kind.LOOK,
+        Kind.UNRECORDED,
         Kind.ABSENT_BASELINE,
         Kind.INCOMPLETE_BASELINE,
         Kind.MISMATCHED_DATA,

@@ -17,12 +17,12 @@ from ltrbench.compare.cells import (
     flatten,
 )
 from ltrbench.compare.claim_notes import all_notes
-from ltrbench.compare.comparison import ModelRow
 from ltrbench.compare.fairness import parameters
 from ltrbench.compare.groups import ATTRIBUTES, Slice
 from ltrbench.compare.importances import ImportanceComparison, compare_importances
 from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.remarks import SHOWN_DIGITS, Note, by_group, notes_of
+from ltrbench.compare.table import ModelRow
 from ltrbench.compare.tuning import Tuning, budget_picture, series_of_search, tunings
 from ltrbench.compare.views import (
     WIDE_PAGE,

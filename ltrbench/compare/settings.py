@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ltrbench.compare.guards import COSTS, Guard
-from ltrbench.compare.table import EvaluatedRow
+from ltrbench.compare.table import ModelRow
 from ltrbench.errors import ConfigError, require
 from ltrbench.metrics import (
     DEFAULT,
@@ -18,15 +18,6 @@ from ltrbench.statistics import LEVEL
 BEST = "best"
 """Baseline name for the row with the highest mean. Its intervals are simultaneous over all pairs, because the
 same numbers chose it."""
-
-
-def percent(level: float) -> str:
-    """Returns an error level in percent.
-
-    >>> percent(0.05), percent(0.05 / 4), percent(0.05 / 6)
-    ('5 %', '1.25 %', '0.833 %')
-    """
-    return f"{100 * level:.3g} %"
 
 
 @dataclass(frozen=True)
@@ -58,7 +49,7 @@ class Settings:
     metric: str | None = None
     family: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()
-    latency: Callable[[EvaluatedRow], float | None] | None = None
+    latency: Callable[[ModelRow], float | None] | None = None
     baseline: str | None = None
     convention: Convention = DEFAULT
     allow_mismatch: bool = False
@@ -109,7 +100,8 @@ class Settings:
     @property
     def confidence(self) -> str:
         """The confidence of the simultaneous intervals, such as "95 %", which is 100 % minus the level."""
-        return f"{100 - float(percent(self.level).split()[0]):g} %"
+        level = float(f"{100 * self.level:.3g}")
+        return f"{100 - level:g} %"
 
     @property
     def names_baseline(self) -> bool:

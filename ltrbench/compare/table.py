@@ -4,16 +4,17 @@
 run reported are not used. `Table.of` selects the rows that can be paired, and `pair_queries` returns their
 values query by query. Values of one row in one cell are averaged, so that each query counts once.
 
-    Table            rows, with those in paired tests
-    EvaluatedRow     a row: its runs, and means over them
-    EvaluatedRun     a run in a cell: scores, judgments and their evaluation
-    PairedQueries    values of the paired rows on each query (M, Q)
-    Trainings        the values of one row in one cell by training (R, Q)
+    Table            rows, with those in paired tests; it belongs to no metric
+    ModelRow         a row: its runs, and means over them
+    EvaluatedRun     a run in a cell: scores, judgments and their evaluation under the convention
+    PairedQueries    values of the paired rows on each query (M, Q); one for each claimed metric
+    Trainings        the part of them of one row in one cell, by training (R, Q): R differs between rows
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -131,8 +132,8 @@ class EvaluatedRun:
 
 
 @dataclass(frozen=True, eq=False)
-class EvaluatedRow:
-    """The evaluated runs of one row of a table.
+class ModelRow:
+    """One model with one set of settings on one data set: the runs that count, evaluated.
 
     Attributes:
         evaluated: In the order of the runs.
@@ -176,6 +177,13 @@ class EvaluatedRow:
         return any(len(runs) > 1 for runs in repeated) and all(
             map(_have_same_scores, repeated)
         )
+
+    def rank_by(self, metric: str) -> float:
+        """Returns a key that sorts rows by the mean of a metric, the highest first, rows without one last."""
+        value = self.metrics[metric]
+        if value is None:
+            return math.inf
+        return -value
 
     @cached_property
     def metrics(self) -> dict[str, float | None]:
@@ -247,12 +255,12 @@ class Table:
         remarks: What is left out.
     """
 
-    rows: tuple[EvaluatedRow, ...]
-    paired: tuple[EvaluatedRow, ...]
+    rows: tuple[ModelRow, ...]
+    paired: tuple[ModelRow, ...]
     remarks: tuple[Remark, ...] = ()
 
     @classmethod
-    def of(cls, rows: Sequence[EvaluatedRow], selected: str = "") -> Table:
+    def of(cls, rows: Sequence[ModelRow], selected: str = "") -> Table:
         """Excludes each row that lacks a cell from paired tests; none is paired if fewer than two have all.
 
         With a reason, all rows are paired over the cells that all of them have, if there are any.
@@ -419,7 +427,7 @@ def evaluate_rows(
     others: Sequence[str],
     convention: Convention,
     cell_of_run: Callable[[Run], DataCell],
-) -> list[EvaluatedRow]:
+) -> list[ModelRow]:
     """Evaluates the runs of each row on test.
 
     Args:
@@ -463,7 +471,7 @@ def evaluate_rows(
         )
 
     return [
-        EvaluatedRow(label, tuple(evaluated(run, scored) for run, scored in items))
+        ModelRow(label, tuple(evaluated(run, scored) for run, scored in items))
         for label, items in scored_runs.items()
     ]
 
@@ -498,13 +506,13 @@ def _search_seeds(items: Sequence[EvaluatedRun]) -> frozenset[int]:
     return frozenset(int(search.get("seed", 0)) for search in searches)
 
 
-def _trainings(row: EvaluatedRow, cell: DataCell, metric: str) -> Trainings:
+def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
     """Returns the trainings of one row in one cell; values are NaN for queries that do not count."""
     items = row.cells[cell]
     first = items[0].run
     search_seeds = _search_seeds(items)
     resample = resample_of(first)
-    # As in `EvaluatedRow.seeds_change_nothing`.
+    # As in `ModelRow.seeds_change_nothing`.
     may_be_constant = resample is None and len(items) > 1 and len(search_seeds) < 2
     is_constant = may_be_constant and _have_same_scores(items)
     if resample is not None:
@@ -568,7 +576,7 @@ def _by_fold(cell: DataCell) -> tuple[str, int, int, str]:
 
 
 def pair_queries(
-    rows: Sequence[EvaluatedRow], metric: str, inside: NDArray[np.bool_] | None = None
+    rows: Sequence[ModelRow], metric: str, inside: NDArray[np.bool_] | None = None
 ) -> PairedQueries | None:
     """Returns the values of the rows query by query, over all cells; None if no query counts.
 

@@ -22,8 +22,9 @@ from ltrbench.compare.cells import (
     is_per_fold,
 )
 from ltrbench.compare.claims import Pair, against
-from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.fairness import searched_runs
+from ltrbench.compare.table import ModelRow
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from ltrbench.compare.comparison import Comparison, ModelRow
+from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.remarks import Note
+from ltrbench.compare.table import ModelRow
 from ltrbench.plots import Page, Series, colour_of
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.tables import Table, TableCell, anchor, paragraph

@@ -20,6 +20,7 @@ failed, have not finished, or were left out. With a reason for the selection, wh
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -37,23 +38,27 @@ from ltrbench.compare.cells import (
 )
 from ltrbench.compare.comparison import (
     Comparison,
-    ModelRow,
     SweepState,
     compare,
     with_level,
 )
-from ltrbench.compare.remarks import Kind, Remark
+from ltrbench.compare.remarks import (
+    Kind,
+    LeftOut,
+    OtherLook,
+    Remark,
+    left_out_in_words,
+)
 from ltrbench.compare.settings import (
     Settings,
-    percent,
 )
+from ltrbench.compare.table import ModelRow
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
 from ltrbench.runs.record import Run, first_word, of_job
 from ltrbench.statistics import LEVEL
 from ltrbench.sweep.plan import DONE, Job, digest_of, read_plan, state_of, sweep_id
-from ltrbench.tables import listed
 from ltrbench.untrusted import read_bytes
 
 LEDGER_FILE = "looks.jsonl"
@@ -68,9 +73,6 @@ _NAMES = {
 
 _NUMBERS = ("replicates", "replicates.number")
 """Settings that differ between the trainings of a row if the sweep was extended."""
-
-_MOST_SHOWN = 3
-"""Maximum number of other looks, of their models, and of trainings that a sentence lists."""
 
 
 class Look(TypedDict):
@@ -110,37 +112,31 @@ def _identity(look: Look) -> str:
     )
 
 
-def _shortened(items: Sequence[str], separator: str = "; ") -> str:
-    more = len(items) - _MOST_SHOWN
-    return separator.join([*items[:_MOST_SHOWN], *[f"and {more} more"] * (more > 0)])
-
-
-def _described(look: Look, other: Look) -> str:
-    """Returns a look in words, with its models and regions of equivalence if they differ from the other's."""
-    counts = Counter(training.partition(" ")[0] for training in look["trainings"])
-    factors = " x ".join(
-        f"{count} {name}s" for name, count in counts.items() if count > 1
-    )
-    words = [listed(look["metrics"]), f"with {factors or '1 training'}"]
-    # The models that the other look lacks come first.
-    rows = sorted(
-        look["rows"], key=lambda label: look["rows"][label] in other["rows"].values()
-    )
-    words += [f"of {_shortened(rows, ', ')}"] * (look["rows"] != other["rows"])
-    words += [f"under {look['convention']}"] * (look["convention"] != DEFAULT.name)
-    words += [f"against {look['baseline']}"] * (look["baseline"] is not None)
-    ropes, of_other = ({*each["ropes"].values()} for each in (look, other))
-    words += [f"(equivalent: ±{', ±'.join(f'{rope:g}' for rope in sorted(ropes))})"] * (
-        ropes != of_other
-    )
-    left_out = len(look["left_out"])
-    return " ".join(
-        [*words, *[f"without {left_out} of the trainings"] * bool(left_out)]
+def _beside(other: Look, look: Look) -> OtherLook:
+    """Returns another look as a note about a look names it: with what differs between them."""
+    counts = Counter(training.partition(" ")[0] for training in other["trainings"])
+    labels: list[str] = []
+    if other["rows"] != look["rows"]:
+        # The models that the look lacks come first.
+        known = look["rows"].values()
+        labels = sorted(other["rows"], key=lambda label: other["rows"][label] in known)
+    ropes = {*other["ropes"].values()}
+    if ropes == {*look["ropes"].values()}:
+        ropes = set()
+    convention = other["convention"]
+    return OtherLook(
+        metrics=other["metrics"],
+        counts={name: count for name, count in counts.items() if count > 1},
+        labels=labels,
+        convention="" if convention == DEFAULT.name else convention,
+        baseline=other["baseline"],
+        ropes=sorted(ropes),
+        num_left_out=len(other["left_out"]),
     )
 
 
-def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
-    """Returns the level of the claims of a look, and the sentence about it; empty at the level LEVEL.
+def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, list[Remark]]:
+    """Returns the level of the claims of a look, and a remark on it; none at the level LEVEL.
 
     Args:
         earlier: The looks in the ledgers.
@@ -148,31 +144,22 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, str]:
     in_order = sorted(earlier, key=lambda each: each["time"])
     linked = [each for each in in_order if each["data"] == look["data"]]
     known = first_by(linked, _identity)
+    identity = _identity(look)
     identities = list(known)
     number = len(identities) + 1
-    if _identity(look) in known:
-        number = identities.index(_identity(look)) + 1
+    if identity in known:
+        number = identities.index(identity) + 1
     declared = max(each["declared"] for each in (look, *linked))
     level = LEVEL / declared
     if number > declared:
         level = LEVEL / (number * (number + 1))
     if level == LEVEL:
-        return level, ""
-    others = [
-        _described(each, look)
-        for identity, each in known.items()
-        if identity != _identity(look)
-    ]
-    listing = _shortened(others) or "none yet"
-    of = (
-        f"look {number} of {declared} declared"
-        if number <= declared
-        else f"look {number}"
+        return level, []
+    others = [_beside(each, look) for key, each in known.items() if key != identity]
+    remark = Remark.of(
+        Kind.LOOK, number=number, declared=declared, others=others, level=level
     )
-    return level, (
-        f"This is {of} at these runs (others: {listing}): claims are at {percent(level)} instead of "
-        f"{percent(LEVEL)}."
-    )
+    return level, [remark]
 
 
 def read_ledger(sweep: Path) -> list[Look]:
@@ -195,8 +182,8 @@ def read_ledger(sweep: Path) -> list[Look]:
     return looks
 
 
-def _record(look: Look, sweep: Path) -> list[str]:
-    """Adds a look to a ledger that lacks it; returns a sentence if the folder cannot be written."""
+def _record(look: Look, sweep: Path) -> list[Remark]:
+    """Adds a look to a ledger that lacks it; returns a remark if the folder cannot be written."""
     try:
         if not any(
             {**each, "time": look["time"]} == look for each in read_ledger(sweep)
@@ -205,7 +192,7 @@ def _record(look: Look, sweep: Path) -> list[str]:
                 file.write(f"{json.dumps(look)}\n")
     except OSError as error:
         return [
-            f"This look is not recorded: {sweep} cannot be written ({error.strerror})."
+            Remark.of(Kind.UNRECORDED, folder=str(sweep), error=error.strerror or "")
         ]
     return []
 
@@ -266,10 +253,13 @@ def _as_look(
         has_others=bool({*compared} - paths),
     )
     item = replace(item, sweeps=state)
-    texts = sorted({*left_out.values()}) if selected else []
-    sentences = [f"Selected, because {selected}: {'; '.join(texts)}."] * bool(texts)
-    if left_out and not selected:
-        item = with_level(item, left_out, LEVEL)
+    remarks: list[Remark] = []
+    if left_out and selected:
+        remarks.append(Remark.of(Kind.SELECTED, reason=selected, left_out=left_out))
+    elif left_out:
+        reason = left_out_in_words(left_out)
+        labels = itertools.chain.from_iterable(each.labels for each in left_out)
+        item = with_level(item, dict.fromkeys(labels, reason), LEVEL)
     level = LEVEL
     if any(pair.models.interval is not None for pair in item.claims):
         ropes = {
@@ -297,14 +287,14 @@ def _as_look(
             "declared": declared,
             "time": now(),
         }
-        level, about = level_of(
-            look, [each for sweep in sweeps for each in read_ledger(sweep)]
-        )
-        sentences += [about] * bool(about) + [
-            text for sweep in sweeps for text in _record(look, sweep)
-        ]
-    looks = [Remark.of(Kind.LOOK, sentence=sentence) for sentence in sentences]
-    return with_level(item, {}, level, looks) if looks else item
+        earlier = itertools.chain.from_iterable(map(read_ledger, sweeps))
+        level, about = level_of(look, earlier)
+        remarks.extend(about)
+        for sweep in sweeps:
+            remarks.extend(_record(look, sweep))
+    if not remarks:
+        return item
+    return with_level(item, {}, level, remarks)
 
 
 def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:
@@ -323,30 +313,24 @@ def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:
 
 def _left_out(
     item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]
-) -> dict[str, str]:
-    """Returns label of each row without some of its planned trainings -> which of them the table lacks."""
+) -> list[LeftOut]:
+    """Returns the rows without some of their planned trainings; rows without the same ones are together."""
     label_of = {run.path.resolve(): row.label for row in item.rows for run in row.runs}
-    rows: dict[str, list[str]] = {}
+    labels_of: dict[tuple[int, tuple[str, ...]], set[str]] = {}
     for paths in grouped(jobs, lambda path: _row(jobs[path])).values():
+        labels = {label_of[path] for path in paths if path in label_of}
         missing = [_training(jobs[path]) for path in paths if path not in compared]
-        if missing:
-            common = set.intersection(*({*_training(jobs[path])} for path in paths))
-            words = [
-                ", ".join(word for word in each if word not in common)
-                for each in missing
-            ]
-            text = f"{len(missing)} of {len(paths)} trainings of {{}} ({_shortened(words)})"
-            rows.setdefault(text, []).extend(
-                label_of[path] for path in paths if path in label_of
-            )
-    texts = sorted(
-        text.format(listed(sorted({*names}))) for text, names in rows.items() if names
-    )
-    return {
-        name: f"the table lacks {' and '.join(texts)}"
-        for names in rows.values()
-        for name in names
-    }
+        if not missing or not labels:
+            continue
+        common = set.intersection(*({*_training(jobs[path])} for path in paths))
+        trainings = tuple(
+            ", ".join(word for word in words if word not in common) for words in missing
+        )
+        labels_of.setdefault((len(paths), trainings), set()).update(labels)
+    return [
+        LeftOut(sorted(labels), trainings, num_planned)
+        for (num_planned, trainings), labels in labels_of.items()
+    ]
 
 
 def _training(job: Job) -> list[str]:

@@ -23,12 +23,13 @@ from ltrbench.cli.console import terminal_width, wrapped
 from ltrbench.compare import Settings
 from ltrbench.compare.cells import (
     cell_of,
-    group_runs,
     newest_runs,
+    runs_by_label,
+    runs_by_table,
 )
 from ltrbench.compare.derived import default_metric
 from ltrbench.compare.table import (
-    EvaluatedRow,
+    ModelRow,
     PairedQueries,
     evaluate_rows,
     pair_queries,
@@ -235,15 +236,17 @@ def each_against_itself(runs: Sequence[Run], settings: Settings) -> list[Against
             "there is no finished run with replicates to split into halves."
         )
     metric = settings.claimed_metrics[0] or default_metric(finished)
-    return [
-        row_against_itself(table.name, row, metric, settings)
-        for table in group_runs(finished)
-        for row in evaluate_rows(table.rows, [metric], [], settings.convention, cell_of)
-    ]
+    results: list[AgainstItself] = []
+    for name, of_table in runs_by_table(finished).items():
+        rows = evaluate_rows(
+            runs_by_label(of_table), [metric], [], settings.convention, cell_of
+        )
+        results.extend(row_against_itself(name, row, metric, settings) for row in rows)
+    return results
 
 
 def row_against_itself(
-    data: str, row: EvaluatedRow, metric: str, settings: Settings
+    data: str, row: ModelRow, metric: str, settings: Settings
 ) -> AgainstItself:
     """Returns one row of a data set against itself."""
     queries = pair_queries([row], metric)

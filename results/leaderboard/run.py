@@ -382,7 +382,11 @@ def _as_markdown(
             *map(row.metrics.get, METRICS_OF_A_RUN),
             *map(entry.seconds.get, ("fit", "predict")),
         )
-        cells = [between(row.interval, QUALITY), *claims, *numbers]
+        cells = [
+            between(comparison.intervals.get(row.label), QUALITY),
+            *claims,
+            *numbers,
+        ]
         rows.append([entry.name, *cells, entry.division, entry.settings, entry.code])
     confidence = comparison.settings.confidence
     header = [

@@ -113,7 +113,7 @@ def test_a_named_baseline_is_replaced_only_by_a_model_that_is_better(
     headline = answer_of(comparison).headline
     if better:
         assert (decision.kind, decision.models) == (SHIP, ("xgboost",))
-        interval = comparison.row("xgboost").to_baseline.models.interval
+        interval = comparison.claim("xgboost").models.interval
         assert mentions(headline, "Take xgboost", "native", f"{interval.low:+.4f}")
     else:
         assert (decision.kind, decision.models) == (UNDECIDED, ("native",))

@@ -192,13 +192,13 @@ def test_more_pairs_or_metrics_in_the_family_widen_every_interval(
     declared = only(runs, Settings(baseline="native", family=("ndcg@10", "map")))
 
     def width(comparison: Comparison, kind: str) -> float:
-        interval = getattr(comparison.row("xgboost").to_baseline, kind).interval
+        interval = getattr(comparison.claim("xgboost"), kind).interval
         return float(interval.high - interval.low)
 
     for kind in ("models", "methods"):
         assert width(planned, kind) < width(everyone, kind)
         assert width(planned, kind) < width(declared, kind)
-    pair = declared.row("xgboost").to_baseline
+    pair = declared.claim("xgboost")
     # Two pairs in each of two metrics share 5 %.
     assert pair.methods.interval == pair.inference.interval(0.05 / 4)
 

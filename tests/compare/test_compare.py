@@ -63,13 +63,13 @@ def test_the_difference_is_paired_by_query_and_its_interval_is_students(
     differences = values[1] - values[0]
     expected = stats.ttest_1samp(differences, 0).confidence_interval(0.95)
     row = comparison.rows[1]
-    statistics = row.to_baseline.statistics
+    statistics = comparison.claim(row.label).statistics
     assert statistics.num_queries == NUM_QUERIES - 1
     assert statistics.difference == pytest.approx(differences.mean())
     assert (statistics.interval.low, statistics.interval.high) == pytest.approx(
         (expected.low, expected.high)
     )
-    assert comparison.rows[0].to_baseline is None
+    assert comparison.claim(comparison.rows[0].label) is None
 
 
 def test_a_failed_run_is_named_and_does_not_stop_the_others(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_model_that_lacks_a_fold_is_left_out_of_paired_tests_and_the_others_ke
     (comparison,) = compare(runs)
     assert [(pair.a, pair.b) for pair in comparison.pairs] == [("native", "lightgbm")]
     assert comparison.pairs[0].statistics.num_queries == 3 * (NUM_QUERIES - 1)
-    assert comparison.row("xgboost").to_baseline is None
+    assert comparison.claim("xgboost") is None
     assert any(
         mentions(note, "xgboost", "folds 1, 3", "left out") for note in comparison.notes
     )

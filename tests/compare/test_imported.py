@@ -189,7 +189,8 @@ def test_the_interval_of_a_mean_has_only_values_that_the_metric_can_have(
     (comparison,) = compare([run, *imported])
     row = next(row for row in comparison.rows if row.label.startswith("nearly"))
     value = row.metrics[comparison.metric]
-    assert 0 < row.interval.low <= value <= row.interval.high == 1
+    interval = comparison.intervals[row.label]
+    assert 0 < interval.low <= value <= interval.high == 1
 
 
 def final_origin() -> Final:

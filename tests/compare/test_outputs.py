@@ -126,7 +126,7 @@ def test_csv_frame_json_text_and_report_show_the_same_values(tmp_path: Path) -> 
         )
         assert f"{row.metrics['ndcg@10']:.4f}" in line
         assert f"{row.metrics['ndcg@10']:.4f}" in cells
-        pair = row.to_baseline
+        pair = comparison.claim(row.label)
         if pair is None:
             assert (of_csv["difference"], of_json["difference"]) == ("", None)
             continue
@@ -395,7 +395,7 @@ def test_p_values_against_a_baseline_are_adjusted_over_fewer_pairs_than_over_all
     )
     assert (len(of_all.family), len(of_two.family)) == (3, 2)
     all_pair, two_pair = (
-        comparison.row("random_").to_baseline for comparison in (of_all, of_two)
+        comparison.claim("random_") for comparison in (of_all, of_two)
     )
     p_value = all_pair.statistics.p_values["randomisation"]
     # Of three p-values Holm multiplies the least by three, and the next, its equal here, by two.

@@ -98,9 +98,7 @@ def test_the_level_falls_with_every_other_look_at_the_same_runs(tmp_path: Path) 
             settings=replace(comparison.settings, level=after(number)),
         )
         assert comparison.claims == direct[0].claims
-        assert [row.to_baseline for row in comparison.rows] == [
-            row.to_baseline for row in direct[0].rows
-        ]
+        assert comparison.family == direct[0].family
     longer = compared(sweep_of(sweep, (1, 2, 3, 4, 5)))
     assert longer.settings.level == after(7)
     # Every output states the level.

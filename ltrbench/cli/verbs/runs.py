@@ -684,9 +684,7 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
 def _importances_table(run: Run, importances: Importances) -> Table:
     """Returns the most important features by the first kind; coefficients with their intervals over the
     trainings of the sweep with the same settings."""
-    from ltrbench.compare.cells import (
-        group_runs,
-    )
+    from ltrbench.compare.cells import runs_by_label, runs_by_table
     from ltrbench.rankers.importance import FALLS, HIGH, LOW, OF_LINEAR, by_size
 
     kinds, values = importances.kinds, importances.values
@@ -705,7 +703,9 @@ def _importances_table(run: Run, importances: Importances) -> Table:
             if each.result.status == FINISHED
         ]
         of_rows = (
-            of_row for table in group_runs(runs) for of_row in table.rows.values()
+            of_row
+            for of_table in runs_by_table(runs).values()
+            for of_row in runs_by_label(of_table).values()
         )
         same = next(
             row for row in of_rows if run.path.resolve() in [each.path for each in row]

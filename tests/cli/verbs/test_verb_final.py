@@ -61,7 +61,8 @@ def test_the_trees_are_the_median_of_the_runs_with_the_chosen_settings_rounded_u
     fit = final_fit(comparisons, "native")
     assert (fit.num_trees, fit.origin.scale) == (ceil((21 + 30) / 2), 1.0)
     row = comparisons[0].row("native")
-    estimate = (row.metrics["ndcg@10"], row.interval.low, row.interval.high)
+    interval = comparisons[0].intervals["native"]
+    estimate = (row.metrics["ndcg@10"], interval.low, interval.high)
     origin = fit.origin
     assert (origin.estimate, origin.low, origin.high) == estimate
     # The runs train on 90 queries each.
