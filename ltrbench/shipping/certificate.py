@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -181,42 +182,46 @@ def make_probes(
         splits = _splits(model.scorer, model)
         capacity = int(most * _SHARE_OF_SPLITS)
         chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
-        besides = set(
-            _sample(
-                len(chosen),
-                (capacity - len(AT_THRESHOLD) * len(chosen)) // len(BESIDES),
-                rng,
-            )
-        )
-        rows += _rows_at_splits(
-            model.scorer, [splits[index] for index in chosen], besides, bases
-        )
-    pairs = [(kind, value) for kind, values in SPECIAL.items() for value in values]
+        rest = capacity - len(AT_THRESHOLD) * len(chosen)
+        besides = set(_sample(len(chosen), rest // len(BESIDES), rng))
+        of_chosen = [splits[index] for index in chosen]
+        rows += _rows_at_splits(model.scorer, of_chosen, besides, bases)
     used = features_read(model.scorer)
     of_sets = {split.feature for split in splits if split.codes}
-    for index in _sample(len(used), max((most - len(rows)) // len(pairs), 1), rng):
+    num_values = sum(map(len, SPECIAL.values()))
+    num_features = max((most - len(rows)) // num_values, 1)
+    for index in _sample(len(used), num_features, rng):
         base = bases[int(rng.integers(len(bases)))]
-        rows += [
-            _Row(kind, base, used[index], value)
-            for kind, value in pairs
-            if used[index] not in of_sets
-            or kind in (MISSING_VALUES, ZERO_VALUES)  # others are no codes
-        ]
-    features = np.array([row.document for row in rows], dtype=np.float32).reshape(
-        -1, model.num_features
-    )
+        rows += _special_rows(base, used[index], used[index] in of_sets)
+    return _probe_rows(rows, model.num_features, len(splits), len(chosen))
+
+
+def _special_rows(document: Features, feature: int, has_codes: bool) -> Iterator[_Row]:
+    """Yields the rows of SPECIAL for a feature; for one with codes only the values that may be codes."""
+    for kind, values in SPECIAL.items():
+        if has_codes and kind not in (MISSING_VALUES, ZERO_VALUES):
+            continue
+        for value in values:
+            yield _Row(kind, document, feature, value)
+
+
+def _probe_rows(
+    rows: Sequence[_Row], num_features: int, num_splits: int, num_tested: int
+) -> ProbeRows:
+    """Returns rows as arrays, with the value of each in its document."""
+    documents = np.array([row.document for row in rows], dtype=np.float32)
+    features = documents.reshape(-1, num_features)
     changed = np.array([row.feature for row in rows], dtype=np.int64)
-    features[np.arange(len(rows)), changed] = np.array(
-        [row.value for row in rows], dtype=np.float32
-    )
+    values = np.array([row.value for row in rows], dtype=np.float32)
+    features[np.arange(len(rows)), changed] = values
     kinds = np.array([row.kind for row in rows], dtype=np.str_)
-    return ProbeRows(features, kinds, changed, len(splits), len(chosen))
+    return ProbeRows(features, kinds, changed, num_splits, num_tested)
 
 
 def _sample(count: int, most: int, rng: np.random.Generator) -> list[int]:
-    numbers = (
-        np.arange(count) if count <= most else np.sort(rng.permutation(count)[:most])
-    )
+    numbers = np.arange(count)
+    if count > most:
+        numbers = np.sort(rng.permutation(count)[:most])
     return [int(number) for number in numbers]
 
 
@@ -249,19 +254,18 @@ def _rows_at_splits(
     Args:
         besides: numbers of the splits that also get the rows of BESIDES.
     """
-    for number, of_tree in itertools.groupby(
-        enumerate(splits), key=lambda item: item[1].tree
-    ):
+    numbered = enumerate(splits)
+    for number, of_tree in itertools.groupby(numbered, key=lambda item: item[1].tree):
         tree = flat(ensemble.trees[number].root)
         document_of = _first_documents(tree, ensemble, bases)
         for index, split in of_tree:
             document = bases[max(document_of[split.node], 0)].copy()
             if document_of[split.node] < 0:
                 _force(document, tree, ensemble, split.node)
-            for kind, value in (
-                *_values_at(split),
-                *(BESIDES if index in besides else ()),
-            ):
+            values = list(_values_at(split))
+            if index in besides:
+                values += BESIDES
+            for kind, value in values:
                 yield _Row(kind, document, split.feature, value)
 
 
@@ -276,11 +280,9 @@ def _values_at(split: _Split) -> Iterator[tuple[str, float]]:
         return
     with np.errstate(over="ignore"):
         at = np.float32(split.threshold)
-        values = (
-            at,
-            np.nextafter(at, np.float32(-np.inf)),
-            np.nextafter(at, np.float32(np.inf)),
-        )
+        below = np.nextafter(at, np.float32(-np.inf))
+        above = np.nextafter(at, np.float32(np.inf))
+    values = (at, below, above)
     for kind, value in zip(AT_THRESHOLD, values, strict=True):
         if np.isfinite(value):  # the kind `infinite` tests infinities
             yield kind, float(value)
@@ -294,10 +296,11 @@ def _first_documents(
     none = len(documents)
     first = np.full(len(tree.feature), none)
     np.minimum.at(first, leaves, np.arange(none))
-    for node in np.flatnonzero(~tree.is_leaf)[
-        ::-1
-    ].tolist():  # children come after their parent
-        first[node] = min(first[tree.left[node]], first[tree.right[node]])
+    # Children come after their parent.
+    for node in np.flatnonzero(~tree.is_leaf)[::-1].tolist():
+        of_left = first[tree.left[node]]
+        of_right = first[tree.right[node]]
+        first[node] = min(of_left, of_right)
     return np.where(first == none, -1, first)
 
 
@@ -305,30 +308,32 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
     """Changes features of a document, (F,), so that it reaches a node where its path allows it."""
     largest_left = float32_thresholds(tree.threshold, ensemble.comparison)
     bounds: dict[int, tuple[float, float]] = {}  # feature -> smallest and largest value
-    sets: dict[
-        int, int
-    ] = {}  # feature -> bits of its possible codes; all if they are negative
+    # Feature -> bits of its possible codes; all if they are negative.
+    sets: dict[int, int] = {}
     here = 0
     while here != node:
         feature = int(tree.feature[here])
-        last = float(largest_left[here])
-        if codes := of_words(tree.categories[here]):
-            is_left = node < tree.right[here]
+        # The nodes of the left subtree come before the right child.
+        is_left = node < tree.right[here]
+        codes = of_words(tree.categories[here])
+        if codes:
             sets[feature] = sets.get(feature, -1) & (codes if is_left else ~codes)
-            here = int((tree.left if is_left else tree.right)[here])
-            continue
-        low, high = bounds.get(feature, (-np.inf, np.inf))
-        if (
-            node < tree.right[here]
-        ):  # the nodes of the left subtree come before the right child
-            bounds[feature], here = (low, min(high, last)), int(tree.left[here])
         else:
-            after = float(np.nextafter(np.float32(last), np.float32(np.inf)))
-            bounds[feature], here = (max(low, after), high), int(tree.right[here])
+            low, high = bounds.get(feature, (-np.inf, np.inf))
+            last = float(largest_left[here])
+            if is_left:
+                bounds[feature] = (low, min(high, last))
+            else:
+                after = np.nextafter(np.float32(last), np.float32(np.inf))
+                bounds[feature] = (max(low, float(after)), high)
+        here = int(tree.left[here] if is_left else tree.right[here])
     for feature, (low, high) in bounds.items():
         document[feature] = high if np.isfinite(high) else low
-    for feature, codes in sets.items():
-        document[feature] = max(codes.bit_length() - (codes > 0), 0)
+    for feature, possible in sets.items():
+        last_bit = possible.bit_length()
+        if possible > 0:
+            last_bit -= 1
+        document[feature] = max(last_bit, 0)
 
 
 # ---- The scores that the rounding of an engine leaves of a model. N rows.
@@ -382,20 +387,18 @@ def expected_scores(
         return np.asarray(scorer.terms(features).sum(axis=1) + offset)
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
-        scores = features[:, used].astype(np.float64) @ scorer.weights[used]
-        return np.asarray(scores + offset)
+        used = np.flatnonzero(scorer.weights)
+        values = features[:, used].astype(np.float64)
+        return np.asarray(values @ scorer.weights[used] + offset)
     leaf_dtype = np.dtype(engine.leaf_dtype or dtype)
     base_score = leaf_dtype.type(np.dtype(scorer.score_dtype).type(scorer.base_score))
-    sums = leaf_sums(
-        scorer,
-        features,
-        np.full(len(features), base_score, dtype=dtype),
-        lambda tree, weight: (
-            weighted_values(tree, weight, scorer.score_dtype)
-            .astype(leaf_dtype)
-            .astype(dtype)
-        ),
-    )
+
+    def added(tree: FlatTree, weight: float) -> NDArray[Any]:
+        values = weighted_values(tree, weight, scorer.score_dtype)
+        return values.astype(leaf_dtype).astype(dtype)
+
+    start = np.full(len(features), base_score, dtype=dtype)
+    sums = leaf_sums(scorer, features, start, added)
     if offset:
         sums = sums + dtype.type(offset)
     return sums.astype(np.float64)
@@ -418,7 +421,8 @@ def rounding_bounds(
         product = steps * float(np.finfo(dtype).eps) / 2
         # A product below the smallest normal number has an absolute error instead of a relative one.
         smallest = steps * float(np.finfo(dtype).smallest_subnormal)
-        bounds += product / (1 - product) * (magnitudes + abs(offset)) + smallest
+        relative = product / (1 - product)
+        bounds += relative * (magnitudes + abs(offset)) + smallest
     return bounds
 
 
@@ -428,19 +432,22 @@ def _terms(
     """Returns the number of terms with initial score and offset, and the (N,) sums of their magnitudes; of a
     network the number in all layers, and the magnitudes in the last one, to which rounding is relative."""
     if isinstance(scorer, Network):
-        magnitudes = np.nan_to_num(np.abs(scorer.terms(features)).sum(axis=1))
+        sizes = np.abs(scorer.terms(features)).sum(axis=1)
+        magnitudes = np.nan_to_num(sizes)
         # The rounding of earlier layers is not smaller where most of the last layer is 0.
         return scorer.num_terms, np.maximum(magnitudes, np.median(magnitudes))
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
-        finite = np.nan_to_num(
-            features[:, used].astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0
-        )
-        return len(used) + 2, np.abs(finite) @ np.abs(scorer.weights[used])
+        values = features[:, used].astype(np.float64)
+        finite = np.nan_to_num(values, nan=0.0, posinf=0.0, neginf=0.0)
+        magnitudes = np.abs(finite) @ np.abs(scorer.weights[used])
+        return len(used) + 2, magnitudes
+
+    def added(tree: FlatTree, weight: float) -> NDArray[Any]:
+        return np.abs(tree.value * weight)
+
     start = np.full(len(features), abs(scorer.base_score))
-    magnitudes = leaf_sums(
-        scorer, features, start, lambda tree, weight: np.abs(tree.value * weight)
-    )
+    magnitudes = leaf_sums(scorer, features, start, added)
     return len(scorer.trees) + 2, magnitudes.astype(np.float64)
 
 
@@ -496,12 +503,15 @@ class RankingComparison:
             "in the other order": self.reversed_pairs_within_rounding,
             "tied": self.tied_pairs_within_rounding,
         }
-        parts = [
-            f"{count} pair{'s' * (count > 1)} {how}"
-            for how, count in counts.items()
-            if count
-        ]
-        return f", which leaves {' and '.join(parts)}" if parts else ""
+        parts = []
+        for how, count in counts.items():
+            if count == 1:
+                parts.append(f"1 pair {how}")
+            elif count:
+                parts.append(f"{count} pairs {how}")
+        if not parts:
+            return ""
+        return f", which leaves {' and '.join(parts)}"
 
     def record(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -532,12 +542,11 @@ def compare_scores(
     metric = None
     if convention is not None:
         ranked = np.where(np.isnan(converted), -np.inf, converted)
-        evaluations = [
-            evaluate(judgments, scores, [METRIC], convention)
-            for scores in (original, ranked)
-        ]
-        mean, converted_mean = (evaluation.means[METRIC] for evaluation in evaluations)
-        metric = None
+        means = []
+        for scores in (original, ranked):
+            evaluation = evaluate(judgments, scores, [METRIC], convention)
+            means.append(evaluation.means[METRIC])
+        mean, converted_mean = means
         if not np.isnan(mean):
             metric = MetricLoss(mean, converted_mean, mean - converted_mean)
     comparison = RankingComparison(
@@ -547,16 +556,16 @@ def compare_scores(
         largest_difference=float(differences.max()),
         metric=metric,
     )
-    for query, (start, stop) in enumerate(
-        itertools.pairwise(judgments.query_start.tolist())
-    ):
+    of_queries = itertools.pairwise(judgments.query_start.tolist())
+    for query, (start, stop) in enumerate(of_queries):
         before = original[start:stop]
         after = converted[start:stop]
         # Only the pairs of a query with another order or other ties need to be counted.
         if not np.array_equal(rankdata(before, "dense"), rankdata(after, "dense")):
             pair = _count_pairs(comparison, before, after, bounds[start:stop])
             if pair is not None:
-                comparison.changed_queries[query] = (start + pair[0], start + pair[1])
+                first, second = pair
+                comparison.changed_queries[query] = (start + first, start + second)
     return comparison
 
 
@@ -566,8 +575,10 @@ def difference_of(
     """Returns the absolute differences; 0 for equal infinities, infinity if only one score is a number."""
     with np.errstate(invalid="ignore"):
         differences = np.abs(converted - original)
-    same = (converted == original) | (np.isnan(converted) & np.isnan(original))
-    return np.where(same, 0.0, np.where(np.isfinite(differences), differences, np.inf))
+    both_missing = np.isnan(converted) & np.isnan(original)
+    is_same = (converted == original) | both_missing
+    differences = np.where(np.isfinite(differences), differences, np.inf)
+    return np.where(is_same, 0.0, differences)
 
 
 def _count_pairs(
@@ -583,15 +594,12 @@ def _count_pairs(
     for first in range(0, len(original), size):
         rows = slice(first, first + size)
         with np.errstate(invalid="ignore"):
-            gap = np.nan_to_num(
-                original[rows, None] - original, nan=0.0, posinf=np.inf, neginf=-np.inf
-            )
+            gap = original[rows, None] - original
+            gap = np.nan_to_num(gap, nan=0.0, posinf=np.inf, neginf=-np.inf)
             # The sign of the converted difference; NaN if a score is no number.
-            after = np.where(
-                converted[rows, None] == converted,
-                0.0,
-                np.sign(converted[rows, None] - converted),
-            )
+            sign = np.sign(converted[rows, None] - converted)
+            is_tied = converted[rows, None] == converted
+            after = np.where(is_tied, 0.0, sign)
             is_ordered = gap > bounds[rows, None] + bounds
         wrong = is_ordered & ~(after > 0)
         within = (gap > 0) & ~is_ordered
@@ -599,7 +607,8 @@ def _count_pairs(
         comparison.tied_pairs += int((is_ordered & (after == 0)).sum())
         comparison.reversed_pairs_within_rounding += int((within & (after < 0)).sum())
         comparison.tied_pairs_within_rounding += int((within & (after == 0)).sum())
-        i, j = divmod(int(np.where(wrong, gap, -1.0).argmax()), len(original))
+        largest_wrong = int(np.where(wrong, gap, -1.0).argmax())
+        i, j = divmod(largest_wrong, len(original))
         if wrong[i, j] and gap[i, j] > largest:
             largest = float(gap[i, j])
             pair = (first + i, j)
@@ -643,8 +652,9 @@ class KindOfProbe:
         """Returns what differs, for messages; `example` must exist."""
         assert self.example is not None
         example = self.example
+        name = IN_WORDS.get(kind, kind)
         return (
-            f"{IN_WORDS.get(kind, kind)} has another score in {self.differing} of {self.tested} test rows, "
+            f"{name} has another score in {self.differing} of {self.tested} test rows, "
             f"such as {example.feature} = {example.value!r}: {example.original!r} in the original and "
             f"{example.converted!r} in {engine}"
         )
@@ -667,13 +677,19 @@ def compare_probes(
     for kind in dict.fromkeys(kinds[kept].tolist()):
         of_kind = kept & (kinds == kind)
         rows = np.flatnonzero(of_kind & scored.is_wrong)
-        examples = []
-        for row in rows[:1]:
-            feature = probes.changed[row]
-            scores = (float(scored.original[row]), float(scored.converted[row]))
-            value = float(probes.features[row, feature])
-            examples = [ProbeExample(model.feature_names[feature], value, *scores)]
-        compared[kind] = KindOfProbe(int(of_kind.sum()), len(rows), *examples)
+        num_rows = int(of_kind.sum())
+        if not rows.size:
+            compared[kind] = KindOfProbe(num_rows, 0)
+            continue
+        row = rows[0]
+        feature = probes.changed[row]
+        example = ProbeExample(
+            model.feature_names[feature],
+            float(probes.features[row, feature]),
+            float(scored.original[row]),
+            float(scored.converted[row]),
+        )
+        compared[kind] = KindOfProbe(num_rows, len(rows), example)
     return compared
 
 
@@ -770,27 +786,29 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
         "tolerance": certificate.tolerance,
         "offset": certificate.offset,
         "comparison": None,
-        "absent_zeros": None
-        if certificate.absent is None
-        else certificate.absent.record(),
+        "absent_zeros": None,
         "probes": None,
         "limits": {kind: vars(limit) for kind, limit in certificate.limits.items()},
     }
+    if certificate.absent is not None:
+        content["absent_zeros"] = certificate.absent.record()
     if engine is not None and comparison is not None:
-        simulated, version = (
-            ("simulator of ", "") if engine.is_simulated else ("", f" {engine.version}")
-        )
+        evaluator = f"{engine.name} {engine.version}"
+        if engine.is_simulated:
+            evaluator = f"simulator of {engine.name}"
         content["verified_by"] = {
-            "evaluator": f"{simulated}{engine.name}{version}",
+            "evaluator": evaluator,
             "is_simulated": engine.is_simulated,
             "score_dtype": engine.score_dtype,
         }
-        formula, source = (EXACT, None) if certificate.is_exact else (FORMULA, SOURCE)
+        rounding: dict[str, Any] = {"formula": FORMULA, "source": SOURCE}
+        if certificate.is_exact:
+            rounding = {"formula": EXACT, "source": None}
         content["comparison"] = {
             **comparison.record(),
             "rounded_features": certificate.rounded,
             "unexplained": len(certificate.unexplained),
-            "rounding": {"formula": formula, "source": source},
+            "rounding": rounding,
         }
         kinds = {kind: asdict(rows) for kind, rows in certificate.probes.items()}
         numbers = {"splits": certificate.num_splits, "tested": certificate.num_tested}
@@ -895,9 +913,17 @@ def _changed_in_words(
     return (
         f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
         f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
-        f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
-        f"{float(original[first])!r} and {float(original[second])!r}; {name} gives "
+        f"{_order_in_words(data, original, first, second)}; {name} gives "
         f"{float(converted[first])!r} and {float(converted[second])!r}."
+    )
+
+
+def _order_in_words(
+    data: RankingDataset, original: Scores, first: int, second: int
+) -> str:
+    return (
+        f"{describe_document(data, first)} before {describe_document(data, second)} with the scores "
+        f"{float(original[first])!r} and {float(original[second])!r}"
     )
 
 
@@ -920,9 +946,10 @@ def _wrong_in_words(
 ) -> str:
     row = int(certificate.unexplained[0])
     query = int(np.searchsorted(data.query_start, row, side="right")) - 1
+    document = f"query {data.query_ids[query]}, {describe_document(data, row)}"
     return (
         f"The scores of {certificate.unexplained.size} of {data.num_documents} documents differ by more "
-        f"than rounding, such as query {data.query_ids[query]}, {describe_document(data, row)}: "
+        f"than rounding, such as {document}: "
         f"{float(original[row])!r} in the original and {float(converted[row])!r} in "
         f"{certificate.engine_name}."
     )
@@ -952,10 +979,9 @@ def describe_document(data: Judgments, row: int) -> str:
     """
     if data.document_ids is not None:
         return f"document {data.document_ids[row]}"
-    rows = None
-    if isinstance(data, RankingDataset):
-        rows = data.file_rows
-    return f"row {(row if rows is None else int(rows[row])) + 1}"
+    if isinstance(data, RankingDataset) and data.file_rows is not None:
+        row = int(data.file_rows[row])
+    return f"row {row + 1}"
 
 
 def _causes(certificate: Certificate) -> list[str]:
@@ -963,14 +989,15 @@ def _causes(certificate: Certificate) -> list[str]:
     differing = {
         kind: rows for kind, rows in certificate.probes.items() if rows.differing
     }
-    kinds = sorted(
-        differing, key=lambda kind: -differing[kind].differing / differing[kind].tested
-    )
-    shown = [
-        differing[kind].sentence(kind, certificate.engine_name)
-        for kind in kinds[:_MOST_CAUSES]
-    ]
-    sentences = [f"{sentence[0].upper()}{sentence[1:]}." for sentence in shown]
+
+    def share(kind: str) -> float:
+        return differing[kind].differing / differing[kind].tested
+
+    kinds = sorted(differing, key=share, reverse=True)
+    sentences = []
+    for kind in kinds[:_MOST_CAUSES]:
+        sentence = differing[kind].sentence(kind, certificate.engine_name)
+        sentences.append(f"{sentence[0].upper()}{sentence[1:]}.")
     more = kinds[_MOST_CAUSES:]
     if more:
         return [*sentences, f"Also differing: {listed(more)}."]
@@ -1024,26 +1051,25 @@ def certify(
     on_probes = _compared(model, predict, export, engine, probes.features)
     limited = has_values(export.limits, model.scorer, probes.features)
     limited |= np.isin(probes.kinds, list(export.limits))
-    differing = limited & on_probes.is_wrong
-    kinds = compare_probes(probes, probes.kinds, model, on_probes, ~limited)
+    differing = probes.kinds[limited & on_probes.is_wrong]
+    limits = {}
+    for kind in export.limits:
+        num_differing = int((differing == kind).sum())
+        limits[kind] = _limit(kind, export, model, data, num_differing)
+    kinds = dict(compare_probes(probes, probes.kinds, model, on_probes, ~limited))
     absent = None
     if export.zeros_may_be_absent:
-        receives_none = replace(
-            engine,
-            scores=lambda rows: engine.scores(
-                np.where(rows == 0, np.float32(np.nan), rows)
-            ),
-        )
+        receives_none = replace(engine, scores=partial(_scores_without_zeros, engine))
         on_absent = _compared(model, predict, export, receives_none, data.features)
         absent = compare_scores(data, *on_absent[:3], convention)
         scored = _compared(model, predict, export, receives_none, probes.features)
-        zeros = probes.kinds == ZERO_VALUES
+        kept = ~limited & (probes.kinds == ZERO_VALUES)
         absent_zeros = np.full(len(probes.kinds), ABSENT_ZEROS)
-        kinds = {
-            **kinds,
-            **compare_probes(probes, absent_zeros, model, scored, ~limited & zeros),
-        }
-    is_rounded = data.features.dtype == np.float64 and not engine.reads_float64
+        kinds |= compare_probes(probes, absent_zeros, model, scored, kept)
+    rounded = None
+    if data.features.dtype == np.float64 and not engine.reads_float64:
+        rounded = int(on_data.is_rounded.sum())
+    is_limited = has_values(export.limits, model.scorer, data.features)
     certificate = Certificate(
         CERTIFIED,
         engine=engine,
@@ -1053,24 +1079,18 @@ def certify(
         probes=kinds,
         num_splits=probes.num_splits,
         num_tested=probes.num_tested,
-        limits={
-            kind: _limit(
-                kind,
-                export,
-                model,
-                data,
-                int((differing & (probes.kinds == kind)).sum()),
-            )
-            for kind in export.limits
-        },
+        limits=limits,
         offset=export.offset,
-        unexplained=np.flatnonzero(
-            on_data.is_wrong & ~has_values(export.limits, model.scorer, data.features)
-        ),
+        unexplained=np.flatnonzero(on_data.is_wrong & ~is_limited),
         tolerance=tolerance,
-        rounded=int(on_data.is_rounded.sum()) if is_rounded else None,
+        rounded=rounded,
     )
     return judged(certificate, data, on_data.original, on_data.converted)
+
+
+def _scores_without_zeros(engine: Engine, rows: Features) -> Scores:
+    """Returns the scores of an engine that has no value where a feature is 0."""
+    return engine.scores(np.where(rows == 0, np.float32(np.nan), rows))
 
 
 def _compared(
@@ -1085,50 +1105,60 @@ def _compared(
 
     Rows of a list-wise model are compared query by query, or without `query_start` one by one.
     """
-    parts: Iterable[Features] = (block for _, block in row_blocks(features))
-    if model.is_listwise:
-        starts = np.arange(len(features) + 1) if query_start is None else query_start
-        parts = (
-            features[first:end] for first, end in itertools.pairwise(starts.tolist())
-        )
     empty = np.empty(0)
     none = np.empty(0, dtype=np.bool_)
     blocks = [Comparable(empty, empty, empty, none, none)]
-    for given in parts:
-        rows = engine.received(given)
-        original = np.asarray(predict(rows), dtype=np.float64)
-        converted = np.asarray(engine.scores(rows), dtype=np.float64)
-        expected = expected_scores(model, rows, engine, export.offset)
-        allowed = np.zeros(len(rows))
-        if not is_exact(model, engine):
-            allowed = rounding_bounds(
-                model, rows, (engine.score_dtype, engine.score_dtype), export.offset
-            )
-        is_wrong = difference_of(expected, converted) > allowed
-        if isinstance(model.scorer, Network):
-            is_wrong |= difference_of(original, expected - export.offset) > allowed
-        if isinstance(
-            model.scorer, Ensemble
-        ):  # the written trees must have the scores of the model
-            trees = ensemble_scores(model.scorer, rows).astype(np.float64)
-            is_wrong |= difference_of(original, trees) > 0
-        # The differences themselves are rounded in float64.
-        slack = (
-            4
-            * np.finfo(np.float64).eps
-            * (np.abs(original) + np.abs(expected) + export.offset)
-        )
-        bounds = np.nan_to_num(
-            difference_of(original, expected - export.offset) + allowed + slack
-        )
-        exact = original
-        if rows.dtype != given.dtype:
-            exact = np.asarray(predict(given), dtype=np.float64)
-        is_rounded = difference_of(exact, original) > 0
-        blocks.append(
-            Comparable(exact, converted - export.offset, bounds, is_wrong, is_rounded)
-        )
+    parts = _parts_of(model, features, query_start)
+    blocks += [_compared_rows(model, predict, export, engine, rows) for rows in parts]
     return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
+
+
+def _parts_of(
+    model: ShippedModel, features: AnyFeatures, query_start: QueryStart | None
+) -> Iterator[Features]:
+    """Yields the rows that are scored together: blocks, or the lists of a list-wise model."""
+    if not model.is_listwise:
+        for _, block in row_blocks(features):
+            yield block
+        return
+    starts = np.arange(len(features) + 1) if query_start is None else query_start
+    for first, end in itertools.pairwise(starts.tolist()):
+        yield features[first:end]
+
+
+def _compared_rows(
+    model: ShippedModel,
+    predict: ScoreFunction,
+    export: Export,
+    engine: Engine,
+    given: Features,
+) -> Comparable:
+    """Compares rows that are scored together."""
+    rows = engine.received(given)
+    original = np.asarray(predict(rows), dtype=np.float64)
+    converted = np.asarray(engine.scores(rows), dtype=np.float64)
+    expected = expected_scores(model, rows, engine, export.offset)
+    allowed = np.zeros(len(rows))
+    if not is_exact(model, engine):
+        dtypes = (engine.score_dtype, engine.score_dtype)
+        allowed = rounding_bounds(model, rows, dtypes, export.offset)
+    of_terms = difference_of(original, expected - export.offset)
+    is_wrong = difference_of(expected, converted) > allowed
+    if isinstance(model.scorer, Network):
+        is_wrong |= of_terms > allowed
+    # The written trees must have the scores of the model.
+    if isinstance(model.scorer, Ensemble):
+        trees = ensemble_scores(model.scorer, rows).astype(np.float64)
+        is_wrong |= difference_of(original, trees) > 0
+    # The differences themselves are rounded in float64.
+    magnitudes = np.abs(original) + np.abs(expected) + export.offset
+    slack = 4 * np.finfo(np.float64).eps * magnitudes
+    bounds = np.nan_to_num(of_terms + allowed + slack)
+    exact = original
+    if rows.dtype != given.dtype:
+        exact = np.asarray(predict(given), dtype=np.float64)
+    is_rounded = difference_of(exact, original) > 0
+    return Comparable(exact, converted - export.offset, bounds, is_wrong, is_rounded)
 
 
 def _limit(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import math
 import re
 import tempfile
 from collections import Counter
@@ -153,18 +154,17 @@ def shipped_model(run: Run, ranker: Ranker) -> ShippedModel:
         ConfigError: The model has neither trees nor weights.
     """
     train = run.result.data["train"]
-    names = run.result.feature_names or [
-        str(number + 1) for number in range(int(train["features"]))
-    ]
+    numbers = range(1, int(train["features"]) + 1)
+    names = run.result.feature_names or list(map(str, numbers))
     # A letter first, then what every engine accepts in a name.
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", run.result.model)[:100]
-    name = name if name[:1].isalpha() else "ltrbench"
+    if not name[:1].isalpha():
+        name = "ltrbench"
     scorer: Ensemble | Linear | Network | None = ranker.network()
-    if scorer is None:
-        linear = (SingleFeatureRanker, LinearRanker)
-        scorer = (
-            Linear(ranker.weights) if isinstance(ranker, linear) else ranker.trees()
-        )
+    if scorer is None and isinstance(ranker, SingleFeatureRanker | LinearRanker):
+        scorer = Linear(ranker.weights)
+    elif scorer is None:
+        scorer = ranker.trees()
     return ShippedModel(
         name,
         tuple(names),
@@ -197,6 +197,11 @@ def file_digest(content: bytes) -> str:
 # ---- The README of the folder of a shipped model.
 
 _MOST_NAMES = 200
+
+
+def _quoted(name: str) -> str:
+    """Returns the name of a feature as code of Markdown."""
+    return f"`{visible(name).replace('`', '')}`"
 
 
 def readme(
@@ -233,24 +238,20 @@ def readme(
         )
     yield f"Verified against: {target.verified_against}."
     yield from _check(requests, model.is_listwise)
-    names = ", ".join(
-        f"`{visible(name).replace('`', '')}`"
-        for name in model.feature_names[:_MOST_NAMES]
-    )
+    names = ", ".join(map(_quoted, model.feature_names[:_MOST_NAMES]))
     rest = model.num_features - _MOST_NAMES
-    yield f"## Features\n\n{names}{f' and {rest} more' if rest > 0 else ''}."
+    if rest > 0:
+        names += f" and {rest} more"
+    yield f"## Features\n\n{names}."
     if model.categories:
-        categorical = ", ".join(
-            f"`{visible(name).replace('`', '')}`" for name in model.categories
-        )
+        categorical = ", ".join(map(_quoted, model.categories))
         yield (
             f"## Categories\n\nThe value of {categorical} is a code: the position of the category in "
             f"`categories` of `{COLUMNS_FILE}`, from 0. Any other category is a missing value."
         )
     if model.dates:
         first_days = [
-            f"`{visible(name).replace('`', '')}` since {first}"
-            for name, first in model.dates.items()
+            f"{_quoted(name)} since {day}" for name, day in model.dates.items()
         ]
         yield f"## Dates\n\nThe value of a date is a number of days (UTC): {', '.join(first_days)}."
     if model.encoded:
@@ -287,17 +288,18 @@ def _check(requests: CheckRequests | None, is_listwise: bool) -> Iterator[str]:
         )
         yield "\n".join(["```", *requests.commands, "```"])
         reasons = Counter(requests.left_out.values())
-        left_out = [
-            f"Rows left out: {count}, which have {reason}."
-            for reason, count in reasons.items()
-        ]
-        yield "\n".join(f"- {note}" for note in (*requests.notes, *left_out))
+        notes = list(requests.notes)
+        for reason, count in reasons.items():
+            notes.append(f"Rows left out: {count}, which have {reason}.")
+        yield "\n".join(f"- {note}" for note in notes)
     else:
-        calls = "Rows with the same query are one call; a row without a query is a call of its own."
+        calls = ""
+        if is_listwise:
+            calls = " Rows with the same query are one call; a row without a query is a call of its own."
         yield (
             f"## Check\n\nScore the rows of `{CHECK_FILE}` with the deployed model, and write a JSON object "
             'with the score of each id, such as `{"q1-d1": 0.25, "q1-d2": -0.5}`, to `answers.json`.'
-            f"{f' {calls}' * is_listwise}"
+            f"{calls}"
         )
     yield "This names each row without an answer or with another score; the exit code is 0 if there is none:"
     yield f"```\npython -m ltrbench ship . --check {answers}\n```"
@@ -318,9 +320,10 @@ def _verdict(certificate: Certificate) -> str:
             f", and {certificate.num_tested} of {certificate.num_splits} splits were tested at "
             "their thresholds"
         )
+    changed = f"{len(comparison.changed_queries)} of {comparison.queries} queries"
     return (
-        f"Checked with {how}{certificate.engine.name}: the rankings of {len(comparison.changed_queries)} of "
-        f"{comparison.queries} queries changed beyond ties{tested}."
+        f"Checked with {how}{certificate.engine.name}: the rankings of {changed} changed beyond "
+        f"ties{tested}."
     )
 
 
@@ -340,6 +343,16 @@ class ShippedData:
     name: str
     split: str | None
     dataset: RankingDataset
+
+    def record(self) -> dict[str, Any]:
+        """Returns the entry of certificate.json."""
+        return {
+            "name": self.name,
+            "split": self.split,
+            "fingerprint": self.dataset.fingerprint,
+            "documents": self.dataset.num_documents,
+            "queries": self.dataset.num_queries,
+        }
 
 
 def ship(
@@ -385,16 +398,16 @@ def ship(
             model, target, export, engine, ranker.predict, data.dataset
         )
         text = "\n\n".join(readme(model, target, export, certificate, requests))
-        files = {**export.files, UPLOAD_FILE: f"{export.request.rstrip()}\n".encode()}
-        files |= {
+        files = {
+            **export.files,
+            UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
             README_FILE: f"{text}\n".encode(),
             CHECK_FILE: json_bytes(finite_json(rows)),
         }
-        files |= requests.files if requests else {}
+        if requests:
+            files |= requests.files
         if model.categories:
             files[COLUMNS_FILE] = (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()
-    saved = run.path / MODEL_FOLDER
-    paths = sorted(path for path in saved.rglob("*") if path.is_file())
     about = {
         "target": {
             "name": target.name,
@@ -402,23 +415,8 @@ def ship(
             "verified_against": target.verified_against,
         },
         "model": model.name,
-        "run": {
-            "path": str(run.path),
-            "model": run.result.model,
-            "class": f"{type(ranker).__module__}.{type(ranker).__qualname__}",
-            "files": {
-                path.relative_to(saved).as_posix(): file_digest(path.read_bytes())
-                for path in paths
-            },
-            "chosen": reason or None,
-        },
-        "data": {
-            "name": data.name,
-            "split": data.split,
-            "fingerprint": data.dataset.fingerprint,
-            "documents": data.dataset.num_documents,
-            "queries": data.dataset.num_queries,
-        },
+        "run": _run_record(run, ranker, reason),
+        "data": data.record(),
         "convention": convention.name,
         "files": {name: file_digest(content) for name, content in files.items()},
         "versions": versions(ranker.packages),
@@ -426,11 +424,27 @@ def ship(
     record = json_bytes({**certificate_record(certificate), **finite_json(about)})
     write_folder(folder, {**files, CERTIFICATE_FILE: record})
     if certificate.status == REFUSED:
+        details = folder / CERTIFICATE_FILE
         raise RefusedModelError(
             f"{model.name} was not shipped to {target.name}. {certificate.reason} Details: "
-            f"{folder / CERTIFICATE_FILE}."
+            f"{details}."
         )
     return certificate
+
+
+def _run_record(run: Run, ranker: Ranker, reason: str) -> dict[str, Any]:
+    """Returns the run in certificate.json, with the digests of the files of its model."""
+    saved = run.path / MODEL_FOLDER
+    digests = {}
+    for path in sorted(filter(Path.is_file, saved.rglob("*"))):
+        digests[path.relative_to(saved).as_posix()] = file_digest(path.read_bytes())
+    return {
+        "path": str(run.path),
+        "model": run.result.model,
+        "class": f"{type(ranker).__module__}.{type(ranker).__qualname__}",
+        "files": digests,
+        "chosen": reason or None,
+    }
 
 
 # ---- Documents with expected scores, to check a deployed engine: check_rows.json.
@@ -465,12 +479,9 @@ def checked_rows(
     """
     chosen, features = _chosen(model, export, data)
     queries = [record["query"] for record in chosen]
-    starts = [
-        k
-        for k in range(1, len(queries))
-        if queries[k] is None or queries[k] != queries[k - 1]
-    ]
-    lists = np.split(features, starts) if model.is_listwise else [features]
+    lists = [features]
+    if model.is_listwise:
+        lists = np.split(features, _starts_of_lists(queries))
 
     def of_list(each: Features) -> Scores:
         if engine is None:
@@ -486,10 +497,9 @@ def checked_rows(
         dtype = "float32"
         if engine is not None:
             dtype = engine.leaf_dtype or engine.score_dtype
-        original = getattr(model.scorer, "score_dtype", "float64")
+        dtypes = (getattr(model.scorer, "score_dtype", "float64"), dtype)
         several = [
-            rounding_bounds(model, each, (original, dtype), export.offset)
-            for each in lists
+            rounding_bounds(model, each, dtypes, export.offset) for each in lists
         ]
         bounds = np.concatenate(several)
     # Of very many features, a row has those that the model reads.
@@ -497,36 +507,45 @@ def checked_rows(
     columns = tuple(features_read(model.scorer) if many else range(model.num_features))
     is_kept = np.isfinite(scores)  # JSON has no other numbers
     ids = tuple(record["id"] for record in chosen)
-    rows = CheckRows(
-        ids, features, columns, np.asarray(scores, dtype=np.float64)
-    ).where(is_kept)
+    all_rows = CheckRows(ids, features, columns, np.asarray(scores, dtype=np.float64))
+    rows = all_rows.where(is_kept)
     requests = target.check_requests(model, export, rows)
     if requests is not None and len(requests.left_out) == len(rows.ids):
         requests = replace(requests, files={})
     left_out = requests.left_out if requests is not None and requests.files else {}
-    records = [
-        {
-            **record,
-            "features": {
-                model.feature_names[index]: None
-                if np.isnan(values[index])
-                else float(values[index])
-                for index in columns
-            },
-            "score": float(score),
-            "rounding": float(bound),
-        }
-        for record, values, score, bound in zip(
-            chosen, features, scores, bounds, strict=True
+    records = []
+    of_rows = zip(chosen, features, scores, bounds, strict=True)
+    for record, values, score, bound in of_rows:
+        if not np.isfinite(score) or record["id"] in left_out:
+            continue
+        by_name: dict[str, float | None] = {}
+        for index in columns:
+            value = float(values[index])
+            by_name[model.feature_names[index]] = None if math.isnan(value) else value
+        records.append(
+            {
+                **record,
+                "features": by_name,
+                "score": float(score),
+                "rounding": float(bound),
+            }
         )
-        if np.isfinite(score) and record["id"] not in left_out
-    ]
-    return {
+    content = {
         "format": CHECK_FORMAT,
         "target": target.name,
         "model": model.name,
         "rows": records,
-    }, requests
+    }
+    return content, requests
+
+
+def _starts_of_lists(queries: Sequence[str | None]) -> list[int]:
+    """Returns where another query begins, except at 0; a row without a query is a list of its own."""
+    starts = []
+    for row, (before, query) in enumerate(itertools.pairwise(queries), start=1):
+        if query is None or query != before:
+            starts.append(row)
+    return starts
 
 
 def _chosen(
@@ -535,9 +554,8 @@ def _chosen(
     """Returns id, query, document and kind of the rows, and their (n, F) features."""
     records: list[dict[str, Any]] = []
     parts = []
-    queries = np.unique(
-        np.linspace(0, data.num_queries - 1, _NUM_QUERIES).astype(np.int64)
-    )
+    numbers = np.linspace(0, data.num_queries - 1, _NUM_QUERIES)
+    queries = np.unique(numbers.astype(np.int64))
     for query in queries.tolist():
         start, stop = data.query_start[query : query + 2].tolist()
         rows = np.arange(start, min(stop, start + _MOST_CHECKED_DOCUMENTS))
@@ -549,12 +567,13 @@ def _chosen(
             record = {
                 "id": f"q{query + 1}-d{number + 1}",
                 "query": str(data.query_ids[query]),
+                "document": document,
+                "kind": DOCUMENT,
             }
-            records.append({**record, "document": document, "kind": DOCUMENT})
+            records.append(record)
     probes = make_probes(model, data.features)
-    usable = ~np.isinf(probes.features).any(axis=1) & ~np.isin(
-        probes.kinds, list(export.limits)
-    )
+    is_infinite = np.isinf(probes.features).any(axis=1)
+    usable = ~is_infinite & ~np.isin(probes.kinds, list(export.limits))
     for kind in dict.fromkeys(probes.kinds[usable].tolist()):
         of_kind = np.flatnonzero(usable & (probes.kinds == kind))[:_PROBES_OF_KIND]
         parts.append(probes.features[of_kind])
@@ -615,19 +634,18 @@ def check_answers(
     scores, answers, bounds = _columns_of(known, answered)
     differences = difference_of(scores, answers)
     order = np.argsort(-differences, kind="stable").tolist()
+    wrong = {}
+    for row in order:
+        if differences[row] > bounds[row]:
+            wrong[known[row]["id"]] = (float(scores[row]), float(answers[row]))
+    with_query = [row for row in known if row["query"] is not None]
     return AnswerCheck(
         num_rows=len(rows),
         missing=tuple(name for name in ids if name not in answered),
         unknown=tuple(name for name in answered if name not in ids),
         largest_difference=float(differences.max(initial=0)),
-        wrong={
-            known[row]["id"]: (float(scores[row]), float(answers[row]))
-            for row in order
-            if differences[row] > bounds[row]
-        },
-        changed=_changed_orders(
-            [row for row in known if row["query"] is not None], answered
-        ),
+        wrong=wrong,
+        changed=_changed_orders(with_query, answered),
     )
 
 
@@ -635,8 +653,10 @@ def _columns_of(
     rows: Sequence[Mapping[str, Any]], answered: Mapping[str, float]
 ) -> NDArray[np.float64]:
     """Returns the (3, n) expected scores, answered scores, and largest differences by rounding."""
-    table = [(row["score"], answered[row["id"]], row["rounding"]) for row in rows]
-    return np.array(table, dtype=np.float64).reshape(-1, 3).T
+    scores = [row["score"] for row in rows]
+    answers = [answered[row["id"]] for row in rows]
+    bounds = [row["rounding"] for row in rows]
+    return np.array([scores, answers, bounds], dtype=np.float64)
 
 
 def _changed_orders(
@@ -645,17 +665,12 @@ def _changed_orders(
     """Returns query -> the first and second row of a pair that was answered in another order."""
     if not rows:
         return {}
-    sizes = [
-        len(list(of_query))
-        for _, of_query in itertools.groupby(rows, key=lambda row: row["query"])
-    ]
-    judgments = Judgments(
-        labels=np.zeros(len(rows)), query_start=np.cumsum([0, *sizes])
-    )
-    changed = compare_scores(
-        judgments, *_columns_of(rows, answered)
-    ).changed_queries.values()
-    return {
-        rows[first]["query"]: (rows[first]["id"], rows[second]["id"])
-        for first, second in changed
-    }
+    by_query = itertools.groupby(rows, key=lambda row: row["query"])
+    sizes = [len(list(of_query)) for _, of_query in by_query]
+    query_start = np.cumsum([0, *sizes])
+    judgments = Judgments(labels=np.zeros(len(rows)), query_start=query_start)
+    comparison = compare_scores(judgments, *_columns_of(rows, answered))
+    changed = {}
+    for first, second in comparison.changed_queries.values():
+        changed[rows[first]["query"]] = (rows[first]["id"], rows[second]["id"])
+    return changed

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import itertools
 import json
 import pkgutil
 import re
@@ -120,7 +121,8 @@ def form_for(
         ConfigError: The form is for trees, and the model is linear, or the other way round.
     """
     is_linear = isinstance(model.scorer, Linear)
-    chosen = form or (of_linear if is_linear else of_trees)
+    of_model = of_linear if is_linear else of_trees
+    chosen = form or of_model
     if is_linear != (chosen == of_linear):
         kind = "linear model" if is_linear else "model of trees"
         raise ConfigError(
@@ -168,7 +170,8 @@ def has_values(
     is_met = np.zeros(len(features), dtype=np.bool_)
     for start, block in row_blocks(features):
         for condition in conditions:
-            is_met[start : start + len(block)] |= condition(block[:, used]).any(axis=1)
+            is_met_in_block = condition(block[:, used]).any(axis=1)
+            is_met[start : start + len(block)] |= is_met_in_block
     return is_met
 
 
@@ -186,9 +189,10 @@ def limits_of_weights(weights: NDArray[np.float64]) -> dict[str, str]:
     """Returns the limits of engines that score linear models in float32, with 0 for missing values."""
     missing = "A missing value counts as 0 in every engine, but the linear model gives it another score."
     largest = f"Scores of values above {_HUGE:g} may be infinite in float32. Use smaller units."
-    return {MISSING_VALUES: missing} | (
-        {LARGEST_VALUES: largest} if np.abs(weights).sum() > 1 else {}
-    )
+    limits = {MISSING_VALUES: missing}
+    if np.abs(weights).sum() > 1:
+        limits[LARGEST_VALUES] = largest
+    return limits
 
 
 def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, str]:
@@ -197,12 +201,11 @@ def limits_with_missing_as_zero(ensemble: Ensemble, sentence: str) -> dict[str, 
     Args:
         sentence: what the user can do.
     """
-    is_limited = any(
-        not split.zero_missing
-        and split.missing_left != sends_zero_left(split, ensemble.comparison)
-        for split in splits_of(ensemble)
-    )
-    return {MISSING_VALUES: sentence} if is_limited else {}
+    for split in splits_of(ensemble):
+        zero_left = sends_zero_left(split, ensemble.comparison)
+        if not split.zero_missing and split.missing_left != zero_left:
+            return {MISSING_VALUES: sentence}
+    return {}
 
 
 # ---- What a target writes, and the evaluator of its engine.
@@ -326,9 +329,8 @@ class Arithmetic:
                 threshold=threshold.astype(np.float64), missing_left=missing_left
             )
             leaves = leaves_of(tree, values, self.comparison, self.dtype)
-            products = tree.value.astype(dtype).astype(product) * product(
-                ensemble.trees[number].weight
-            )
+            weight = product(ensemble.trees[number].weight)
+            products = tree.value.astype(dtype).astype(product) * weight
             scores = (scores + products[leaves]).astype(self.sum)
         return scores
 
@@ -376,23 +378,14 @@ class CheckRows:
     def values(self) -> Iterator[tuple[str, dict[int, float]]]:
         """Yields each id with feature -> value of the values that are not missing."""
         for identity, row in zip(self.ids, self.features, strict=True):
-            yield (
-                identity,
-                {
-                    index: float(row[index])
-                    for index in self.columns
-                    if not np.isnan(row[index])
-                },
-            )
+            present = [index for index in self.columns if not np.isnan(row[index])]
+            yield identity, {index: float(row[index]) for index in present}
 
     def where(self, is_kept: NDArray[np.bool_]) -> CheckRows:
         """Returns the rows with True in (n,) booleans."""
-        ids = tuple(
-            identity for identity, kept in zip(self.ids, is_kept, strict=True) if kept
-        )
-        return CheckRows(
-            ids, self.features[is_kept], self.columns, self.scores[is_kept]
-        )
+        ids = tuple(itertools.compress(self.ids, is_kept))
+        features = self.features[is_kept]
+        return CheckRows(ids, features, self.columns, self.scores[is_kept])
 
     def without(
         self, is_met: NDArray[np.bool_], reason: str
@@ -405,7 +398,8 @@ class CheckRows:
 
     def finite(self) -> tuple[CheckRows, dict[str, str]]:
         """Returns the rows that JSON can hold, and id -> reason of the other rows."""
-        is_infinite = np.asarray(np.isinf(self.features[:, self.columns]).any(axis=1))
+        values = self.features[:, self.columns]
+        is_infinite = np.asarray(np.isinf(values).any(axis=1))
         return self.without(
             is_infinite, "an infinite value, which is no number of JSON"
         )
@@ -495,22 +489,13 @@ class Target(ABC):
         Raises:
             ValueError: It is not such an answer.
         """
-        if (
-            self.hits
-            and isinstance(answers, dict)
-            and isinstance(answers.get(self.hits[0]), dict)
-        ):
-            outer, inner, identity, score = self.hits
-            try:
-                answers = {
-                    str(hit[identity]): hit[score] for hit in answers[outer][inner]
-                }
-            except (KeyError, TypeError):
-                names = f"{outer}.{inner} with {identity} and {score}"
-                raise ValueError(f"expected {names} of each hit") from None
-        if not isinstance(answers, dict) or not all(
-            isinstance(v, int | float) for v in answers.values()
-        ):
+        if self.hits and isinstance(answers, dict):
+            outer, *_ = self.hits
+            if isinstance(answers.get(outer), dict):
+                answers = _scores_of_hits(answers, self.hits)
+        if not isinstance(answers, dict):
+            raise ValueError("expected an object with a score for each document id")
+        if not all(isinstance(value, int | float) for value in answers.values()):
             raise ValueError("expected an object with a score for each document id")
         return {str(name): float(value) for name, value in answers.items()}
 
@@ -564,6 +549,18 @@ def target_names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(folders))
 
 
+def _scores_of_hits(
+    answers: Mapping[str, Any], keys: tuple[str, str, str, str]
+) -> dict[str, Any]:
+    """Returns id -> score of the hits of a search, whose keys are those of `Target.hits`."""
+    outer, inner, identity, score = keys
+    try:
+        return {str(hit[identity]): hit[score] for hit in answers[outer][inner]}
+    except (KeyError, TypeError):
+        names = f"{outer}.{inner} with {identity} and {score}"
+        raise ValueError(f"expected {names} of each hit") from None
+
+
 def find_target(name: str, setting: str = "--to") -> type[Target]:
     """Returns the class of a target.
 
@@ -582,12 +579,9 @@ def find_target(name: str, setting: str = "--to") -> type[Target]:
         ):  # an error in the package, not a missing extra
             raise
         raise ConfigError(f"{setting} {name}: {error}") from error
-    classes = [
-        item
-        for item in vars(module).values()
-        if inspect.isclass(item) and issubclass(item, Target)
-    ]
-    return next(item for item in classes if item.__module__ == module.__name__)
+    classes = [item for item in vars(module).values() if inspect.isclass(item)]
+    targets = [item for item in classes if issubclass(item, Target)]
+    return next(item for item in targets if item.__module__ == module.__name__)
 
 
 def takes_text(target_class: type[Target], option: str) -> bool:

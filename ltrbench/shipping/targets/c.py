@@ -90,13 +90,11 @@ def _lines(
     for weighted in ensemble.trees:
         tree = flat(weighted.root)
         # A split is its index in `nodes`, and a leaf is -1 minus its index in `leaves`.
-        numbers = np.where(
-            tree.is_leaf,
-            -len(leaves) - np.cumsum(tree.is_leaf),
-            len(nodes) + np.cumsum(~tree.is_leaf) - 1,
-        )
-        roots.append(str(numbers[0]))
         inner = ~tree.is_leaf
+        numbers_of_leaves = -len(leaves) - np.cumsum(tree.is_leaf)
+        numbers_of_inner = len(nodes) + np.cumsum(inner) - 1
+        numbers = np.where(tree.is_leaf, numbers_of_leaves, numbers_of_inner)
+        roots.append(str(numbers[0]))
         columns = [
             tree.missing_left,
             tree.zero_missing,
@@ -104,10 +102,10 @@ def _lines(
             numbers[tree.right],
         ]
         if has_categories:
-            of_nodes = [
-                words_of(of_words(row)).tolist() if row.any() else []
-                for row in tree.categories
-            ]
+            of_nodes = []
+            for row in tree.categories:
+                bits = words_of(of_words(row)).tolist() if row.any() else []
+                of_nodes.append(bits)
             counts = np.array(list(map(len, of_nodes)))
             columns += [num_words + np.cumsum(counts) - counts, counts]
             num_words += int(counts.sum())
@@ -115,17 +113,12 @@ def _lines(
         thresholds = _literals(
             float32_thresholds(tree.threshold[inner], ensemble.comparison)
         )
-        rows = zip(
-            *(
-                column[inner].astype(int).tolist()
-                for column in (tree.feature, *columns)
-            ),
-            strict=True,
-        )
-        nodes += [
-            f"{{{feature}, {threshold}, {', '.join(map(str, rest))}}}"
-            for threshold, (feature, *rest) in zip(thresholds, rows, strict=True)
-        ]
+        columns = [tree.feature, *columns]
+        of_inner = [column[inner].astype(int).tolist() for column in columns]
+        rows = zip(*of_inner, strict=True)
+        for threshold, (feature, *rest) in zip(thresholds, rows, strict=True):
+            fields = ", ".join(map(str, rest))
+            nodes.append(f"{{{feature}, {threshold}, {fields}}}")
         values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
         leaves += _literals(values[tree.is_leaf])
         has_zeros |= bool(tree.zero_missing.any())

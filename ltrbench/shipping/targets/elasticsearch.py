@@ -149,9 +149,10 @@ class ElasticsearchTarget(Target):
         )
         if self.form == "ranklib":
             return "zero"
-        return [
+        *_, meaning = [
             meaning for first, meaning in self.absent_since.items() if first <= numbers
-        ][-1]
+        ]
+        return meaning
 
     @property
     def _first_with_missing(self) -> str:
@@ -168,20 +169,15 @@ class ElasticsearchTarget(Target):
             ConfigError: The training data have missing values, or may have some, and `absent` is not set.
         """
         form = self._form(model)
-        if (
-            form == "xgboost"
-            and self.absent is None
-            and self.absent_features == "missing"
-        ):
+        is_open = self.absent is None and self.absent_features == "missing"
+        if form == "xgboost" and is_open:
             if model.has_missing_values is False:
                 with_zeros = copy.copy(self)  # also its `setting`
                 with_zeros.absent = "zero"
                 return with_zeros.export(model)
-            data = (
-                "have missing values"
-                if model.has_missing_values
-                else "may have missing values"
-            )
+            data = "may have missing values"
+            if model.has_missing_values:
+                data = "have missing values"
             raise ConfigError(
                 f"the training data of {model.name} {data}, so an absent feature in {self.engine_name} may "
                 f"stand for 0 or for a missing value. Choose {self.with_option('absent', 'zero')} if a "
@@ -200,33 +196,32 @@ class ElasticsearchTarget(Target):
             "featureset": {"name": f"{model.name}_features", "features": features}
         }
         url = f"${self.address}/_ltr/_featureset/{model.name}_features"
-        convert = {
-            "xgboost": self._forest,
-            "ranklib": self._ranklib,
-            "linear": self._linear,
-        }[form]
-        definition, converted = convert(model)
-        upload = {
-            "model": {
-                "name": model.name,
-                "model": {"type": _TYPES[form], "definition": definition},
-            }
-        }
+        if form == "ranklib":
+            definition, converted = self._ranklib(model)
+        elif form == "linear":
+            definition, converted = self._linear(model)
+        else:
+            definition, converted = self._forest(model)
+        content = {"type": _TYPES[form], "definition": definition}
         files = {
             "model.xml" if form == "ranklib" else "model.json": definition.encode(),
-            "upload.json": json_file(upload),
+            "upload.json": json_file({"model": {"name": model.name, "model": content}}),
             "featureset.json": json_file(feature_set),
         }
+        requests = (
+            f'curl -X PUT "${self.address}/_ltr"',
+            curl("PUT", url, "@featureset.json"),
+            curl("POST", f"{url}/_createmodel", "@upload.json"),
+        )
+        has_no_missing = model.has_missing_values is False
         return replace(
             converted,
             files=files,
-            request=f'curl -X PUT "${self.address}/_ltr"\n'
-            f"{curl('PUT', url, '@featureset.json')}\n"
-            f"{curl('POST', f'{url}/_createmodel', '@upload.json')}",
+            request="\n".join(requests),
             notes=(*converted.notes, *self._notes_on_features(model)),
-            zeros_may_be_absent=form == "linear"
-            or self._absent_is_zero
-            or model.has_missing_values is False,
+            zeros_may_be_absent=(
+                form == "linear" or self._absent_is_zero or has_no_missing
+            ),
         )
 
     def engine(self, model: ShippedModel, export: Export) -> Engine:
@@ -265,7 +260,8 @@ class ElasticsearchTarget(Target):
         rows, negative = rows.without(rows.scores < 0, reason)
         # Features with a negative value in a row, in their order.
         columns = np.array(rows.columns, dtype=np.int64)
-        signed = columns[(rows.features[:, columns] < 0).any(axis=0)].tolist()
+        is_negative = rows.features[:, columns] < 0
+        signed = columns[is_negative.any(axis=0)].tolist()
         name = f"{model.name}_check"
         index = f"ltrbench-check-{model.name.lower()}"
         server = f"${self.address}"
@@ -273,12 +269,7 @@ class ElasticsearchTarget(Target):
         definition = uploaded["definition"]
         if uploaded["type"] == "model/ranklib":
             # It knows features by their numbers, which the additional ones change.
-            definition = _RANKLIB_FEATURE.sub(
-                lambda match: (
-                    f"<feature> {int(match.group(1)) + 2 * len(signed)} </feature>"
-                ),
-                definition,
-            )
+            definition = _with_shifted_features(definition, 2 * len(signed))
         feature_set = {
             "featureset": {"name": f"{name}_set", "features": _features(model, signed)}
         }
@@ -293,30 +284,27 @@ class ElasticsearchTarget(Target):
             "must": [{"sltr": {"model": name, "params": {}}}],
         }
         search = {"size": len(rows.ids), "_source": False, "query": {"bool": scored}}
+        files = {
+            "check_index.json": json_file(_index(model.num_features, signed)),
+            "check_documents.ndjson": _documents(rows, signed),
+            "check_featureset.json": json_file(feature_set),
+            "check_upload.json": json_file(upload),
+            "check_search.json": json_file(search),
+        }
+        bulk = f"{server}/{index}/_bulk?refresh=true"
+        searched = curl("POST", f"{server}/{index}/_search", "@check_search.json")
+        commands = (
+            curl("PUT", f"{server}/{index}", "@check_index.json"),
+            curl("POST", bulk, "@check_documents.ndjson", "x-ndjson"),
+            curl("PUT", f"{server}/{features}", "@check_featureset.json"),
+            curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
+            f"{searched} > answers.json",
+        )
+        created = (f"_ltr/_model/{name}", features, index)
         return CheckRequests(
-            files={
-                "check_index.json": json_file(_index(model.num_features, signed)),
-                "check_documents.ndjson": _documents(rows, signed),
-                "check_featureset.json": json_file(feature_set),
-                "check_upload.json": json_file(upload),
-                "check_search.json": json_file(search),
-            },
-            commands=(
-                curl("PUT", f"{server}/{index}", "@check_index.json"),
-                curl(
-                    "POST",
-                    f"{server}/{index}/_bulk?refresh=true",
-                    "@check_documents.ndjson",
-                    "x-ndjson",
-                ),
-                curl("PUT", f"{server}/{features}", "@check_featureset.json"),
-                curl("POST", f"{server}/{features}/_createmodel", "@check_upload.json"),
-                f"{curl('POST', f'{server}/{index}/_search', '@check_search.json')} > answers.json",
-            ),
-            cleanup=[
-                f'curl -X DELETE "{server}/{path}"'
-                for path in (f"_ltr/_model/{name}", features, index)
-            ],
+            files,
+            commands,
+            cleanup=[f'curl -X DELETE "{server}/{path}"' for path in created],
             notes=_notes(model, self.engine_name, uploaded, signed),
             left_out=infinite | negative,
         )
@@ -360,16 +348,13 @@ class ElasticsearchTarget(Target):
 
     def _linear(self, model: ShippedModel) -> tuple[str, Export]:
         """Returns the definition of a linear model, and the notes and limits of the export."""
-        weights = (
-            model.scorer.weights if isinstance(model.scorer, Linear) else np.zeros(0)
-        )
+        weights = np.zeros(0)
+        if isinstance(model.scorer, Linear):
+            weights = model.scorer.weights
         rounded = rounded_weights(weights, model.feature_names).astype(np.float32)
         named = zip(model.feature_names, float32_texts(rounded), strict=True)
-        definition = (
-            "{"
-            + ",\n".join(f"{json.dumps(name)}:{weight}" for name, weight in named)
-            + "}"
-        )
+        lines = [f"{json.dumps(name)}:{weight}" for name, weight in named]
+        definition = "{" + ",\n".join(lines) + "}"
         notes: tuple[str, ...] = ()
         if (rounded < 0).any():
             notes = (
@@ -382,10 +367,8 @@ class ElasticsearchTarget(Target):
         limits = limits_of_infinity(original)
         newer = f"{self.engine_name} {self._first_with_missing} or newer"
         if self.absent_features == "right":
-            if any(
-                tree.missing_left[~tree.is_leaf].any()
-                for tree in xgboost_trees(original)
-            ):
+            of_trees = xgboost_trees(original)
+            if any(tree.missing_left[~tree.is_leaf].any() for tree in of_trees):
                 limits[MISSING_VALUES] = (
                     f"{self.engine_name} {self.version} sends absent features right, but the model sends "
                     f"missing values left in a split. Use {newer}, or train with 0 for missing values."
@@ -439,9 +422,8 @@ def above_zero(ensemble: Ensemble) -> tuple[Ensemble, float]:
     needed = (len(ensemble.trees) + 1) * _FLOAT32_ROUNDING * magnitude - smallest
     unit = 2.0 ** (math.frexp(needed)[1] - 5)
     offset = math.ceil(needed / unit) * unit
-    return replace(
-        ensemble, trees=(*ensemble.trees, WeightedTree(1.0, Leaf(offset)))
-    ), offset
+    above = WeightedTree(1.0, Leaf(offset))
+    return replace(ensemble, trees=(*ensemble.trees, above)), offset
 
 
 def with_absent_as_zero(trees: Ensemble) -> Ensemble:
@@ -483,11 +465,21 @@ def _field(feature: int, part: str = "") -> str:
     return f"f{feature + 1}{part}"
 
 
+def _with_shifted_features(definition: str, shift: int) -> str:
+    """Returns RankLib's XML with higher numbers of features."""
+
+    def shifted(match: re.Match[str]) -> str:
+        return f"<feature> {int(match.group(1)) + shift} </feature>"
+
+    return _RANKLIB_FEATURE.sub(shifted, definition)
+
+
 def _index(num_features: int, signed: Collection[int]) -> dict[str, Any]:
     fields = [
         _field(feature) for feature in range(num_features) if feature not in signed
     ]
-    fields += [_field(feature, part) for feature in signed for part in _PARTS]
+    for feature in signed:
+        fields += [_field(feature, part) for part in _PARTS]
     return {
         "settings": {
             "number_of_shards": 1,
@@ -512,7 +504,8 @@ def _documents(rows: CheckRows, signed: Collection[int]) -> bytes:
                 document |= {positive: max(value, 0.0), negative: max(-value, 0.0)}
             else:
                 document[_field(feature)] = value
-        lines += f"{json.dumps({'index': {'_id': identity}})}\n{json.dumps(document)}\n"
+        action = {"index": {"_id": identity}}
+        lines += f"{json.dumps(action)}\n{json.dumps(document)}\n"
     return lines.encode()
 
 
@@ -522,15 +515,12 @@ def _features(model: ShippedModel, signed: Collection[int]) -> list[dict[str, An
     while any(name.startswith(prefix) for name in model.feature_names):
         prefix += "_"
     # Names of variables in an expression, which names of the model's features need not be.
-    parts = {
-        feature: [f"{prefix}_{feature + 1}{part}" for part in _PARTS]
-        for feature in signed
-    }
-    features = [
-        _reading(name, _field(feature, part))
-        for feature, names in parts.items()
-        for name, part in zip(names, _PARTS, strict=True)
-    ]
+    parts = {}
+    features = []
+    for feature in signed:
+        parts[feature] = [f"{prefix}_{feature + 1}{part}" for part in _PARTS]
+        for name, part in zip(parts[feature], _PARTS, strict=True):
+            features.append(_reading(name, _field(feature, part)))
     for feature, name in enumerate(model.feature_names):
         of_feature = _reading(name, _field(feature))
         if feature in parts:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -57,6 +57,7 @@ from ltrbench.models.trees import (
     with_splits,
     without_zero_missing,
 )
+from ltrbench.shapes import Features, Scores
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 from ltrbench.version import __version__
 
@@ -93,39 +94,39 @@ def write_onnx(
     replaced = {split.feature for split in splits if split.zero_missing}
     replaced -= {split.feature for split in splits if not split.zero_missing}
     if replaced:
-        ensemble = with_splits(
-            ensemble,
-            lambda split: replace(
-                split, zero_missing=split.zero_missing and split.feature not in replaced
-            ),
-        )
+        ensemble = with_splits(ensemble, partial(_without_zeros, replaced))
     ensemble = without_zero_missing(ensemble)
     constants: dict[str, NDArray[Any]] = {"axes": np.array([1])}
-    before: list[onnx.NodeProto] = []
+    nodes: list[onnx.NodeProto] = []
+    values = INPUT
     if replaced:
+        features = np.arange(len(feature_names))
         constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
         constants["nan"] = np.array(np.nan, dtype=np.float32)
-        constants["zeros_missing"] = np.isin(
-            np.arange(len(feature_names)), list(replaced)
-        )
-        before = [
+        constants["zeros_missing"] = np.isin(features, list(replaced))
+        values = "known"
+        nodes += [
             helper.make_node("Abs", [INPUT], ["size"]),
             helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
             helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
-            helper.make_node("Where", ["is_missing", "nan", INPUT], ["known"]),
+            helper.make_node("Where", ["is_missing", "nan", INPUT], [values]),
         ]
-    nodes = [
-        *before,
-        helper.make_node(
-            "Cast",
-            [before[-1].output[0] if before else INPUT],
-            ["values"],
-            to=_TYPES[form],
-        ),
+    nodes += [
+        helper.make_node("Cast", [values], ["values"], to=_TYPES[form]),
         _trees_node(ensemble, form),
         helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
     ]
     return _content(nodes, constants, feature_names, name, form)
+
+
+def _without_zeros(features: Set[int], split: InnerNode) -> InnerNode:
+    """Returns a split in which zeros do not count as missing, if it is on one of these features."""
+    zero_missing = split.zero_missing and split.feature not in features
+    return replace(split, zero_missing=zero_missing)
+
+
+def _is_plain(letter: str) -> bool:
+    return letter.isascii() and letter.isprintable()
 
 
 def _content(
@@ -136,22 +137,17 @@ def _content(
     form: FloatForm,
 ) -> bytes:
     """Returns the content of a file with these nodes."""
+    shape: list[str | int | None] = ["documents", len(feature_names)]
+    letters = [each if _is_plain(each) else "_" for each in name]
+    tensors = []
+    for name_of_tensor, value in constants.items():
+        tensors.append(onnx.numpy_helper.from_array(value, name_of_tensor))
     graph = helper.make_graph(
         nodes,
-        "".join(
-            letter if letter.isascii() and letter.isprintable() else "_"
-            for letter in name
-        ),
-        [
-            helper.make_tensor_value_info(
-                INPUT, TensorProto.FLOAT, ["documents", len(feature_names)]
-            )
-        ],
-        [helper.make_tensor_value_info(OUTPUT, _TYPES[form], ["documents"])],
-        [
-            onnx.numpy_helper.from_array(value, name)
-            for name, value in constants.items()
-        ],
+        "".join(letters),
+        [helper.make_tensor_value_info(INPUT, TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info(OUTPUT, _TYPES[form], shape[:1])],
+        tensors,
     )
     opsets = [
         helper.make_opsetid("ai.onnx.ml", _TREE_OPSET),
@@ -268,17 +264,14 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
     num_inner = num_leaves = 0
     for weighted in base_score_as_tree(ensemble).trees:
         root = weighted.root
-        tree = flat(
-            InnerNode(0, 0.0, False, root, root) if isinstance(root, Leaf) else root
-        )
+        if isinstance(root, Leaf):
+            root = InnerNode(0, 0.0, False, root, root)
+        tree = flat(root)
         is_leaf = tree.is_leaf
         inner = ~tree.is_leaf
-        numbers = (
-            np.where(
-                is_leaf, num_leaves + np.cumsum(is_leaf), num_inner + np.cumsum(inner)
-            )
-            - 1
-        )
+        numbers_of_leaves = num_leaves + np.cumsum(is_leaf)
+        numbers_of_inner = num_inner + np.cumsum(inner)
+        numbers = np.where(is_leaf, numbers_of_leaves, numbers_of_inner) - 1
         of_nodes = {
             "featureids": tree.feature,
             "splits": tree.threshold,
@@ -290,9 +283,8 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         }
         for name, column in of_nodes.items():
             columns[name].append(column[inner])
-        columns["weights"].append(
-            weighted_values(tree, weighted.weight, ensemble.score_dtype)[is_leaf]
-        )
+        values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
+        columns["weights"].append(values[is_leaf])
         roots.append(num_inner)
         num_inner = num_inner + int(inner.sum())
         num_leaves = num_leaves + int(is_leaf.sum())
@@ -304,6 +296,10 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         threshold = float32_thresholds(threshold, ensemble.comparison)
     mode = _LT if is_exact and ensemble.comparison == "<" else _LEQ
     modes = np.full(len(threshold), mode, dtype=np.uint8)
+    from_array = onnx.numpy_helper.from_array
+    by_node = {}
+    for name, column in joined.items():
+        by_node[f"nodes_{name}"] = column.astype(np.int64).tolist()
     return helper.make_node(
         "TreeEnsemble",
         ["values"],
@@ -312,16 +308,11 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         n_targets=1,
         aggregate_function=_SUM,
         tree_roots=roots,
-        nodes_modes=onnx.numpy_helper.from_array(modes, "nodes_modes"),
-        nodes_splits=onnx.numpy_helper.from_array(
-            threshold.astype(form), "nodes_splits"
-        ),
+        nodes_modes=from_array(modes, "nodes_modes"),
+        nodes_splits=from_array(threshold.astype(form), "nodes_splits"),
         leaf_targetids=[0] * num_leaves,
-        leaf_weights=onnx.numpy_helper.from_array(weights.astype(form), "leaf_weights"),
-        **{
-            f"nodes_{name}": column.astype(np.int64).tolist()
-            for name, column in joined.items()
-        },
+        leaf_weights=from_array(weights.astype(form), "leaf_weights"),
+        **by_node,
     )
 
 
@@ -352,22 +343,23 @@ class OnnxTarget(Target):
             notes = [
                 f'The input "{INPUT}" and the output "{OUTPUT}" are float32; a missing value is NaN.'
             ]
-            listwise = "Score all documents of a query in one call, and no others: scores depend on them."
-            return Export(
-                {_FILE: content},
-                _REQUEST,
-                notes=(*notes, *[listwise] * model.is_listwise),
-            )
+            if model.is_listwise:
+                notes.append(
+                    "Score all documents of a query in one call, and no others: scores depend on them."
+                )
+            return Export({_FILE: content}, _REQUEST, notes=tuple(notes))
         ensemble = model.trees(self.name)
         form = ensemble.score_dtype if self.form == "auto" else self.form
-        rounding = f"The model sums in {ensemble.score_dtype}, so the scores differ by rounding."
         notes = [
             "The operator TreeEnsemble of ai.onnx.ml opset 5 needs onnxruntime 1.21 or newer.",
             f'The input "{INPUT}" is float32, with NaN for missing values; the output "{OUTPUT}" is {form}.',
             "With one thread onnxruntime sums the trees in order. With more threads the last bits of a score "
             "depend on the number of threads and on the size of the batch.",
-            *[rounding] * (form != ensemble.score_dtype),
         ]
+        if form != ensemble.score_dtype:
+            notes.append(
+                f"The model sums in {ensemble.score_dtype}, so the scores differ by rounding."
+            )
         content = write_onnx(ensemble, model.feature_names, model.name, form)
         return Export({_FILE: content}, _REQUEST, notes=tuple(notes))
 
@@ -377,13 +369,16 @@ class OnnxTarget(Target):
         session = onnxruntime.InferenceSession(
             export.files[_FILE], options, providers=["CPUExecutionProvider"]
         )
+        is_double = session.get_outputs()[0].type == "tensor(double)"
+
+        def scores(features: Features) -> Scores:
+            rows = np.ascontiguousarray(features)
+            answered: Scores = session.run([OUTPUT], {INPUT: rows})[0]
+            return answered
+
         return Engine(
-            lambda features: session.run(
-                [OUTPUT], {INPUT: np.ascontiguousarray(features)}
-            )[0],
+            scores,
             name="onnxruntime",
             version=str(onnxruntime.__version__),
-            score_dtype="float64"
-            if session.get_outputs()[0].type == "tensor(double)"
-            else "float32",
+            score_dtype="float64" if is_double else "float32",
         )

@@ -101,11 +101,9 @@ class RankLibTarget(Target):
             if not values:
                 left_out[identity] = "no value, and a line of RankLib needs one"
                 continue
-            numbers = float32_texts(np.array(list(values.values()), dtype=np.float32))
-            pairs = " ".join(
-                f"{index + 1}:{number}"
-                for index, number in zip(values, numbers, strict=True)
-            )
+            texts = float32_texts(np.array(list(values.values()), dtype=np.float32))
+            numbers = zip(values, texts, strict=True)
+            pairs = " ".join(f"{index + 1}:{number}" for index, number in numbers)
             lines.append(f"0 qid:{identity} {pairs}\n")
         return CheckRequests(
             files={"check_rows.txt": "".join(lines).encode()},

@@ -96,21 +96,21 @@ def write_solr_trees(
         ConfigError: A leaf value or the base score is beyond float32.
     """
     trees = list(float32_trees(base_score_as_tree(ensemble), "<="))
-    doublings = {
-        feature: _doublings_of(thresholds)
-        for feature, thresholds in _thresholds_of(trees).items()
-    }
+    doublings = {}
+    for feature, thresholds in _thresholds_of(trees).items():
+        doublings[feature] = _doublings_of(thresholds)
     features = [
         _feature(feature_names[feature], doublings[feature])
         for feature in sorted(doublings)
     ]
     names = [json.dumps(each) for each in feature_names]
-    scales = np.array(
-        [2.0 ** doublings.get(feature, 0) for feature in range(len(names))] or [1.0]
-    )
+    scales = np.ones(max(len(names), 1))
+    for feature, number in doublings.items():
+        scales[feature] = 2.0**number
     roots = (_nested(tree, names, scales, with_missing) for tree in trees)
     nodes = ",\n".join(f'{{"weight":"1.0","root":{root}}}' for root in roots)
-    head = _head(TREES_CLASS, name, features or [{"name": feature_names[0]}], store)
+    listed_features = features or [{"name": feature_names[0]}]
+    head = _head(TREES_CLASS, name, listed_features, store)
     null = '"isNullSameAsZero":false,' if with_missing else ""
     return f'{head}"params":{{{null}"trees":[{nodes}]}}}}\n'.encode()
 
@@ -132,15 +132,12 @@ def write_solr_linear(
     """
     texts = float32_texts(rounded_weights(weights, feature_names))
     used = np.flatnonzero(weights).tolist() or [0]
-    head = _head(
-        LINEAR_CLASS,
-        name,
-        [{"name": feature_names[feature]} for feature in used],
-        store,
-    )
-    named = ",".join(
-        f"{json.dumps(feature_names[feature])}:{texts[feature]}" for feature in used
-    )
+    listed_features: list[dict[str, object]] = [
+        {"name": feature_names[feature]} for feature in used
+    ]
+    head = _head(LINEAR_CLASS, name, listed_features, store)
+    pairs = [f"{json.dumps(feature_names[each])}:{texts[each]}" for each in used]
+    named = ",".join(pairs)
     return f'{head}"params":{{"weights":{{{named}}}}}}}\n'.encode()
 
 
@@ -186,10 +183,13 @@ def _doublings_of(thresholds: Sequence[NDArray[np.float32]]) -> int:
     every = np.unique(np.concatenate(thresholds))
     if slack_corrected(every)[1].all():
         return 0
-    magnitudes = np.abs(every[np.isfinite(every) & (every != 0)]).astype(np.float64)
-    most = min(int(np.floor(np.log2(_LARGEST / magnitudes.max()))), _MOST_DOUBLINGS)
+    is_used = np.isfinite(every) & (every != 0)
+    magnitudes = np.abs(every[is_used]).astype(np.float64)
+    most_finite = int(np.floor(np.log2(_LARGEST / magnitudes.max())))
+    most = min(most_finite, _MOST_DOUBLINGS)
     # Below half the slack, w has larger rounding steps than the threshold.
-    first = max(int(np.log2(0.5 * float(SOLR_SLACK) / magnitudes.min())), 1)
+    half_slack = 0.5 * float(SOLR_SLACK)
+    first = max(int(np.log2(half_slack / magnitudes.min())), 1)
     for doublings in range(first, most + 1):
         if slack_corrected(_scaled(every, doublings))[1].all():
             return doublings
@@ -214,11 +214,10 @@ def _head(
     kind: str, name: str, features: Sequence[dict[str, object]], store: str
 ) -> str:
     """Returns the JSON up to the parameters."""
-    record = (
-        {"class": kind, "name": name}
-        | ({"store": store} if store else {})
-        | {"features": [*features]}
-    )
+    record: dict[str, object] = {"class": kind, "name": name}
+    if store:
+        record["store"] = store
+    record["features"] = [*features]
     return json.dumps(record, separators=(",", ":")).removesuffix("}") + ",\n"
 
 
@@ -278,15 +277,15 @@ def read_solr(
             indices[node["feature"]], threshold, is_left, node["left"], node["right"]
         )
 
-    trees = [
-        WeightedTree(parse_float32(tree["weight"]), tree_of(tree["root"], read))
-        for tree in parameters["trees"]
-    ]
-    units = {
-        indices[feature["name"]]: parse_float32(feature["norm"]["params"]["std"])
-        for feature in record["features"]
-        if "norm" in feature
-    }
+    trees = []
+    for tree in parameters["trees"]:
+        root = tree_of(tree["root"], read)
+        trees.append(WeightedTree(parse_float32(tree["weight"]), root))
+    units = {}
+    for feature in record["features"]:
+        if "norm" in feature:
+            unit = parse_float32(feature["norm"]["params"]["std"])
+            units[indices[feature["name"]]] = unit
     missing: Literal["zero", "side"] = "side"
     if parameters.get("isNullSameAsZero", True):
         missing = "zero"
@@ -312,13 +311,36 @@ _FIELDS = "ltrbench_check_"
 _TYPE = "ltrbench_check_float"
 
 
+# The fields of the rows, which are added to the schema and removed again.
+_SCHEMA = {
+    "add-field-type": {
+        "name": _TYPE,
+        "class": "solr.FloatPointField",
+        "docValues": True,
+    },
+    "add-dynamic-field": {
+        "name": f"{_FIELDS}*",
+        "type": _TYPE,
+        "indexed": False,
+        "stored": True,
+    },
+}
+_ADDED = {
+    "delete-dynamic-field": {"name": f"{_FIELDS}*"},
+    "delete-field-type": {"name": _TYPE},
+}
+
+
 def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]:
     written = set(used.values())
-    return [
-        {"id": f"{ID_PREFIX}{identity}"}
-        | {_field(index): values[index] for index in values if index in written}
-        for identity, values in rows.values()
-    ]
+    documents = []
+    for identity, values in rows.values():
+        document: dict[str, Any] = {"id": f"{ID_PREFIX}{identity}"}
+        for index, value in values.items():
+            if index in written:
+                document[_field(index)] = value
+        documents.append(document)
+    return documents
 
 
 def _field(index: int) -> str:
@@ -423,14 +445,15 @@ class SolrTarget(Target):
         store = [self._example(feature["name"]) for feature in features]
         schema = f"$SOLR/solr/{self.collection}/schema"
         upload = curl("PUT", f"{schema}/feature-store", "@features.json")
+        upload_model = curl("PUT", f"{schema}/model-store", "@model.json")
+        query = (
+            f"Rank the first 100 results with the parameters rq={{!ltr model={model.name} "
+            "reRankDocs=100} and fl=id,score."
+        )
         return Export(
             {"model.json": content, "features.json": json_file(store)},
-            request=f"{upload}\n{curl('PUT', f'{schema}/model-store', '@model.json')}",
-            notes=(
-                *_notes(content, features, model, with_missing),
-                f"Rank the first 100 results with the parameters rq={{!ltr model={model.name} "
-                "reRankDocs=100} and fl=id,score.",
-            ),
+            request=f"{upload}\n{upload_model}",
+            notes=(*_notes(content, features, model, with_missing), query),
             limits=limits,
         )
 
@@ -451,71 +474,58 @@ class SolrTarget(Target):
         used = {
             feature["name"]: indices[feature["name"]] for feature in record["features"]
         }
-        default = (
-            {}
-            if record["params"].get("isNullSameAsZero", True)
-            else {"defaultValue": "NaN"}
+        default = {"defaultValue": "NaN"}
+        if record["params"].get("isNullSameAsZero", True):
+            default = {}
+        features = []
+        for feature, index in used.items():
+            features.append(
+                {
+                    "name": feature,
+                    "class": "org.apache.solr.ltr.feature.FieldValueFeature",
+                    "params": {"field": _field(index), **default},
+                    "store": name,
+                }
+            )
+        delete = json.dumps({"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}})
+        delete_fields = json.dumps(_ADDED)
+        num_rows = len(rows.ids)
+        search = (
+            f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
+            f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
+            f"--data-urlencode 'rq={{!ltr model={name} reRankDocs={num_rows}}}' "
+            f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={num_rows}' "
+            "--data-urlencode 'wt=json' > answers.json"
         )
-        schema = {
-            "add-field-type": {
-                "name": _TYPE,
-                "class": "solr.FloatPointField",
-                "docValues": True,
-            },
-            "add-dynamic-field": {
-                "name": f"{_FIELDS}*",
-                "type": _TYPE,
-                "indexed": False,
-                "stored": True,
-            },
+        files = {
+            "check_schema.json": json_file(_SCHEMA),
+            "check_documents.json": json_file(_documents(rows, used)),
+            "check_features.json": json_file(features),
+            "check_model.json": json_file({**record, "name": name, "store": name}),
         }
-        features = [
-            {
-                "name": feature,
-                "class": "org.apache.solr.ltr.feature.FieldValueFeature",
-                "params": {"field": _field(index), **default},
-                "store": name,
-            }
-            for feature, index in used.items()
-        ]
-        delete = {"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}}
-        added = {
-            "delete-dynamic-field": {"name": f"{_FIELDS}*"},
-            "delete-field-type": {"name": _TYPE},
-        }
+        commands = (
+            curl("POST", f"{server}/schema", "@check_schema.json"),
+            curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
+            curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
+            curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
+            search,
+        )
+        cleanup = (
+            curl("POST", f"{server}/update?commit=true", f"'{delete}'"),
+            f'curl -X DELETE "{server}/schema/model-store/{name}"',
+            f'curl -X DELETE "{server}/schema/feature-store/{name}"',
+            curl("POST", f"{server}/schema", f"'{delete_fields}'"),
+        )
+        notes = (
+            "Use a collection for tests with the same configuration. Until the last commands remove "
+            f"them, the rows are documents of the collection, with ids that begin with {ID_PREFIX}. It "
+            "needs a managed schema and the unique key id.",
+            f"The model {name} has the trees or weights of {model.name}, but features that read fields "
+            "of the documents. The commands check the model and the engine, not the queries of your "
+            "features.",
+        )
         return CheckRequests(
-            files={
-                "check_schema.json": json_file(schema),
-                "check_documents.json": json_file(_documents(rows, used)),
-                "check_features.json": json_file(features),
-                "check_model.json": json_file({**record, "name": name, "store": name}),
-            },
-            commands=(
-                curl("POST", f"{server}/schema", "@check_schema.json"),
-                curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
-                curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
-                curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
-                f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
-                f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
-                f"--data-urlencode 'rq={{!ltr model={name} reRankDocs={len(rows.ids)}}}' "
-                f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={len(rows.ids)}' "
-                "--data-urlencode 'wt=json' > answers.json",
-            ),
-            cleanup=(
-                curl("POST", f"{server}/update?commit=true", f"'{json.dumps(delete)}'"),
-                f'curl -X DELETE "{server}/schema/model-store/{name}"',
-                f'curl -X DELETE "{server}/schema/feature-store/{name}"',
-                curl("POST", f"{server}/schema", f"'{json.dumps(added)}'"),
-            ),
-            notes=(
-                "Use a collection for tests with the same configuration. Until the last commands remove "
-                f"them, the rows are documents of the collection, with ids that begin with {ID_PREFIX}. It "
-                "needs a managed schema and the unique key id.",
-                f"The model {name} has the trees or weights of {model.name}, but features that read fields "
-                "of the documents. The commands check the model and the engine, not the queries of your "
-                "features.",
-            ),
-            left_out=left_out,
+            files, commands, cleanup=cleanup, notes=notes, left_out=left_out
         )
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
@@ -524,15 +534,17 @@ class SolrTarget(Target):
 
     def _example(self, name: str) -> dict[str, Any]:
         # Solr refuses an empty query, so that a feature that was forgotten cannot go unnoticed.
-        params = {"q": ""} | (
-            {"defaultValue": "NaN"} if self.absent == "missing" else {}
-        )
+        params = {"q": ""}
+        if self.absent == "missing":
+            params["defaultValue"] = "NaN"
         feature = {
             "name": name,
             "class": "org.apache.solr.ltr.feature.SolrFeature",
             "params": params,
         }
-        return feature | ({"store": self.store} if self.store else {})
+        if self.store:
+            feature["store"] = self.store
+        return feature
 
 
 def _notes(
@@ -541,11 +553,11 @@ def _notes(
     model: ShippedModel,
     with_missing: bool,
 ) -> list[str]:
-    absent = (
-        "missing: keep its defaultValue NaN, or write 0 if it was 0 in training"
-        if with_missing
-        else "0"
-    )
+    absent = "0"
+    if with_missing:
+        absent = (
+            "missing: keep its defaultValue NaN, or write 0 if it was 0 in training"
+        )
     notes = [
         "features.json is an example: write the query of each feature, or another class of feature, before "
         f"the upload. A feature without a value is {absent}.",
@@ -558,10 +570,12 @@ def _notes(
         )
     normalized = [feature["name"] for feature in features if "norm" in feature]
     if normalized:
+        shown = ", ".join(normalized[:5])
+        end = ", ..." if len(normalized) > 5 else "."
         notes.append(
             "Solr adds 1e-6 to thresholds, in which some small ones would be lost, so the model scales "
-            f"{len(normalized)} features by a power of two (norm): {', '.join(normalized[:5])}"
-            f"{', ...' if len(normalized) > 5 else '.'} The features themselves stay as they are."
+            f"{len(normalized)} features by a power of two (norm): {shown}{end} The features themselves "
+            "stay as they are."
         )
     if len(content) > _MOST_ZOOKEEPER_BYTES:
         notes.append(

@@ -48,6 +48,7 @@ from ltrbench.models.trees import (
     weighted_values,
     without_zero_missing,
 )
+from ltrbench.shapes import Features, Scores
 from ltrbench.shipping.target import Engine, Export, ShippedModel, Target
 
 
@@ -96,11 +97,9 @@ def _add_tree(builder: Any, weighted: WeightedTree, ensemble: Ensemble) -> None:
     for node, is_leaf in enumerate(tree.is_leaf.tolist()):
         builder.start_node(node)
         feature = int(tree.feature[node])
-        sides = {
-            "default_left": bool(tree.missing_left[node]),
-            "left_child_key": int(tree.left[node]),
-            "right_child_key": int(tree.right[node]),
-        }
+        sides: dict[str, Any] = {"default_left": bool(tree.missing_left[node])}
+        sides["left_child_key"] = int(tree.left[node])
+        sides["right_child_key"] = int(tree.right[node])
         if is_leaf:
             builder.leaf(values[node])
         elif np.isnan(tree.threshold[node]):
@@ -154,10 +153,13 @@ class TreeliteTarget(Target):
         loaded = treelite.Model.deserialize_bytes(export.files[_FILE])
         dtype = str(loaded.output_type)
 
+        def scores(features: Features) -> Scores:
+            rows = np.ascontiguousarray(features, dtype=dtype)
+            predicted: Scores = treelite.gtil.predict(loaded, rows, nthread=1)[:, 0, 0]
+            return predicted
+
         return Engine(
-            lambda features: treelite.gtil.predict(
-                loaded, np.ascontiguousarray(features, dtype=dtype), nthread=1
-            )[:, 0, 0],
+            scores,
             name="treelite GTIL",
             version=str(treelite.__version__),
             score_dtype=dtype,

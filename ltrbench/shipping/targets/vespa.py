@@ -151,7 +151,9 @@ _MOST_FAST_LEAVES = 2048
 
 
 def _forest_order(num_trees: int) -> list[int]:
-    return [*range(num_trees - 1, 1, -1), *range(min(num_trees, 2))]
+    if num_trees < 2:
+        return list(range(num_trees))
+    return [*range(num_trees - 1, 1, -1), 0, 1]
 
 
 _FOREST = Arithmetic("<", product="float64", sum="float64", order=_forest_order)
@@ -177,10 +179,10 @@ def way_of_vespa(trees: Ensemble, use_fast_forest: bool) -> str:
     for weighted in trees.trees:
         tree = flat(weighted.root)
         depth = np.zeros(len(tree.feature))
-        for node in np.flatnonzero(
-            ~tree.is_leaf
-        ).tolist():  # a parent comes before its children
-            depth[[tree.left[node], tree.right[node]]] = depth[node] + 1
+        # A parent comes before its children.
+        for node in np.flatnonzero(~tree.is_leaf).tolist():
+            children = [tree.left[node], tree.right[node]]
+            depth[children] = depth[node] + 1
         leaves.append(int(tree.is_leaf.sum()))
         mean_depths.append(float(depth[tree.is_leaf].mean()))
     if len(leaves) < 2 or min(leaves) == 1:  # a constant is no tree
@@ -332,51 +334,55 @@ class VespaTarget(Target):
         files = replace(self, phase="first").export(copied).files
         name = identifier(copied.name)
         rows, left_out = rows.finite()
-        models = {
-            file: content for file, content in files.items() if file == f"{name}.json"
-        }
-        documents = [
-            {
+        profile = files[f"{name}.profile"].decode()
+        models = {}
+        if f"{name}.json" in files:
+            models[f"{name}.json"] = files[f"{name}.json"]
+        documents = ""
+        for identity, values in rows.values():
+            document = {
                 "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
                 "fields": {_field(index): value for index, value in values.items()},
             }
-            for identity, values in rows.values()
-        ]
+            documents += f"{json.dumps(document)}\n"
+        check_files = {
+            "check_services.xml": _SERVICES.encode(),
+            "check_schema.sd": _schema(rows, profile).encode(),
+            **models,
+            "check_documents.jsonl": documents.encode(),
+        }
+        commands = (
+            f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
+            f"cp check_services.xml {_APPLICATION}/services.xml",
+            f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
+            *(f"cp {file} {_APPLICATION}/models/" for file in models),
+            f"vespa deploy --wait 300 {_APPLICATION}",
+            "vespa feed check_documents.jsonl",
+            f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={name}' "
+            f"'hits={len(rows.ids)}' > answers.json",
+        )
+        notes = (
+            "vespa is the command-line client of Vespa. Use an instance for tests, such as a container "
+            "of vespaengine/vespa: the application that is deployed replaces the one that is there.",
+            f"The rank profile {name} has the model, but its features read attributes of the documents. "
+            "The commands check the model and the engine, not the expressions of your features.",
+        )
         return CheckRequests(
-            files={
-                "check_services.xml": _SERVICES.encode(),
-                "check_schema.sd": _schema(
-                    rows, files[f"{name}.profile"].decode()
-                ).encode(),
-                **models,
-                "check_documents.jsonl": "".join(
-                    f"{json.dumps(each)}\n" for each in documents
-                ).encode(),
-            },
-            commands=(
-                f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
-                f"cp check_services.xml {_APPLICATION}/services.xml",
-                f"cp check_schema.sd {_APPLICATION}/schemas/{DOCUMENT_TYPE}.sd",
-                *(f"cp {file} {_APPLICATION}/models/" for file in models),
-                f"vespa deploy --wait 300 {_APPLICATION}",
-                "vespa feed check_documents.jsonl",
-                f"vespa query 'yql=select * from {DOCUMENT_TYPE} where true' 'ranking={name}' "
-                f"'hits={len(rows.ids)}' > answers.json",
-            ),
+            check_files,
+            commands,
             cleanup=(f"rm -r {_APPLICATION}",),
-            notes=(
-                "vespa is the command-line client of Vespa. Use an instance for tests, such as a container "
-                "of vespaengine/vespa: the application that is deployed replaces the one that is there.",
-                f"The rank profile {name} has the model, but its features read attributes of the documents. "
-                "The commands check the model and the engine, not the expressions of your features.",
-            ),
+            notes=notes,
             left_out=left_out,
         )
 
     def answered_scores(self, answers: Any) -> Mapping[str, float]:
         # The id of a row is the user-specified part of a document id.
         scores = super().answered_scores(answers)
-        return {name.rsplit("::", 1)[-1]: score for name, score in scores.items()}
+        of_rows = {}
+        for name, score in scores.items():
+            *_, identity = name.rsplit("::", 1)
+            of_rows[identity] = score
+        return of_rows
 
     def _refuse_own_score(self, model: ShippedModel) -> None:
         """Raises ConfigError if the model reads the score of its own phase, or of a later one."""
@@ -487,7 +493,9 @@ def names_in_vespa(feature_names: Sequence[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     taken = {name for name in feature_names if _is_usable(name)}
     for name in feature_names:
-        names[name] = name if name in taken else _free(identifier(name), taken)
+        names[name] = name
+        if name not in taken:
+            names[name] = _free(identifier(name), taken)
         taken.add(names[name])
     return names
 
@@ -497,9 +505,8 @@ def constants_as_splits(ensemble: Ensemble) -> Ensemble:
     leaves: a constant in the sum would end Vespa's forest. In a model without splits, the base score becomes
     a tree."""
     ensemble = base_score_as_tree(without_zero_missing(ensemble))
-    split = next(
-        (tree.root for tree in ensemble.trees if isinstance(tree.root, InnerNode)), None
-    )
+    roots = (tree.root for tree in ensemble.trees)
+    split = next((root for root in roots if isinstance(root, InnerNode)), None)
     if split is None:
         return ensemble
 
@@ -525,8 +532,12 @@ def _limits(ensemble: Ensemble, form: str) -> dict[str, str]:
 def _weights(profile: str, indices: Mapping[str, int]) -> dict[int, float]:
     """Returns feature -> weight of the expression of a linear model."""
     (expression,) = re.findall(r"-phase \{\n *expression: (.+)\n", profile)
-    terms = (term.partition(" * ") for term in expression.split(" + ") if " * " in term)
-    return {indices[name]: float(weight) for weight, _, name in terms}
+    weights = {}
+    for term in expression.split(" + "):
+        weight, separator, name = term.partition(" * ")
+        if separator:
+            weights[indices[name]] = float(weight)
+    return weights
 
 
 def _is_usable(name: str) -> bool:
@@ -556,5 +567,9 @@ def identifier(name: str) -> str:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    candidates = (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3)))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    free = name
+    number = 1
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
