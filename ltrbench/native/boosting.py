@@ -743,7 +743,7 @@ def boost(
     if valid_features is not None:
         valid = _valid_documents(valid_features, binned, may_drop)
     ensemble = BoostedTrees(documents, valid, start)
-    fit = _Fit(
+    fit = _Training(
         settings=settings,
         placement=placement,
         rng=rng,
@@ -784,7 +784,7 @@ def _grower(
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class _Fit:
+class _Training:
     """What all iterations of a fit share."""
 
     settings: BoostingSettings
