@@ -110,7 +110,8 @@ def composed(*overrides: str) -> DictConfig:
 
 def composition_message(error: BaseException) -> str:
     """Returns Hydra's message about a configuration, with its cause, and with the key that was meant."""
-    text, cause = str(error).strip(), error.__cause__
+    text = str(error).strip()
+    cause = error.__cause__
     if match := re.search(
         r"Could not (?:override|delete from config\.) '([^']+)'", text
     ):
@@ -123,19 +124,21 @@ def composition_message(error: BaseException) -> str:
         )
         # The key itself may be correct, and a key above it misspelt.
         missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(cause))
-        target = str(node.get("_target_", "")) if isinstance(node, DictConfig) else ""
+        target = ""
+        if isinstance(node, DictConfig):
+            target = str(node.get("_target_", ""))
         # A sweep over models sets the key in all of them.
-        lacking = f" {target.rpartition('.')[2]} has no such setting." if target else ""
+        lacking = ""
+        if target:
+            lacking = f" {target.rpartition('.')[2]} has no such setting."
         if "_target_" in known and not target.startswith("ltrbench."):
             # Also if _target_ has no value yet; the YAML need not list the fields of the class.
             lacking = f" To set a field of a class of yours, write +{match[1]}=VALUE."
         if isinstance(node, DictConfig) and name in [*(node.get("objective") or "")]:
             lacking = f" It is a setting of the objective: {parent}.objective.{name}."
-        hint = (
-            f" To add a parameter of the library, write +{match[1]}=VALUE."
-            if ".extra" in parent
-            else ""
-        )
+        hint = ""
+        if ".extra" in parent:
+            hint = f" To add a parameter of the library, write +{match[1]}=VALUE."
         similar = did_you_mean(missing[1] if missing else name, known)
         return f"there is no key {match[1]}{similar}{lacking}{hint}"
     text = text.partition("\nConfig search path:")[0].replace("\t", "  ")
@@ -144,11 +147,14 @@ def composition_message(error: BaseException) -> str:
     ):
         # Names with an underscore are parts of others.
         options = [option for option in match[3].split() if not option.startswith("_")]
-        meant, dot = did_you_mean(match[2], options), ""
+        meant = did_you_mean(match[2], options)
+        dot = ""
         if meant == "." and match[1] == "model/objective":
             dot = f", or, with a dot, model.objective={match[2]}"
         return f"{match[1]} is '{match[2]}'{meant} It must be one of {', '.join(options)}{dot}."
-    return text if cause is None or str(cause) in text else f"{text}\n{cause}"
+    if cause is None or str(cause) in text:
+        return text
+    return f"{text}\n{cause}"
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
@@ -192,10 +198,8 @@ def build_experiment(spec: RunSpec) -> Experiment:
         **settings,
         "model": _with_objective(settings["model"], choices, spec.overrides or ()),
     }
-    ranker, resample = (
-        build(settings, "model", Ranker),
-        _resample(settings["replicates"]),
-    )
+    ranker = build(settings, "model", Ranker)
+    resample = _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
     if resample is not None:
@@ -242,7 +246,8 @@ def _with_objective(
     The name of an objective, as in model.objective=ranknet, keeps those settings of the model's lambdarank
     that the objective has. An objective without pairs has no truncation, unless the command sets one.
     """
-    chosen, objective = choices.get("model/objective") or "none", model.get("objective")
+    chosen = choices.get("model/objective") or "none"
+    objective = model.get("objective")
     is_chosen = any(re.match(r"\+*model/objective=", word) for word in overrides)
     if isinstance(objective, str) and chosen.startswith("lambdarank") and not is_chosen:
         named = yamls().get(objective, {})
@@ -274,12 +279,15 @@ def _with_objective(
     is_default &= hasattr(
         find_class(str(model["_target_"]), Ranker, "model"), "library"
     )
-    return {**model, "truncation": None} if is_default or not kind.has_pairs else model
+    if is_default or not kind.has_pairs:
+        return {**model, "truncation": None}
+    return model
 
 
 def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
     """Raises ConfigError if the folds of a cross-validation cannot be drawn again, or there are none."""
-    repeats, data = settings.get("cv_repeats", 1), settings["data"]
+    repeats = settings.get("cv_repeats", 1)
+    data = settings["data"]
     require("cv_repeats", repeats, at_least=1)
     require("looks", settings.get("looks", 1), at_least=1)
     reason = {
@@ -299,15 +307,17 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
 
 def _check_search(search: Search, ranker: Ranker) -> None:
     """Raises ConfigError if the pruning of a search contradicts the early stopping of the ranker."""
-    pruning, rule = (
-        getattr(search, "pruning", None),
-        getattr(ranker, "early_stopping", None),
-    )
+    pruning = getattr(search, "pruning", None)
+    rule = getattr(ranker, "early_stopping", None)
     if pruning is None or ranker.is_yardstick:
         return
-    stops_by = None if rule is None else (rule.metric, rule.convention)
+    stops_by = None
+    if rule is not None:
+        stops_by = (rule.metric, rule.convention)
     if stops_by != (search.metric, DEFAULT.name):
-        given = "null" if stops_by is None else " under ".join(stops_by)
+        given = "null"
+        if stops_by is not None:
+            given = " under ".join(stops_by)
         raise ConfigError(
             f"search.pruning is {pruning}, which ends fits by the metric of early stopping, but that is "
             f"{given} and search.metric is {search.metric}. Set search.pruning=null, or the same metric and "
@@ -352,7 +362,8 @@ def _resample(settings: Mapping[str, Any] | None) -> TrainingResample | None:
     """
     if settings is None:
         return None
-    number, index = settings["number"], settings["index"]
+    number = settings["number"]
+    index = settings["index"]
     if number is index is None:
         return None
     if number is None:
@@ -408,9 +419,8 @@ def build(config: DictConfig | Mapping[Any, Any], key: str, kind: type[Built]) -
             f"{key} has no _target_. Name the class in its YAML, as in _target_: my_module.MyRanker."
         )
     instance = _instance(find_class(str(target), kind, key), settings, key)
-    assert isinstance(
-        instance, kind
-    )  # find_class checked it; repeated for the type checker
+    # find_class checked it; repeated for the type checker.
+    assert isinstance(instance, kind)
     return instance
 
 

@@ -28,7 +28,11 @@ PROGRAM = "python -m ltrbench"
 # ---- Error output of the command line: one paragraph on standard error, and an exit code that separates
 # user errors from failed runs.
 
-OK, RUN_FAILED, USER_MISTAKE, PAST_THRESHOLD, RUN_INTERRUPTED = 0, 1, 2, 3, 130
+OK = 0
+RUN_FAILED = 1
+USER_MISTAKE = 2
+PAST_THRESHOLD = 3
+RUN_INTERRUPTED = 130
 
 
 def as_paragraph(error: BaseException) -> str:
@@ -50,11 +54,9 @@ class VisibleFormatter(logging.Formatter):
 
 def exit_code(error: BaseException) -> int:
     """Returns 2 for an error that the user can fix, 1 for a failed run."""
-    return (
-        USER_MISTAKE
-        if isinstance(error, LtrbenchError | click.UsageError)
-        else RUN_FAILED
-    )
+    if isinstance(error, LtrbenchError | click.UsageError):
+        return USER_MISTAKE
+    return RUN_FAILED
 
 
 # ---- Input and output that verbs share: options, data, JSON, and files that are replaced in one step.
@@ -178,7 +180,9 @@ def write_output(text: str, output: Path | None) -> None:
 
 def terminal_width() -> int | None:
     """Returns the width of the terminal in columns; None when standard output is a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return None
 
 
 def width_of_text() -> int:

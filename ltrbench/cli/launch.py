@@ -67,7 +67,9 @@ log = logging.getLogger("ltrbench")
 RESAMPLE = "replicates.index"
 """The setting that chooses a resample."""
 
-_FOLD, _ALL_FOLDS, _SPLIT = "data.fold", "data.fold=all", "data.split_seed"
+_FOLD = "data.fold"
+_ALL_FOLDS = "data.fold=all"
+_SPLIT = "data.split_seed"
 
 _SHORT_FORMS = (
     (re.compile(r"^(\+{0,2}replicates)=(?=[-+\d])"), r"\1.number="),
@@ -185,7 +187,8 @@ class _Command:
             self.session.failures.append(report(error))
 
     def _run(self, config: DictConfig, composed: Any) -> None:
-        session, settings = self.session, resolved(config)
+        session = self.session
+        settings = resolved(config)
         if settings["search"] is not None:
             raise ConfigError(
                 "search is set, but a search is a sweep over trials. Add -m, or set search=none."
@@ -199,7 +202,8 @@ class _Command:
         experiment = build_experiment(spec)
         tracker = build_tracker(settings)
         tracker.open(None)
-        session.tracker, session.register = tracker, settings["register"]
+        session.tracker = tracker
+        session.register = settings["register"]
         folder = session.folder = Path(composed.runtime.output_dir)
         try:
             with showing(settings["progress"], experiment.model) as on_progress:
@@ -529,7 +533,8 @@ class CheckedSweeper(BasicSweeper):
         # Hydra sets these before a sweep; asserted for the type checker.
         assert self.hydra_context is not None
         assert self.config is not None
-        loader, master = self.hydra_context.config_loader, self.config
+        loader = self.hydra_context.config_loader
+        master = self.config
         parser = OverridesParser.create(config_loader=loader)
         words = with_all_jobs([*_whole_forms(self._parse_config()), *arguments], master)
         (jobs,) = self.split_arguments(parser.parse_overrides(words), None) or [[]]
@@ -635,11 +640,9 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
         ]
         words = [*words, _listed(_SPLIT, config.cv_repeats, first)]
     replicates = config.replicates
-    number = (
-        None
-        if replicates is None or replicates.index is not None
-        else replicates.number
-    )
+    number = None
+    if not (replicates is None or replicates.index is not None):
+        number = replicates.number
     if number is not None and number > 1 and RESAMPLE not in given:
         words = [*words, _listed(RESAMPLE, number)]
     return words

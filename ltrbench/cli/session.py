@@ -214,11 +214,9 @@ class Session:
         prepare_sweep(order.folder)
         plan = read_plan(order.folder)
         jobs = in_order(plan_jobs(plan, order.drafts, order.folder_of))
-        self.sweep, self.jobs, self.register = (
-            relative(order.folder),
-            jobs,
-            order.settings["register"],
-        )
+        self.sweep = relative(order.folder)
+        self.jobs = jobs
+        self.register = order.settings["register"]
         self.looks = order.settings.get("looks", 1)
         return plan, states_of(order.folder, jobs)
 
@@ -266,7 +264,8 @@ class Session:
     ) -> Iterator[list[JobTask]]:
         """Yields the tasks of the jobs in batches: first the jobs without a search and the first trials of
         all searches, later the jobs whose settings were searched."""
-        sweep, progress = order.folder.resolve(), order.settings["progress"]
+        sweep = order.folder.resolve()
+        progress = order.settings["progress"]
 
         def task_of(job: Job) -> JobTask:
             leader = plan.trained_before(job)
@@ -432,7 +431,9 @@ class Session:
     def runs_and_trials(self) -> list[Run]:
         """The runs on disk after the last job, with trials of searches."""
         if self.sweep is not None:
-            return find_runs_and_trials([self.sweep]) if holds_runs(self.sweep) else []
+            if holds_runs(self.sweep):
+                return find_runs_and_trials([self.sweep])
+            return []
         if self.folder is None or not (self.folder / RESULT_FILE).exists():
             return []
         return [read_run(relative(self.folder))]
@@ -508,11 +509,9 @@ class Session:
                 bool(self.sweep and self.comparisons) and self.comparison_folder is None
             )
             return USER_MISTAKE if unwritten else OK
-        return (
-            USER_MISTAKE
-            if all(each.is_user_error for each in self.failures)
-            else RUN_FAILED
-        )
+        if all(each.is_user_error for each in self.failures):
+            return USER_MISTAKE
+        return RUN_FAILED
 
 
 def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
@@ -616,7 +615,9 @@ def _warning(what: str) -> Iterator[None]:
 def relative(path: Path) -> Path:
     """Returns a path relative to the current folder, if it is below it."""
     here = Path.cwd()
-    return path.relative_to(here) if path.is_relative_to(here) else path
+    if path.is_relative_to(here):
+        return path.relative_to(here)
+    return path
 
 
 # ---- Copies of runs and their comparison in a tracker, also for the verb `sync`.
@@ -666,7 +667,10 @@ def mirror(tracker: Tracker, sweep: Path | None, runs: Sequence[Run]) -> None:
         run.result.status == RUN_HAS_FAILED and not isinstance(run.result.origin, Trial)
         for run in runs
     )
-    status, damaged = "finished" if sweep is None else status_of(sweep), []
+    status = "finished"
+    if sweep is not None:
+        status = status_of(sweep)
+    damaged = []
     with contextlib.ExitStack() as held:
         if sweep is None:
             tracker.open(None)
@@ -728,10 +732,12 @@ def log_comparison(
     from ltrbench.compare.publish import as_markdown
 
     # Without links to glossary.md, which lead nowhere in a description.
-    text, best = as_markdown(comparisons, folder.name), best_of(comparisons)
+    text = as_markdown(comparisons, folder.name)
+    best = best_of(comparisons)
     shown = values_by_name(comparisons)
     if best is not None:
-        text, shown = f"{best.reason}\n\n{text}", {**shown, **best.metrics}
+        text = f"{best.reason}\n\n{text}"
+        shown = {**shown, **best.metrics}
     tracker.summarize(folder, text, best.run if best else None, shown)
 
 
@@ -739,7 +745,9 @@ def best_of(comparisons: Sequence[Comparison]) -> Choice | None:
     """Returns the best model by validation; None if the runs have no data set in common."""
     from ltrbench.compare import best_by_validation
 
-    return best_by_validation(comparisons[0]) if len(comparisons) == 1 else None
+    if len(comparisons) == 1:
+        return best_by_validation(comparisons[0])
+    return None
 
 
 class Store(NamedTuple):
@@ -751,11 +759,9 @@ class Store(NamedTuple):
     @property
     def database(self) -> Path | None:
         """The file of a SQLite store; None for a server."""
-        return (
-            Path(self.uri.removeprefix(_SQLITE))
-            if self.uri.startswith(_SQLITE)
-            else None
-        )
+        if self.uri.startswith(_SQLITE):
+            return Path(self.uri.removeprefix(_SQLITE))
+        return None
 
     def check_password(self) -> None:
         """Raises TrackingError if the address had a password, which no run records."""

@@ -110,7 +110,9 @@ def settings_without_seed(experiment: Experiment) -> list[Any]:
     """Returns all settings that determine the outcome of a run, except its seed, as JSON values."""
     ranker = measure.described(experiment.ranker)
     fields = {name: value for name, value in ranker["fields"].items() if name != "seed"}
-    drawn = None if experiment.resample is None else experiment.resample.describe()
+    drawn = None
+    if experiment.resample is not None:
+        drawn = experiment.resample.describe()
     settings = measure.plain(experiment.spec.settings)
     measured = [settings.get(name) for name in _MEASURED]
     source = measure.described(experiment.source)
@@ -173,7 +175,8 @@ class Destination(Protocol):
         """Raises ConfigError for a ranker that is trained on these data."""
 
 
-MONITORED, CLEAN = "monitored", "clean"
+MONITORED = "monitored"
+CLEAN = "clean"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -270,9 +273,8 @@ def run(
         ResultError: The folder is already in use.
     """
     mirror = tracker or NoTracking()
-    if (
-        experiment.spec.overrides is not None
-    ):  # the process belongs to a command, not to a notebook
+    # The process belongs to a command, not to a notebook.
+    if experiment.spec.overrides is not None:
         spare_imports(type(experiment.ranker).__module__)
     begun = _begin(experiment)
     with claim(folder):
@@ -423,11 +425,14 @@ def _measure(
     # Imported here, because it needs numba.
     from ltrbench.compilation import announcing_compilation
 
-    ranker, seconds, names = experiment.ranker, _Seconds(), experiment.metrics
+    ranker = experiment.ranker
+    seconds = _Seconds()
+    names = experiment.metrics
     fitted, curve = _load_and_fit(
         experiment, replace(begun, seconds=seconds), on_progress, fitter
     )
-    test, valid = fitter.splits.test, fitter.splits.valid
+    test = fitter.splits.test
+    valid = fitter.splits.valid
     scored: dict[str, ScoredSplit] = {}
     # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
     if not isinstance(experiment.origin, Trial):
@@ -456,9 +461,9 @@ def _measure(
             ranker, fitter.splits, experiment.importance, ranker.seed
         )
     result = replace(result, finished=now())
-    per_query = (
-        None if isinstance(experiment.origin, Final) else evaluations["test"].per_query
-    )
+    per_query = None
+    if not isinstance(experiment.origin, Final):
+        per_query = evaluations["test"].per_query
     parts = (scored, per_query, curve, of_features, test, experiment.trials)
     check = partial(
         check_saved,
@@ -484,7 +489,8 @@ def _load_and_fit(
     fitter: Fitter,
 ) -> tuple[RunResult, LearningCurve]:
     """Returns the result without metrics, and the learning curve."""
-    ranker, seconds = experiment.ranker, begun.seconds
+    ranker = experiment.ranker
+    seconds = begun.seconds
     assert isinstance(seconds, _Seconds)
     splits, drawn = _load(experiment, seconds)
     if experiment.destination is not None:
@@ -515,13 +521,12 @@ def _load_and_fit(
         *on_start,
     ):
         log.log(warning, "%s: %s", experiment.model, sentence)
-    num_threads, notes = begun.threads, (*begun.notes, *on_start)
+    num_threads = begun.threads
+    notes = (*begun.notes, *on_start)
     by = f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
     if fitter.record:
-        num_workers, num_threads = (
-            fitter.record["workers"],
-            sum(fitter.record["threads"]),
-        )
+        num_workers = fitter.record["workers"]
+        num_threads = sum(fitter.record["threads"])
         by = f"{num_workers} workers with {num_threads} threads in total"
         if not experiment.is_repeatable:
             another = "which is not repeatable: another fit may give other scores."
@@ -605,7 +610,9 @@ def _notes_on_end(ranker: Ranker) -> Iterator[str]:
     """Yields a note if early stopping ended the fit at its first tree."""
     most = getattr(ranker, "num_trees", None)
     rule = getattr(ranker, "early_stopping", None)
-    num_trees = ranker.summary.num_trees if ranker.summary else None
+    num_trees = None
+    if ranker.summary:
+        num_trees = ranker.summary.num_trees
     if num_trees == 1 and rule is not None and most is not None and most > 1:
         yield (
             f"It has one tree of at most {most}: no later iteration raised {rule.metric} on valid. A feature "
@@ -620,10 +627,8 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
     `seconds["load"]` is the time that the loading took when it happened: an earlier run of this process may
     have loaded the same data.
     """
-    in_memory, keep_sparse = (
-        not experiment.ranker.reads_blocks,
-        experiment.ranker.reads_sparse,
-    )
+    in_memory = not experiment.ranker.reads_blocks
+    keep_sparse = experiment.ranker.reads_sparse
     splits, loading = load_once(experiment.source, in_memory, keep_sparse)
     _refuse_changed(experiment, splits)
     if isinstance(experiment.origin, Final):
@@ -752,21 +757,22 @@ def _first_of_many(train: RankingDataset) -> int | None:
 def describe_outcome(result: RunResult, metrics: tuple[str, ...]) -> str:
     """Returns the metrics of test (of a trial: valid), the number of trees and the fit time of a finished
     run, for messages."""
-    split = "valid" if isinstance(result.origin, Trial) else "test"
+    split = "test"
+    if isinstance(result.origin, Trial):
+        split = "valid"
     names = () if isinstance(result.origin, Final) else metrics
     values = [
         f"{name} {format_number(result.metrics[f'{split}/{name}'], '.4f')}"
         for name in names
     ]
-    scores = (
-        f"{split} {', '.join(values)}" if values else "trained on all labelled queries"
-    )
-    kept, unit = result.best_iteration, result.unit_of_iterations
-    trees = (
-        ""
-        if kept is None
-        else f", {kept} {unit.removesuffix('s') if kept == 1 else unit}"
-    )
+    scores = "trained on all labelled queries"
+    if values:
+        scores = f"{split} {', '.join(values)}"
+    kept = result.best_iteration
+    unit = result.unit_of_iterations
+    trees = ""
+    if kept is not None:
+        trees = f", {kept} {unit.removesuffix('s') if kept == 1 else unit}"
     return f"{scores}{trees}, fit in {result.seconds['fit']:.2f} s"
 
 

@@ -21,13 +21,15 @@ from ltrbench.data import Judgments, RankingDataset, Splits
 from ltrbench.data.features import as_array
 from ltrbench.metrics import DEFAULT, evaluate, has_relevant_document, with_settings
 
-_FEWEST_QUERIES, _FEWEST_ROWS = 10, 30
+_FEWEST_QUERIES = 10
+_FEWEST_ROWS = 30
 """Numbers of queries and documents below which a feature may tell their labels by chance."""
 
 _FEWEST_IDS = 1000
 """Number of documents from which distinct whole numbers are ids rather than counts."""
 
-CELLS_OF_INSPECTION, CELLS_OF_RUN = 4 * 10**6, 2 * 10**5
+CELLS_OF_INSPECTION = 4 * 10**6
+CELLS_OF_RUN = 2 * 10**5
 """Number of feature values in the sample: less than a second, and on MQ2007 20 ms, 1 % of a fast fit."""
 
 _MOST_LABELS = 32
@@ -188,7 +190,9 @@ class _Sample:
         if len(names) == 1:
             return f"The feature {names[0]} {one}"
         shown = ", ".join(names[:_SHOWN])
-        more = ", ..." if len(names) > _SHOWN else ""
+        more = ""
+        if len(names) > _SHOWN:
+            more = ", ..."
         return f"{len(names)} features ({shown}{more}) {several}"
 
     def are_functions_of_label(self) -> NDArray[np.bool_]:
@@ -204,7 +208,8 @@ class _Sample:
     def tell_one_label(self) -> NDArray[np.bool_]:
         """Returns (F,), whether all documents without the usual value have one label, which is not that of
         most documents."""
-        labels, is_rest = self._data.labels[:, None], self._is_rest
+        labels = self._data.labels[:, None]
+        is_rest = self._is_rest
         lowest = np.where(is_rest, labels, np.inf).min(axis=0)
         highest = np.where(is_rest, labels, -np.inf).max(axis=0)
         is_rare = (self._data.labels[:, None] == lowest).mean(axis=0) < 0.5

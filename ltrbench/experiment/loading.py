@@ -10,6 +10,7 @@ more than a quarter of the free memory.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import logging
 import pickle
@@ -96,7 +97,9 @@ _lock = threading.RLock()  # a worker may run jobs in several threads
 
 def load_with(source: DataSource, exact: bool) -> Splits:
     """Returns the splits of a source, of `load_once`, or with float64 features if they are `exact`."""
-    return source.with_exact_features().load() if exact else load_once(source)[0]
+    if exact:
+        return source.with_exact_features().load()
+    return load_once(source)[0]
 
 
 def load_once(
@@ -135,9 +138,8 @@ def load_once(
             _loaded[key] = loaded
             held = sum(each.num_bytes for each in _loaded.values())
             most = _MEMORY_SHARE * (available_bytes() + held)
-            while (
-                len(_loaded) > 1 and held > most
-            ):  # the most recently used one always stays
+            # The most recently used one always stays.
+            while len(_loaded) > 1 and held > most:
                 held -= _loaded.popitem(last=False)[1].num_bytes
         return loaded.splits, loaded.seconds
 
@@ -179,9 +181,8 @@ def _stamps(source: DataSource, key: tuple[Path, type, str] | None) -> list[_Sta
                 )
             elif text and is_store(path):
                 files.add(path / MANIFEST_FILE)
-            elif (
-                text and path.is_dir() and not isinstance(source, FileSource)
-            ):  # which lists its files
+            # Which lists its files.
+            elif text and path.is_dir() and not isinstance(source, FileSource):
                 files.update(file for file in path.iterdir() if file.is_file())
         except (OSError, RuntimeError, ValueError):  # a text that cannot be a path
             continue
@@ -246,7 +247,8 @@ class ProgressReporter:
         self, recorder: CurveRecorder, ranker: Ranker, report: OnProgress
     ) -> None:
         rule = getattr(ranker, "early_stopping", None)
-        self._recorder, self._report = recorder, report
+        self._recorder = recorder
+        self._report = report
         self._metric = (
             rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
         )
@@ -254,7 +256,8 @@ class ProgressReporter:
         self._best: tuple[float, int] | None = None
         self._last: Progress | None = None
         # For the display only: the recorded times are measured by a Stopwatch.
-        self._began, self._first = time.perf_counter(), 0.0
+        self._began = time.perf_counter()
+        self._first = 0.0
 
     def begin(self) -> None:
         """Reports that the first iteration takes longer, because it compiles."""
@@ -329,7 +332,9 @@ class Lines:
 
 def described(progress: Progress) -> str:
     """Returns the metrics of an iteration, and the time left or, at the end, the time taken."""
-    total = "" if progress.num_iterations is None else f"/{progress.num_iterations}"
+    total = ""
+    if progress.num_iterations is not None:
+        total = f"/{progress.num_iterations}"
     if progress.iteration == 0:
         return f"0{total}: compiling for the sizes of these queries; the first epoch takes longer"
     parts = [f"train {format_number(progress.train, '.4f')}"]
@@ -390,10 +395,8 @@ class Fitter:
         Args:
             metrics: metrics of the learning curve.
         """
-        memory, recorder = (
-            MemoryMeter(),
-            CurveRecorder.of(self.splits.train, self.splits.valid, metrics),
-        )
+        memory = MemoryMeter()
+        recorder = CurveRecorder.of(self.splits.train, self.splits.valid, metrics)
         watcher = (
             recorder
             if on_progress is None
@@ -446,7 +449,11 @@ class FitterOnWorkers(Fitter):
 
     def close(self) -> None:
         """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
-        keys = [key for placed in self._placed.values() for key in placed.keys]
+        keys = list(
+            itertools.chain.from_iterable(
+                placed.keys for placed in self._placed.values()
+            )
+        )
         addresses = list(self._workers.addresses)
         self._workers.client.run(_release, keys, workers=addresses, on_error="ignore")
 
@@ -467,13 +474,15 @@ class FitterOnWorkers(Fitter):
         on_progress: OnProgress | None,
         timing: Timing,
     ) -> tuple[LearningCurve, float | None]:
-        train, valid = self._placed["train"], self._placed.get("valid")
+        train = self._placed["train"]
+        valid = self._placed.get("valid")
         with timing:
             numbers, values = ranker.fit_distributed(
                 self._workers, train, valid, metrics
             )
         whole = self.splits.train
-        ranker.feature_names, ranker.categories = whole.feature_names, whole.categories
+        ranker.feature_names = whole.feature_names
+        ranker.categories = whole.categories
         ranker.dates = whole.dates
         ranker.encoded = whole.encoded
         return LearningCurve(numbers, values), None
@@ -670,7 +679,8 @@ def inspect_data(
     """
     labels, counts = np.unique(dataset.labels, return_counts=True)
     worst = np.minimum.reduceat(dataset.labels, dataset.query_start[:-1])
-    weights, positions = dataset.query_weights, dataset.positions
+    weights = dataset.query_weights
+    positions = dataset.positions
     grades = [str(label).removesuffix(".0") for label in labels.tolist()]
     quantiles = np.quantile(dataset.query_sizes, QUANTILES).tolist()
     sizes = {
@@ -714,7 +724,8 @@ def inspect_data(
 def label_warnings(dataset: RankingDataset) -> Iterator[str]:
     """Yields a sentence if labels are too high for the gain 2^label - 1, and if no pair of documents can be
     learned from."""
-    labels, best = dataset.labels, dataset.best_labels
+    labels = dataset.labels
+    best = dataset.best_labels
     highest = best.max()
     if highest > _HIGHEST_GRADE:
         yield (
@@ -722,11 +733,9 @@ def label_warnings(dataset: RankingDataset) -> Iterator[str]:
             "hides all others, and LightGBM refuses them: map the labels to grades such as 0 to 4."
         )
     if (np.minimum.reduceat(labels, dataset.query_start[:-1]) == best).all():
-        values = (
-            f"all are {highest:g}"
-            if (labels == highest).all()
-            else "no query has two different ones"
-        )
+        values = "no query has two different ones"
+        if (labels == highest).all():
+            values = f"all are {highest:g}"
         yield (
             f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
             "column has the labels, and which one the queries."
@@ -743,7 +752,9 @@ def _times(dataset: RankingDataset, reading: Mapping[str, Any]) -> Iterator[str]
     """Yields a sentence for each column of times, unless the queries are split by one."""
     columns = (*dataset.feature_names, *dataset.kept, *reading.get("ignore", ()))
     for name in () if reading.get("split_by") else columns:
-        first = str(dataset.kept[name][0]) if name in dataset.kept else ""
+        first = ""
+        if name in dataset.kept:
+            first = str(dataset.kept[name][0])
         if _TIME_NAME.fullmatch(name) or _DATE.fullmatch(first):
             yield (
                 f"The column {name} has times, but queries are held out at random. To test on the latest, as "

@@ -218,7 +218,9 @@ def origin_of(record: object) -> Origin:
         ValueError: There is no such kind, or a field is missing, unknown or has another type.
     """
     kinds = {kind.kind: kind for kind in KINDS}
-    name = record.get("kind") if isinstance(record, dict) else None
+    name = None
+    if isinstance(record, dict):
+        name = record.get("kind")
     if name not in kinds:
         raise ValueError(f"origin.kind is {name!r}; it should be one of {[*kinds]}")
     assert isinstance(record, dict)  # for the type checker

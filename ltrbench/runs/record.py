@@ -119,11 +119,9 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
 
 def quoted(text: str) -> str:
     """Returns a value quoted for Hydra's grammar, if it needs quotes."""
-    return (
-        text
-        if re.fullmatch(r"[\w./:-]+", text)
-        else "'" + text.replace("'", r"\'") + "'"
-    )
+    if re.fullmatch(r"[\w./:-]+", text):
+        return text
+    return "'" + text.replace("'", r"\'") + "'"
 
 
 # ---- Names of the files in the folder of a run.
@@ -156,10 +154,12 @@ RUN_REMEDY = "Run it again, or copy its folder again from its source"
 """Remedy for a file of a run that cannot be read."""
 
 FORMAT = 4
-FINISHED, FAILED = "finished", "failed"
+FINISHED = "finished"
+FAILED = "failed"
 INTERRUPTED = "interrupted"
 """`RunResult.error` of a run that Ctrl-C or SIGTERM ended; it may simply run again."""
-OWN, NO_PARAMETERS = "own", "none"
+OWN = "own"
+NO_PARAMETERS = "none"
 """`RunResult.params` of a ranker without shared parameters; and of a baseline (`Ranker.is_yardstick`) and of
 imported and fused scores."""
 
@@ -379,7 +379,9 @@ class RunResult:
     @property
     def unit_of_iterations(self) -> str:
         """What `best_iteration` counts: "trees" or "epochs"."""
-        return "epochs" if "num_epochs" in self.ranker.get("fields", {}) else "trees"
+        if "num_epochs" in self.ranker.get("fields", {}):
+            return "epochs"
+        return "trees"
 
     @property
     def num_trees(self) -> int | None:
@@ -395,11 +397,14 @@ class RunResult:
     def part(self) -> str:
         """The part of the data that the run trained on, such as "fold 1 of 5"; empty if it is no resample
         and no fold of a cross-validation."""
-        resample, data = self.data.get("resample"), self.settings.get("data", {})
+        resample = self.data.get("resample")
+        data = self.settings.get("data", {})
         if resample is not None:
             return f"resample {resample['index']} of {resample['number']}"
         is_fold = data.get("cv") is not None and self.data.get("fold") is not None
-        return f"fold {self.data['fold']} of {data['cv']}" if is_fold else ""
+        if is_fold:
+            return f"fold {self.data['fold']} of {data['cv']}"
+        return ""
 
     def fingerprint(self, split: str) -> str | None:
         """Returns the fingerprint of a split as it was loaded, before a resample of train was drawn; None
@@ -418,11 +423,8 @@ class RunResult:
         is_random = (
             data.get("cv") is not None and data.get("cv_split", "test") == "test"
         )
-        return (
-            data.get("split_seed")
-            if is_random and self.data.get("fold") is not None
-            else None
-        )
+        is_fold = self.data.get("fold") is not None
+        return data.get("split_seed") if is_random and is_fold else None
 
     @property
     def command(self) -> tuple[str, ...] | None:
@@ -530,7 +532,10 @@ class LearningCurve:
 
 TRIAL_COLUMNS = ("trial", "state", "value", "iterations", "seconds", "low", "high")
 """First columns of trials.csv; the other columns are the settings."""
-COMPLETE, PARTIAL, PRUNED, UNSUCCESSFUL = "complete", "partial", "pruned", "failed"
+COMPLETE = "complete"
+PARTIAL = "partial"
+PRUNED = "pruned"
+UNSUCCESSFUL = "failed"
 """`TrialRow.state`: fully trained; trained on fewer iterations or folds by design; ended early; failed."""
 
 
@@ -573,7 +578,8 @@ class Run:
     held: Mapping[str, ScoredSplit] | None = None
 
     def __repr__(self) -> str:
-        result, name = self.result, _main_metric(self.result.metrics)
+        result = self.result
+        name = _main_metric(self.result.metrics)
         identity = {
             "model": result.model,
             "data": result.data.get("name"),
@@ -646,7 +652,8 @@ class Run:
         return self._stored(split, judgments)
 
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
-        prefix, columns = f"{split}_", ("scores", "query_keys", "file_rows")
+        prefix = f"{split}_"
+        columns = ("scores", "query_keys", "file_rows")
         wanted = {
             *columns,
             UNJUDGED.rstrip("/"),
@@ -702,11 +709,9 @@ class Run:
     def _table(self, name: str, first: Sequence[str]) -> RunTable:
         """Reads a CSV file of the run; a file that does not exist has the first columns and no rows."""
         path = self.path / name
-        return (
-            read_run_table(path, first, RUN_REMEDY)
-            if path.exists()
-            else RunTable(path, first, ())
-        )
+        if path.exists():
+            return read_run_table(path, first, RUN_REMEDY)
+        return RunTable(path, first, ())
 
     def learning_curve(self) -> LearningCurve:
         """Returns metric values by iteration; empty if none were recorded."""
@@ -735,7 +740,8 @@ class Run:
     def importances(self) -> Importances:
         """Returns the importances of the features; without any kind if none were recorded."""
         table = self._table(IMPORTANCES_FILE, ["feature"])
-        names, kinds = table.texts(0), table.header[1:]
+        names = table.texts(0)
+        kinds = table.header[1:]
         values = {
             kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)
         }
@@ -851,11 +857,9 @@ def read_run(folder: Path) -> Run:
     path = folder / RESULT_FILE
     if not (path.exists() or path.is_symlink()):
         below = sorted(_folders_of_runs(folder), key=_natural)
-        hint = (
-            f"one of the {len(below)} in it, such as {below[0]}"
-            if below
-            else "such as outputs/DATE/TIME"
-        )
+        hint = "such as outputs/DATE/TIME"
+        if below:
+            hint = f"one of the {len(below)} in it, such as {below[0]}"
         raise ResultError(
             f"{folder} is not a run: it has no {RESULT_FILE}. Name that of a run, {hint}."
         )
@@ -863,7 +867,9 @@ def read_run(folder: Path) -> Run:
         record = read_json(path, RUN_REMEDY)
     except ResultError as unreadable:
         raise DamagedRunError(str(unreadable)) from None
-    version = record.pop("format", None) if isinstance(record, dict) else None
+    version = None
+    if isinstance(record, dict):
+        version = record.pop("format", None)
     if not isinstance(version, int) or isinstance(version, bool):
         raise DamagedRunError(
             f"{path} has format {reprlib.repr(version)} instead of {FORMAT}. {RUN_REMEDY}."

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import itertools
 import json
 import logging
 import math
@@ -117,9 +118,8 @@ def hold(folder: Path, name: str = "lease", wait: float = 0.0) -> Iterator[None]
             )
         yield
     finally:
-        path.unlink(
-            missing_ok=True
-        )  # a waiting process notices that its file has no name
+        # A waiting process notices that its file has no name.
+        path.unlink(missing_ok=True)
         lock.release()
 
 
@@ -192,7 +192,8 @@ def write_run(
             )
         if scored and per_query:
             queries = scored["test"].judgments
-            ids, sizes = queries.query_ids.tolist(), queries.query_sizes.tolist()
+            ids = queries.query_ids.tolist()
+            sizes = queries.query_sizes.tolist()
             rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
             _write_table(
                 staging / PER_QUERY_FILE,
@@ -381,14 +382,17 @@ def _write_table(
 
 
 def _write_importances(path: Path, importances: Importances) -> None:
-    names, columns = importances.feature_names, map(_cells, importances.values.values())
+    names = importances.feature_names
+    columns = map(_cells, importances.values.values())
     _write_table(
         path, ["feature", *importances.values], zip(names, *columns, strict=True)
     )
 
 
 def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
-    names = [*dict.fromkeys(name for row in trials for name in row.settings)]
+    names = [
+        *dict.fromkeys(itertools.chain.from_iterable(row.settings for row in trials))
+    ]
     rows: list[list[object]] = []
     for row in trials:
         value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))

@@ -108,7 +108,8 @@ class DaskExecutor(Executor):
 
     def open(self, work: Work, num_threads: int) -> None:
         silence_dask()
-        self._work, self._num_threads = pickle.dumps(work), num_threads
+        self._work = pickle.dumps(work)
+        self._num_threads = num_threads
         self._machines: dict[str, _Machine] = {}
         with without_warnings():
             try:
@@ -131,7 +132,8 @@ class DaskExecutor(Executor):
         assert self._client is not None  # open comes first
         future: Future[Any] = Future()
         future.set_running_or_notify_cancel()
-        pickled, key = pickle.dumps(job), f"ltrbench-{uuid.uuid4().hex}"
+        pickled = pickle.dumps(job)
+        key = f"ltrbench-{uuid.uuid4().hex}"
         try:
             self._find_workers(self._client)
             reply = self._client.submit(
@@ -163,7 +165,8 @@ class DaskExecutor(Executor):
             if time.monotonic() - seen < ABSENT_SECONDS:
                 continue
             with self._lock:
-                pending, self._pending = self._pending, {}
+                pending = self._pending
+                self._pending = {}
             reason = f"none came back within {ABSENT_SECONDS:g} s"
             error = AllWorkersLostError(
                 f"{self._name}: all workers are lost, and {reason}; their logs tell why."
@@ -189,11 +192,9 @@ class DaskExecutor(Executor):
 
     def _lost(self, error: Exception) -> WorkerLostError | AllWorkersLostError:
         if isinstance(error, distributed.KilledWorker):
-            limit = (
-                f", or the job exceeded executor.timeout={self.timeout:g} s"
-                if self.timeout
-                else ""
-            )
+            limit = ""
+            if self.timeout:
+                limit = f", or the job exceeded executor.timeout={self.timeout:g} s"
             return WorkerLostError(
                 f"{self._name}: the Dask worker {error.last_worker.address} died or lost its connection"
                 f"{limit}; its log or its queue system has the reason"
@@ -205,10 +206,13 @@ class DaskExecutor(Executor):
 
     def close(self) -> None:
         self._closed.set()
-        client, self._client = self._client, None
-        started, self._started = self._started, None
+        client = self._client
+        self._client = None
+        started = self._started
+        self._started = None
         with self._lock:
-            pending, self._pending = self._pending, {}
+            pending = self._pending
+            self._pending = {}
         if client is not None and client.status == "running" and pending:
             end_tasks(client, [reply for _, reply in pending.values()])
         disconnect(client, started)

@@ -84,11 +84,9 @@ HAS_AFFINITY = hasattr(os, "sched_setaffinity")
 
 def usable_cores() -> list[int]:
     """Returns the numbers of the cores that this thread may use."""
-    return (
-        sorted(os.sched_getaffinity(0))
-        if HAS_AFFINITY
-        else list(range(os.cpu_count() or 1))
-    )
+    if HAS_AFFINITY:
+        return sorted(os.sched_getaffinity(0))
+    return list(range(os.cpu_count() or 1))
 
 
 def share_of_cores(cores: Sequence[int], slot: int, num_workers: int) -> list[int]:
@@ -100,11 +98,9 @@ def share_of_cores(cores: Sequence[int], slot: int, num_workers: int) -> list[in
     [[0], [1], [0]]
     """
     size = len(cores) // num_workers
-    return (
-        list(cores[slot * size : (slot + 1) * size])
-        if size
-        else [cores[slot % len(cores)]]
-    )
+    if size:
+        return list(cores[slot * size : (slot + 1) * size])
+    return [cores[slot % len(cores)]]
 
 
 def message_on_threads(
@@ -236,7 +232,8 @@ class ProcessExecutor(Executor):
             self._free.put(slot)
 
     def close(self) -> None:
-        slots, self._slots = self._slots, []
+        slots = self._slots
+        self._slots = []
         self._threads.shutdown(wait=False, cancel_futures=True)
         for slot in slots:
             slot.interrupt()
@@ -256,7 +253,9 @@ class _Slot:
     def __init__(
         self, limits: ProcessExecutor, work: Work, cores: Sequence[int]
     ) -> None:
-        self.limits, self.work, self.cores = limits, work, cores
+        self.limits = limits
+        self.work = work
+        self.cores = cores
         self.folder = Path.cwd()
         self.pool: ProcessPoolExecutor | None = None
         self.process: BaseProcess | None = None
@@ -286,10 +285,8 @@ class _Slot:
         Raises:
             WorkerLostError: The worker died, or exceeded the limit, after which it is killed.
         """
-        limit, excess = (
-            START_SECONDS,
-            f"did not start within {START_SECONDS:g} s and was ended",
-        )
+        limit = START_SECONDS
+        excess = f"did not start within {START_SECONDS:g} s and was ended"
         try:
             if self.pool is None or self.process is None or not self.process.is_alive():
                 self.process = None

@@ -210,10 +210,8 @@ def compare_sweeps(
     Raises:
         ConfigError, ResultError: As `compare`; or a plan or a ledger is damaged.
     """
-    comparisons, selected = (
-        compare(runs, settings),
-        settings.selected if settings else "",
-    )
+    comparisons = compare(runs, settings)
+    selected = settings.selected if settings else ""
     compared = {run.path.resolve() for run in runs if run.result.is_compared}
     return [_as_look(item, compared, declared, selected) for item in comparisons]
 
@@ -224,7 +222,10 @@ def _as_look(
     """Returns a comparison at its level, and records it in the ledgers of the sweeps of its runs."""
     paths = {run.path.resolve() for row in item.rows for run in row.runs}
     sweeps = [
-        *filter(sweep_id, sorted({folder for path in paths for folder in path.parents}))
+        *filter(
+            sweep_id,
+            sorted(set(itertools.chain.from_iterable(path.parents for path in paths))),
+        )
     ]
     planned = [
         (sweep, job)
@@ -279,7 +280,11 @@ def _as_look(
             "ropes": ropes,
             "rows": {row.label: _digest(row, jobs) for row in item.rows},
             "trainings": sorted(
-                {word for job in jobs.values() for word in _training(job)}
+                set(
+                    itertools.chain.from_iterable(
+                        _training(job) for job in jobs.values()
+                    )
+                )
             ),
             "left_out": sorted(
                 " ".join([_row(job), *_training(job)]) for job in missing

@@ -67,7 +67,9 @@ _ID_REMEDY = (
     f"Delete the file, and {_AGAIN}; tracking stores then show the sweep as a new one"
 )
 
-PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER = "plan", "comparison", "trials"
+PLAN_FOLDER = "plan"
+COMPARISON_FOLDER = "comparison"
+TRIALS_FOLDER = "trials"
 """Folders in the folder of a sweep; only trials of a search have folders in the last one."""
 
 _OF_DATA = (
@@ -103,7 +105,8 @@ _COMPUTING = (
 _SEARCHING = ("search.py", "statistics/claims.py", "sweep/searching.py")
 """Files and folders of ltrbench whose code determines what a search chooses and records."""
 
-_CODE_OF_SEARCH, _PACKAGE_OF_SEARCH = "ltrbench.search", "optuna"
+_CODE_OF_SEARCH = "ltrbench.search"
+_PACKAGE_OF_SEARCH = "optuna"
 """The parts of `JobKey.code` and `JobKey.versions` that only jobs with a search have."""
 
 _DATA_ERROR = "error"
@@ -151,7 +154,9 @@ def _changes(before: Any, after: Any, key: str) -> Iterator[tuple[str, str, str]
 
 def _short(value: Any) -> str:
     text = str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+    if len(text) <= _LONGEST:
+        return text
+    return f"{text[:_LONGEST]}..."
 
 
 def digest_of(value: Any) -> str:
@@ -241,7 +246,9 @@ def read_job(path: Path) -> Job:
         ResultError: The file is damaged, or another version of ltrbench wrote it.
     """
     record = read_json(path, _REMEDY, finite=False)
-    version = record.pop("format", None) if isinstance(record, dict) else None
+    version = None
+    if isinstance(record, dict):
+        version = record.pop("format", None)
     try:
         job: Job = TypeAdapter(Job).validate_python(record)
     except ValidationError as error:
@@ -268,7 +275,9 @@ def has_valid_folder(job: Job) -> bool:
     if not parts or ".." in parts or job.folder.startswith("/"):
         return False
     reserved = (PLAN_FOLDER, COMPARISON_FOLDER, TRIALS_FOLDER)
-    return parts[0] == TRIALS_FOLDER if job.is_trial else parts[0] not in reserved
+    if job.is_trial:
+        return parts[0] == TRIALS_FOLDER
+    return parts[0] not in reserved
 
 
 # ---- Computes the key of a job.
@@ -327,7 +336,8 @@ def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
 
 def effective_settings(spec: RunSpec, is_trial: bool = False) -> dict[str, Any]:
     """Returns the settings without those that have no effect on a result, with the names of their YAMLs."""
-    settings, choices = spec.settings, spec.choices
+    settings = spec.settings
+    choices = spec.choices
     kept = {
         name: value
         for name, value in settings.items()
@@ -429,9 +439,9 @@ class Plan:
             ),
             None,
         )
-        return (
-            leader if leader is not None and leader.training == job.training else None
-        )
+        if leader is not None and leader.training == job.training:
+            return leader
+        return None
 
     def read(self) -> None:
         """Reads the files of the plan that have not been read yet.
@@ -510,7 +520,9 @@ def _write(path: Path, text: str) -> None:
 
 # ---- The state of each job of a sweep, as the folders on disk show it.
 
-DONE, RUNNING, WAITING = FINISHED, "running", "waiting"
+DONE = FINISHED
+RUNNING = "running"
+WAITING = "waiting"
 STATES = (DONE, RUNNING, FAILED, WAITING)
 
 
@@ -535,9 +547,12 @@ class JobState:
 def state_of(sweep: Path, job: Job) -> JobState:
     """Returns the state of a job."""
     folder = sweep / job.folder
-    run, reason = None, None
+    run = None
+    reason = None
     try:
-        run = read_whole_run(folder) if (folder / RESULT_FILE).exists() else None
+        run = None
+        if (folder / RESULT_FILE).exists():
+            run = read_whole_run(folder)
     except (ResultError, OSError) as error:
         reason = str(error)
     if run is not None and run.result.status == FINISHED:
@@ -590,13 +605,15 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
             )
     if not taken:
         return None
-    overall = fmean(value for values in taken.values() for value in values)
+    overall = fmean(itertools.chain.from_iterable(taken.values()))
     left = {RUNNING: 0.0, WAITING: 0.0}
     failed = {state.job.folder for state in states if state.name == FAILED}
     for state in states:
         if state.name in left and state.job.same_training in (None, *failed):
             expected = fmean(taken.get(state.job.spec.choice("model"), [overall]))
-            since = 0.0 if state.holder is None else _between(state.holder.since, now())
+            since = 0.0
+            if state.holder is not None:
+                since = _between(state.holder.since, now())
             left[state.name] += max(expected - since, 0.0)
     num_running = sum(state.name == RUNNING for state in states)
     return sum(left.values()) / max(num_running, 1)
@@ -701,7 +718,8 @@ def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
 
 def search_group(job: Job) -> str:
     """Returns a digest that is equal for jobs with one search."""
-    settings, choose = dict(job.key.settings), job.spec.settings["search"]["choose"]
+    settings = dict(job.key.settings)
+    choose = job.spec.settings["search"]["choose"]
     if choose == PER_FOLD:
         return job.digest
     settings["data"] = {
@@ -719,7 +737,9 @@ def data_of(job: Job) -> str:
     """Returns the data of a job in words, such as "mq2008 fold 1"."""
     fold = job.spec.settings["data"].get("fold")
     name = str(job.spec.settings["data"].get("name", job.spec.choices.get("data")))
-    return name if fold is None else f"{name} fold {fold}"
+    if fold is None:
+        return name
+    return f"{name} fold {fold}"
 
 
 def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Job]:

@@ -215,7 +215,8 @@ def _run(task: JobTask, showing: Showing | None) -> str:
     )
     with watching as on_progress:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
-    origin, copied = done.result.origin, ""
+    origin = done.result.origin
+    copied = ""
     if isinstance(origin, Copied):
         copied = f"; the training of job {origin.run} is reused"
     return f"{experiment.model}: {describe_outcome(done.result, experiment.metrics)}{copied}"
@@ -232,7 +233,9 @@ def _trained(task: JobTask) -> tuple[str, Run] | None:
         return None
     is_usable = trained.result.status == FINISHED and trained.result.key == digest
     is_copied = isinstance(trained.result.origin, Copied)
-    return (name, trained) if is_usable and not is_copied else None
+    if is_usable and not is_copied:
+        return (name, trained)
+    return None
 
 
 POLL_SECONDS = 0.5
@@ -256,7 +259,8 @@ def run_tasks(
     Raises:
         AllWorkersLostError: The executor has no workers any more; the remaining jobs wait.
     """
-    waiting, running = deque(tasks), dict[Future[Any], JobTask]()
+    waiting = deque(tasks)
+    running = dict[Future[Any], JobTask]()
     unfinished = {task.job.folder for task in tasks}
     has_said_so = False
     while waiting or running:

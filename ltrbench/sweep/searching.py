@@ -98,7 +98,8 @@ class JobSearch:
         first = self.jobs[0]
         experiment = experiment_of(first)
         self.search = build(first.spec.settings, "search", Search)
-        ranker, model = experiment.ranker, experiment.model
+        ranker = experiment.ranker
+        model = experiment.model
         space = self.search.space.of(model, ranker)
         if not space:
             raise ConfigError(
@@ -111,9 +112,8 @@ class JobSearch:
             if varies_objective
             else {}
         )
-        most = getattr(
-            ranker, ranker.iterations_field or "", 1
-        )  # a linear model has no iterations
+        # A linear model has no iterations.
+        most = getattr(ranker, ranker.iterations_field or "", 1)
         self.model = SearchedModel(
             space, settings_of(ranker, space), most, len(self.jobs)
         )
@@ -130,11 +130,9 @@ class JobSearch:
             if state.name == DONE
         )
         finished = next((run for run in runs if run is not None), None)
-        return (
-            None
-            if finished is None
-            else ChosenSettings(finished.result.search, finished.trials())
-        )
+        if finished is None:
+            return None
+        return ChosenSettings(finished.result.search, finished.trials())
 
     def _refuse_leakage(self) -> None:
         """Raises ConfigError if validation queries of a fold are test queries of another one, by content: the
@@ -206,7 +204,7 @@ class JobSearch:
             ]
             for proposal in proposals
         ]
-        planned = iter(plan([draft for of_proposal in drafts for draft in of_proposal]))
+        planned = iter(plan(list(itertools.chain.from_iterable(drafts))))
         for proposal, of_proposal in zip(proposals, drafts, strict=True):
             self.proposed.append((proposal, [next(planned) for _ in of_proposal]))
 
@@ -232,7 +230,9 @@ class JobSearch:
             self.trials, next((state.reason for state in states if state.reason), "")
         )
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
-        search, space, trials = self.search, self.model.space, self.trials
+        search = self.search
+        space = self.model.space
+        trials = self.trials
         names = [
             item.name for item in fields(search) if item.name not in _RECORDED_APART
         ]
@@ -453,7 +453,9 @@ def chosen(trials: Sequence[Trial], reason: str = "") -> Trial:
     complete = [trial for trial in trials if trial.is_complete]
     if not complete:
         num_failed = sum(trial.value is None for trial in trials)
-        first = f" The first failure: {reason.rstrip('.')}." if reason else ""
+        first = ""
+        if reason:
+            first = f" The first failure: {reason.rstrip('.')}."
         raise ResultError(
             f"no trial was trained on all folds with all trees; {num_failed} of {len(trials)} trials failed."
             f"{first} Repeat the command after the repair; finished trials are kept."
@@ -535,4 +537,6 @@ def as_text(value: Value) -> str:
     >>> as_text(None), as_text(True), as_text(0.1)
     ('null', 'true', '0.1')
     """
-    return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    return str(value)

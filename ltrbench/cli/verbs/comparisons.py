@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shlex
 import sys
 import tempfile
@@ -196,7 +197,8 @@ def compare_verb(
     runs = _find(sources)
     if fuse and any(run.result.is_compared for run in runs):
         metric = compare_settings.claimed_metrics[0] or default_metric(runs)
-        of, convention = tuple(_names(fuse_of)), compare_settings.convention
+        of = tuple(_names(fuse_of))
+        convention = compare_settings.convention
         runs += fuse_runs(
             runs, Fusing(tuple(_names(fuse)), of, rrf_k, metric, convention)
         )
@@ -246,7 +248,9 @@ def _find(sources: Sequence[str]) -> list[Run]:
     ]
     return [
         *runs,
-        *(run for each in wanted for run in import_runs(each, runs, load_splits)),
+        *itertools.chain.from_iterable(
+            import_runs(each, runs, load_splits) for each in wanted
+        ),
     ]
 
 

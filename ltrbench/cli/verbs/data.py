@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -203,10 +204,8 @@ def conventions_verb(
             "document of their query. If the rows are sorted by label, ties in row order inflate the metric.",
         ]
         about = f"The columns gain, ties and no relevant describe {metrics[0]}. Reasons for differences:"
-        table, undefined = (
-            _table_of_conventions(metrics, rows).markdown(terminal_width()),
-            _undefined(rows),
-        )
+        table = _table_of_conventions(metrics, rows).markdown(terminal_width())
+        undefined = _undefined(rows)
         listed = [
             "\n".join(wrapped(line, "  ") for line in lines)
             for lines in (notes, undefined)
@@ -229,7 +228,8 @@ def _means_and_reasons(
     One metric is evaluated at a time, so that an undefined metric does not affect the others.
     """
 
-    means, undefined = {}, {}
+    means = {}
+    undefined = {}
     for name in names:
         try:
             means[name] = evaluate(dataset, scores, [name], convention).means[name]
@@ -669,16 +669,14 @@ def fetch_command(
     )
 
     sources = list(sources_in_yaml(name, root, config_dir))
-    archive, folder = (
-        sources[0].fetch,
-        Path(getattr(sources[0], "root", "") or ".").expanduser(),
-    )
+    archive = sources[0].fetch
+    folder = Path(getattr(sources[0], "root", "") or ".").expanduser()
     if archive is None:
         how = getattr(sources[0], "obtain", "").strip()
         raise DataError(
             f"data={name} cannot be fetched, because data.fetch is null. {how}"
         )
-    expected = [path for source in sources for path in _files(source)]
+    expected = list(itertools.chain.from_iterable(_files(source) for source in sources))
     if expected and all(path.exists() for path in expected):
         echo(f"data={name} is complete: {len(expected)} files in {folder.absolute()}.")
         return
@@ -753,7 +751,9 @@ def _files(source: DataSource) -> list[Path]:
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
 
-    address = "not known" if archive.url is None else without_password(archive.url)
+    address = "not known"
+    if archive.url is not None:
+        address = without_password(archive.url)
     rows = [
         ("licence", archive.licence),
         ("page", archive.page),

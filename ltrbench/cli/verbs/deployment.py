@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 from collections.abc import Sequence
@@ -165,7 +166,9 @@ def final_verb(
     if fit.num_trees is not None:
         fitted = fitted.with_iterations(fit.num_trees)
     target = result.config.get("target")
-    destination = None if target is None else Destination.of(target)
+    destination = None
+    if target is not None:
+        destination = Destination.of(target)
     if destination is not None:
         destination.check_data(fitted, splits.whole().train)
     given = {
@@ -181,7 +184,9 @@ def final_verb(
         if value is not None
         for word in (option, str(value))
     ]
-    words += [word for file in files for word in ("--data", str(file))]
+    words += list(
+        itertools.chain.from_iterable(("--data", str(file)) for file in files)
+    )
     overrides = ["final", *map(str, folders), *words]
     if scale_trees:
         overrides.append("--scale-trees")
@@ -214,7 +219,9 @@ def final_verb(
 
 def _final_source(files: Sequence[Path], run: Run) -> DataSource:
     """Returns the source of the final model: the files, if there are any, or else the data of the run."""
-    return source_with(files, run) if files else source_of(run).with_all_queries()
+    if files:
+        return source_with(files, run)
+    return source_of(run).with_all_queries()
 
 
 def _final_splits(files: Sequence[Path], run: Run) -> Splits:
@@ -409,7 +416,9 @@ def _data(
     from ltrbench.shipping.shipment import ShippedData
 
     if file is None:
-        split = "train" if isinstance(run.result.origin, Final) else "test"
+        split = "test"
+        if isinstance(run.result.origin, Final):
+            split = "train"
         return ShippedData(
             str(run.result.data["name"]), split, data_of(run, model, "test", "--data")
         )
@@ -422,7 +431,8 @@ def _data(
 
 def _summary(certificate: Certificate, output: Path) -> list[str]:
     """Returns the lines that are printed about a shipped model."""
-    comparison, engine = certificate.comparison, certificate.engine
+    comparison = certificate.comparison
+    engine = certificate.engine
     if comparison is None or engine is None:
         return [
             wrapped(
@@ -654,9 +664,12 @@ def monitor_verb(
     ]
     given = {name: limit for name, limit in limits.items() if limit is not None}
     is_final = isinstance(runs[0].result.origin, Final)
-    test = None if is_final else runs[0].scored("test")
+    test = None
+    if not is_final:
+        test = runs[0].scored("test")
     measures = monitor(train, models, given, metric, test)
-    chapter, width = as_chapter(str(new), models[0][1], measures), terminal_width()
+    chapter = as_chapter(str(new), models[0][1], measures)
+    width = terminal_width()
     answer = [chapter.headline, *chapter.answer]
     texts = [as_text(Prose(text), width) for text in answer]
     echo(
@@ -677,7 +690,9 @@ def monitor_verb(
             f"{json.dumps(record, indent=2, allow_nan=False)}\n",
             output / "monitor.json",
         )
-    return PAST_THRESHOLD if any(item.is_past for item in measures) else OK
+    if any(item.is_past for item in measures):
+        return PAST_THRESHOLD
+    return OK
 
 
 for _option, _text in {
@@ -716,7 +731,8 @@ def _read(
         "labelled": False,
     }
     data = read_data(file, **{**options, **of_file})
-    features, categories = np.array(data.features), {}
+    features = np.array(data.features)
+    categories = {}
     for name, found in data.categories.items():
         column = features[:, data.feature_names.index(name)]
         categories[name] = (

@@ -140,7 +140,9 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
         require_choice("--set", key, (*types, *SETTABLE))
         if key not in types:
             continue
-        text = None if settings[key] == "none" else settings[key]
+        text = None
+        if settings[key] != "none":
+            text = settings[key]
         try:
             values[key] = TypeAdapter(
                 types[key], config={"allow_inf_nan": False}
@@ -169,7 +171,8 @@ def _explained(
 ) -> dict[str, Any]:
     """Returns the JSON record: rows in the order of the file, with the weights of training applied."""
     rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
-    weights, documents = dataset.weight_of_document[rows], dataset.document_ids
+    weights = dataset.weight_of_document[rows]
+    documents = dataset.document_ids
     gradients, hessians = sums
     columns: dict[str, list[Any]] = {
         "row": list(range(1, len(weights) + 1)),
@@ -210,25 +213,19 @@ def _tutorial(
     shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
     rows = [record["row"] - 1 for record in shown]
     cut = len(shown) < len(records)
-    of_all = (
-        f", the first {len(shown)} of {len(records)} by rank; --json has all"
-        if cut
-        else ""
-    )
+    of_all = ""
+    if cut:
+        of_all = f", the first {len(shown)} of {len(records)} by rank; --json has all"
     convention = settings.convention.describe()
     gain, discount = (
         str(convention[name]).replace("_", " ") for name in ("gain", "discount")
     )
-    ndcg = (
-        "- (no relevant document)"
-        if explained["ndcg"] is None
-        else f"{explained['ndcg']:.3f}"
-    )
-    delta = (
-        "1"
-        if settings.metric is None
-        else f"the change of {settings.metric} by a swap of two ranks"
-    )
+    ndcg = "- (no relevant document)"
+    if explained["ndcg"] is not None:
+        ndcg = f"{explained['ndcg']:.3f}"
+    delta = "1"
+    if settings.metric is not None:
+        delta = f"the change of {settings.metric} by a swap of two ranks"
     return f"""\
 Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_name}{of_all}
 

@@ -121,7 +121,8 @@ def frontier_verb(
         students,
         on_step,
     )
-    chapter, width = as_chapter(done, str(folder)), terminal_width()
+    chapter = as_chapter(done, str(folder))
+    width = terminal_width()
     if as_object:
         echo_json(asdict(done))
     else:

@@ -144,9 +144,9 @@ def _frame(scored: ScoredSplit) -> pd.DataFrame:
     frame = as_frame(
         {**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores
     )
-    return (
-        frame if scored.file_rows is None else frame.iloc[np.argsort(scored.file_rows)]
-    )
+    if scored.file_rows is None:
+        return frame
+    return frame.iloc[np.argsort(scored.file_rows)]
 
 
 def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
@@ -246,18 +246,18 @@ def load_splits(run: Run, all_queries: bool = False, *, exact: bool = False) -> 
     source = source_of(run).with_all_queries() if all_queries else source_of(run)
     with in_its_folder(run):
         splits = load_with(source, exact)
-    return (
-        splits.whole().in_memory(keep_sparse=True)
-        if isinstance(run.result.origin, Final) or all_queries
-        else splits
-    )
+    if isinstance(run.result.origin, Final) or all_queries:
+        return splits.whole().in_memory(keep_sparse=True)
+    return splits
 
 
 def in_its_folder(run: Run) -> AbstractContextManager[None]:
     """Returns a context in the folder in which a run was started, if it still exists: relative paths of its
     data begin there."""
     folder = Path(run.result.started_in)
-    return contextlib.chdir(folder) if folder.is_dir() else contextlib.nullcontext()
+    if folder.is_dir():
+        return contextlib.chdir(folder)
+    return contextlib.nullcontext()
 
 
 def source_of(run: Run) -> DataSource:
@@ -589,16 +589,18 @@ def _show_trees(run: Run, first: int | None, ranker: str | None, as_json: bool) 
 def _parts(run: Run, width: int) -> Iterator[str]:
     """Yields the paragraphs and tables, fitted to a width in columns."""
     result = run.result
-    fold = "" if result.data.get("fold") is None else f", fold {result.data['fold']}"
-    of_search = ", a trial of a search" if isinstance(result.origin, Trial) else ""
+    fold = ""
+    if result.data.get("fold") is not None:
+        fold = f", fold {result.data['fold']}"
+    of_search = ""
+    if isinstance(result.origin, Trial):
+        of_search = ", a trial of a search"
     yield f"{result.model} on {result.data['name']}{fold}: {result.status}{of_search}\n{run.path}"
     if result.error is not None:
         yield f"error: {result.error.strip()}"
-    again = (
-        "from Python"
-        if result.command is None
-        else f"with\n  {shlex.join(result.command)}"
-    )
+    again = "from Python"
+    if result.command is not None:
+        again = f"with\n  {shlex.join(result.command)}"
     yield f"run in {result.started_in or DASH} {again}"
     yield facts_as_lines(_settings(result))
     if result.metrics:
@@ -677,7 +679,8 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         ]
         yield "members", ", ".join(members)
     if result.best_iteration is not None:
-        unit, kept = result.unit_of_iterations, result.best_iteration
+        unit = result.unit_of_iterations
+        kept = result.best_iteration
         yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"
 
 
@@ -687,7 +690,8 @@ def _importances_table(run: Run, importances: Importances) -> Table:
     from ltrbench.compare.cells import runs_by_label, runs_by_table
     from ltrbench.rankers.importance import FALLS, HIGH, LOW, OF_LINEAR, by_size
 
-    kinds, values = importances.kinds, importances.values
+    kinds = importances.kinds
+    values = importances.values
     order = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
     formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
     forms = {kind.replace("_", " "): formats.get(kind, ".1%") for kind in kinds}
@@ -716,7 +720,8 @@ def _importances_table(run: Run, importances: Importances) -> Table:
         ):
             if kind in OF_LINEAR and kind + LOW in means.values:
                 forms[f"{kind}: 95 % interval over {len(same)} trainings"] = ""
-                low, high = means.values[kind + LOW], means.values[kind + HIGH]
+                low = means.values[kind + LOW]
+                high = means.values[kind + HIGH]
                 for row, feature in zip(rows, order, strict=True):
                     row.append(format_interval(low[feature], high[feature], "+.4g"))
     return Table(columns_of({"feature": None, **forms}), rows)

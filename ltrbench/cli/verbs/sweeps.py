@@ -209,7 +209,8 @@ def status_verb(sweep: Path, watch: bool, as_object: bool) -> int:
     \b
         python -m ltrbench status multirun/DATE/TIME
     """
-    last_work, shown = time.monotonic(), ""
+    last_work = time.monotonic()
+    shown = ""
     while True:
         began = time.monotonic()
         plan = _read_plan(sweep)
@@ -246,8 +247,12 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
     for name in STATES:
         listed = [state for state in states if state.name == name and name != DONE]
         for state in listed[:_SHOWN]:
-            detail = "" if state.holder is None else f" ({state.holder})"
-            reason = f": {state.reason.strip().splitlines()[0]}" if state.reason else ""
+            detail = ""
+            if state.holder is not None:
+                detail = f" ({state.holder})"
+            reason = ""
+            if state.reason:
+                reason = f": {state.reason.strip().splitlines()[0]}"
             settings = " ".join(state.job.settings_of_job)
             lines.append(f"  {name} {state.job.folder}  {settings}{detail}{reason}")
         if len(listed) > _SHOWN:
