@@ -641,7 +641,7 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
         words = [*words, _listed(_SPLIT, config.cv_repeats, first)]
     replicates = config.replicates
     number = None
-    if not (replicates is None or replicates.index is not None):
+    if replicates is not None and replicates.index is None:
         number = replicates.number
     if number is not None and number > 1 and RESAMPLE not in given:
         words = [*words, _listed(RESAMPLE, number)]
