@@ -101,6 +101,7 @@ def warnings(
     return [
         *_about_convention(convention.of(parse_metric(metric)[0]), evaluated, metric),
         *_about_seeds(rows),
+        *_about_clicks(results, metric),
         *_about_test_sets(evaluated, metric),
         *_circumstances([result for result in results if result.origin.was_fitted]),
         *_about_shared_machine(rows),
@@ -134,6 +135,15 @@ def _about_seeds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     same = [row.label for row in rows if row.seeds_change_nothing]
     if same:
         yield Remark.of(Kind.CONSTANT_SEEDS, labels=same)
+
+
+def _about_clicks(results: Sequence[RunResult], metric: str) -> Iterator[Remark]:
+    """Yields that the metric of the labels measures clicks; a metric of a column has values of its own."""
+    if ":" in parse_metric(metric)[0]:  # a metric of a column
+        return
+    tests = [result.data.get("test") or {} for result in results]
+    if any(of_test.get("are_clicks") for of_test in tests):
+        yield Remark.of(Kind.CLICKS, metric=metric)
 
 
 def _about_test_sets(

@@ -405,6 +405,13 @@ def _repeated_queries(num_distinct: int, num_queries: int) -> str:
     )
 
 
+def _clicks(metric: str) -> str:
+    return (
+        f"The labels are probably clicks (0 and 1, of documents with positions): {metric} measures how well "
+        "a model repeats the order that was shown, and a better model can look worse."
+    )
+
+
 def _commits(commits: Sequence[str]) -> str:
     return f"The runs were made by different commits of the code: {', '.join(commits)}."
 
@@ -452,6 +459,7 @@ class Kind(Enum):
     MISSING_CELLS = ON_DATA, "missing runs", _missing_cells
     REPEATED_RUNS = ON_DATA, "repeated runs", _repeated_runs
     REPEATED_QUERIES = ON_DATA, "repeated queries", _repeated_queries
+    CLICKS = ON_DATA, "clicks", _clicks
     COMMITS = ON_DATA, "commits", _commits
     OF_RUNS = ON_DATA, "notes of runs", _of_runs
     FURTHER = ON_DATA, "notes of runs", _further
@@ -474,9 +482,11 @@ IMPORTANT = frozenset(
         Kind.FAILED_RUN,
         Kind.MISSING_RUNS,
         Kind.MISSING_CELLS,
+        Kind.CLICKS,
     }
 )
-"""Kinds that belong to the answer: runs or rows are missing, or claims are at another level."""
+"""Kinds that belong to the answer: runs or rows are missing, claims are at another level, or the metric does
+not measure relevance."""
 
 
 @dataclass(frozen=True)

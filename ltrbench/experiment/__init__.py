@@ -35,7 +35,7 @@ from ltrbench.errors import (
     TrackingError,
     require_choice,
 )
-from ltrbench.experiment.data_warnings import warnings_of_data
+from ltrbench.experiment.data_warnings import are_clicks, warnings_of_data
 from ltrbench.experiment.loading import (
     Fitter,
     OnProgress,
@@ -715,6 +715,8 @@ def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
             "queries_with_one_document": int((split.query_sizes == 1).sum()),
             "queries_with_equal_labels": int((worst == split.best_labels).sum()),
         }
+        if are_clicks(split):
+            described[name]["are_clicks"] = True
         if name in splits.spans:
             described[name]["span"] = list(splits.spans[name])
     first = _first_of_many(splits.train)

@@ -63,7 +63,7 @@ def warnings_of_data(splits: Splits) -> Iterator[str]:
         *repeated_documents(splits.train),
     ):
         yield f"training data: {text}"
-    for text in single_documents(splits.test):
+    for text in (*single_documents(splits.test), *clicked_labels(splits.test)):
         yield f"test data: {text}"
 
 
@@ -118,6 +118,25 @@ def single_documents(judgments: Judgments) -> Iterator[str]:
             f"{int(is_single.sum())} queries ({share:.1%}) have a single document, which is relevant: they "
             "count 1 in NDCG for every model, and raise its mean. Leave them out: --set skip_shorter_than=2 "
             "of compare."
+        )
+
+
+def are_clicks(dataset: RankingDataset) -> bool:
+    """Returns whether labels are probably clicks: 0 and 1, of documents with the positions where they were
+    shown."""
+    if dataset.positions is None:
+        return False
+    return bool(np.isin(dataset.labels, (0.0, 1.0)).all())
+
+
+def clicked_labels(dataset: RankingDataset) -> Iterator[str]:
+    """Yields a sentence if labels are probably clicks."""
+    if are_clicks(dataset):
+        yield (
+            "the labels are 0 and 1, and documents have positions: if they are clicks, a metric measures how "
+            "well a model repeats the order that was shown, and a better model can look worse. Divide each "
+            "click by the probability that its position is seen, keep that column (data.keep), and compare "
+            "by dcv@10:COLUMN."
         )
 
 

@@ -46,6 +46,7 @@ from ltrbench.distributed import (
 from ltrbench.errors import DivergenceError
 from ltrbench.experiment.data_warnings import (
     CELLS_OF_INSPECTION,
+    clicked_labels,
     feature_warnings,
     repeated_documents,
 )
@@ -699,6 +700,7 @@ def inspect_data(
             chain(
                 feature_warnings(dataset, CELLS_OF_INSPECTION),
                 repeated_documents(dataset),
+                clicked_labels(dataset),
                 _times(dataset, reading or {}),
             )
         ),

@@ -10,6 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from claim_cases import SEEDS, folds, only, runs_of
 from command_line import run
@@ -291,3 +293,31 @@ def test_the_command_of_a_step_runs_and_allows_a_claim(
     (pair,) = comparison_in(Path("again")).pairs
     assert pair.methods.scope == METHODS
     assert pair.methods.interval is not None
+
+
+def test_labels_that_are_probably_clicks_are_named_before_and_after_training(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(0)
+    clicked = pd.DataFrame(
+        {
+            "query_id": np.repeat(np.arange(60), 5),
+            "document_id": np.tile(np.arange(5), 60),
+            "position": np.tile(np.arange(5), 60),
+            "label": rng.integers(0, 2, 300),
+            "price": rng.random(300),
+        }
+    )
+    clicked["corrected"] = clicked.label * (1.0 + clicked.position)
+    clicked.to_csv(tmp_path / "clicked.csv", index=False)
+    clicked.assign(label=clicked.label * 2).to_csv(tmp_path / "graded.csv", index=False)
+    for name, is_named in (("clicked", True), ("graded", False)):
+        words = [f"data.train={name}.csv", "data=table", "data.keep=[corrected]"]
+        words += ["model=single_feature,random", "tracking=none", "-m"]
+        done = run(*words, f"hydra.sweep.dir={name}", folder=tmp_path)
+        before = done.stderr.split("job 0")[0]
+        inspected = run("inspect", f"{name}.csv", folder=tmp_path).stdout
+        for text in (before, inspected, done.stdout):
+            assert mentions(" ".join(text.split()), "clicks", "order") == is_named
+        by_column = ["compare", name, "--primary", "dcv@10:corrected"]
+        assert "clicks" not in run(*by_column, folder=tmp_path).stdout
