@@ -71,38 +71,20 @@ def final_fit(
             is a variant of `ltrbench.frontier` with other than fewer trees.
     """
     comparison = only(comparisons)
-    metric = comparison.metric
-    (run, row, reason) = _choice(comparison, model)
-    alike = [
-        other
-        for other in row.runs
-        if settings_of_model(other) == settings_of_model(run)
-    ]
-    if isinstance(variant := run.result.origin, Variant):
-        run = read_run(Path(variant.run))
-        if not variant.has_fewer_trees:
-            raise ResultError(
-                f"{_OTHER_VARIANT.format(row.label)}, or name another row with --model."
-            )
-    if not run.result.origin.was_fitted:
-        raise ResultError(
-            f"{row.label} was imported or fused, not trained; name a model with --model."
-        )
-    trees = [
-        other.result.best_iteration
-        for other in alike
-        if other.result.best_iteration is not None
-    ]
-    num_train = fmean(other.result.data["train"]["queries"] for other in alike)
+    (chosen, row, reason) = _choice(comparison, model)
+    settings = settings_of_model(chosen)
+    alike = [other for other in row.runs if settings_of_model(other) == settings]
+    run = _trained(chosen, row.label)
+    best = [other.result.best_iteration for other in alike]
+    trees = [number for number in best if number is not None]
     scale = 1.0
     if count_queries is not None:
+        num_train = fmean(other.result.data["train"]["queries"] for other in alike)
         scale = count_queries(run) / num_train
     num_trees = None
     if trees:
         num_trees = math.ceil(scale * median(trees))
     interval = comparison.intervals.get(row.label)
-    low, high = (None, None) if interval is None else (interval.low, interval.high)
-    value = row.metrics[metric]
     origin = Final(
         row=row.label,
         reason=reason,
@@ -110,35 +92,65 @@ def final_fit(
         runs=[str(other.path) for other in alike],
         trees=trees,
         scale=scale,
-        metric=metric,
-        estimate=value,
-        low=low,
-        high=high,
+        metric=comparison.metric,
+        estimate=row.metrics[comparison.metric],
+        low=None if interval is None else interval.low,
+        high=None if interval is None else interval.high,
     )
     notes = [
         f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."
     ]
-    if trees:
-        scaled = ""
-        if count_queries is not None:
-            scaled = f" times {scale:.3g}, all queries over training queries"
-        numbers = f"the median over the runs ({', '.join(map(str, trees))}){scaled}"
+    if num_trees is not None:
+        is_scaled = count_queries is not None
+        unit = run.result.unit_of_iterations
         notes.append(
-            f"Number of {run.result.unit_of_iterations}: {num_trees}, {numbers}, rounded up."
+            f"Number of {unit}: {_trees_in_words(num_trees, origin, is_scaled)}"
         )
-    bounds = ""
-    if low is not None:
-        bounds = f" (95 % interval {low:.4f} to {high:.4f})"
-    notes.append(
-        "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
-        f"{metric} {format_number(value, '.4f')}{bounds}."
-    )
-    failed = [
+    notes.append(_estimate_in_words(origin))
+    notes.extend(
         remark.note.sentence
         for remark in comparison.remarks
         if remark.kind is Kind.FAILED_RUN
-    ]
-    return FinalFit(run, num_trees, origin, (*notes, *failed))
+    )
+    return FinalFit(run, num_trees, origin, tuple(notes))
+
+
+def _trained(run: Run, label: str) -> Run:
+    """Returns the run to train again: of a variant with fewer trees, the run that it was made from.
+
+    Raises:
+        ResultError: The run is another variant, or was not trained.
+    """
+    variant = run.result.origin
+    if isinstance(variant, Variant):
+        run = read_run(Path(variant.run))
+        if not variant.has_fewer_trees:
+            raise ResultError(
+                f"{_OTHER_VARIANT.format(label)}, or name another row with --model."
+            )
+    if not run.result.origin.was_fitted:
+        raise ResultError(
+            f"{label} was imported or fused, not trained; name a model with --model."
+        )
+    return run
+
+
+def _trees_in_words(num_trees: int, origin: Final, is_scaled: bool) -> str:
+    scaled = ""
+    if is_scaled:
+        scaled = f" times {origin.scale:.3g}, all queries over training queries"
+    numbers = ", ".join(map(str, origin.trees))
+    return f"{num_trees}, the median over the runs ({numbers}){scaled}, rounded up."
+
+
+def _estimate_in_words(origin: Final) -> str:
+    bounds = ""
+    if origin.low is not None:
+        bounds = f" (95 % interval {origin.low:.4f} to {origin.high:.4f})"
+    return (
+        "It has no test score. Estimate from the comparison, for models trained on a part of the data: "
+        f"{origin.metric} {format_number(origin.estimate, '.4f')}{bounds}."
+    )
 
 
 def _origin(row: ModelRow) -> Origin:

@@ -7,7 +7,7 @@ measure is past its threshold if its whole interval is.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,6 +90,16 @@ class Measure:
         return self.check is not None and self.check.state == FAILS
 
 
+@dataclass(frozen=True)
+class _Known:
+    """A measure before its simultaneous interval is known; fields as those of `Measure`."""
+
+    name: str
+    feature: str
+    estimate: Estimate
+    then: float | None = None
+
+
 def monitor(
     train: RankingDataset,
     models: Sequence[tuple[Ranker, RankingDataset]],
@@ -119,69 +129,90 @@ def monitor(
         )
     before = Sample(train.query_start, seed)
     after = Sample(new.query_start, seed + 1)
-    then = as_array(train.features)
-    now = as_array(new.features)
-    known: dict[tuple[str, str], tuple[Estimate, float | None]] = {}
-    for name, old, values in zip(train.feature_names, then.T, now.T, strict=True):
-        is_category = name in train.categories
-        is_missing = np.isnan(values)
-        known["psi", name] = (
-            psi(*bins_of(old, values, is_category), before, after),
-            None,
-        )
-        if is_category:
-            is_unseen = ~np.isin(values, old) & ~is_missing
-            known["unseen", name] = after.mean_of_documents(is_unseen), None
-        elif distance := kolmogorov_smirnov(old, values, before, after):
-            known["ks", name] = distance, None
-        known["missing", name] = (
-            after.mean_of_documents(is_missing),
-            float(np.isnan(old).mean()),
-        )
+    known = list(_of_features(train, new, before, after))
     features = [_as_read(*model) for model in models]
     scores = [
         model.predict_lists(read, new.query_start)
         for (model, _), read in zip(models, features, strict=True)
     ]
-    with contextlib.suppress(ConfigError):  # a model without trees
-        shares = np.split(
-            _shares_in_rare_leaves(trees_of(ranker), then, features[0]), [len(then)]
-        )
-        known["rare", "model"] = (
-            after.mean_of_documents(shares[1]),
-            float(shares[0].mean()),
-        )
-    if len(models) > 1 and (new.query_sizes > FIRST).any():
-        both = _is_first(new, scores[0]) & _is_first(new, scores[1])
-        overlap = np.add.reduceat(both, new.query_start[:-1], dtype=np.float64) / FIRST
-        known["overlap", "model"] = (
-            after.mean(np.where(new.query_sizes > FIRST, overlap, np.nan)),
-            None,
-        )
+    known.extend(_of_rare_leaves(ranker, as_array(train.features), features[0], after))
+    known.extend(_of_overlap(new, scores, after))
     if new.labels.any():
         quality = _quality(new, scores[0], metric, after)
-        known[metric, "model"] = quality, None
-        if test is not None:
-            sample = Sample(test.judgments.query_start, seed + 2)
-            then_quality = _quality(test.judgments, test.scores, metric, sample)
-            noise = then_quality.noise - quality.noise
-            known["fall", "model"] = (
-                Estimate(then_quality.value - quality.value, noise, least=-np.inf),
-                None,
-            )
-            known[metric, "model"] = quality, then_quality.value
-    for name in limits.keys() - {name for name, _ in known}:
+        known.extend(_of_quality(metric, quality, test, seed + 2))
+    _require_values(limits, known)
+    intervals = simultaneous([each.estimate for each in known])
+    measures = []
+    for each, interval in zip(known, intervals, strict=True):
+        check = _check(each.name, limits, *interval)
+        measures.append(Measure(each.name, each.feature, *interval, each.then, check))
+    return measures
+
+
+def _of_features(
+    train: RankingDataset, new: RankingDataset, before: Sample, after: Sample
+) -> Iterator[_Known]:
+    """Yields the distances of each feature, and the shares of its missing and unseen values."""
+    columns = zip(as_array(train.features).T, as_array(new.features).T, strict=True)
+    for name, (then, now) in zip(train.feature_names, columns, strict=True):
+        is_category = name in train.categories
+        is_missing = np.isnan(now)
+        yield _Known("psi", name, psi(*bins_of(then, now, is_category), before, after))
+        if is_category:
+            is_unseen = ~np.isin(now, then) & ~is_missing
+            yield _Known("unseen", name, after.mean_of_documents(is_unseen))
+        elif distance := kolmogorov_smirnov(then, now, before, after):
+            yield _Known("ks", name, distance)
+        missing = after.mean_of_documents(is_missing)
+        yield _Known("missing", name, missing, float(np.isnan(then).mean()))
+
+
+def _of_rare_leaves(
+    ranker: Ranker, then: Features, now: Features, after: Sample
+) -> Iterator[_Known]:
+    """Yields the share of rare leaves that documents reach; nothing for a model without trees."""
+    with contextlib.suppress(ConfigError):
+        shares = _shares_in_rare_leaves(trees_of(ranker), then, now)
+        of_then, of_now = np.split(shares, [len(then)])
+        rare = after.mean_of_documents(of_now)
+        yield _Known("rare", "model", rare, float(of_then.mean()))
+
+
+def _of_overlap(
+    new: RankingDataset, scores: Sequence[Scores], after: Sample
+) -> Iterator[_Known]:
+    """Yields the common share of the first documents by two models, over the longer queries."""
+    is_longer = new.query_sizes > FIRST
+    if len(scores) < 2 or not is_longer.any():
+        return
+    both = _is_first(new, scores[0]) & _is_first(new, scores[1])
+    overlap = np.add.reduceat(both, new.query_start[:-1], dtype=np.float64) / FIRST
+    yield _Known("overlap", "model", after.mean(np.where(is_longer, overlap, np.nan)))
+
+
+def _of_quality(
+    metric: str, quality: Estimate, test: ScoredSplit | None, seed: int
+) -> Iterator[_Known]:
+    """Yields the metric on the new data, and its fall since the test set of the run."""
+    if test is None:
+        yield _Known(metric, "model", quality)
+        return
+    sample = Sample(test.judgments.query_start, seed)
+    on_test = _quality(test.judgments, test.scores, metric, sample)
+    yield _Known(metric, "model", quality, on_test.value)
+    noise = on_test.noise - quality.noise
+    fall = Estimate(on_test.value - quality.value, noise, least=-np.inf)
+    yield _Known("fall", "model", fall)
+
+
+def _require_values(limits: Mapping[str, float], known: Sequence[_Known]) -> None:
+    """Raises ConfigError if a threshold is set for a measure that these data do not have."""
+    for name in limits.keys() - {each.name for each in known}:
         raise ConfigError(
             f"the threshold {limits[name]:g} of {name} has no value to check: unseen needs features with "
             "categories, rare a model with trees, overlap a second model (--against) and queries of more "
             f"than {FIRST} documents, fall labels and a run with test scores. Remove the threshold."
         )
-    intervals = simultaneous([estimate for estimate, _ in known.values()])
-    measures = []
-    for (key, (_, old)), interval in zip(known.items(), intervals, strict=True):
-        check = _check(key[0], limits, *interval)
-        measures.append(Measure(*key, *interval, old, check))
-    return measures
 
 
 def _check(
@@ -217,9 +248,8 @@ def _shares_in_rare_leaves(trees: Ensemble, then: Features, now: Features) -> Sc
 def _is_first(data: Judgments, scores: Scores) -> NDArray[np.bool_]:
     """Returns (D,), whether a document is among the first of its query; ties are in the order of the rows."""
     is_first = np.zeros(data.num_documents, dtype=np.bool_)
-    is_first[
-        np.lexsort((-scores, data.query_of_document))[data.ranks_of_rows < FIRST]
-    ] = True
+    order = np.lexsort((-scores, data.query_of_document))
+    is_first[order[data.ranks_of_rows < FIRST]] = True
     return is_first
 
 
@@ -232,33 +262,37 @@ def _quality(
 
 def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> Chapter:
     """Returns what the page and the terminal show."""
-    answer = "No measure is past a threshold."
-    past = [_past_in_words(item) for item in measures if item.is_past]
-    if past:
-        answer = f"Past a threshold: {'; '.join(past)}."
-    elif all(item.check is None for item in measures):
-        answer = "No threshold is set: these are the measures only."
-    facts = [
-        ("queries", f"{new.num_queries:,}"),
-        ("documents", f"{new.num_documents:,}"),
-    ]
     of_model = [item for item in measures if item.feature == "model"]
     of_features = [item for item in measures if item.feature != "model"]
-    sections = (
-        [Section("model", "Model", ABOUT_MODEL, [_table(of_model)])] if of_model else []
-    )
+    sections = []
+    if of_model:
+        sections.append(Section("model", "Model", ABOUT_MODEL, [_table(of_model)]))
     sections.append(
         Section("features", "Features", ABOUT_FEATURES, [_table(of_features)])
     )
-    quality = [] if new.labels.any() else [UNLABELLED]
+    answer = [READING]
+    if not new.labels.any():
+        answer.insert(0, UNLABELLED)
     return Chapter(
         "monitor",
         title,
         sections,
-        headline=answer,
-        answer=[*quality, READING],
-        facts=facts,
+        headline=_headline(measures),
+        answer=answer,
+        facts=[
+            ("queries", f"{new.num_queries:,}"),
+            ("documents", f"{new.num_documents:,}"),
+        ],
     )
+
+
+def _headline(measures: Sequence[Measure]) -> str:
+    past = [_past_in_words(item) for item in measures if item.is_past]
+    if past:
+        return f"Past a threshold: {'; '.join(past)}."
+    if all(item.check is None for item in measures):
+        return "No threshold is set: these are the measures only."
+    return "No measure is past a threshold."
 
 
 def _past_in_words(measure: Measure) -> str:
@@ -272,19 +306,23 @@ def _past_in_words(measure: Measure) -> str:
 def _table(measures: Sequence[Measure]) -> Table:
     """Returns a row for each feature, by the lower end of the PSI, and a column for each measure."""
     names = list(dict.fromkeys(item.name for item in measures))
-    rows: dict[str, dict[str, TableCell]] = {}
-    for item in sorted(
+    in_order = sorted(
         measures, key=lambda item: (item.name != "psi", -item.low, -item.value)
-    ):
-        earlier = ""
-        if item.then is not None:
-            earlier = f" before {item.then:.3f}"
-        note = format_interval(item.low, item.high, ".3f") + earlier
-        emphasis = "worse" if item.is_past else ""
-        cell = TableCell(item.value, note=note, emphasis=emphasis)
-        rows.setdefault(item.feature, {})[item.name] = cell
+    )
+    cells_of: dict[str, dict[str, TableCell]] = {}
+    for item in in_order:
+        cells_of.setdefault(item.feature, {})[item.name] = _cell(item)
+    rows: list[TableRow] = []
+    for feature, of_feature in cells_of.items():
+        cells = [of_feature.get(name, TableCell()) for name in names]
+        rows.append([feature, *cells])
     columns = [TableColumn(name, ".3f", with_notes=True) for name in names]
-    cells: list[TableRow] = [
-        [row, *(rows[row].get(name, TableCell()) for name in names)] for row in rows
-    ]
-    return Table([TableColumn("", left=True), *columns], cells)
+    return Table([TableColumn("", left=True), *columns], rows)
+
+
+def _cell(measure: Measure) -> TableCell:
+    note = format_interval(measure.low, measure.high, ".3f")
+    if measure.then is not None:
+        note += f" before {measure.then:.3f}"
+    emphasis = "worse" if measure.is_past else ""
+    return TableCell(measure.value, note=note, emphasis=emphasis)
