@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import (
+    Replicate,
     cell_of,
     first_by,
     newest_runs,
@@ -210,19 +211,15 @@ def reported_metrics(run: Run) -> list[str]:
 
 def unknown_metrics(results: Sequence[RunResult]) -> list[Remark]:
     """Returns a remark on unknown metrics of runs, from plug-ins that are not loaded; empty without any."""
-    names = dict.fromkeys(
-        itertools.chain.from_iterable(_names_of(result) for result in results)
-    )
+    names = dict.fromkeys(itertools.chain.from_iterable(map(_names_of, results)))
     unknown = [name for name in names if not is_metric(name)]
     if not unknown:
         return []
     # The name of the plug-in is only shown: no code is loaded because a folder names it.
-    modules = {
-        name
-        for result in results
-        for name, text in result.versions.items()
-        if is_plugin_version(text)
-    }
+    modules = set[str]()
+    for result in results:
+        versions = result.versions.items()
+        modules.update(name for name, text in versions if is_plugin_version(text))
     return [Remark.of(Kind.PLUGIN_METRICS, metrics=unknown, modules=sorted(modules))]
 
 
@@ -255,6 +252,33 @@ def derived_run(
             they are not defined under the default convention.
         overrides: Words of the command that makes it again.
     """
+    now = datetime.now(UTC).isoformat(timespec="milliseconds")
+    config = {
+        "data": like.result.settings.get("data", {}),
+        "model": model_settings or {},
+    }
+    result = RunResult(
+        status=FINISHED,
+        model=model,
+        params=params,
+        origin=origin,
+        seed=like.result.seed,
+        data=like.result.data,
+        metrics=_means_of(scored, like),
+        convention=DEFAULT.describe(),
+        notes=tuple(notes),
+        overrides=tuple(overrides),
+        started_in=str(Path.cwd()),
+        started=now,
+        finished=now,
+        best_iteration=num_trees,
+        config=config,
+    )
+    return Run(path, result, held=scored)
+
+
+def _means_of(scored: Mapping[str, ScoredSplit], like: Run) -> dict[str, float | None]:
+    """Returns "test/ndcg@10" and others -> mean, for the metrics that a run reports; None if not defined."""
     names = reported_metrics(like)
     means: dict[str, float | None] = {}
     for split, item in scored.items():
@@ -265,28 +289,7 @@ def derived_run(
             evaluation = evaluate(item.judgments, item.scores, names)
         for name, mean in evaluation.means.items():
             means[f"{split}/{name}"] = None if np.isnan(mean) else mean
-    now = datetime.now(UTC).isoformat(timespec="milliseconds")
-    result = RunResult(
-        status=FINISHED,
-        model=model,
-        params=params,
-        origin=origin,
-        seed=like.result.seed,
-        data=like.result.data,
-        metrics=means,
-        convention=DEFAULT.describe(),
-        notes=tuple(notes),
-        overrides=tuple(overrides),
-        started_in=str(Path.cwd()),
-        started=now,
-        finished=now,
-        best_iteration=num_trees,
-        config={
-            "data": like.result.settings.get("data", {}),
-            "model": model_settings or {},
-        },
-    )
-    return Run(path, result, held=scored)
+    return means
 
 
 def default_metric(runs: Sequence[Run]) -> str:
@@ -371,17 +374,13 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         members = {
             label: of_row
             for label, of_row in table.items()
-            if not fusing.of
-            or label in fusing.of
-            or of_row[0].result.model in fusing.of
+            if not fusing.of or {label, of_row[0].result.model} & {*fusing.of}
         }
-        if len(members) >= 2:
-            groups, lacking = _groups(members, shares_runs=GREEDY not in fusing.methods)
-            made += [
-                _fused(method, like, of_label, lacking, fusing)
-                for method in fusing.methods
-                for like, of_label in groups
-            ]
+        if len(members) < 2:
+            continue
+        groups, lacking = _groups(members, shares_runs=GREEDY not in fusing.methods)
+        for method, (like, of_label) in itertools.product(fusing.methods, groups):
+            made.append(_fused(method, like, of_label, lacking, fusing))
     if not made:
         raise ConfigError(
             "there is nothing to fuse: give runs of at least two models on one data set."
@@ -399,42 +398,52 @@ def _groups(
     """
     groups: list[tuple[Run, dict[str, Run]]] = []
     lacking: list[str] = []
-    for cell in dict.fromkeys(
-        cell_of(run) for runs in members.values() for run in runs
-    ):
+    all_runs = itertools.chain.from_iterable(members.values())
+    for cell in dict.fromkeys(map(cell_of, all_runs)):
         runs_here = {
             label: [run for run in runs if cell_of(run) == cell]
             for label, runs in members.items()
         }
-        several = list(
-            itertools.chain.from_iterable(
-                runs for runs in runs_here.values() if len(runs) > 1
+        for replicate, like in _replicates(list(runs_here.values())).items():
+            group: dict[str, Run] = {}
+            for label, runs in runs_here.items():
+                run = _run_of(replicate, runs, shares_runs)
+                if run is not None:
+                    group[label] = run
+            if len(group) == len(members):
+                groups.append((like, group))
+                continue
+            without = ", ".join(label for label in members if label not in group)
+            lacking.append(
+                f"{without} has no run with {replicate} on {_name_of(like)}: not fused there."
             )
-        )
-        one_each = list(itertools.chain.from_iterable(runs_here.values()))[:1]
-        for replicate, like in first_by(several or one_each, replicate_of).items():
-            whole = {
-                label: run
-                for label, runs in runs_here.items()
-                for run in runs
-                if replicate_of(run) == replicate
-                or (
-                    len(runs) == 1
-                    and (shares_runs or isinstance(run.result.origin, Imported))
-                )
-            }
-            if len(whole) == len(members):
-                groups.append((like, whole))
-            else:
-                without = ", ".join(label for label in members if label not in whole)
-                lacking.append(
-                    f"{without} has no run with {replicate} on {_name_of(like)}: not fused there."
-                )
     if not groups:
         raise ResultError(
             f"{', '.join(members)} have no common cell, and cannot be fused. {' '.join(lacking)}"
         )
     return groups, lacking
+
+
+def _replicates(runs_of_member: Sequence[Sequence[Run]]) -> dict[Replicate, Run]:
+    """Returns replicate -> its first run in a cell, of the members with several runs there.
+
+    Without such a member there is one: that of the first run.
+    """
+    repeated = [runs for runs in runs_of_member if len(runs) > 1]
+    runs = list(itertools.chain.from_iterable(repeated))
+    if not runs:
+        runs = list(itertools.chain.from_iterable(runs_of_member))[:1]
+    return first_by(runs, replicate_of)
+
+
+def _run_of(replicate: Replicate, runs: Sequence[Run], shares_runs: bool) -> Run | None:
+    """Returns the run of a member in a cell that is fused as this replicate; None without one."""
+    if len(runs) == 1:
+        is_imported = isinstance(runs[0].result.origin, Imported)
+        if shares_runs or is_imported:
+            return runs[0]
+    of_replicate = [run for run in runs if replicate_of(run) == replicate]
+    return of_replicate[-1] if of_replicate else None
 
 
 def _name_of(run: Run) -> str:
@@ -450,75 +459,120 @@ def _fused(
     lacking: Sequence[str],
     fusing: Fusing,
 ) -> Run:
-    part, words = FUSION_METHODS[method]
-    is_greedy = method == GREEDY
-    k = {"k": fusing.rrf_k} if method == RRF else {}
-    without_valid = [label for label, run in members.items() if not has_valid(run)]
-    if is_greedy and without_valid:
-        raise ConfigError(
-            f"weights are learned on valid, and {without_valid[0]} has no scores of it on {_name_of(like)}. "
-            "Import them with {split} in the file name, choose models without it (--fuse-of, or --models of "
-            "ensemble), or use compare --fuse zscore."
-        )
-    if is_greedy and stopped_on_test([like.result]):
-        raise ConfigError(
-            f"the validation set of {like.path} is its test set, which no selection may see. Give data.valid "
-            "other queries."
-        )
-    scored = {}
-    weights = np.ones(len(members))
-    for split in ("test",) if without_valid else ("valid", "test"):
-        of_split = [run.scored(split) for run in members.values()]
-        parts = np.stack(
-            [part(item.judgments, _ranked_last(item.scores), **k) for item in of_split]
-        )
-        if is_greedy and split == "valid":
-            judgments = of_split[0].judgments
-            weights = select_greedily(
-                judgments, parts, fusing.metric, fusing.convention, fusing.size
-            )
-        scored[split] = replace(of_split[0], scores=_summed(weights, parts))
+    """Returns the fused run of one group of runs."""
+    if method == GREEDY:
+        return _ensemble(like, members, lacking, fusing)
+    _, words = FUSION_METHODS[method]
     name = f"{method}({' + '.join(members)})"
-    words = words.format(k=fusing.rrf_k, metric=fusing.metric, size=fusing.size)
-    source = ""
-    if not is_greedy:
-        source = f" from the scores of {', '.join(members)}"
-    notes = [f"Fused{source} within each cell and seed: {words}."]
-    options = ["--rrf-k", f"{fusing.rrf_k:g}"] if k else []
-    if is_greedy:
-        # Metrics of valid would be too high: the weights were chosen on it.
-        del scored["valid"]
-        options = ["--metric", fusing.metric, "--convention", fusing.convention.name]
-    # The path of a run in memory is the file of its scores.
-    sources = [
-        f"{run.result.model}={run.path}" if run.held is not None else str(run.path)
-        for run in members.values()
-    ]
+    note = (
+        f"Fused from the scores of {', '.join(members)} within each cell and seed: "
+        f"{words.format(k=fusing.rrf_k)}."
+    )
+    options = []
+    if method == RRF:
+        options = ["--rrf-k", f"{fusing.rrf_k:g}"]
+    splits = ["test"]
+    if all(map(has_valid, members.values())):
+        splits = ["valid", "test"]
+    weights = np.ones(len(members))
+    scored = {}
+    for split in splits:
+        first, parts = _parts(method, members, split, fusing.rrf_k)
+        scored[split] = replace(first, scores=_summed(weights, parts))
+    origin = Fused(
+        method=method, members=[*members], is_imported=_has_imported(members)
+    )
+    return derived_run(
+        Path(name),
+        like,
+        scored,
+        model=name,
+        origin=origin,
+        notes=[note, *lacking],
+        overrides=_words_of_fusion(method, members, options),
+    )
+
+
+def _ensemble(
+    like: Run, members: Mapping[str, Run], lacking: Sequence[str], fusing: Fusing
+) -> Run:
+    """Returns the ensemble whose weights are selected on the validation set, without metrics of this set.
+
+    Raises:
+        ConfigError: A member has no scores of the validation set, or this set is the test set.
+    """
+    _require_valid(like, members)
+    first, parts = _parts(GREEDY, members, "valid")
+    weights = select_greedily(
+        first.judgments, parts, fusing.metric, fusing.convention, fusing.size
+    )
+    first, parts = _parts(GREEDY, members, "test")
+    scored = {"test": replace(first, scores=_summed(weights, parts))}
+    _, words = FUSION_METHODS[GREEDY]
+    words = words.format(metric=fusing.metric, size=fusing.size)
     shares = dict(zip(members, weights.tolist(), strict=True))
-    is_imported = any(run.result.origin.is_imported for run in members.values())
-    if is_greedy:
-        origin: Origin = Ensemble(
-            weights=shares,
-            runs={label: str(run.path) for label, run in members.items()},
-            is_imported=is_imported,
-        )
-    else:
-        origin = Fused(method=method, members=[*members], is_imported=is_imported)
+    origin = Ensemble(
+        weights=shares,
+        runs={label: str(run.path) for label, run in members.items()},
+        is_imported=_has_imported(members),
+    )
+    name = f"{GREEDY}({' + '.join(members)})"
+    options = ["--metric", fusing.metric, "--convention", fusing.convention.name]
     fused = derived_run(
         Path(name),
         like,
         scored,
         model=name,
         origin=origin,
-        notes=[*notes, *lacking],
-        overrides=["compare", *sources, "--fuse", method, *options],
-        model_settings={"metric": fusing.metric, "size": fusing.size}
-        if is_greedy
-        else None,
+        notes=[f"Fused within each cell and seed: {words}.", *lacking],
+        overrides=_words_of_fusion(GREEDY, members, options),
+        model_settings={"metric": fusing.metric, "size": fusing.size},
     )
-    if is_greedy:
-        return _with_times(fused, like, members, shares)
-    return fused
+    return _with_times(fused, like, members, shares)
+
+
+def _require_valid(like: Run, members: Mapping[str, Run]) -> None:
+    for label, run in members.items():
+        if not has_valid(run):
+            raise ConfigError(
+                f"weights are learned on valid, and {label} has no scores of it on {_name_of(like)}. "
+                "Import them with {split} in the file name, choose models without it (--fuse-of, or "
+                "--models of ensemble), or use compare --fuse zscore."
+            )
+    if stopped_on_test([like.result]):
+        raise ConfigError(
+            f"the validation set of {like.path} is its test set, which no selection may see. Give data.valid "
+            "other queries."
+        )
+
+
+def _parts(
+    method: str, members: Mapping[str, Run], split: str, rrf_k: float = RRF_K
+) -> tuple[ScoredSplit, FusionPart]:
+    """Returns a split with the scores of the first member, and the parts of all members, (M, D)."""
+    part, _ = FUSION_METHODS[method]
+    options = {"k": rrf_k} if method == RRF else {}
+    of_split = [run.scored(split) for run in members.values()]
+    parts = [
+        part(item.judgments, _ranked_last(item.scores), **options) for item in of_split
+    ]
+    return of_split[0], np.stack(parts)
+
+
+def _has_imported(members: Mapping[str, Run]) -> bool:
+    return any(run.result.origin.is_imported for run in members.values())
+
+
+def _words_of_fusion(
+    method: str, members: Mapping[str, Run], options: Sequence[str]
+) -> list[str]:
+    """Returns the words of the command that fuses the runs again."""
+    # The path of a run in memory is the file of its scores.
+    sources = [
+        f"{run.result.model}={run.path}" if run.held is not None else str(run.path)
+        for run in members.values()
+    ]
+    return ["compare", *sources, "--fuse", method, *options]
 
 
 def _with_times(
@@ -526,13 +580,13 @@ def _with_times(
 ) -> Run:
     """Adds to an ensemble the sums of the times of the runs that it needs."""
     drawn = [run for label, run in members.items() if shares[label]]
+    seconds = {}
+    for kind, runs in (("fit", [*members.values()]), ("predict", drawn)):
+        if all(kind in run.result.seconds for run in runs):
+            seconds[kind] = sum(run.result.seconds[kind] for run in runs)
     result = replace(
         fused.result,
-        seconds={
-            kind: sum(run.result.seconds[kind] for run in runs)
-            for kind, runs in (("fit", members.values()), ("predict", drawn))
-            if all(kind in run.result.seconds for run in runs)
-        },
+        seconds=seconds,
         shared_machine=any(run.result.shared_machine for run in members.values()),
         machine=like.result.machine,
         threads=like.result.threads,
@@ -762,44 +816,45 @@ def _of_scores(
     Raises:
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
+    splits = ["test"]
+    names_split = "{split}" in system.pattern
+    if names_split and has_valid(like) and system.file(like, "valid").exists():
+        splits = ["test", "valid"]
     scored = {}
-    notes = []
-    with_valid = (
-        "{split}" in system.pattern
-        and has_valid(like)
-        and system.file(like, "valid").exists()
-    )
-    for split in ("test", "valid") if with_valid else ("test",):
-        of_like = like.scored(split)
-        path = system.file(like, split)
-        name = f"{split} of {_name_of(like)}"
-        file = read_score_file(path, _columns_of_ids(like))
-        fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
-        if (
-            not file.queries
-            and fingerprints.setdefault(path, fingerprint) != fingerprint
-        ):
-            raise DataError(
-                f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
-                f"among them {name}. Write one file per set, with {{data}}, {{fold}}, {{split_seed}} or "
-                "{split} in its name."
-            )
-        matched = file.match(of_like.judgments, of_like.file_rows, name)
-        scored[split] = replace(
-            of_like, scores=matched.scores, unjudged=matched.unjudged
-        )
-        notes += [f"{path}: {note}" for note in matched.notes]
+    notes = [
+        "Its scores were imported; it was not trained or timed here. It is not known which data trained it: "
+        "queries of this test set among them would make its metrics too high."
+    ]
+    for split in splits:
+        scored[split], of_split = _scores_of(system, like, split, fingerprints)
+        notes.extend(of_split)
     test = scored["test"]
     warning = upside_down(test.judgments, test.scores, default_metric([like]))
     if warning:
         notes.append(f"{system.file(like, 'test')}: {warning}")
         if warn:
             log.warning("%s", notes[-1])
-    note = (
-        "Its scores were imported; it was not trained or timed here. It is not known which data trained it: "
-        "queries of this test set among them would make its metrics too high."
-    )
-    return _imported(system, like, folder, scored, [note, *notes])
+    return _imported(system, like, folder, scored, notes)
+
+
+def _scores_of(
+    system: Import, like: Run, split: str, fingerprints: dict[Path, str]
+) -> tuple[ScoredSplit, list[str]]:
+    """Returns a split with the scores of a file, and notes on them; arguments as those of `_of_scores`."""
+    of_like = like.scored(split)
+    path = system.file(like, split)
+    name = f"{split} of {_name_of(like)}"
+    file = read_score_file(path, _columns_of_ids(like))
+    fingerprint = str(like.result.data.get(split, {}).get("fingerprint"))
+    if not file.queries and fingerprints.setdefault(path, fingerprint) != fingerprint:
+        raise DataError(
+            f"{path}: its lines have no query ids, so that it cannot hold the scores of several sets, "
+            f"among them {name}. Write one file per set, with {{data}}, {{fold}}, {{split_seed}} or "
+            "{split} in its name."
+        )
+    matched = file.match(of_like.judgments, of_like.file_rows, name)
+    scored = replace(of_like, scores=matched.scores, unjudged=matched.unjudged)
+    return scored, [f"{path}: {note}" for note in matched.notes]
 
 
 def _columns_of_ids(like: Run) -> dict[str, str]:
@@ -819,24 +874,21 @@ def _imported(
     **about: Any,
 ) -> Run:
     """Returns `derived_run` of a system, with the command that writes it into a folder."""
-    words = [
-        "import",
-        system.name,
-        system.pattern,
-        "--like",
-        str(like.path),
-        "--output",
-        str(folder),
-    ]
-    words += [] if system.features is None else ["--features", system.features]
+    words = ["import", system.name, system.pattern]
+    words += ["--like", str(like.path), "--output", str(folder)]
+    if system.features is not None:
+        words += ["--features", system.features]
     file = system.file(like, "test")
-    about |= {
-        "model": system.name,
-        "origin": Imported(file=str(file), has_model=has_model),
-        "notes": notes,
-        "overrides": words,
-    }
-    return derived_run(file, like, scored, **about)
+    return derived_run(
+        file,
+        like,
+        scored,
+        model=system.name,
+        origin=Imported(file=str(file), has_model=has_model),
+        notes=notes,
+        overrides=words,
+        **about,
+    )
 
 
 def _of_model(
@@ -854,21 +906,19 @@ def _of_model(
     file = read_model_file(system.file(like, "test"))
     splits = load_splits(like, exact=file.reads_float64)
     check_fingerprints(like, splits)
-    matched = match_features(file, splits.test.feature_names, system.features)
     test = splits.test
+    matched = match_features(file, test.feature_names, system.features)
     ranker = ImportedRanker.of(
         file, matched.columns, test.num_features, test.feature_names, test.categories
     )
     ranker.dates = test.dates
     ranker.encoded = test.encoded
     num_trees = len(ranker.trees().trees)
-    scored = {
-        name: ScoredSplit(
-            split, ranker.predict(split.features), split.query_keys, split.file_rows
-        )
-        for name, split in splits
-        if name != "train"
-    }
+    scored = {}
+    for name, split in splits:
+        if name != "train":
+            scores = ranker.predict(split.features)
+            scored[name] = ScoredSplit(split, scores, split.query_keys, split.file_rows)
     notes = [
         f"Its model ({file.library}, {num_trees} trees) was imported from {file.path}; it was not trained or "
         "timed here.",

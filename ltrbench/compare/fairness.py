@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,22 +53,34 @@ def mismatches(tables: Mapping[str, Sequence[Run]]) -> list[Remark]:
     """
     remarks: dict[tuple[str, str], Remark] = {}
     for names in grouped(tables, lambda name: cell_of(tables[name][0]).data).values():
-        runs: dict[tuple[str, str, DataCell], None] = {}
+        placed: dict[_Placed, None] = {}
         for name in names:
             for label, of_row in runs_by_label(tables[name]).items():
-                runs |= dict.fromkeys((label, name, cell_of(run)) for run in of_row)
-        of_label = grouped(runs, lambda item: item[0])
-        cells_of = {
-            label: {cell for _, _, cell in items} for label, items in of_label.items()
-        }
-        for (a, table_a, of_a), (b, table_b, of_b) in itertools.combinations(runs, 2):
-            is_one_table = table_a == table_b and of_a.repeat == of_b.repeat
-            are_apart = is_one_table or not cells_of[a] & cells_of[b]
-            if of_a.fold == of_b.fold and of_a != of_b and are_apart:
-                labels = (a, b)
-                both = () if table_a == table_b else (table_a, table_b)
-                remarks.setdefault(labels, _mismatch(labels, (of_a, of_b), both))
+                placed |= dict.fromkeys(
+                    _Placed(label, name, cell_of(run)) for run in of_row
+                )
+        cells_of: dict[str, set[DataCell]] = {}
+        for item in placed:
+            cells_of.setdefault(item.label, set()).add(item.cell)
+        for one, other in itertools.combinations(placed, 2):
+            if one.cell.fold != other.cell.fold or one.cell == other.cell:
+                continue
+            is_one_table = one.table == other.table
+            is_one_repeat = is_one_table and one.cell.repeat == other.cell.repeat
+            if is_one_repeat or not cells_of[one.label] & cells_of[other.label]:
+                labels = (one.label, other.label)
+                both = () if is_one_table else (one.table, other.table)
+                remark = _mismatch(labels, (one.cell, other.cell), both)
+                remarks.setdefault(labels, remark)
     return list(remarks.values())
+
+
+class _Placed(NamedTuple):
+    """Runs of a row of a table in one cell."""
+
+    label: str
+    table: str
+    cell: DataCell
 
 
 def _mismatch(
@@ -152,33 +164,39 @@ def _about_test_sets(
     """Yields how often test queries repeat, and why test sets are not folds of a cross-validation."""
     # A fold has one test set, however many training sets.
     test_sets = first_by(evaluated, lambda item: item.cell.of_test)
-    keys_of_cell = {
-        cell: item.query_keys[~np.isnan(item.evaluation.per_query[metric])]
-        for cell, item in test_sets.items()
-    }
+    keys_of_cell = {}
+    for cell, item in test_sets.items():
+        counts = ~np.isnan(item.evaluation.per_query[metric])
+        keys_of_cell[cell] = item.query_keys[counts]
     num_distinct = len(times_in_sets([*keys_of_cell.values()]))
     num_queries = sum(map(len, keys_of_cell.values()))
     if num_distinct < num_queries:
         yield Remark.of(
             Kind.REPEATED_QUERIES, num_distinct=num_distinct, num_queries=num_queries
         )
-    keys_of_fold = {
-        cell: keys for cell, keys in keys_of_cell.items() if cell.fold is not None
-    }
-    if len(keys_of_fold) < 2:
+    cells = [cell for cell in keys_of_cell if cell.fold is not None]
+    if len(cells) < 2:
         return
-    folds = first_by(keys_of_fold, lambda cell: cell.fold).values()
-    repeats = first_by(keys_of_fold, lambda cell: cell.repeat)
-    wanted = [fold._replace(repeat=repeat) for repeat in repeats for fold in folds]
-    present = {cell.fold_and_repeat for cell in keys_of_fold}
-    if lacking := [cell for cell in wanted if cell.fold_and_repeat not in present]:
+    lacking = _lacking(cells)
+    if lacking:
         yield Remark.of(Kind.MISSING_CELLS, where=describe_cells(lacking))
-    trains = {item.cell.of_test: item.cell for item in evaluated}
-    reasons = reasons_against_folds(
-        {trains[cell]: keys for cell, keys in keys_of_fold.items()}
-    )
+    whole = {item.cell.of_test: item.cell for item in evaluated}
+    reasons = reasons_against_folds({whole[cell]: keys_of_cell[cell] for cell in cells})
     if reasons:
         yield Remark.of(Kind.NOT_FOLDS, reasons=reasons)
+
+
+def _lacking(cells: Sequence[DataCell]) -> list[DataCell]:
+    """Returns the folds of a repeat that only other repeats have."""
+    folds = first_by(cells, lambda cell: cell.fold).values()
+    repeats = first_by(cells, lambda cell: cell.repeat)
+    present = {cell.fold_and_repeat for cell in cells}
+    lacking = []
+    for repeat, fold in itertools.product(repeats, folds):
+        cell = fold._replace(repeat=repeat)
+        if cell.fold_and_repeat not in present:
+            lacking.append(cell)
+    return lacking
 
 
 def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
@@ -206,16 +224,13 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
 
 def _about_shared_machine(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields that times are left out because the command ran several jobs at a time."""
-    counts = {
-        row.label: sum(run.result.shared_machine for run in row.runs) for row in rows
-    }
-    shared = {
-        row.label: (counts[row.label], len(row.runs))
-        for row in rows
-        if counts[row.label]
-    }
-    if shared:
-        yield Remark.of(Kind.SHARED_MACHINE, counts=shared)
+    counts = {}
+    for row in rows:
+        shared = sum(run.result.shared_machine for run in row.runs)
+        if shared:
+            counts[row.label] = (shared, len(row.runs))
+    if counts:
+        yield Remark.of(Kind.SHARED_MACHINE, counts=counts)
 
 
 def parameters(results: Sequence[RunResult]) -> Iterator[Remark]:
@@ -227,12 +242,9 @@ def parameters(results: Sequence[RunResult]) -> Iterator[Remark]:
     tuned = dict.fromkeys(result.model for result in results if result.search)
     settings: dict[str, list[dict[str, Any]]] = {}
     for result in results:
-        chosen = result.search.get("space", {})
-        fixed = {
-            name: value
-            for name, value in result.own_settings.items()
-            if name not in chosen
-        }
+        searched = result.search.get("space", {})
+        own = result.own_settings.items()
+        fixed = {name: value for name, value in own if name not in searched}
         if fixed or (result.params == OWN and not result.search):
             settings.setdefault(result.model, []).append(fixed)
     if kinds or settings or tuned:
@@ -247,15 +259,13 @@ def _about_settings(
     untuned: Sequence[ModelRow], metric: str, convention: Convention
 ) -> Iterator[Remark]:
     """Yields unequal numbers of settings, of which the best is partly lucky, and the best by validation."""
-    tried = Counter(
-        row.model for row in untuned if row.runs[0].result.origin.was_fitted
-    )
+    tried = Counter(row.model for row in untuned if _was_fitted(row))
     if len(set(tried.values())) > 1:
         yield Remark.of(Kind.NUMBERS_OF_SETTINGS, counts=tried)
     for model, rows in grouped(untuned, lambda row: row.model).items():
-        validated = (
-            values_on_validation(rows, metric, convention) if len(rows) > 1 else {}
-        )
+        if len(rows) < 2:
+            continue
+        validated = values_on_validation(rows, metric, convention)
         if validated:
             yield Remark.of(
                 Kind.BEST_BY_VALIDATION,
@@ -265,15 +275,21 @@ def _about_settings(
             )
 
 
+def _was_fitted(row: ModelRow) -> bool:
+    return row.runs[0].result.origin.was_fitted
+
+
 def _about_choice_over_folds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields that validation queries that settings are chosen by are test queries of other folds."""
     counts = Counter(row.model for row in rows if not row.is_tuned)
-    # A search that chooses per fold sees no other fold.
-    chosen = [
-        row
-        for row in rows
-        if (not is_per_fold(row.runs[0]) if row.is_tuned else counts[row.model] > 1)
-    ]
+    chosen = []
+    for row in rows:
+        is_chosen = counts[row.model] > 1
+        if row.is_tuned:
+            # A search that chooses per fold sees no other fold.
+            is_chosen = not is_per_fold(row.runs[0])
+        if is_chosen:
+            chosen.append(row)
     seen = seen_by_choice(
         list(itertools.chain.from_iterable(row.evaluated for row in chosen))
     )
@@ -292,15 +308,15 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> list[str]:
             # Not every run has scores of the validation set.
             with suppress(ResultError):
                 valid_keys[item.cell] = item.run.scored("valid").query_keys
-    leaking = dict.fromkeys(
-        str(one.fold)
-        for one, keys in valid_keys.items()
-        if any(
-            one.fold_and_repeat != other.fold_and_repeat
-            and np.isin(keys, item.query_keys).any()
+    leaking: dict[str, None] = {}
+    for cell, keys in valid_keys.items():
+        others = (
+            item.query_keys
             for other, item in folds.items()
+            if other.fold_and_repeat != cell.fold_and_repeat
         )
-    )
+        if any(np.isin(keys, other).any() for other in others):
+            leaking[str(cell.fold)] = None
     return [*leaking]
 
 
@@ -311,13 +327,13 @@ def values_on_validation(
 
     Runs without a validation value are left out, and so are rows without any.
     """
-    known = {}
+    known: dict[str, dict[int, float]] = {}
     for row in rows:
-        values = [_value_on_validation(run, metric, convention) for run in row.runs]
-        known[row.label] = {
-            number: value for number, value in enumerate(values) if value is not None
-        }
-    return {label: of_row for label, of_row in known.items() if of_row}
+        for number, run in enumerate(row.runs):
+            value = _value_on_validation(run, metric, convention)
+            if value is not None:
+                known.setdefault(row.label, {})[number] = value
+    return known
 
 
 def best_on_validation(validated: Mapping[str, Mapping[int, float]]) -> str:
@@ -332,11 +348,10 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
         return recorded
     try:
         scored = run.scored("valid")
-        mean = evaluate(scored.judgments, scored.scores, [metric], convention).means[
-            metric
-        ]
+        evaluation = evaluate(scored.judgments, scored.scores, [metric], convention)
     except (ResultError, UndefinedMetricError):
         return None
+    mean = evaluation.means[metric]
     return None if math.isnan(mean) else mean
 
 
@@ -483,56 +498,28 @@ def search_totals(row: ModelRow) -> SearchTotals | None:
 
 def _about_searches(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     """Yields the sizes of the searches, and sentences on models that were tuned less than others."""
-    totals = {
-        row.label: search for row in rows if (search := search_totals(row)) is not None
-    }
-    of_kind = grouped(
-        totals.items(), lambda item: (item[1].name, item[1].choose, item[1].metric)
-    )
-    for (name, choose, metric), searches in of_kind.items():
-        yield Remark.of(
-            Kind.SEARCHES,
-            name=name,
-            choose=choose,
-            metric=metric,
-            sizes={label: str(search) for label, search in searches},
-        )
-    spaces = [search.space for search in totals.values()]
-    common = {
-        key
-        for space in spaces
-        for key in space
-        if all(key in other for other in spaces)
-    }
-    of_some = grouped(
-        totals,
-        lambda row: ", ".join(key for key in totals[row].space if key not in common),
-    )
-    if len(of_some) > 1:
-        yield Remark.of(Kind.VARIED_SETTINGS, common=len(common), others=of_some)
+    totals = {}
+    for row in rows:
+        search = search_totals(row)
+        if search is not None:
+            totals[row.label] = search
+    if not totals:
+        return
+    yield from _sizes_of_searches(totals)
+    yield from _about_spaces(totals)
     models = {row.model for row in rows if row.label in totals}
-    trials = [search.trials for search in totals.values()]
-    budgets: dict[str, list[Any]] = {
-        "trials": trials,
-        "settings varied, or their ranges": spaces,
-    }
-    differences = [
-        name
-        for name, values in budgets.items()
-        if any(value != values[0] for value in values)
-    ]
+    differences = _unequal(list(totals.values()))
     if differences and len(models) > 1:
         yield Remark.of(Kind.UNEQUAL_SEARCHES, differences=differences)
     # Yardsticks have no parameters.
-    others = [
-        row
-        for row in rows
-        if row.model not in models and row.runs[0].result.origin.was_fitted
-    ]
     untuned = [
-        row.model for row in others if row.runs[0].result.params != NO_PARAMETERS
+        row.model
+        for row in rows
+        if row.model not in models
+        and _was_fitted(row)
+        and row.runs[0].result.params != NO_PARAMETERS
     ]
-    if totals and untuned:
+    if untuned:
         example = next(iter(totals.values()))
         yield Remark.of(
             Kind.UNTUNED,
@@ -541,3 +528,44 @@ def _about_searches(rows: Sequence[ModelRow]) -> Iterator[Remark]:
             search=example.name,
             trials=example.trials[1],
         )
+
+
+def _sizes_of_searches(totals: Mapping[str, SearchTotals]) -> Iterator[Remark]:
+    """Yields a remark for each kind of search."""
+
+    def kind(label: str) -> tuple[str, str, str]:
+        search = totals[label]
+        return search.name, search.choose, search.metric
+
+    for (name, choose, metric), labels in grouped(totals, kind).items():
+        yield Remark.of(
+            Kind.SEARCHES,
+            name=name,
+            choose=choose,
+            metric=metric,
+            sizes={label: str(totals[label]) for label in labels},
+        )
+
+
+def _about_spaces(totals: Mapping[str, SearchTotals]) -> Iterator[Remark]:
+    """Yields which settings only some of the searches vary."""
+    spaces = [search.space for search in totals.values()]
+    common = set(spaces[0]).intersection(*spaces)
+
+    def further(label: str) -> str:
+        return ", ".join(key for key in totals[label].space if key not in common)
+
+    others = grouped(totals, further)
+    if len(others) > 1:
+        yield Remark.of(Kind.VARIED_SETTINGS, common=len(common), others=others)
+
+
+def _unequal(searches: Sequence[SearchTotals]) -> list[str]:
+    """Returns in which of their budgets the searches differ."""
+    first = searches[0]
+    differences = []
+    if any(search.trials != first.trials for search in searches):
+        differences.append("trials")
+    if any(search.space != first.space for search in searches):
+        differences.append("settings varied, or their ranges")
+    return differences

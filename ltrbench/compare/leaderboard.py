@@ -118,16 +118,23 @@ KINDS = ("models", "methods")
 
 def _values_of_claim(kind: str, claim: Claim | None) -> dict[str, CellValue]:
     """Returns the columns of a claim in table.csv; without one, all of them are None."""
-    interval = None if claim is None else claim.interval
-    has_interval = claim is not None and interval is not None
-    return {
-        kind: claim.state if claim is not None and has_interval else None,
-        f"{kind}_low": None if interval is None else interval.low,
-        f"{kind}_high": None if interval is None else interval.high,
-        f"{kind}_scope": None if claim is None else claim.scope,
-        f"{kind}_detectable": None if claim is None else claim.power.detectable,
-        f"{kind}_reason": None if claim is None else claim.reason or None,
-    }
+    values: dict[str, CellValue] = dict.fromkeys(
+        f"{kind}{part}" for part in _PARTS_OF_A_CLAIM
+    )
+    if claim is None:
+        return values
+    values[f"{kind}_scope"] = claim.scope
+    values[f"{kind}_detectable"] = claim.power.detectable
+    values[f"{kind}_reason"] = claim.reason or None
+    if claim.interval is not None:
+        values[kind] = claim.state
+        values[f"{kind}_low"] = claim.interval.low
+        values[f"{kind}_high"] = claim.interval.high
+    return values
+
+
+_PARTS_OF_A_CLAIM = ("", "_low", "_high", "_scope", "_detectable", "_reason")
+"""Ends of the names of its columns in table.csv."""
 
 
 def as_frame(comparison: Comparison) -> pd.DataFrame:
@@ -135,47 +142,46 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
     import pandas as pd  # half a second to import
 
     frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
-    claims = (f"claim in {metric}" for metric in comparison.declared)
-    of_claims = [
-        f"{kind}{part}" for kind in KINDS for part in ("", "_scope", "_reason")
-    ]
-    texts = ("model", "baseline", "note", "trainings", *of_claims, *claims)
+    texts = ["model", "baseline", "note", "trainings"]
+    for kind in KINDS:
+        texts += [kind, f"{kind}_scope", f"{kind}_reason"]
+    texts += [f"claim in {metric}" for metric in comparison.declared]
     numbers = [column for column in frame.columns if column not in texts]
     return frame.astype(dict.fromkeys(numbers, float))
 
 
 def in_full(comparisons: Sequence[Comparison]) -> Table:
     """Returns one row per model of each comparison, with all of its values: the content of table.csv."""
-    metrics = list(
-        dict.fromkeys(
-            itertools.chain.from_iterable(item.rows[0].metrics for item in comparisons)
-        )
+    metrics = dict.fromkeys(
+        itertools.chain.from_iterable(item.rows[0].metrics for item in comparisons)
     )
-    runs = [run for item in comparisons for row in item.rows for run in row.runs]
+    declared = dict.fromkeys(
+        itertools.chain.from_iterable(item.declared for item in comparisons)
+    )
+    all_rows = itertools.chain.from_iterable(item.rows for item in comparisons)
+    runs = itertools.chain.from_iterable(row.runs for row in all_rows)
     # Of all runs, so that the columns do not depend on which runs shared the machine.
-    seconds = list(
-        dict.fromkeys(itertools.chain.from_iterable(run.result.seconds for run in runs))
-    )
-    declared = list(
-        dict.fromkeys(
-            itertools.chain.from_iterable(item.declared for item in comparisons)
-        )
+    kinds_of_time = dict.fromkeys(
+        itertools.chain.from_iterable(run.result.seconds for run in runs)
     )
     rows: list[dict[str, CellValue]] = []
     for comparison in comparisons:
         for row in comparison.rows:
-            pairs = {
-                metric: comparison.claim(row.label, metric)
-                for metric in comparison.declared
+            values: dict[str, CellValue] = {
+                "data": comparison.data,
+                "model": row.label,
             }
-            claims = {name: pair.models.state for name, pair in pairs.items() if pair}
-            rows.append(
-                {"data": comparison.data, "model": row.label}
-                | {metric: row.metrics.get(metric) for metric in metrics}
-                | values_of(comparison, row)
-                | {f"claim in {name}": claims.get(name) for name in declared}
-                | {f"{kind}_seconds": row.seconds.get(kind) for kind in seconds}
-            )
+            values |= {name: row.metrics.get(name) for name in metrics}
+            values |= values_of(comparison, row)
+            for name in declared:
+                pair = None
+                if name in comparison.declared:
+                    pair = comparison.claim(row.label, name)
+                values[f"claim in {name}"] = pair.models.state if pair else None
+            values |= {
+                f"{kind}_seconds": row.seconds.get(kind) for kind in kinds_of_time
+            }
+            rows.append(values)
     return Table.of(list(rows[0]), [list(row.values()) for row in rows])
 
 
@@ -238,46 +244,36 @@ def _columns(comparison: Comparison) -> list[Column]:
     """Returns all columns but the first, without optional ones that no row has."""
     first, *others = comparison.rows[0].metrics
     declared = [name for name in others if name in comparison.declared]
+    descriptive = [name for name in others if name not in comparison.declared]
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
 
-    def value(name: str) -> Callable[[ModelRow], CellValue]:
-        return lambda row: values[row.label][name]
-
-    def metric(name: str, is_main: bool = False) -> Column:
+    def metric(name: str) -> Column:
         column = TableColumn(name, QUALITY, with_notes=name != first)
         return Column(
             "metric",
             column,
             lambda row: _mean(row, name, comparison),
-            is_main=is_main,
+            is_main=name == first,
             in_report=True,
         )
 
-    def cost(
-        term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True
-    ) -> Column:
-        column = TableColumn(term, form)
-        return Column(term, column, cell, optional=optional, is_cost=True)
-
-    def seconds(kind: str, form: Form, optional: bool = False) -> Column:
-        return cost(
-            f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional
-        )
-
-    fit = replace(seconds("fit", ".2f", optional=True), is_main=True)
     columns = [
-        metric(first, is_main=True),
+        metric(first),
         *_columns_of_differences(comparison),
         *map(metric, declared),
-        fit,
-        seconds("predict", ".3f"),
-        cost("trees", ".0f", value("trees")),
-        *(metric(name) for name in others if name not in declared),
+        replace(_seconds("fit", ".2f", optional=True), is_main=True),
+        _seconds("predict", ".3f"),
+        _cost("trees", ".0f", lambda row: row.trees),
+        *map(metric, descriptive),
         *_columns_of_queries(comparison, values),
-        Column("trainings", TableColumn("trainings"), value("trainings")),
-        seconds("monitor", ".2f"),
-        seconds("fit_clean", ".2f", optional=True),
-        cost("memory MB", ".0f", value("peak_memory_mb")),
+        Column(
+            "trainings",
+            TableColumn("trainings"),
+            lambda row: comparison.replicates[row.label],
+        ),
+        _seconds("monitor", ".2f"),
+        _seconds("fit_clean", ".2f", optional=True),
+        _cost("memory MB", ".0f", lambda row: row.peak_memory_mb),
     ]
     return [
         item
@@ -285,6 +281,16 @@ def _columns(comparison: Comparison) -> list[Column]:
         if not item.optional
         or any(_is_known(item.cell(row)) for row in comparison.rows)
     ]
+
+
+def _cost(
+    term: str, form: Form, cell: Callable[[ModelRow], Cell], optional: bool = True
+) -> Column:
+    return Column(term, TableColumn(term, form), cell, optional=optional, is_cost=True)
+
+
+def _seconds(kind: str, form: Form, optional: bool = False) -> Column:
+    return _cost(f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional)
 
 
 def _is_known(cell: Cell) -> bool:
@@ -488,60 +494,65 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     bare names, the values on test that were computed for this comparison under its convention.
     """
     first = comparisons[0]
-    rows = [(comparison, row) for comparison in comparisons for row in comparison.rows]
+    # Lists with the records of all comparisons.
+    joined: dict[str, list[Any]] = {
+        "comparisons": [],
+        "runs": [],
+        "rows": [],
+        "pairs": [],
+        "slices": [],
+        "interactions": [],
+        "notes": [],
+        "remarks": [],
+    }
+    for comparison in comparisons:
+        for name, records in _records_of(comparison).items():
+            joined[name].extend(records)
     return {
         "metric": first.metric,
         "convention": first.settings.convention.name,
         "convention_fields": first.settings.convention.describe(),
         "plugins": plugin_versions(),
         "family": family_of(first),
-        "comparisons": [
-            {
-                "data": comparison.data,
-                "baseline": comparison.baseline,
-                "best": comparison.best,
-                "family": family_of(comparison),
-                "answer": _fields(answer_of(comparison)),
-                "decision": _fields(decide(comparison)),
-            }
-            for comparison in comparisons
-        ],
+        "comparisons": joined["comparisons"],
         "level": first.settings.level,
         "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
-        "runs": [
-            _run_record(comparison, row, item)
-            for comparison, row in rows
-            for item in row.evaluated
-        ],
-        "rows": [_row_record(comparison, row) for comparison, row in rows],
+        "runs": joined["runs"],
+        "rows": joined["rows"],
         "claimed_metrics": [first.metric, *first.declared],
         "rope": first.settings.rope_of(first.metric),
-        "pairs": [
-            _pair_record(comparison, pair)
-            for comparison in comparisons
-            for pair in comparison.claims
-        ],
-        "slices": [
-            {"data": item.data, **asdict(kind)}
-            for item in comparisons
-            for kind in item.slices
-        ],
-        "interactions": [
-            {"data": item.data, **asdict(tested)}
-            for item in comparisons
-            for tested in interactions(item, item.slices)
-        ],
+        "pairs": joined["pairs"],
+        "slices": joined["slices"],
+        "interactions": joined["interactions"],
         "across_data_sets": _fields(across(comparisons)),
-        "notes": list(
-            itertools.chain.from_iterable(
-                comparison.notes for comparison in comparisons
-            )
-        ),
-        "remarks": [
-            {"data": comparison.data, **asdict(note)}
-            for comparison in comparisons
-            for note in notes_of(comparison.remarks)
-        ],
+        "notes": joined["notes"],
+        "remarks": joined["remarks"],
+    }
+
+
+def _records_of(comparison: Comparison) -> dict[str, list[Any]]:
+    """Returns the records of one comparison for the lists of comparison.json."""
+    of_data: dict[str, Any] = {"data": comparison.data}
+    about = of_data | {
+        "baseline": comparison.baseline,
+        "best": comparison.best,
+        "family": family_of(comparison),
+        "answer": _fields(answer_of(comparison)),
+        "decision": _fields(decide(comparison)),
+    }
+    runs: list[dict[str, Any]] = []
+    for row in comparison.rows:
+        runs.extend(_run_record(comparison, row, item) for item in row.evaluated)
+    tested = interactions(comparison, comparison.slices)
+    return {
+        "comparisons": [about],
+        "runs": runs,
+        "rows": [_row_record(comparison, row) for row in comparison.rows],
+        "pairs": [_pair_record(comparison, pair) for pair in comparison.claims],
+        "slices": [of_data | asdict(each) for each in comparison.slices],
+        "interactions": [of_data | asdict(each) for each in tested],
+        "notes": list(comparison.notes),
+        "remarks": [of_data | asdict(note) for note in notes_of(comparison.remarks)],
     }
 
 

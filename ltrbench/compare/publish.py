@@ -58,7 +58,7 @@ from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
-from ltrbench.runs.record import of_job
+from ltrbench.runs.record import RunResult, of_job
 from ltrbench.statistics.checks import AT_MOST, FAILS, Check
 from ltrbench.tables import (
     GLOSSARY_FILE,
@@ -94,26 +94,19 @@ def publish(comparisons: Sequence[Comparison], folder: Path, command: str = "") 
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD_FILE).unlink(missing_ok=True)
         chapters = chapters_of(comparisons, command)
-        files = _files(comparisons, folder.name) | {
-            REPORT_FILE: as_page(comparisons, chapters)
-        }
+        files = _files(comparisons, folder.name)
+        files[REPORT_FILE] = as_page(comparisons, chapters)
         for name, text in files.items():
             (folder / name).write_text(text, encoding="utf-8")
         for comparison, chapter in zip(comparisons, chapters, strict=False):
-            pictures = (
-                folder
-                if len(comparisons) == 1
-                else folder / _folder_name(comparison.data)
+            pictures = folder
+            if len(comparisons) > 1:
+                pictures = folder / _folder_name(comparison.data)
+            figures = itertools.chain.from_iterable(
+                section.figures for section in chapter.sections
             )
-            figures = [
-                figure
-                for section in chapter.sections
-                for figure in section.figures
-                if figure.file
-            ]
-            write_figures(
-                pictures, {figure.file: figure.draw(PAPER) for figure in figures}
-            )
+            drawn = {each.file: each.draw(PAPER) for each in figures if each.file}
+            write_figures(pictures, drawn)
         (folder / RECORD_FILE).write_text(_record(comparisons))
     except OSError as error:
         raise ResultError(
@@ -140,45 +133,40 @@ def as_markdown(
     comparisons: Sequence[Comparison], title: str, glossary_file: str | None = None
 ) -> str:
     """Returns the tables of all data sets under a title, and what made them; `render` has the arguments."""
-    runs = [
-        run for comparison in comparisons for row in comparison.rows for run in row.runs
-    ]
     tables = "\n".join(
         f"## {render(item, None, glossary_file)}" for item in comparisons
     )
-    over = text_over_data_sets(comparisons, None)
-    return (
-        joined(
-            [
-                f"# {in_markdown(title)}",
-                tables.rstrip(),
-                over,
-                in_markdown(_made_by(runs)),
-            ]
-        )
-        + "\n"
-    )
+    parts = [
+        f"# {in_markdown(title)}",
+        tables.rstrip(),
+        text_over_data_sets(comparisons, None),
+        in_markdown(_made_by(_runs_of(comparisons))),
+    ]
+    return f"{joined(parts)}\n"
+
+
+def _runs_of(comparisons: Sequence[Comparison]) -> list[Run]:
+    rows = itertools.chain.from_iterable(item.rows for item in comparisons)
+    return list(itertools.chain.from_iterable(row.runs for row in rows))
 
 
 def _files(comparisons: Sequence[Comparison], title: str) -> dict[str, str]:
     """Returns file name -> content, without the report; the importances only if a run recorded some."""
+    terms = itertools.chain.from_iterable(map(terms_of, comparisons))
+    environment = _environment(_runs_of(comparisons))
     files = {
         "table.md": as_markdown(comparisons, title, GLOSSARY_FILE),
-        GLOSSARY_FILE: extract(
-            term for comparison in comparisons for term in terms_of(comparison)
-        ),
+        GLOSSARY_FILE: extract(terms),
         "table.tex": "\n".join(map(as_latex, comparisons)),
         "table.csv": in_full(comparisons).csv(),
-        ENVIRONMENT_FILE: f"{json.dumps(_environment(comparisons), indent=2)}\n",
+        ENVIRONMENT_FILE: f"{json.dumps(environment, indent=2)}\n",
         PER_QUERY_TABLE: _per_query(comparisons).csv(),
     }
-    compared = {
-        item.data: compare_importances({row.label: row.runs for row in item.rows})
-        for item in comparisons
-    }
-    recorded = {
-        data: importances for data, importances in compared.items() if importances.rows
-    }
+    recorded = {}
+    for item in comparisons:
+        importances = compare_importances({row.label: row.runs for row in item.rows})
+        if importances.rows:
+            recorded[item.data] = importances
     if recorded:
         text = "\n".join(
             importances_markdown(data, each) for data, each in recorded.items()
@@ -207,13 +195,16 @@ def _made_by(runs: Sequence[Run]) -> str:
     versions = ", ".join(
         f"{name} {version}" for name, version in _versions(runs).items()
     )
+    number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     commits = _commits(runs)
     commit = ""
     if commits:
-        commit = f"commit{'s' * (len(commits) > 1)} {listed(commits)}, "
+        noun = "commit" if len(commits) == 1 else "commits"
+        commit = f"{noun} {listed(commits)}, "
+    cores = result.machine.get("cores")
     return (
-        f"Made by {len(runs)} run{'s' * (len(runs) > 1)}, {commit}on {result.machine.get('cpu')} "
-        f"({result.machine.get('cores')} cores): {versions}. environment.json lists the command of each run."
+        f"Made by {number}, {commit}on {result.machine.get('cpu')} ({cores} cores): {versions}. "
+        "environment.json lists the command of each run."
     )
 
 
@@ -222,10 +213,7 @@ def _commits(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(run.result.commit for run in runs if run.result.commit))
 
 
-def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
-    runs = [
-        run for comparison in comparisons for row in comparison.rows for run in row.runs
-    ]
+def _environment(runs: Sequence[Run]) -> dict[str, object]:
     first = runs[0].result
     return {
         "commit": ", ".join(_commits(runs)) or None,
@@ -234,28 +222,30 @@ def _environment(comparisons: Sequence[Comparison]) -> dict[str, object]:
         "threads": sorted({run.result.threads for run in runs}),
         # Convention of the metrics below; comparison.json holds the convention of the comparison.
         "convention": dict(first.convention),
-        "runs": [
-            {
-                "command": None
-                if run.result.command is None
-                else shlex.join(run.result.command),
-                "seed": run.result.seed,
-                "metrics": dict(run.result.metrics),
-                "fingerprints": {
-                    split: run.result.data[split].get("fingerprint")
-                    for split in DATA_SPLITS
-                    if split in run.result.data
-                },
-                **({"search": dict(run.result.search)} if run.result.search else {}),
-                **(
-                    {}
-                    if run.result.distributed.get("deterministic", True)
-                    else {"deterministic": False}
-                ),
-            }
-            for run in runs
-        ],
+        "runs": [_run_record(run.result) for run in runs],
     }
+
+
+def _run_record(result: RunResult) -> dict[str, object]:
+    """Returns what environment.json has on a run."""
+    command = None
+    if result.command is not None:
+        command = shlex.join(result.command)
+    record: dict[str, object] = {
+        "command": command,
+        "seed": result.seed,
+        "metrics": dict(result.metrics),
+        "fingerprints": {
+            split: result.data[split].get("fingerprint")
+            for split in DATA_SPLITS
+            if split in result.data
+        },
+    }
+    if result.search:
+        record["search"] = dict(result.search)
+    if not result.distributed.get("deterministic", True):
+        record["deterministic"] = False
+    return record
 
 
 def _versions(runs: Sequence[Run]) -> dict[str, str]:
@@ -270,35 +260,39 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
 
 def _per_query(comparisons: Sequence[Comparison]) -> Table:
     """Returns the values by query; a query that a run was not evaluated on, or that is skipped, is empty."""
+    metric = comparisons[0].metric
     columns: dict[str, None] = {}
     values: dict[tuple[str, DataCell, str], dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
-            columns |= dict.fromkeys(_column(row, run) for run in row.runs)
             for item in row.evaluated:
+                column = _column(row, item.run)
+                columns[column] = None
+                query_ids = item.judgments.query_ids.tolist()
                 per_query = item.evaluation.per_query[comparison.metric].tolist()
-                for query_id, value in zip(
-                    item.judgments.query_ids.tolist(), per_query, strict=True
-                ):
+                for query_id, value in zip(query_ids, per_query, strict=True):
                     key = (comparison.data, item.cell, query_id)
-                    values.setdefault(key, {})[_column(row, item.run)] = value
+                    values.setdefault(key, {})[column] = value
     are_repeated = len({cell.repeat for _, cell, _ in values}) > 1
-    rows: list[TableRow] = [
-        [
-            *(data, cell.fold, *[cell.repeat] * are_repeated, query_id),
-            *(format_number(of_run.get(name), ".6f", missing="") for name in columns),
-        ]
-        for (data, cell, query_id), of_run in values.items()
-    ]
-    of_cell = ["data", "fold", *["split_seed"] * are_repeated, "query_id"]
-    header = [*of_cell, *(f"{name} {comparisons[0].metric}" for name in columns)]
-    return Table.of(header, rows)
+    rows: list[TableRow] = []
+    for (data, cell, query_id), of_run in values.items():
+        key_cells = [data, cell.fold, query_id]
+        if are_repeated:
+            key_cells.insert(2, cell.repeat)
+        texts = (format_number(of_run.get(name), ".6f", missing="") for name in columns)
+        rows.append([*key_cells, *texts])
+    header = ["data", "fold", "query_id"]
+    if are_repeated:
+        header.insert(2, "split_seed")
+    return Table.of([*header, *(f"{name} {metric}" for name in columns)], rows)
 
 
 def _column(row: ModelRow, run: Run) -> str:
     """Returns the column of a run; folds share a column, because a query is in one fold of a repeat."""
     resample, seed = replicate_of(run)
-    words = [row.label, *([] if resample is None else [f"resample={resample}"])]
+    words = [row.label]
+    if resample is not None:
+        words.append(f"resample={resample}")
     # The seed is named only if a resample has several: resamples alone have different seeds, too
     # (`TrainingResample.seed_of_ranker`).
     replicates = {replicate_of(item) for item in row.runs}
@@ -356,12 +350,7 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     reason = _why_not_exact(before, after)
     old_runs = _runs_by_command(before)
     new_runs = _runs_by_command(after)
-    loose = {
-        command
-        for runs in (old_runs, new_runs)
-        for command, run in runs.items()
-        if not run.get("deterministic", True)
-    }
+    loose = _not_repeatable(old_runs) | _not_repeatable(new_runs)
     checks = []
     differences = []
     for command in sorted(old_runs.keys() & new_runs.keys()):
@@ -377,10 +366,10 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
                 differences.append(f"{check.name}: committed {old}, rerun {new}")
     missing = old_runs.keys() ^ new_runs.keys()
     differences += [f"{command}: only in one of the two" for command in sorted(missing)]
-    per_query = [
-        read_bytes(folder / PER_QUERY_TABLE, _REMEDY) for folder in (committed, rerun)
-    ]
-    if not reason and not loose and per_query[0] != per_query[1]:
+    old_values = read_bytes(committed / PER_QUERY_TABLE, _REMEDY)
+    new_values = read_bytes(rerun / PER_QUERY_TABLE, _REMEDY)
+    must_be_equal = not reason and not loose
+    if must_be_equal and old_values != new_values:
         differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
     return Reproduction(
         exact=not reason,
@@ -390,6 +379,13 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
         differences=tuple(differences),
         num_not_repeatable=len(loose),
     )
+
+
+def _not_repeatable(runs: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Returns the commands of the runs whose fit is not repeatable."""
+    return {
+        command for command, run in runs.items() if not run.get("deterministic", True)
+    }
 
 
 def _distance(old: float | None, new: float | None) -> float:
@@ -410,20 +406,23 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def _why_not_exact(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     """Returns the first difference of machine or versions; empty if they are equal."""
-    facts: list[dict[str, object]] = [
-        {f"on {key}": content["machine"].get(key) for key in ("cpu", "cores")}
-        | {
-            f"with {package}": version
-            for package, version in sorted(content["versions"].items())
-        }
-        for content in (before, after)
-    ]
-    for fact in facts[0] | facts[1]:
-        old = facts[0].get(fact)
-        new = facts[1].get(fact)
+    old_facts = _facts(before)
+    new_facts = _facts(after)
+    for fact in old_facts | new_facts:
+        old = old_facts.get(fact)
+        new = new_facts.get(fact)
         if old != new:
             return f"committed {fact} {old}, rerun {fact} {new}"
     return ""
+
+
+def _facts(content: Mapping[str, Any]) -> dict[str, object]:
+    """Returns "on cpu", "with numpy" and others -> the value in environment.json."""
+    machine = content["machine"]
+    facts = {f"on {key}": machine.get(key) for key in ("cpu", "cores")}
+    for package, version in sorted(content["versions"].items()):
+        facts[f"with {package}"] = version
+    return facts
 
 
 def _runs_by_command(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
