@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,57 +64,50 @@ class ImportanceComparison:
     rows: Mapping[str, Importances]
     left_out: tuple[str, ...] = ()
 
+    def values_of(self, kind: str) -> list[NDArray[np.float64]]:
+        """Returns the importances of a kind, (F,) each, of the models that have it."""
+        return [row.values[kind] for row in self.rows.values() if kind in row.values]
+
     @cached_property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of importance that a model has, in the order of the output."""
-        return tuple(
-            kind
-            for kind in ALL_KINDS
-            if any(kind in row.values for row in self.rows.values())
-        )
+        return tuple(kind for kind in ALL_KINDS if self.values_of(kind))
 
     @cached_property
     def order(self) -> tuple[int, ...]:
         """Indices of the features, sorted by the mean of the first kind over the models that have it."""
         if not self.kinds:
             return ()
-        values = [
-            row.values[self.kinds[0]]
-            for row in self.rows.values()
-            if self.kinds[0] in row.values
-        ]
-        return tuple(by_size(self.kinds[0], np.mean(values, axis=0)).tolist())
+        first = self.kinds[0]
+        return tuple(by_size(first, np.mean(self.values_of(first), axis=0)).tolist())
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlations]:
         """Kind -> Spearman's rank correlations between the models, for kinds that two models have."""
         return {
-            kind: tuple(
-                tuple(
-                    spearman(a.values.get(kind), b.values.get(kind))
-                    for b in self.rows.values()
-                )
-                for a in self.rows.values()
-            )
+            kind: self._correlations(kind)
             for kind in self.kinds
-            if sum(kind in row.values for row in self.rows.values()) > 1
+            if len(self.values_of(kind)) > 1
         }
+
+    def _correlations(self, kind: str) -> Correlations:
+        values = [row.values.get(kind) for row in self.rows.values()]
+        return tuple(tuple(spearman(a, b) for b in values) for a in values)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
         """Sentences on ignored features, and on kinds that were not recorded."""
-        ignoring = [*filter(None, (_about_ignored(label, self) for label in self.rows))]
-        if not ignoring and len(self.rows) > 1:
-            ignoring = ["No feature that one model uses is ignored by another."]
-        apart = [
+        notes = [
             f"{label} is left out: its features have other names."
             for label in self.left_out
         ]
-        only_of_training = any(
-            set(row.kinds) <= {GAIN, SPLIT} for row in self.rows.values()
-        )
-        more = [MORE_KINDS] if only_of_training else []
-        return (*apart, *ignoring, *more)
+        ignoring = [*filter(None, (_about_ignored(label, self) for label in self.rows))]
+        if not ignoring and len(self.rows) > 1:
+            ignoring = ["No feature that one model uses is ignored by another."]
+        notes += ignoring
+        if any(set(row.kinds) <= {GAIN, SPLIT} for row in self.rows.values()):
+            notes.append(MORE_KINDS)
+        return tuple(notes)
 
 
 def compare_importances(
@@ -126,23 +120,23 @@ def compare_importances(
     """
     recorded: dict[str, Importances] = {}
     for label, runs in runs_by_label.items():
-        trained = [
-            run
-            for run in runs
-            if run.result.status == FINISHED and run.result.model not in YARDSTICKS
-        ]
-        means = mean_importances(trained) if trained else Importances((), {})
+        finished = [run for run in runs if run.result.status == FINISHED]
+        trained = [run for run in finished if run.result.model not in YARDSTICKS]
+        if not trained:
+            continue
+        means = mean_importances(trained)
         if means.kinds:
             recorded[label] = means
     rows: dict[str, Importances] = {}
     left_out: list[str] = []
+    names: tuple[str, ...] = ()
     for label, means in zip(recorded, in_common(list(recorded.values())), strict=True):
-        known = next(iter(rows.values()), means).feature_names
-        if means.feature_names == known:
+        if not rows:
+            names = means.feature_names
+        if means.feature_names == names:
             rows[label] = means
         else:
             left_out.append(label)
-    names = next(iter(rows.values())).feature_names if rows else ()
     return ImportanceComparison(names, rows, tuple(left_out))
 
 
@@ -156,7 +150,9 @@ def spearman(
     """
     from scipy.stats import rankdata  # most of a second to import
 
-    if a is None or b is None or len(a) < 2 or (a == a[0]).all() or (b == b[0]).all():
+    if a is None or b is None or len(a) < 2:
+        return None
+    if (a == a[0]).all() or (b == b[0]).all():
         return None
     return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 12)
 
@@ -179,60 +175,62 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
     uses = {label: _uses(row) for label, row in compared.rows.items()}
     ignored = []
     for feature in np.flatnonzero(~uses[ignoring]).tolist():
-        name = compared.feature_names[feature]
-        users = []
-        for label, row in compared.rows.items():
-            if uses[label][feature]:
-                kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
-                value = float(row.values[kind][feature])
-                # Decreases of the metric and shares have different units.
-                rank = (kind in SHARES, value)
-                users.append(
-                    (
-                        rank,
-                        f"{name} ({_written(kind, value)} by {label}'s {NAMES[kind]})",
-                    )
-                )
+        users = [
+            _Use.of(label, row, feature)
+            for label, row in compared.rows.items()
+            if uses[label][feature]
+        ]
         if users:
-            ignored.append(max(users, key=itemgetter(0)))
+            most = max(users, key=_Use.rank)
+            name = compared.feature_names[feature]
+            ignored.append((most.rank(), f"{name} ({most})"))
     if not ignored:
         return ""
-    named = [text for _, text in sorted(ignored, key=itemgetter(0), reverse=True)]
+    ignored.sort(key=itemgetter(0), reverse=True)
+    named = ", ".join(text for _, text in ignored[:_MOST_NAMED])
     more = len(ignored) - _MOST_NAMED
-    rest = ""
     if more > 0:
-        rest = f", and {more} less important ones"
+        named += f", and {more} less important ones"
     count = "a feature"
     if len(ignored) != 1:
         count = f"{len(ignored)} features"
-    return f"{ignoring} ignores {count} that others use: {', '.join(named[:_MOST_NAMED])}{rest}."
+    return f"{ignoring} ignores {count} that others use: {named}."
+
+
+class _Use(NamedTuple):
+    """How much a model uses a feature."""
+
+    label: str
+    kind: str
+    value: float
+
+    @classmethod
+    def of(cls, label: str, row: Importances, feature: int) -> _Use:
+        kind = next(kind for kind in _KINDS_OF_USE if kind in row.values)
+        return cls(label, kind, float(row.values[kind][feature]))
+
+    def rank(self) -> tuple[bool, float]:
+        """Returns a key that sorts uses; decreases of the metric and shares have different units."""
+        return self.kind in SHARES, self.value
+
+    def __str__(self) -> str:
+        return f"{_written(self.kind, self.value)} by {self.label}'s {NAMES[self.kind]}"
 
 
 def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
     """Returns one row per feature and data set, with one column per model and kind."""
-    columns = dict.fromkeys(
-        (label, kind)
-        for importances in comparisons.values()
-        for label, row in importances.rows.items()
-        for kind in row.values
-    )
-    rows: list[TableRow] = [
-        [
-            data,
-            importances.feature_names[feature],
-            *(
-                format_number(
-                    _value(importances, label, kind, feature), ".6g", missing=""
-                )
-                for label, kind in columns
-            ),
-        ]
-        for data, importances in comparisons.items()
-        for feature in importances.order
-    ]
-    return Table.of(
-        ["data", "feature", *(f"{label} {kind}" for label, kind in columns)], rows
-    ).csv()
+    columns: dict[tuple[str, str], None] = {}
+    for importances in comparisons.values():
+        for label, row in importances.rows.items():
+            columns |= dict.fromkeys((label, kind) for kind in row.values)
+    rows: list[TableRow] = []
+    for data, importances in comparisons.items():
+        for feature in importances.order:
+            values = [_value(importances, *column, feature) for column in columns]
+            texts = [format_number(value, ".6g", missing="") for value in values]
+            rows.append([data, importances.feature_names[feature], *texts])
+    header = ["data", "feature", *(f"{label} {kind}" for label, kind in columns)]
+    return Table.of(header, rows).csv()
 
 
 def _value(
@@ -247,43 +245,49 @@ def _value(
 
 def importances_markdown(data: str, importances: ImportanceComparison) -> str:
     """Returns the most important features by the first kind, the correlations by each kind, and the notes."""
-    labels = list(importances.rows)
     parts = [f"## {in_markdown(data)}"]
     for kind in importances.kinds:
-        if kind != importances.kinds[0] and kind not in OF_LINEAR:
+        if kind in OF_LINEAR:
+            title = f"By {NAMES[kind]}, with 95 % intervals over several trainings"
+        elif kind == importances.kinds[0]:
+            title = f"By {NAMES[kind]}"
+        else:
             continue
-        having = [label for label in labels if kind in importances.rows[label].values]
-        rows: list[TableRow] = []
-        for feature in importances.order[:_MOST_ROWS]:
-            cells = (
-                _cell(importances.rows[label].values, kind, feature) for label in having
-            )
-            rows.append([importances.feature_names[feature], *cells])
-        over = (
-            ", with 95 % intervals over several trainings" if kind in OF_LINEAR else ""
-        )
-        parts.append(
-            f"By {NAMES[kind]}{over}:\n\n{Table.of(['feature', *having], rows).markdown()}"
-        )
+        parts.append(f"{title}:\n\n{_table(kind, importances).markdown()}")
+    labels = list(importances.rows)
     for kind, matrix in importances.correlations.items():
         rows = [[label, *row] for label, row in zip(labels, matrix, strict=True)]
         table = Table.of(["model", *labels], rows, ".2f")
         parts.append(
             f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}"
         )
-    parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
-    return "\n\n".join(part for part in parts if part) + "\n"
+    if importances.notes:
+        parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(kind: str, importances: ImportanceComparison) -> Table:
+    """Returns the importances of a kind, a row for each of the most important features."""
+    having = {
+        label: row.values
+        for label, row in importances.rows.items()
+        if kind in row.values
+    }
+    rows: list[TableRow] = []
+    for feature in importances.order[:_MOST_ROWS]:
+        cells = (_cell(values, kind, feature) for values in having.values())
+        rows.append([importances.feature_names[feature], *cells])
+    return Table.of(["feature", *having], rows)
 
 
 def _cell(values: Mapping[str, NDArray[np.float64]], kind: str, feature: int) -> str:
     """Returns an importance, with the interval of a coefficient."""
     written = _written(kind, float(values[kind][feature]))
-    if kind in OF_LINEAR and kind + LOW in values:
-        interval = format_interval(
-            values[kind + LOW][feature], values[kind + HIGH][feature], "+.4g"
-        )
-        return f"{written} {interval}"
-    return written
+    if kind not in OF_LINEAR or kind + LOW not in values:
+        return written
+    low = values[kind + LOW][feature]
+    high = values[kind + HIGH][feature]
+    return f"{written} {format_interval(low, high, '+.4g')}"
 
 
 def _written(kind: str, value: float) -> str:
