@@ -84,9 +84,9 @@ def replicate_counts(rows: Sequence[ModelRow]) -> dict[str, str]:
     seeds = {
         run.result.seed for run in runs if not isinstance(run.result.origin, Imported)
     }
-    num_folds, num_repeats = (
-        len(set(of_runs)) for of_runs in zip(*map(fold_of, runs), strict=True)
-    )
+    folds, repeats = zip(*map(fold_of, runs), strict=True)
+    num_folds = len(set(folds))
+    num_repeats = len(set(repeats))
     return {row.label: _of_row(row, seeds, num_folds, num_repeats) for row in rows}
 
 
@@ -103,23 +103,13 @@ def _of_row(row: ModelRow, seeds: set[int], num_folds: int, num_repeats: int) ->
     num_seeds = [
         len({run.result.seed for run in runs}) for runs in training_sets.values()
     ]
+    are_imported = all(isinstance(run.result.origin, Imported) for run in row.runs)
+    is_imported = are_imported and max(num_seeds) == 1
     num_resamples = Counter(
         fold for fold, resample in training_sets if resample is not None
     )
-    is_imported = (
-        all(isinstance(run.result.origin, Imported) for run in row.runs)
-        and max(num_seeds) == 1
-    )
-    parts = [f"{num_folds} folds"] * (num_folds > 1) + [f"{num_repeats} repeats"] * (
-        num_repeats > 1
-    )
-    number = len({fold for fold, _ in training_sets})
-    planned = num_folds * num_repeats
-    if number < planned:
-        parts = [
-            f"{number} of {planned} folds"
-            + f" ({' x '.join(parts)})" * (num_repeats > 1)
-        ]
+    num_present = len({fold for fold, _ in training_sets})
+    parts = _folds_in_words(num_present, num_folds, num_repeats)
     if num_resamples and not is_imported:
         planned = max(run.result.data["resample"]["number"] for run in row.runs)
         parts.append(_count([*num_resamples.values()], planned, "resample"))
@@ -128,12 +118,25 @@ def _of_row(row: ModelRow, seeds: set[int], num_folds: int, num_repeats: int) ->
     elif is_imported:
         parts.append("1 (imported)")
     elif not num_resamples or max(num_seeds) > 1:
-        parts.append(
-            _count(
-                num_seeds, len(seeds | {run.result.seed for run in row.runs}), "seed"
-            )
-        )
+        expected = len(seeds | {run.result.seed for run in row.runs})
+        parts.append(_count(num_seeds, expected, "seed"))
     return " x ".join(parts)
+
+
+def _folds_in_words(num_present: int, num_folds: int, num_repeats: int) -> list[str]:
+    """Returns the folds and the repeats of a row as factors; empty for a single test set."""
+    parts = []
+    if num_folds > 1:
+        parts.append(f"{num_folds} folds")
+    if num_repeats > 1:
+        parts.append(f"{num_repeats} repeats")
+    planned = num_folds * num_repeats
+    if num_present == planned:
+        return parts
+    of_repeats = ""
+    if num_repeats > 1:
+        of_repeats = f" ({' x '.join(parts)})"
+    return [f"{num_present} of {planned} folds{of_repeats}"]
 
 
 def _count(counts: Sequence[int], expected: int, noun: str) -> str:
@@ -144,11 +147,11 @@ def _count(counts: Sequence[int], expected: int, noun: str) -> str:
     """
     low = min(counts)
     high = max(counts)
-    span = f"{low}" if low == high else f"{low} to {high}"
-    of = ""
+    text = f"{low}" if low == high else f"{low} to {high}"
     if low < expected:
-        of = f" of {expected}"
-    return f"{span}{of} {noun}{'s' * (expected > 1)}"
+        text += f" of {expected}"
+    plural = "s" if expected > 1 else ""
+    return f"{text} {noun}{plural}"
 
 
 class SweepState(NamedTuple):
@@ -308,22 +311,12 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     tables = runs_by_table(finished)
     mismatched = mismatches(tables)
     if mismatched and not settings.allow_mismatch:
-        more = len(mismatched) - _MOST_MISMATCHES
-        rest = ""
-        if more > 0:
-            rest = f" And {more} more."
-        sentences = [note.sentence for note in notes_of(mismatched[:_MOST_MISMATCHES])]
-        raise ResultError(
-            f"these runs were not made on the same data: {' '.join(sentences)}{rest} "
-            "Compare runs on one data set and split, or add --allow-mismatch to compare them anyway, with a "
-            "note under the table."
-        )
-    # Without a mismatch training sets are known, which the wider scopes of claims need.
-    settings = replace(settings, allow_mismatch=bool(mismatched))
+        raise ResultError(_mismatches_in_words(mismatched))
     if mismatched:
         tables = runs_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
-    settings = replace(settings, metric=metric)
+    # Without a mismatch training sets are known, which the wider scopes of claims need.
+    settings = replace(settings, metric=metric, allow_mismatch=bool(mismatched))
     if settings.names_baseline:
         labels = itertools.chain.from_iterable(map(runs_by_label, tables.values()))
         models = [run.result.model for run in finished]
@@ -338,6 +331,18 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     return comparisons
 
 
+def _mismatches_in_words(mismatched: Sequence[Remark]) -> str:
+    shown = [note.sentence for note in notes_of(mismatched[:_MOST_MISMATCHES])]
+    more = len(mismatched) - _MOST_MISMATCHES
+    if more > 0:
+        shown.append(f"And {more} more.")
+    return (
+        f"these runs were not made on the same data: {' '.join(shown)} "
+        "Compare runs on one data set and split, or add --allow-mismatch to compare them anyway, with a "
+        "note under the table."
+    )
+
+
 def _compare_on(
     name_of_table: str,
     runs: Sequence[Run],
@@ -345,29 +350,16 @@ def _compare_on(
     settings: Settings,
     first_remarks: Sequence[Remark],
 ) -> Comparison:
-    reported = itertools.chain.from_iterable(map(reported_metrics, runs))
+    table = Table.of(_evaluated_rows(runs, settings), settings.selected)
     claimed = [name for name in settings.claimed_metrics if name is not None]
-    evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
-    others = [name for name in dict.fromkeys(reported) if name not in evaluated]
-
-    def cell_of_run(run: Run) -> DataCell:
-        if settings.allow_mismatch:
-            return cell_of(run).of_test
-        return cell_of(run)
-
-    runs_of_row = runs_by_label(runs)
-    rows = evaluate_rows(
-        runs_of_row, [*evaluated], others, settings.convention, cell_of_run
-    )
-    table = Table.of(rows, settings.selected)
     paired = {name: pair_in_group(table.paired, name, settings) for name in claimed}
-    queries = paired[metric]
+    queries = paired.pop(metric)
     # The row with the highest mean, the first one in case of ties.
     best = None
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
     base, absent = _baseline_of(
-        runs_of_row, settings.baseline, best, table.paired or table.rows
+        runs_by_label(runs), settings.baseline, best, table.paired or table.rows
     )
     if absent:
         settings = replace(settings, baseline=None)
@@ -376,17 +368,18 @@ def _compare_on(
     if queries is not None:
         pairs = all_pairs(queries, metric, settings)
         family = _family(pairs, queries, base, settings)
-    declared = {
-        name: _family(
-            all_pairs(queries_of_metric, name, settings),
-            queries_of_metric,
-            base,
-            settings,
-        )
-        for name, queries_of_metric in paired.items()
-        if name != metric and queries_of_metric is not None
-    }
-    unknown = unknown_metrics([run.result for run in runs])
+    declared = {}
+    for name, of_metric in paired.items():
+        if of_metric is not None:
+            pairs_of_metric = all_pairs(of_metric, name, settings)
+            declared[name] = _family(pairs_of_metric, of_metric, base, settings)
+    remarks = [
+        *first_remarks,
+        *unknown_metrics([run.result for run in runs]),
+        *absent,
+        *table.remarks,
+        *warnings(table.rows, metric, settings.convention),
+    ]
     return Comparison(
         data=name_of_table,
         metric=metric,
@@ -398,15 +391,25 @@ def _compare_on(
         pairs=pairs,
         family=family,
         queries=queries,
-        remarks=(
-            *first_remarks,
-            *unknown,
-            *absent,
-            *table.remarks,
-            *warnings(table.rows, metric, settings.convention),
-        ),
+        remarks=tuple(remarks),
         declared=declared,
     )
+
+
+def _evaluated_rows(runs: Sequence[Run], settings: Settings) -> list[ModelRow]:
+    """Returns the rows of a table, with the claimed metrics and all that the runs report."""
+    claimed = [name for name in settings.claimed_metrics if name is not None]
+    evaluated = dict.fromkeys(settings.guard_of(name).metric for name in claimed)
+    reported = dict.fromkeys(itertools.chain.from_iterable(map(reported_metrics, runs)))
+    others = [name for name in reported if name not in evaluated]
+
+    def cell_of_run(run: Run) -> DataCell:
+        if settings.allow_mismatch:
+            return cell_of(run).of_test
+        return cell_of(run)
+
+    rows = runs_by_label(runs)
+    return evaluate_rows(rows, [*evaluated], others, settings.convention, cell_of_run)
 
 
 def pair_in_group(
@@ -441,16 +444,12 @@ def with_level(
     def again(
         family: Sequence[Pair], queries: PairedQueries | None
     ) -> tuple[Pair, ...]:
-        reasons = [
-            withheld.get(pair.a) or withheld.get(pair.b) or pair.withheld
-            for pair in family
-        ]
-        marked = [
-            replace(pair, withheld=reason)
-            for pair, reason in zip(family, reasons, strict=True)
-        ]
         if queries is None:
             return ()
+        marked = []
+        for pair in family:
+            reason = withheld.get(pair.a) or withheld.get(pair.b) or pair.withheld
+            marked.append(replace(pair, withheld=reason))
         return decided(marked, queries, settings)
 
     pairs = again(comparison.pairs, queries)
@@ -504,24 +503,30 @@ def _baseline_of(
     paired: Sequence[ModelRow],
 ) -> tuple[str, list[Remark]]:
     """Returns the label of the baseline, and a remark if the first paired row replaces it."""
-    of_model = [
-        label for label, runs in rows.items() if runs[0].result.model == baseline
-    ]
-    matching = [label for label in rows if label == baseline] or of_model
+    matching = [label for label in rows if label == baseline]
+    if not matching:
+        matching = [
+            label for label, runs in rows.items() if runs[0].result.model == baseline
+        ]
     if len(matching) > 1:
         raise ConfigError(
             f"baseline '{baseline}' matches {len(matching)} rows; name one: {', '.join(matching)}."
         )
-    first = best if baseline in (None, BEST) and best is not None else next(iter(rows))
-    wanted = matching[0] if matching else first
+    is_named = baseline not in (None, BEST)
+    wanted = next(iter(rows))
+    if matching:
+        wanted = matching[0]
+    elif best is not None and not is_named:
+        wanted = best
     if all(row.label != wanted for row in paired):
         first = paired[0].label
         return first, [
             Remark.of(Kind.INCOMPLETE_BASELINE, baseline=wanted, first=first)
         ]
-    if matching or baseline in (None, BEST):
-        return wanted, []
-    return first, [Remark.of(Kind.ABSENT_BASELINE, baseline=baseline, first=first)]
+    if is_named and not matching:
+        absent = Remark.of(Kind.ABSENT_BASELINE, baseline=baseline, first=wanted)
+        return wanted, [absent]
+    return wanted, []
 
 
 def only(comparisons: Sequence[Comparison]) -> Comparison:
@@ -568,41 +573,44 @@ def best_by_validation(
     """
     if rows is None:
         rows = comparison.rows
-    validated = values_on_validation(
-        rows, comparison.metric, comparison.settings.convention
-    )
+    metric = comparison.metric
+    validated = values_on_validation(rows, metric, comparison.settings.convention)
     if not validated:
         return None
     best = best_on_validation(validated)
-    number = max(validated[best], key=validated[best].__getitem__)
     row = comparison.row(best)
     mean = fmean(validated[best].values())
+    number = max(validated[best], key=validated[best].__getitem__)
     run = row.runs[number]
-    reason = f"{best}: {'best ' * (len(validated) > 1)}validation {comparison.metric}, {mean:.4f}"
+    superlative = "best " if len(validated) > 1 else ""
+    reason = f"{best}: {superlative}validation {metric}, {mean:.4f}"
     if len(row.runs) > 1:
-        of_fold = zip(("fold", "split_seed"), fold_of(run), strict=True)
-        where = "".join(
-            f"{key}={value} " for key, value in of_fold if value is not None
-        )
         reason += (
-            f", the mean of {len(row.runs)} runs; the best run is {where}seed={run.result.seed}, "
+            f", the mean of {len(row.runs)} runs; the best run is {_training_in_words(run)}, "
             f"{validated[best][number]:.4f}"
         )
-    seen = ""
     if len(validated) > 1:
-        leaking = seen_by_choice(
-            list(itertools.chain.from_iterable(row.evaluated for row in rows))
-        )
-        seen = leak_in_words(leaking) if leaking else ""
-    of_test = {
+        evaluated = itertools.chain.from_iterable(row.evaluated for row in rows)
+        leaking = seen_by_choice(list(evaluated))
+        if leaking:
+            reason += f"; {leak_in_words(leaking)}"
+    metrics = {
         f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None
     }
-    return Choice(
-        row=row,
-        run=run,
-        reason="; ".join(filter(None, [reason, seen])),
-        metrics={**of_test, f"valid/{comparison.metric}": mean},
-    )
+    metrics[f"valid/{metric}"] = mean
+    return Choice(row=row, run=run, reason=reason, metrics=metrics)
+
+
+def _training_in_words(run: Run) -> str:
+    """Returns text such as "fold=1 split_seed=7 seed=0"."""
+    fold, split_seed = fold_of(run)
+    words = []
+    if fold is not None:
+        words.append(f"fold={fold}")
+    if split_seed is not None:
+        words.append(f"split_seed={split_seed}")
+    words.append(f"seed={run.result.seed}")
+    return " ".join(words)
 
 
 def _failure(run: Run) -> Remark:

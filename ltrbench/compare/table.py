@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
@@ -76,12 +76,11 @@ def reasons_against_folds(keys_of_cell: Mapping[DataCell, QueryKeys]) -> list[st
     keys_of_repeats = [[keys_of_cell[cell] for cell in cells] for cells in repeats]
     common = sum(int((times_in_sets(keys) > 1).sum()) for keys in keys_of_repeats)
     first, *others = map(np.concatenate, keys_of_repeats)
-    reasons = (
-        ["Folds have the same training set"] if len(set(known)) < len(known) else []
-    )
-    reasons += (
-        [f"The test sets of folds have {common:,} queries in common"] if common else []
-    )
+    reasons = []
+    if len(set(known)) < len(known):
+        reasons.append("Folds have the same training set")
+    if common:
+        reasons.append(f"The test sets of folds have {common:,} queries in common")
     if not all(np.isin(first, keys).any() for keys in others):
         reasons.append("Repeats of the cross-validation have no query in common")
     return reasons
@@ -167,16 +166,21 @@ class ModelRow:
         Searches with several seeds can choose one setting by chance, which does not show that seeds have no
         effect.
         """
-        if any(len(_search_seeds(items)) > 1 for items in self.cells.values()):
+        of_cells = list(self.cells.values())
+        if any(len(_search_seeds(items)) > 1 for items in of_cells):
             return False
-        repeated = [
-            runs
-            for items in self.cells.values()
-            for runs in _by_resample(items).values()
-        ]
-        return any(len(runs) > 1 for runs in repeated) and all(
-            map(_have_same_scores, repeated)
+        training_sets = list(
+            itertools.chain.from_iterable(
+                _by_resample(items).values() for items in of_cells
+            )
         )
+        has_several_seeds = any(len(runs) > 1 for runs in training_sets)
+        return has_several_seeds and all(map(_have_same_scores, training_sets))
+
+    def within(self, cells: Collection[DataCell]) -> ModelRow:
+        """Returns the row with its runs in these cells only."""
+        kept = [item for item in self.evaluated if item.cell in cells]
+        return ModelRow(self.label, tuple(kept))
 
     def rank_by(self, metric: str) -> float:
         """Returns a key that sorts rows by the mean of a metric, the highest first, rows without one last."""
@@ -213,11 +217,11 @@ class ModelRow:
 
     def mean(self, metric: str) -> float | None:
         """Returns the mean over cells of the mean over runs; None if no query counts in any cell."""
-        means = [
-            fmean(item.evaluation.means[metric] for item in items)
-            for items in self.cells.values()
-        ]
-        known = [mean for mean in means if not isnan(mean)]
+        known = []
+        for items in self.cells.values():
+            mean = fmean(item.evaluation.means[metric] for item in items)
+            if not isnan(mean):
+                known.append(mean)
         return fmean(known) if known else None
 
 
@@ -273,31 +277,24 @@ class Table:
         whole = [row for row in rows if row.cells.keys() == everywhere]
         if len(whole) == len(rows):
             return cls(tuple(rows), tuple(rows))
-        cells_of = {
-            row.label: sorted(everywhere - row.cells.keys(), key=_by_fold)
-            for row in rows
-            if row not in whole
-        }
-        lacking = grouped(cells_of, lambda label: describe_cells(cells_of[label]))
         counted = rows
         paired = whole if len(whole) > 1 else []
-        is_selected = bool(selected and common)
-        if is_selected:
-            counted = paired = [
-                replace(
-                    row,
-                    evaluated=tuple(
-                        item for item in row.evaluated if item.cell in common
-                    ),
-                )
-                for row in rows
-            ]
+        if not common:
+            selected = ""
+        if selected:
+            counted = [row.within(common) for row in rows]
+            paired = counted
+        lacking: dict[str, list[str]] = {}
+        for row in rows:
+            cells = sorted(everywhere - row.cells.keys(), key=_by_fold)
+            if cells:
+                lacking.setdefault(describe_cells(cells), []).append(row.label)
         missing = Remark.of(
             Kind.MISSING_RUNS,
             lacking=lacking,
             common=len(common),
             num_sets=len(everywhere),
-            selected=selected if is_selected else "",
+            selected=selected,
             are_paired=bool(paired),
         )
         return cls(tuple(counted), tuple(paired), (missing,))
@@ -440,40 +437,61 @@ def evaluate_rows(
     """
     # The labels of a cell are read once, from its first run.
     first: dict[DataCell, tuple[Run, Judgments]] = {}
-    scored_runs: dict[str, list[tuple[Run, ScoredSplit]]] = {
-        label: [] for label in rows
-    }
+    scored_of: dict[str, list[tuple[Run, ScoredSplit]]] = {}
     for label, runs in rows.items():
+        scored_of[label] = []
         for run in runs:
             cell = cell_of_run(run)
-            scored = run.scored("test", first[cell][1] if cell in first else None)
+            judgments = first[cell][1] if cell in first else None
+            scored = run.scored("test", judgments)
             first.setdefault(cell, (run, scored.judgments))
-            scored_runs[label].append((run, scored))
-    defined = [
-        *claimed,
-        *(name for name in others if _is_defined(name, convention, first.values())),
+            scored_of[label].append((run, scored))
+    metrics = list(claimed)
+    metrics += [
+        name for name in others if _is_defined(name, convention, first.values())
     ]
+    evaluated_rows = []
+    for label, scored_runs in scored_of.items():
+        evaluated = []
+        for run, scored in scored_runs:
+            cell = cell_of_run(run)
+            reader, judgments = first[cell]
+            evaluation = _evaluated(
+                scored, judgments, metrics, convention, run=run, reader=reader
+            )
+            evaluated.append(
+                EvaluatedRun(
+                    run, cell, judgments, scored.scores, evaluation, scored.query_keys
+                )
+            )
+        evaluated_rows.append(ModelRow(label, tuple(evaluated)))
+    return evaluated_rows
 
-    def evaluated(run: Run, scored: ScoredSplit) -> EvaluatedRun:
-        cell = cell_of_run(run)
-        reader, judgments = first[cell]
-        if convention.unanswered is None:
-            with naming(run):
-                check_scored(judgments, scored.scores)
-        ranked = judgments
-        scores = scored.scores
-        if scored.unjudged is not None and not convention.judged_only:
-            ranked, scores = scored.unjudged.added_to(judgments, scores)
-        with naming(reader):
-            evaluation = evaluate(ranked, scores, defined, convention)
-        return EvaluatedRun(
-            run, cell, judgments, scored.scores, evaluation, scored.query_keys
-        )
 
-    return [
-        ModelRow(label, tuple(evaluated(run, scored) for run, scored in items))
-        for label, items in scored_runs.items()
-    ]
+def _evaluated(
+    scored: ScoredSplit,
+    judgments: Judgments,
+    metrics: Sequence[str],
+    convention: Convention,
+    *,
+    run: Run,
+    reader: Run,
+) -> Evaluation:
+    """Returns the evaluation of the scores of a run.
+
+    Args:
+        run: Named in errors about the scores.
+        reader: Run that the judgments were read from, named in other errors.
+    """
+    if convention.unanswered is None:
+        with naming(run):
+            check_scored(judgments, scored.scores)
+    ranked = judgments
+    scores = scored.scores
+    if scored.unjudged is not None and not convention.judged_only:
+        ranked, scores = scored.unjudged.added_to(judgments, scores)
+    with naming(reader):
+        return evaluate(ranked, scores, metrics, convention)
 
 
 def _is_defined(
@@ -509,51 +527,52 @@ def _search_seeds(items: Sequence[EvaluatedRun]) -> frozenset[int]:
 def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
     """Returns the trainings of one row in one cell; values are NaN for queries that do not count."""
     items = row.cells[cell]
-    first = items[0].run
+    first = items[0].run.result
     search_seeds = _search_seeds(items)
-    resample = resample_of(first)
+    resample = resample_of(items[0].run)
     # As in `ModelRow.seeds_change_nothing`.
     may_be_constant = resample is None and len(items) > 1 and len(search_seeds) < 2
     is_constant = may_be_constant and _have_same_scores(items)
-    if resample is not None:
-        # Seeds of one resample are averaged, because a replicate is a training set.
-        by_key = {
-            int(number or 0): runs for number, runs in _by_resample(items).items()
-        }
-    else:
-        by_seed = sorted(items, key=lambda item: item.run.result.seed)
-        by_key = {
-            item.run.result.seed: [item]
-            for item in (by_seed[:1] if is_constant else by_seed)
-        }
-    values = [
-        np.mean([run.evaluation.per_query[metric] for run in runs], axis=0)
-        for runs in by_key.values()
-    ]
-    origin = first.result.origin
-    ranker_class = first.result.ranker.get("class")
-    if isinstance(origin, Variant):
-        ranker_class = origin.ranker
+    by_key = _by_key(items)
+    if is_constant:
+        by_key = dict(itertools.islice(by_key.items(), 1))
+    values = []
+    seconds = []
+    for runs in by_key.values():
+        per_query = [run.evaluation.per_query[metric] for run in runs]
+        values.append(np.mean(per_query, axis=0))
+        seconds.append(sum(_seconds(run.run, len(row.cells)) for run in runs))
+    ranker_class = first.ranker.get("class")
+    if isinstance(first.origin, Variant):
+        ranker_class = first.origin.ranker
     return Trainings(
         values=np.stack(values),
         keys=tuple(by_key),
         resample=resample,
         is_constant=is_constant,
-        ranker_class=str(ranker_class or first.result.model),
-        seconds=fmean(
-            sum(_seconds(run.run, len(row.cells)) for run in runs)
-            for runs in by_key.values()
-        ),
+        ranker_class=str(ranker_class or first.model),
+        seconds=fmean(seconds),
         search_seeds=search_seeds,
-        is_imported=origin.is_imported,
-        is_yardstick=first.result.model in YARDSTICKS or not origin.is_independent,
+        is_imported=first.origin.is_imported,
+        is_yardstick=first.model in YARDSTICKS or not first.origin.is_independent,
     )
+
+
+def _by_key(items: Sequence[EvaluatedRun]) -> dict[int, list[EvaluatedRun]]:
+    """Returns seed -> its last run; with resamples, number of the resample -> its runs, in this order.
+
+    Seeds of one resample are averaged, because a replicate is a training set.
+    """
+    if resample_of(items[0].run) is not None:
+        resamples = _by_resample(items)
+        return {int(number or 0): runs for number, runs in resamples.items()}
+    by_seed = sorted(items, key=lambda item: item.run.result.seed)
+    return {item.run.result.seed: [item] for item in by_seed}
 
 
 def _seconds(run: Run, num_cells: int) -> float:
     """Returns the time of a run from start to finish without warm-up, with its part of its search."""
     result = run.result
-    shared_by = 1 if is_per_fold(run) else num_cells
     # The members of an ensemble are other rows.
     seconds = 0.0
     if not isinstance(result.origin, Ensemble):
@@ -561,12 +580,11 @@ def _seconds(run: Run, num_cells: int) -> float:
     # `started` and `finished` of a copied run are those of the copy.
     is_copied = isinstance(result.origin, Copied)
     if result.started and result.finished and not is_copied:
-        whole = datetime.fromisoformat(result.finished) - datetime.fromisoformat(
-            result.started
-        )
-        seconds = max(
-            seconds, whole.total_seconds() - result.seconds.get("warm_up", 0.0)
-        )
+        started = datetime.fromisoformat(result.started)
+        whole = datetime.fromisoformat(result.finished) - started
+        warm_up = result.seconds.get("warm_up", 0.0)
+        seconds = max(seconds, whole.total_seconds() - warm_up)
+    shared_by = 1 if is_per_fold(run) else num_cells
     return seconds + float(result.search.get("seconds", 0.0)) / shared_by
 
 
@@ -584,52 +602,84 @@ def pair_queries(
         inside: (Q,), which of the queries that count are in a group; None for all of them.
     """
     firsts = [items[0] for items in rows[0].cells.values()] if rows else []
-    numbers: list[NDArray[np.int64]] = []
-    weights: list[PerQuery] = []
-    trainings: list[list[Trainings]] = []
-    for first in firsts:
-        weighting = first.evaluation.weightings[metric]
-        of_cell = [_trainings(row, first.cell, metric) for row in rows]
-        counts = ~np.isnan(
-            np.concatenate([training.values for training in of_cell])
-        ).any(axis=0)
-        if inside is not None:
-            counts[counts], inside = np.split(inside, [counts.sum()])
-        numbers.append(np.flatnonzero(counts))
-        weights.append(weighting.weights[counts])
-        trainings.append(
-            [
-                replace(item, values=weighting.rescaled(item.values)[:, counts])
-                for item in of_cell
-            ]
-        )
-    if not any(map(len, numbers)):
+    cells = [_PairedCell.of(rows, first, metric) for first in firsts]
+    if inside is not None:
+        ends = np.cumsum([len(cell.numbers) for cell in cells])[:-1]
+        of_cells = np.split(inside, ends)
+        cells = [cell.within(of) for cell, of in zip(cells, of_cells, strict=True)]
+    sizes = [len(cell.numbers) for cell in cells]
+    if not any(sizes):
         return None
-    of_rows = tuple(zip(*trainings, strict=True))
-    means = [
-        np.concatenate([training.values.mean(axis=0) for training in of_row])
-        for of_row in of_rows
-    ]
-    cell_of_query = np.repeat(np.arange(len(firsts)), [*map(len, numbers)])
-    keys = [
-        first.query_keys[of_cell]
-        for first, of_cell in zip(firsts, numbers, strict=True)
-    ]
+    trainings = tuple(zip(*(cell.trainings for cell in cells), strict=True))
+    means = [_mean_over_trainings(of_row) for of_row in trainings]
+    weights = np.concatenate([cell.weights for cell in cells])
+    cell_of_query = np.repeat(np.arange(len(cells)), sizes)
     kinds_of_folds = {
         first.run.result.source.get("fields", {}).get("cv_split") for first in firsts
     }
     return PairedQueries(
         labels=tuple(row.label for row in rows),
-        sample=PairedSample.of(np.stack(means), np.concatenate(weights), cell_of_query),
+        sample=PairedSample.of(np.stack(means), weights, cell_of_query),
         cells=tuple(first.cell for first in firsts),
         cell_of_query=cell_of_query,
-        query_in_cell=np.concatenate(numbers),
+        query_in_cell=np.concatenate([cell.numbers for cell in cells]),
         judgments=tuple(first.judgments for first in firsts),
         test_share=_test_share([first.run for first in firsts]),
-        trainings=of_rows,
-        query_keys=np.concatenate(keys),
+        trainings=trainings,
+        query_keys=np.concatenate(
+            [
+                first.query_keys[cell.numbers]
+                for first, cell in zip(firsts, cells, strict=True)
+            ]
+        ),
         scope_of_folds=LATER if kinds_of_folds == {FORWARD} else METHODS,
     )
+
+
+def _mean_over_trainings(of_cells: Sequence[Trainings]) -> NDArray[np.float64]:
+    """Returns (Q,), the mean over the trainings of a row for each query of all cells."""
+    return np.concatenate([of_cell.values.mean(axis=0) for of_cell in of_cells])
+
+
+@dataclass(frozen=True, eq=False)
+class _PairedCell:
+    """The part of `PairedQueries` in one cell.
+
+    Attributes:
+        numbers: (Q,), indices of the queries that count.
+        weights: (Q,).
+        trainings: One for each row.
+    """
+
+    numbers: NDArray[np.int64]
+    weights: PerQuery
+    trainings: list[Trainings]
+
+    @classmethod
+    def of(
+        cls, rows: Sequence[ModelRow], first: EvaluatedRun, metric: str
+    ) -> _PairedCell:
+        """Returns the queries that count for all rows in the cell of a run."""
+        weighting = first.evaluation.weightings[metric]
+        trainings = [_trainings(row, first.cell, metric) for row in rows]
+        every = np.concatenate([of_row.values for of_row in trainings])
+        counts = ~np.isnan(every).any(axis=0)
+        kept = []
+        for of_row in trainings:
+            values = weighting.rescaled(of_row.values)[:, counts]
+            kept.append(replace(of_row, values=values))
+        return cls(np.flatnonzero(counts), weighting.weights[counts], kept)
+
+    def within(self, inside: NDArray[np.bool_]) -> _PairedCell:
+        """Returns the queries in a group, (Q,)."""
+        return _PairedCell(
+            self.numbers[inside],
+            self.weights[inside],
+            [
+                replace(of_row, values=of_row.values[:, inside])
+                for of_row in self.trainings
+            ],
+        )
 
 
 def is_tuned(queries: PairedQueries, row: int) -> bool:
