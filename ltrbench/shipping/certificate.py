@@ -541,14 +541,7 @@ def compare_scores(
     differences = difference_of(original, converted)
     metric = None
     if convention is not None:
-        ranked = np.where(np.isnan(converted), -np.inf, converted)
-        means = []
-        for scores in (original, ranked):
-            evaluation = evaluate(judgments, scores, [METRIC], convention)
-            means.append(evaluation.means[METRIC])
-        mean, converted_mean = means
-        if not np.isnan(mean):
-            metric = MetricLoss(mean, converted_mean, mean - converted_mean)
+        metric = _metric_loss(judgments, original, converted, convention)
     comparison = RankingComparison(
         documents=judgments.num_documents,
         queries=judgments.num_queries,
@@ -567,6 +560,24 @@ def compare_scores(
                 first, second = pair
                 comparison.changed_queries[query] = (start + first, start + second)
     return comparison
+
+
+def _metric_loss(
+    judgments: Judgments,
+    original: NDArray[np.float64],
+    converted: NDArray[np.float64],
+    convention: Convention,
+) -> MetricLoss | None:
+    """Returns how much of the metric is lost; None if it is not defined on these queries."""
+    ranked = np.where(np.isnan(converted), -np.inf, converted)
+    means = []
+    for scores in (original, ranked):
+        evaluation = evaluate(judgments, scores, [METRIC], convention)
+        means.append(evaluation.means[METRIC])
+    mean, converted_mean = means
+    if np.isnan(mean):
+        return None
+    return MetricLoss(mean, converted_mean, mean - converted_mean)
 
 
 def difference_of(
@@ -777,7 +788,6 @@ class Certificate:
 def certificate_record(certificate: Certificate) -> dict[str, Any]:
     """Returns the JSON form; numbers that are not finite become text."""
     comparison = certificate.comparison
-    engine = certificate.engine
     content: dict[str, Any] = {
         "format": CERTIFICATE_FORMAT,
         "status": certificate.status,
@@ -792,18 +802,11 @@ def certificate_record(certificate: Certificate) -> dict[str, Any]:
     }
     if certificate.absent is not None:
         content["absent_zeros"] = certificate.absent.record()
-    if engine is not None and comparison is not None:
-        evaluator = f"{engine.name} {engine.version}"
-        if engine.is_simulated:
-            evaluator = f"simulator of {engine.name}"
-        content["verified_by"] = {
-            "evaluator": evaluator,
-            "is_simulated": engine.is_simulated,
-            "score_dtype": engine.score_dtype,
-        }
+    if certificate.engine is not None and comparison is not None:
         rounding: dict[str, Any] = {"formula": FORMULA, "source": SOURCE}
         if certificate.is_exact:
             rounding = {"formula": EXACT, "source": None}
+        content["verified_by"] = certificate.engine.record()
         content["comparison"] = {
             **comparison.record(),
             "rounded_features": certificate.rounded,

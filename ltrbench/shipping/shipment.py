@@ -238,6 +238,11 @@ def readme(
         )
     yield f"Verified against: {target.verified_against}."
     yield from _check(requests, model.is_listwise)
+    yield from _features_in_words(model)
+
+
+def _features_in_words(model: ShippedModel) -> Iterator[str]:
+    """Yields the paragraphs on the features, and on the values of those that are no plain numbers."""
     names = ", ".join(map(_quoted, model.feature_names[:_MOST_NAMES]))
     rest = model.num_features - _MOST_NAMES
     if rest > 0:
@@ -489,19 +494,6 @@ def checked_rows(
         return engine.scores(engine.received(each))
 
     scores = np.concatenate([of_list(each) for each in lists])
-    bounds: NDArray[np.floating[Any]]
-    if engine is not None and is_exact(model, engine):
-        # An ulp, for the decimal numbers of the answer.
-        bounds = np.spacing(np.abs(scores).astype(engine.score_dtype))
-    else:
-        dtype = "float32"
-        if engine is not None:
-            dtype = engine.leaf_dtype or engine.score_dtype
-        dtypes = (getattr(model.scorer, "score_dtype", "float64"), dtype)
-        several = [
-            rounding_bounds(model, each, dtypes, export.offset) for each in lists
-        ]
-        bounds = np.concatenate(several)
     # Of very many features, a row has those that the model reads.
     many = model.num_features > MOST_LISTED
     columns = tuple(features_read(model.scorer) if many else range(model.num_features))
@@ -513,19 +505,22 @@ def checked_rows(
     if requests is not None and len(requests.left_out) == len(rows.ids):
         requests = replace(requests, files={})
     left_out = requests.left_out if requests is not None and requests.files else {}
+    bounds = _bounds_of_answers(model, export, engine, scores, lists)
     records = []
     of_rows = zip(chosen, features, scores, bounds, strict=True)
     for record, values, score, bound in of_rows:
         if not np.isfinite(score) or record["id"] in left_out:
             continue
-        by_name: dict[str, float | None] = {}
-        for index in columns:
-            value = float(values[index])
-            by_name[model.feature_names[index]] = None if math.isnan(value) else value
+        by_name = {
+            model.feature_names[index]: float(values[index]) for index in columns
+        }
         records.append(
             {
                 **record,
-                "features": by_name,
+                "features": {
+                    name: None if math.isnan(value) else value
+                    for name, value in by_name.items()
+                },
                 "score": float(score),
                 "rounding": float(bound),
             }
@@ -537,6 +532,32 @@ def checked_rows(
         "rows": records,
     }
     return content, requests
+
+
+def _bounds_of_answers(
+    model: ShippedModel,
+    export: Export,
+    engine: Engine | None,
+    scores: NDArray[Any],
+    lists: Sequence[Features],
+) -> NDArray[np.floating[Any]]:
+    """Returns the (n,) largest differences by rounding between expected and answered scores.
+
+    Args:
+        scores: (n,), expected scores.
+        lists: the rows that are scored together.
+    """
+    if engine is not None and is_exact(model, engine):
+        # An ulp, for the decimal numbers of the answer.
+        sizes = np.abs(scores).astype(engine.score_dtype)
+        steps: NDArray[np.floating[Any]] = np.spacing(sizes)
+        return steps
+    dtype = "float32"
+    if engine is not None:
+        dtype = engine.leaf_dtype or engine.score_dtype
+    dtypes = (getattr(model.scorer, "score_dtype", "float64"), dtype)
+    bounds = [rounding_bounds(model, rows, dtypes, export.offset) for rows in lists]
+    return np.concatenate(bounds)
 
 
 def _starts_of_lists(queries: Sequence[str | None]) -> list[int]:
@@ -552,7 +573,16 @@ def _chosen(
     model: ShippedModel, export: Export, data: RankingDataset
 ) -> tuple[list[dict[str, Any]], Features]:
     """Returns id, query, document and kind of the rows, and their (n, F) features."""
-    records: list[dict[str, Any]] = []
+    documents, of_documents = _chosen_documents(data)
+    probes, of_probes = _chosen_probes(model, export, data)
+    return [*documents, *probes], np.concatenate([*of_documents, *of_probes])
+
+
+def _chosen_documents(
+    data: RankingDataset,
+) -> tuple[list[dict[str, Any]], list[Features]]:
+    """Returns the first documents of queries that are spread over the data."""
+    records = []
     parts = []
     numbers = np.linspace(0, data.num_queries - 1, _NUM_QUERIES)
     queries = np.unique(numbers.astype(np.int64))
@@ -571,18 +601,26 @@ def _chosen(
                 "kind": DOCUMENT,
             }
             records.append(record)
+    return records, parts
+
+
+def _chosen_probes(
+    model: ShippedModel, export: Export, data: RankingDataset
+) -> tuple[list[dict[str, Any]], list[Features]]:
+    """Returns the first probe rows of each kind, without those that are limits of the target."""
+    records = []
+    parts = []
     probes = make_probes(model, data.features)
     is_infinite = np.isinf(probes.features).any(axis=1)
     usable = ~is_infinite & ~np.isin(probes.kinds, list(export.limits))
     for kind in dict.fromkeys(probes.kinds[usable].tolist()):
         of_kind = np.flatnonzero(usable & (probes.kinds == kind))[:_PROBES_OF_KIND]
         parts.append(probes.features[of_kind])
-        for number in range(len(of_kind)):
-            identity = f"probe-{kind.replace(' ', '-')}-{number + 1}"
-            records.append(
-                {"id": identity, "query": None, "document": None, "kind": kind}
-            )
-    return records, np.concatenate(parts)
+        name = f"probe-{kind.replace(' ', '-')}"
+        for number in range(1, len(of_kind) + 1):
+            record = {"id": f"{name}-{number}", "query": None, "document": None}
+            records.append({**record, "kind": kind})
+    return records, parts
 
 
 # ---- Compares what a deployed engine answered with the expected scores in check_rows.json. n rows.

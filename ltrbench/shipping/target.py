@@ -261,6 +261,17 @@ class Engine:
     def is_simulated(self) -> bool:
         return not self.version
 
+    def record(self) -> dict[str, Any]:
+        """Returns the entry of certificate.json."""
+        evaluator = f"{self.name} {self.version}"
+        if self.is_simulated:
+            evaluator = f"simulator of {self.name}"
+        return {
+            "evaluator": evaluator,
+            "is_simulated": self.is_simulated,
+            "score_dtype": self.score_dtype,
+        }
+
     def received(self, features: Features) -> Features:
         """Returns features as the engine has them."""
         if self.reads_float64:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Literal
@@ -100,23 +100,37 @@ def write_onnx(
     nodes: list[onnx.NodeProto] = []
     values = INPUT
     if replaced:
-        features = np.arange(len(feature_names))
-        constants["largest_zero"] = np.array(LARGEST_ZERO, dtype=np.float32)
-        constants["nan"] = np.array(np.nan, dtype=np.float32)
-        constants["zeros_missing"] = np.isin(features, list(replaced))
         values = "known"
-        nodes += [
-            helper.make_node("Abs", [INPUT], ["size"]),
-            helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
-            helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
-            helper.make_node("Where", ["is_missing", "nan", INPUT], [values]),
-        ]
+        constants |= _constants_of_zeros(replaced, len(feature_names))
+        nodes += _nodes_of_zeros(values)
     nodes += [
         helper.make_node("Cast", [values], ["values"], to=_TYPES[form]),
         _trees_node(ensemble, form),
         helper.make_node("Squeeze", ["column", "axes"], [OUTPUT]),
     ]
     return _content(nodes, constants, feature_names, name, form)
+
+
+def _constants_of_zeros(
+    features: Collection[int], num_features: int
+) -> dict[str, NDArray[Any]]:
+    """Returns the constants of `_nodes_of_zeros` for the features in which zeros count as missing."""
+    is_one = np.isin(np.arange(num_features), list(features))
+    return {
+        "largest_zero": np.array(LARGEST_ZERO, dtype=np.float32),
+        "nan": np.array(np.nan, dtype=np.float32),
+        "zeros_missing": is_one,
+    }
+
+
+def _nodes_of_zeros(output: str) -> list[onnx.NodeProto]:
+    """Returns the operators that replace zeros by NaN."""
+    return [
+        helper.make_node("Abs", [INPUT], ["size"]),
+        helper.make_node("LessOrEqual", ["size", "largest_zero"], ["is_zero"]),
+        helper.make_node("And", ["is_zero", "zeros_missing"], ["is_missing"]),
+        helper.make_node("Where", ["is_missing", "nan", INPUT], [output]),
+    ]
 
 
 def _without_zeros(features: Set[int], split: InnerNode) -> InnerNode:

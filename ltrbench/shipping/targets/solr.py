@@ -281,16 +281,24 @@ def read_solr(
     for tree in parameters["trees"]:
         root = tree_of(tree["root"], read)
         trees.append(WeightedTree(parse_float32(tree["weight"]), root))
-    units = {}
-    for feature in record["features"]:
-        if "norm" in feature:
-            unit = parse_float32(feature["norm"]["params"]["std"])
-            units[indices[feature["name"]]] = unit
+    units = _units_of(record["features"], indices)
     missing: Literal["zero", "side"] = "side"
     if parameters.get("isNullSameAsZero", True):
         missing = "zero"
     arithmetic = Arithmetic("<=", missing=missing, shift=float(SOLR_SLACK), units=units)
     return arithmetic, Ensemble(tuple(trees))
+
+
+def _units_of(
+    features: Sequence[Mapping[str, Any]], indices: Mapping[str, int]
+) -> dict[int, float]:
+    """Returns feature -> its unit, of the features that the model scales."""
+    units = {}
+    for feature in features:
+        if "norm" in feature:
+            unit = parse_float32(feature["norm"]["params"]["std"])
+            units[indices[feature["name"]]] = unit
+    return units
 
 
 # ---- Requests that score rows with the deployed model.

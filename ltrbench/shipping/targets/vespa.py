@@ -338,18 +338,12 @@ class VespaTarget(Target):
         models = {}
         if f"{name}.json" in files:
             models[f"{name}.json"] = files[f"{name}.json"]
-        documents = ""
-        for identity, values in rows.values():
-            document = {
-                "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
-                "fields": {_field(index): value for index, value in values.items()},
-            }
-            documents += f"{json.dumps(document)}\n"
+        documents = [_put(identity, values) for identity, values in rows.values()]
         check_files = {
             "check_services.xml": _SERVICES.encode(),
             "check_schema.sd": _schema(rows, profile).encode(),
             **models,
-            "check_documents.jsonl": documents.encode(),
+            "check_documents.jsonl": "".join(documents).encode(),
         }
         commands = (
             f"mkdir -p {_APPLICATION}/schemas {_APPLICATION}/models",
@@ -482,6 +476,15 @@ class VespaTarget(Target):
                 "Only the documents of the second phase get the scores of the model: see rerank-count."
             )
         return tuple(notes)
+
+
+def _put(identity: str, values: Mapping[int, float]) -> str:
+    """Returns a line that feeds a row as a document."""
+    document = {
+        "put": f"id:{DOCUMENT_TYPE}:{DOCUMENT_TYPE}::{identity}",
+        "fields": {_field(index): value for index, value in values.items()},
+    }
+    return f"{json.dumps(document)}\n"
 
 
 def names_in_vespa(feature_names: Sequence[str]) -> dict[str, str]:
