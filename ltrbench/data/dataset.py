@@ -162,12 +162,16 @@ def _linear_of_sparse(
         differences = words(sparse.values[stored]) - absent
         constants_of_cells = constants[sparse.columns[stored]]
         terms = differences[:, np.newaxis] * constants_of_cells
-        nothing = np.zeros((1, 2), dtype=np.uint64)
-        sums = np.concatenate([nothing, np.cumsum(terms, axis=0)])
-        sums = sums[row_start - row_start[0]]
-        hashes[begin : begin + size] = np.diff(sums, axis=0)
+        hashes[begin : begin + size] = _sums_of_rows(terms, row_start - row_start[0])
     hashes += absent * constants.sum(axis=0)
     return hashes
+
+
+def _sums_of_rows(terms: _Hashes, row_start: NDArray[np.int64]) -> _Hashes:
+    """Returns the sums of the terms of each row modulo 2^64, which may have none."""
+    nothing = np.zeros((1, 2), dtype=np.uint64)
+    sums = np.concatenate([nothing, np.cumsum(terms, axis=0)])
+    return np.diff(sums[row_start], axis=0)
 
 
 @cache
@@ -308,19 +312,8 @@ class Judgments:
             np.isfinite(labels) & (labels >= 0),
             "a finite grade of 0 or more",
         )
-        query_start = _as_array("query_start", self.query_start, np.int64)
-        ends = query_start[[0, -1]].tolist() if len(query_start) > 1 else []
-        if ends != [0, len(labels)]:
-            raise DataError(
-                f"query_start is {query_start}; it must start with 0 and end with {len(labels)}."
-            )
+        query_start = _checked_starts(self.query_start, len(labels))
         sizes = np.diff(query_start)
-        _check(
-            "query_start",
-            query_start[:-1],
-            sizes > 0,
-            "below the next: remove queries without documents",
-        )
         query_ids = _numbered(len(sizes)) if self.query_ids is None else self.query_ids
         self._set("labels", labels)
         self._set("query_start", query_start)
@@ -910,8 +903,8 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
 
     has_weights = any(part.query_weights is not None for part in parts)
     has_rows = any(part.file_rows is not None for part in parts)
-    of_parts = itertools.chain.from_iterable(part.merged for part in parts)
-    fields: dict[str, Any] = {"merged": tuple(dict.fromkeys(of_parts))}
+    merged = dict.fromkeys(itertools.chain.from_iterable(part.merged for part in parts))
+    fields: dict[str, Any] = {"merged": tuple(merged)}
     for name in ("labels", "query_ids", "document_ids", "positions"):
         fields[name] = of_all(name)
     fields["document_weights"] = None
@@ -919,20 +912,12 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
         fields["document_weights"] = of_all("weight_of_document")
     fields["file_rows"] = None
     if has_rows:
-        starts = np.cumsum([0, *(part.num_documents for part in parts)])
-        rows = []
-        for part, start in zip(parts, starts[:-1], strict=True):
-            rows.append(start + part.from_file_order(np.arange(part.num_documents)))
-        fields["file_rows"] = np.concatenate(rows)
-    kept = {}
-    for name in first.kept:
-        if all(name in part.kept for part in parts):
-            kept[name] = _concatenated([part.kept[name] for part in parts])
+        fields["file_rows"] = _joined_file_rows(parts)
     return first.with_fields(
         features=_checked(stacked([part.features for part in parts])),
         query_start=np.cumsum([0, *of_all("query_sizes")]),
         query_weights=None,
-        kept=kept,
+        kept=_joined_kept(parts),
         **fields,
     )
 
@@ -993,6 +978,25 @@ def as_written(values: NDArray[Any]) -> list[str]:
     if values.dtype.kind != "f":
         return texts
     return ["" if text == "nan" else text for text in texts]
+
+
+def _joined_kept(parts: Sequence[RankingDataset]) -> dict[str, NDArray[Any]]:
+    """Returns the kept columns that all parts have."""
+    kept = {}
+    for name in parts[0].kept:
+        if all(name in part.kept for part in parts):
+            kept[name] = _concatenated([part.kept[name] for part in parts])
+    return kept
+
+
+def _joined_file_rows(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:
+    """Returns the row of each document in the sources, which follow each other."""
+    rows = []
+    start = 0
+    for part in parts:
+        rows.append(start + part.from_file_order(np.arange(part.num_documents)))
+        start += part.num_documents
+    return np.concatenate(rows)
 
 
 def _concatenated(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -1084,6 +1088,23 @@ def cell_text(cell: object) -> str:
     if isinstance(cell, float) and cell.is_integer():
         return str(int(cell))
     return str(cell)
+
+
+def _checked_starts(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
+    """Returns query_start; raises DataError if it does not divide the documents into queries."""
+    query_start = _as_array("query_start", value, np.int64)
+    ends = query_start[[0, -1]].tolist() if len(query_start) > 1 else []
+    if ends != [0, num_documents]:
+        raise DataError(
+            f"query_start is {query_start}; it must start with 0 and end with {num_documents}."
+        )
+    _check(
+        "query_start",
+        query_start[:-1],
+        np.diff(query_start) > 0,
+        "below the next: remove queries without documents",
+    )
+    return query_start
 
 
 def _check_no_repeat(name: str, texts: NDArray[np.str_], remedy: str) -> None:

@@ -838,11 +838,7 @@ def merged_pair(values: NDArray[Any]) -> Pair | None:
         return None
     sample = _sampled(values, _SAMPLE)
     is_whole = bool((sample == np.floor(sample)).all())
-    if is_whole and (np.abs(sample) <= _LAST_WHOLE).all():
-        return None
-    with np.errstate(over="ignore"):
-        is_exact = (sample == sample.astype(np.float32)).all()
-    if is_exact and not is_whole:
+    if not _may_merge(sample, is_whole):
         return None
     distinct = np.unique(_sampled(values, _LARGE_SAMPLE) if is_whole else sample)
     with np.errstate(over="ignore"):
@@ -858,6 +854,14 @@ def merged_pair(values: NDArray[Any]) -> Pair | None:
         return None
     first = int(np.argmax(is_merged))
     return lower[first].item(), upper[first].item()
+
+
+def _may_merge(sample: NDArray[Any], is_whole: bool) -> bool:
+    """Returns whether float32 may not represent the values of a column from which these are taken."""
+    if is_whole:
+        return bool((np.abs(sample) > _LAST_WHOLE).any())
+    with np.errstate(over="ignore"):
+        return bool((sample != sample.astype(np.float32)).any())
 
 
 def _sampled(values: NDArray[Any], size: int) -> NDArray[Any]:

@@ -644,20 +644,7 @@ class _Read:
 def _read_files(
     paths: Sequence[Path], form: LineFormat, scratch: Path | None = None
 ) -> _Read:
-    # Imported here, because `--help` reads no data and should not wait for numba.
-    from ltrbench.data import letor_kernels as kernels
-
-    def count(_: int, text: bytes) -> Any:
-        return kernels.count_lines(np.frombuffer(text, np.uint8))
-
-    counts: list[NDArray[np.int64]] = []
-    for path in paths:
-        units = np.array(for_each_unit(path, count), dtype=np.int64)
-        counts.append(units.reshape(-1, kernels.COUNTS))
-        if not counts[-1][:, kernels.DOCUMENTS].any():
-            raise DataError(
-                f"{path}: the file has no documents, at most blank lines and comments. {SYNTAX}"
-            )
+    counts = [_counts_of(path) for path in paths]
     rows = _allocate(paths, counts, form, scratch)
     runs: list[QueryRun] = []
     # Numbers of documents and of values up to the end of each file.
@@ -673,6 +660,27 @@ def _read_files(
     run_start = np.array([*first_rows, file_start[-1]])
     queries = [query for _, query in runs]
     return _Read(paths, rows, file_start, run_start, queries)
+
+
+def _counts_of(path: Path) -> NDArray[np.int64]:
+    """Returns the (number of units, COUNTS) counts of a file.
+
+    Raises:
+        DataError: The file has no documents.
+    """
+    # Imported here, because `--help` reads no data and should not wait for numba.
+    from ltrbench.data import letor_kernels as kernels
+
+    def count(_: int, text: bytes) -> Any:
+        return kernels.count_lines(np.frombuffer(text, np.uint8))
+
+    units = np.array(for_each_unit(path, count), dtype=np.int64)
+    counts = units.reshape(-1, kernels.COUNTS)
+    if not counts[:, kernels.DOCUMENTS].any():
+        raise DataError(
+            f"{path}: the file has no documents, at most blank lines and comments. {SYNTAX}"
+        )
+    return counts
 
 
 def _fill_file(
@@ -850,17 +858,9 @@ def _dataset_of(
     rows = read.rows
     _check_companions(read, companions)
     gathered = _gathered(read, companions, sort_queries)
-    weights = _column_of(companions, ".weight")
-    if len(rows.weights):
-        _check_all_or_none(~np.isnan(rows.weights), read, "weight")
-        weights = rows.weights
+    weights = _weights_of(read, companions)
     positions = _column_of(companions, ".position")
-    id_bytes = rows.documents.shape[1]
-    ids = None
-    if id_bytes:
-        ids = rows.documents.view(f"U{id_bytes}")[:, 0]
-    if ids is not None and rows.documents.max() > 127:  # not only ASCII
-        ids = decoded(rows.documents.astype(np.uint8).view(f"S{id_bytes}")[:, 0])
+    ids = _ids_in(rows.documents)
     features = _matrix_of(rows, form)
     if gathered.file_rows is not None:
         features = rows_in_order(features, gathered.file_rows)
@@ -887,6 +887,26 @@ def _dataset_of(
     except DataError as error:
         # Errors that involve several lines, such as weights of too different magnitude.
         raise DataError(f"{', '.join(map(str, read.paths))}: {error}") from None
+
+
+def _weights_of(read: _Read, companions: Companions) -> NDArray[np.float64] | None:
+    """Returns the (D,) weights in the lines, or in companion files; None without any."""
+    weights = read.rows.weights
+    if not len(weights):
+        return _column_of(companions, ".weight")
+    _check_all_or_none(~np.isnan(weights), read, "weight")
+    return weights
+
+
+def _ids_in(characters: NDArray[np.uint32]) -> NDArray[np.str_] | None:
+    """Returns the document ids in the (D, n) bytes of their texts; None if no line has one."""
+    num_bytes = characters.shape[1]
+    if not num_bytes:
+        return None
+    if characters.max() > 127:  # not only ASCII
+        return decoded(characters.astype(np.uint8).view(f"S{num_bytes}")[:, 0])
+    ids: NDArray[np.str_] = characters.view(f"U{num_bytes}")[:, 0]
+    return ids
 
 
 def _gathered(read: _Read, companions: Companions, sort_queries: bool) -> Gathered:
@@ -1002,6 +1022,14 @@ def _column_of(companions: Companions, ending: str) -> NDArray[np.float64] | Non
 _LINE = re.compile(r"(?P<name>[^\r\n]*\S)(?:\s*[,\t]\s*|\s+)(?P<id>[0-9]{1,9})")
 
 
+def _name_and_id(line: str) -> tuple[str, int]:
+    """Returns the name and the id in a line; the name is empty if the line has another form."""
+    match = _LINE.fullmatch(line.strip())
+    if match is None:
+        return "", 0
+    return match["name"].rstrip(", \t"), int(match["id"])
+
+
 def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     """Returns the feature names in the order of their ids; a missing id is the name of its feature.
 
@@ -1032,12 +1060,8 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     for number, line in enumerate(text.splitlines(), start=1):
         if line.strip().startswith("#") or not line.strip():
             continue
-        match = _LINE.fullmatch(line.strip())
-        name = ""
-        feature = -1
-        if match is not None:
-            name = match["name"].rstrip(", \t")
-            feature = int(match["id"]) - first_index
+        name, feature = _name_and_id(line)
+        feature -= first_index
         is_new = not {name, feature} & seen
         if not name or not 0 <= feature < MAX_FEATURES or not is_new:
             raise DataError(
@@ -1063,6 +1087,7 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
 _BLOCK_DOCUMENTS = 4096  # rows converted to text at a time
 
 
+_FORMS_OF_QUERY = (b" qid:%b",)
 _FORMS_OF_DOCUMENT = (b" # docid = %b", b" # %b")
 
 
@@ -1085,20 +1110,8 @@ def write_letor(dataset: RankingDataset, path: str | Path) -> None:
     2 qid:1 1:0.5 2:0.0
     0 qid:2 1:1.0 2:4.0
     """
-    forms_of_query = (b" qid:%b",)
-    queries = [
-        _written("query_ids", forms_of_query, query)
-        for query in dataset.query_ids.tolist()
-    ]
-    heads = [queries[query] for query in dataset.query_of_document.tolist()]
-    if dataset.query_weights is not None:
-        weights = map(_number, dataset.weight_of_document.tolist())
-        heads = [b" %b%b" % pair for pair in zip(weights, heads, strict=True)]
-    comments = [b""] * dataset.num_documents
-    if dataset.document_ids is not None:
-        for row, document in enumerate(dataset.document_ids.tolist()):
-            if document:
-                comments[row] = _written("document_ids", _FORMS_OF_DOCUMENT, document)
+    heads = _heads(dataset)
+    comments = _comments(dataset)
     path = Path(path)
     for other in companions_of(path):
         if other.suffix != ".position" or dataset.positions is None:
@@ -1128,6 +1141,30 @@ def _number(value: float) -> bytes:
     (b'2', b'0.1')
     """
     return repr(value).removesuffix(".0").encode()
+
+
+def _heads(dataset: RankingDataset) -> list[bytes]:
+    """Returns the weight and the query of each line."""
+    queries = [
+        _written("query_ids", _FORMS_OF_QUERY, query)
+        for query in dataset.query_ids.tolist()
+    ]
+    heads = [queries[query] for query in dataset.query_of_document.tolist()]
+    if dataset.query_weights is None:
+        return heads
+    weights = map(_number, dataset.weight_of_document.tolist())
+    return [b" %b%b" % pair for pair in zip(weights, heads, strict=True)]
+
+
+def _comments(dataset: RankingDataset) -> list[bytes]:
+    """Returns the comment of each line, with the document id."""
+    comments = [b""] * dataset.num_documents
+    if dataset.document_ids is None:
+        return comments
+    for row, document in enumerate(dataset.document_ids.tolist()):
+        if document:
+            comments[row] = _written("document_ids", _FORMS_OF_DOCUMENT, document)
+    return comments
 
 
 def _written(name: str, forms: Sequence[bytes], text: str) -> bytes:

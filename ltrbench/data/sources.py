@@ -274,20 +274,29 @@ class SplitSource(DataSource):
         check_files(given)
         return checked
 
+    def _take_fold(
+        self,
+        train: RankingDataset,
+        name: str,
+        fold: int,
+        num_folds: int,
+        by: _SplitBy,
+    ) -> _Held:
+        """Holds out a fold of a cross-validation."""
+        rule = f"{name}: each of {num_folds} folds"
+        if by.times is None:
+            folds = take_fold(train, fold, num_folds, self.split_seed, by.groups)
+            return _Held(*folds, rule)
+        windows = take_window(train, by.times, fold, num_folds, by.groups, by.gap)
+        return _Held(*windows, f"{rule} in order of time")
+
     def _hold_out(
         self, train: RankingDataset, name: str, share: float, by: _SplitBy
     ) -> _Held:
         """Holds out one split from the training queries."""
         is_fold = name == self._split_of_folds
         if is_fold and self.cv is not None and self.fold is not None:
-            rule = f"{name}: each of {self.cv} folds"
-            if by.times is None:
-                folds = take_fold(train, self.fold, self.cv, self.split_seed, by.groups)
-                return _Held(*folds, rule)
-            windows = take_window(
-                train, by.times, self.fold, self.cv, by.groups, by.gap
-            )
-            return _Held(*windows, f"{rule} in order of time")
+            return self._take_fold(train, name, self.fold, self.cv, by)
         source = "remaining queries" if name == VALID else "queries"
         if by.times is None:
             parts = split_queries(train, share, self.split_seed, name, by.groups)
@@ -596,16 +605,9 @@ class TableFiles(FileSource):
         Raises:
             DataError: as `FileSource.load`; also, a group is in two files.
         """
-        columns: dict[str, dict[str, Any]] = {"train": {}}
-        num_varying = 0
         notes: tuple[str, ...] = ()
-        if self.split_by is not None or self.group_by is not None:
-            names = ("query", *SPLIT_ROLES, "features", "missing")
-            settings = {name: getattr(self, name) for name in names}
-            for key in ("train", VALID, TEST):
-                if getattr(self, key) is not None:
-                    columns[key] = read_split_columns(self.existing(key), **settings)
-            num_varying = columns["train"].pop("num_varying", 0)
+        columns = self._split_columns()
+        num_varying = columns["train"].pop("num_varying", 0)
         check_no_shared_group(
             {key: of_file.get("groups") for key, of_file in columns.items()}
         )
@@ -629,6 +631,18 @@ class TableFiles(FileSource):
         if self.features is None:
             _log_features(splits.train.feature_names)
         return splits
+
+    def _split_columns(self) -> dict[str, dict[str, Any]]:
+        """Returns the columns by which the queries are split, of each split that has files."""
+        columns: dict[str, dict[str, Any]] = {"train": {}}
+        if self.split_by is None and self.group_by is None:
+            return columns
+        names = ("query", *SPLIT_ROLES, "features", "missing")
+        settings = {name: getattr(self, name) for name in names}
+        for key in ("train", VALID, TEST):
+            if getattr(self, key) is not None:
+                columns[key] = read_split_columns(self.existing(key), **settings)
+        return columns
 
     def read(self, key: str, train: RankingDataset | None) -> RankingDataset:
         known = _options(read_table)

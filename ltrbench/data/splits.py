@@ -593,6 +593,25 @@ def _check_no_leak(splits: Splits) -> None:
             )
 
 
+def _near_duplicates_between(
+    split: RankingDataset, other: RankingDataset
+) -> list[tuple[str, str]]:
+    """Returns the ids of near-duplicate queries, one of each data set."""
+    near = near_duplicates([split, other])
+    is_in_first = near[:, 0] < split.num_queries
+    is_in_second = near[:, 1] >= split.num_queries
+    ids = np.concatenate([split.query_ids, other.query_ids])
+    pairs: list[tuple[str, str]] = ids[near[is_in_first & is_in_second]].tolist()
+    return pairs
+
+
+def _pairs_in_words(pairs: Sequence[tuple[str, str]]) -> str:
+    shown = [f"{one} and {two}" for one, two in pairs[:3]]
+    if len(pairs) > 3:
+        shown.append("...")
+    return "; ".join(shown)
+
+
 def check_files(files: Mapping[str, RankingDataset | None]) -> None:
     """Raises DataError if queries of two files are near-duplicates or have the same id.
 
@@ -604,19 +623,11 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
     """
     given = [(name, split) for name, split in files.items() if split]
     for (name, split), (other_name, other) in combinations(given, 2):
-        near = near_duplicates([split, other])
-        is_in_first = near[:, 0] < split.num_queries
-        is_in_second = near[:, 1] >= split.num_queries
-        near = near[is_in_first & is_in_second]
-        if near.size:
-            ids = np.concatenate([split.query_ids, other.query_ids])
-            pairs = ids[near].tolist()
-            shown = [f"{one} and {two}" for one, two in pairs[:3]]
-            if len(pairs) > 3:
-                shown.append("...")
+        pairs = _near_duplicates_between(split, other)
+        if pairs:
             raise DataError(
                 f"{name} and {other_name} have {len(pairs)} pairs of near-duplicate queries "
-                f"({'; '.join(shown)}), "
+                f"({_pairs_in_words(pairs)}), "
                 f"equal up to rounding, which would leak from {name} to {other_name}. Remove them from one "
                 "file, or list both files in data.train, whose splits keep them together."
             )

@@ -395,14 +395,21 @@ def read_store(
         # Computed when the store was written, from the arrays with these checksums. `check_store` computes it
         # again.
         vars(dataset)["fingerprint"] = manifests[0].fingerprint
-    if whole_labels and not dataset.has_whole_labels:
-        is_whole = dataset.labels == np.floor(dataset.labels)
-        row = int(np.argmin(is_whole))
-        raise DataError(
-            f"{stores[0]}: the label of document {row} is {dataset.labels[row]:g}; the gain 2^label - 1 "
-            f"needs whole numbers. {FRACTIONS_REMEDY}"
-        )
+    if whole_labels:
+        _check_whole_labels(stores[0], dataset)
     return dataset
+
+
+def _check_whole_labels(store: Path, dataset: RankingDataset) -> None:
+    """Raises DataError if a label is not a whole number."""
+    if dataset.has_whole_labels:
+        return
+    is_whole = dataset.labels == np.floor(dataset.labels)
+    row = int(np.argmin(is_whole))
+    raise DataError(
+        f"{store}: the label of document {row} is {dataset.labels[row]:g}; the gain 2^label - 1 "
+        f"needs whole numbers. {FRACTIONS_REMEDY}"
+    )
 
 
 def _check_as_in_training(

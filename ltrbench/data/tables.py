@@ -105,6 +105,16 @@ class _Table:
             )
         return frame
 
+    def check_has(self, columns: Sequence[str], other: str) -> None:
+        """Raises DataError unless the table has these columns of another table."""
+        lacking = [name for name in columns if name not in self.columns]
+        if lacking:
+            listed = ", ".join(map(repr, lacking[:_SHOWN]))
+            raise DataError(
+                f"{self.name}: the table has no column {listed}, which "
+                f"{other} has. The files of a split have the same columns: add it or ignore it."
+            )
+
     def location(self, row: int) -> str:
         if self.csv_text is None:
             return f"{self.name}: row {row + 1}"
@@ -147,13 +157,7 @@ class _Rows:
         numbers = [name for name in columns if name not in texts]
         first = self.tables[0]
         for table in self.tables[1:]:
-            lacking = [name for name in (*texts, *numbers) if name not in table.columns]
-            if lacking:
-                listed = ", ".join(map(repr, lacking[:_SHOWN]))
-                raise DataError(
-                    f"{table.name}: the table has no column {listed}, which "
-                    f"{first.name} has. The files of a split have the same columns: add it or ignore it."
-                )
+            table.check_has([*texts, *numbers], first.name)
         frames = [table.rows(texts, numbers, self.missing) for table in self.tables]
         with_words = [*self.categories]
         if "group_by" in self.roles:
@@ -259,11 +263,7 @@ class _Rows:
         import pandas as pd
 
         cells = self.cells(column)
-        if cells.dtype == object:
-            is_one = [*map(pd.api.types.is_hashable, cells)]
-            self.check(
-                column, is_one, "a category is a text, a whole number or a boolean"
-            )
+        self._check_categories(column, cells)
         has_order = str(cells.dtype) == "category"
         numbers, distinct = cells.factorize(sort=has_order)
         are_exact = [*(is_exact(cell, cells.dtype) for cell in distinct), True]
@@ -277,15 +277,29 @@ class _Rows:
                 _sort_categories(categories)
         codes = pd.Index(categories, dtype=object).get_indexer(texts)
         is_unseen = (codes < 0) & texts.notna()
-        if num_unseen := is_unseen[numbers].sum():
-            outcome = "0 in each feature" if column in self.encoded else "missing"
-            example = texts[is_unseen][0][:60]
-            log.warning(
-                f"{self.tables[0].name}: {column} in {num_unseen} documents is not in training, such as "
-                f"{example!r}: {outcome}"
-            )
+        num_unseen = is_unseen[numbers].sum()
+        if num_unseen:
+            self._log_unseen(column, num_unseen, texts[is_unseen][0])
         code_of_number = np.where(codes < 0, np.nan, codes)
         return code_of_number[numbers], tuple(categories)
+
+    def _check_categories(self, column: str, cells: pd.Series[Any]) -> None:
+        """Raises DataError for a cell that can be no category, such as a list."""
+        import pandas as pd
+
+        if cells.dtype == object:
+            is_one = [*map(pd.api.types.is_hashable, cells)]
+            self.check(
+                column, is_one, "a category is a text, a whole number or a boolean"
+            )
+
+    def _log_unseen(self, column: str, num_documents: int, example: str) -> None:
+        """Logs the number of documents with a category that is not in the training data."""
+        outcome = "0 in each feature" if column in self.encoded else "missing"
+        log.warning(
+            f"{self.tables[0].name}: {column} in {num_documents} documents is not in training, such as "
+            f"{example[:60]!r}: {outcome}"
+        )
 
     def kept(self, column: str) -> NDArray[Any]:
         """Returns the (D,) values of a kept column as they are written: typed numbers, or texts.

@@ -317,7 +317,8 @@ def _force(document: Features, tree: FlatTree, ensemble: Ensemble, node: int) ->
         is_left = node < tree.right[here]
         codes = of_words(tree.categories[here])
         if codes:
-            sets[feature] = sets.get(feature, -1) & (codes if is_left else ~codes)
+            of_side = codes if is_left else ~codes
+            sets[feature] = sets.get(feature, -1) & of_side
         else:
             low, high = bounds.get(feature, (-np.inf, np.inf))
             last = float(largest_left[here])

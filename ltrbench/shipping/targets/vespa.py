@@ -11,6 +11,7 @@ thresholds are float32, and round scores differently:
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -335,10 +336,8 @@ class VespaTarget(Target):
         name = identifier(copied.name)
         rows, left_out = rows.finite()
         profile = files[f"{name}.profile"].decode()
-        models = {}
-        if f"{name}.json" in files:
-            models[f"{name}.json"] = files[f"{name}.json"]
-        documents = [_put(identity, values) for identity, values in rows.values()]
+        models = {file: files[file] for file in files if file == f"{name}.json"}
+        documents = list(itertools.starmap(_put, rows.values()))
         check_files = {
             "check_services.xml": _SERVICES.encode(),
             "check_schema.sd": _schema(rows, profile).encode(),
@@ -356,8 +355,7 @@ class VespaTarget(Target):
             f"'hits={len(rows.ids)}' > answers.json",
         )
         notes = (
-            "vespa is the command-line client of Vespa. Use an instance for tests, such as a container "
-            "of vespaengine/vespa: the application that is deployed replaces the one that is there.",
+            _NOTE_ON_CHECKS,
             f"The rank profile {name} has the model, but its features read attributes of the documents. "
             "The commands check the model and the engine, not the expressions of your features.",
         )
@@ -476,6 +474,12 @@ class VespaTarget(Target):
                 "Only the documents of the second phase get the scores of the model: see rerank-count."
             )
         return tuple(notes)
+
+
+_NOTE_ON_CHECKS = (
+    "vespa is the command-line client of Vespa. Use an instance for tests, such as a container "
+    "of vespaengine/vespa: the application that is deployed replaces the one that is there."
+)
 
 
 def _put(identity: str, values: Mapping[int, float]) -> str:
