@@ -19,7 +19,12 @@ from ltrbench.compare.leaderboard import (
     emphasis_of,
     leaderboard,
 )
-from ltrbench.compare.slicing import SMALLEST_GROUP, across, interactions
+from ltrbench.compare.slicing import (
+    SMALLEST_GROUP,
+    Interaction,
+    across,
+    interactions,
+)
 from ltrbench.compare.table import (
     PairedQueries,
 )
@@ -116,11 +121,8 @@ def pairs_section(shown: Shown) -> Section | None:
         f"{comparison.settings.confidence} intervals over {family_of(comparison)}. ▲: better; ▼: worse."
     )
     tables: list[View] = [_matrix(shown, "models", SCOPES[MODELS])]
-    scopes = {
-        pair.methods.scope
-        for pair in comparison.family
-        if pair.methods.interval is not None
-    }
+    methods = [pair.methods for pair in comparison.family]
+    scopes = {claim.scope for claim in methods if claim.interval is not None}
     if scopes:
         words = "; ".join(SCOPES[scope] for scope in sorted(scopes))
         tables.append(_matrix(shown, "methods", words))
@@ -162,20 +164,17 @@ def data_sets_chapters(comparisons: Sequence[Comparison]) -> list[Chapter]:
     over = across(comparisons)
     if over is None:
         return []
-    columns = [
-        TableColumn("data set", left=True),
-        *(TableColumn(label, QUALITY) for label in over.labels),
-    ]
-    means: list[TableRow] = [
+    columns = [TableColumn("data set", left=True)]
+    columns += [TableColumn(label, QUALITY) for label in over.labels]
+    rows: list[TableRow] = [
         [data, *means] for data, means in zip(over.data, over.means, strict=True)
     ]
+    table = Table(columns, rows, "Means by data set")
     lead = f"Mean {comparisons[0].metric} on test, one row per data set."
-    sections = [
-        Section("means", "Means", lead, [Table(columns, means, "Means by data set")]),
-        Section("ranks", "Tests over data sets", "", [Prose(over.reason)])
-        if over.test is None
-        else _ranks_section(over.labels, over.test),
-    ]
+    ranks = Section("ranks", "Tests over data sets", "", [Prose(over.reason)])
+    if over.test is not None:
+        ranks = _ranks_section(over.labels, over.test)
+    sections = [Section("means", "Means", lead, [table]), ranks]
     return [Chapter("all-data", "All data sets", sections)]
 
 
@@ -185,7 +184,9 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
         "Nemenyi's test: which ones? Wilcoxon's signed rank test with Holm's adjustment does not depend on "
         "the other models in the table."
     )
-    parts: list[View] = [Prose(f"{test.note}.")] if test.note else []
+    parts: list[View] = []
+    if test.note:
+        parts.append(Prose(f"{test.note}."))
     if test.chi2 is not None and test.chi2_p is not None:
         chi2 = significant(test.chi2)
         sentence = f"Friedman's χ² is {chi2}, p {p_value(test.chi2_p)}, over {test.num_data_sets} data sets."
@@ -196,34 +197,22 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
             "Two models differ by Nemenyi's test at 5 % if their average ranks differ by more than "
             f"{test.critical_difference:.2f}."
         )
-        diagram = drawn(
-            partial(critical_difference_diagram, *ranks), "Critical-difference diagram"
-        )
-        parts += [Prose(sentence), Figures(diagram)]
-    average = list(zip(labels, test.average_ranks, strict=True))
-    pairs: list[TableRow] = [
-        [
-            minus(labels[pair.a], labels[pair.b]),
-            pair.nemenyi,
-            pair.wilcoxon,
-            pair.wilcoxon_holm,
-        ]
-        for pair in test.pairs
+        diagram = partial(critical_difference_diagram, *ranks)
+        figures = drawn(diagram, "Critical-difference diagram")
+        parts += [Prose(sentence), Figures(figures)]
+    average: list[TableRow] = [
+        [label, rank] for label, rank in zip(labels, test.average_ranks, strict=True)
     ]
-    columns = columns_of(
-        {
-            "pair": None,
-            **dict.fromkeys(("Nemenyi", "Wilcoxon", "Wilcoxon, Holm"), p_value),
-        }
-    )
+    pairs: list[TableRow] = []
+    for pair in test.pairs:
+        name = minus(labels[pair.a], labels[pair.b])
+        pairs.append([name, pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm])
+    of_ranks = columns_of({"model": None, "average rank": ".2f"})
+    tests = ("Nemenyi", "Wilcoxon", "Wilcoxon, Holm")
+    of_pairs = columns_of({"pair": None, **dict.fromkeys(tests, p_value)})
     parts += [
-        Table(
-            columns_of({"model": None, "average rank": ".2f"}),
-            average,
-            "Average ranks",
-            "compact",
-        ),
-        Table(columns, pairs, "p-values over data sets", "compact"),
+        Table(of_ranks, average, "Average ranks", "compact"),
+        Table(of_pairs, pairs, "p-values over data sets", "compact"),
     ]
     return Section(
         "ranks", "Tests over data sets", lead, parts, ("tests over data sets",)
@@ -238,37 +227,31 @@ _MOST_WINS = 10
 def queries_section(shown: Shown) -> Section | None:
     """Returns a figure and two lists for each model against the baseline; None if nothing can be paired."""
     comparison = shown.comparison
-    queries = shown.comparison.queries
+    queries = comparison.queries
     baseline = comparison.baseline
     series = {item.label: item for item in shown.series}
     labels = [label for label in shown.paired if label in series and label != baseline]
-    if (
-        queries is None
-        or baseline not in queries.labels
-        or baseline not in series
-        or not labels
-    ):
+    if queries is None or not labels:
+        return None
+    if baseline not in queries.labels or baseline not in series:
         return None
     values = {label: _differences(queries, label, baseline) for label in labels}
     reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
     figures = []
+    wins = []
     for label, of_label in values.items():
         rows = series[label], series[baseline]
         draw = partial(sorted_differences, *rows, of_label, reach, comparison.metric)
         figures += drawn(draw, f"{label} against {baseline}")
-    pairs = [
-        pair for label in labels for pair in ((label, baseline), (baseline, label))
-    ]
+        wins += _wins(shown, queries, label, baseline)
+        wins += _wins(shown, queries, baseline, label)
     lead = (
         f"{comparison.metric} of each model minus that of {baseline}, one value per query, sorted: the areas "
         "show whether a few queries make the difference or many. A value is the mean over trainings."
     )
     summary = f"The {_MOST_WINS} queries with the largest differences in each direction"
-    wins = []
-    for pair in pairs:
-        wins += _wins(shown, queries, *pair)
-    folded = Folded(summary, wins)
-    return Section("queries", "Query by query", lead, [Figures(figures), folded])
+    parts: list[View] = [Figures(figures), Folded(summary, wins)]
+    return Section("queries", "Query by query", lead, parts)
 
 
 def _differences(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
@@ -283,36 +266,39 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     differences = _differences(queries, winner, loser)
     best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
     won = [number for number in best.tolist() if differences[number] > 0]
-    convention = shown.comparison.settings.convention.of(
-        parse_metric(shown.comparison.metric)[0]
-    )
+    if not won:
+        return []
+    comparison = shown.comparison
+    convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
+    values = [
+        queries.distinct.values[queries.labels.index(label)]
+        for label in (winner, loser)
+    ]
     firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
-
-    def row(number: int) -> TableRow:
-        first = firsts[number]
-        cell = queries.cell_of_query[first]
-        query = queries.query_in_cell[first]
-        judgments = queries.judgments[cell]
-        fold = queries.cells[cell].fold
-        values = [
-            float(queries.distinct.values[queries.labels.index(a), number])
-            for a in (winner, loser)
-        ]
-        start, end = judgments.query_start[query : query + 2]
-        relevant = int(
-            (judgments.labels[start:end] >= convention.relevance_threshold).sum()
-        )
-        name = TableCell(
-            str(judgments.query_ids[query]), note="" if fold is None else f"fold {fold}"
-        )
-        return [name, values[0] - values[1], *values, int(end - start), relevant]
-
+    rows: list[TableRow] = []
+    for number in won:
+        a, b = (float(of_row[number]) for of_row in values)
+        query = _query_cells(queries, firsts[number], convention.relevance_threshold)
+        name, *counts = query
+        rows.append([name, a - b, a, b, *counts])
     forms = {"query": None, "difference": DIFFERENCE, winner: QUALITY, loser: QUALITY}
     columns = columns_of({**forms, "documents": COUNT, "relevant": COUNT})
-    rows = [row(number) for number in won]
-    if rows:
-        return [Table(columns, rows, f"{winner} better than {loser}", "compact")]
-    return []
+    return [Table(columns, rows, f"{winner} better than {loser}", "compact")]
+
+
+def _query_cells(
+    queries: PairedQueries, number: int, threshold: float
+) -> tuple[TableCell, int, int]:
+    """Returns the id of a query with its fold, and its numbers of documents and of relevant ones."""
+    cell = queries.cell_of_query[number]
+    query = queries.query_in_cell[number]
+    judgments = queries.judgments[cell]
+    start, end = judgments.query_start[query : query + 2]
+    num_relevant = int((judgments.labels[start:end] >= threshold).sum())
+    fold = queries.cells[cell].fold
+    note = "" if fold is None else f"fold {fold}"
+    name = TableCell(str(judgments.query_ids[query]), note=note)
+    return name, int(end - start), num_relevant
 
 
 # ---- Section "Kinds of queries": means and differences by slice.
@@ -343,25 +329,7 @@ def slices_section(shown: Shown) -> Section | None:
             f"{baseline} varies over the slices: Welch's test of equal means, adjusted by "
             f"Holm over all rows. It leaves out slices with fewer than {SMALLEST_GROUP} queries."
         )
-        forms = {
-            "model": None,
-            "attribute": None,
-            "slices tested": COUNT,
-            "p": p_value,
-            "p (Holm)": p_value,
-        }
-        rows: list[TableRow] = [
-            [
-                shown.cell_of(item.label),
-                _TITLES.get(item.attribute, item.attribute),
-                *(item.num_slices, item.p_value, item.p_adjusted, item.note),
-            ]
-            for item in tested
-        ]
-        caption = f"Does the difference to {baseline} vary over the slices?"
-        tables.append(
-            Table(columns_of({**forms, "note": None}), rows, caption, "compact")
-        )
+        tables.append(_interactions_table(shown, tested))
     elif tested:
         lead += (
             " Whether the difference varies over the slices is not tested: no attribute has two slices with "
@@ -369,6 +337,28 @@ def slices_section(shown: Shown) -> Section | None:
         )
     lead += " Slices are about these trained models."
     return Section("slices", "Kinds of queries", lead, tables, ("slice",))
+
+
+def _interactions_table(shown: Shown, tested: Sequence[Interaction]) -> Table:
+    columns = columns_of(
+        {
+            "model": None,
+            "attribute": None,
+            "slices tested": COUNT,
+            "p": p_value,
+            "p (Holm)": p_value,
+            "note": None,
+        }
+    )
+    rows: list[TableRow] = []
+    for item in tested:
+        name = shown.cell_of(item.label)
+        attribute = _TITLES.get(item.attribute, item.attribute)
+        values = (item.num_slices, item.p_value, item.p_adjusted, item.note)
+        rows.append([name, attribute, *values])
+    baseline = shown.comparison.baseline
+    caption = f"Does the difference to {baseline} vary over the slices?"
+    return Table(columns, rows, caption, "compact")
 
 
 def _slice_table(shown: Shown, attribute: str) -> Table:

@@ -18,7 +18,7 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +56,8 @@ from ltrbench.compare.views import (
     section_text,
 )
 from ltrbench.runs import Run
-from ltrbench.tables import Table, TableColumn, anchor, glossary, paragraph
+from ltrbench.runs.record import RunResult
+from ltrbench.tables import Table, TableColumn, TableRow, anchor, glossary, paragraph
 from ltrbench.untrusted import visible
 
 if TYPE_CHECKING:
@@ -102,41 +103,45 @@ def chapters_of(comparisons: Sequence[Comparison], command: str = "") -> list[Ch
 
 def _chapter(comparison: Comparison, name: str) -> Chapter:
     # The default attributes that were not requested, with fewer draws.
-    settings = replace(
-        comparison.settings, num_draws=min(comparison.settings.num_draws, _DRAWS)
-    )
-    missing = [
-        each
-        for each in ATTRIBUTES
-        if each not in {item.attribute for item in comparison.slices}
-    ]
+    num_draws = min(comparison.settings.num_draws, _DRAWS)
+    settings = replace(comparison.settings, num_draws=num_draws)
+    requested = {item.attribute for item in comparison.slices}
+    missing = [each for each in ATTRIBUTES if each not in requested]
     added = slices(replace(comparison, settings=settings), missing)
     shown = Shown(replace(comparison, slices=[*comparison.slices, *added]))
-    results = [run.result for row in comparison.rows for run in row.runs]
-    folds, repeats = _folds(comparison)
-    facts = {
-        "metric": comparison.metric,
-        "convention": comparison.settings.convention.name,
-        "models": f"{len(comparison.rows):,}",
-        "queries": ""
-        if comparison.queries is None
-        else f"{comparison.queries.distinct.num_queries:,}",
-        "folds": f"{len(folds):,}{repeats}" if folds else "",
-        "runs": f"{len(results):,}",
-        "trainings": ", ".join(dict.fromkeys(comparison.replicates.values())),
-    }
+    sections = [make(shown) for make in SECTIONS]
     answer = answer_of(comparison)
     headline, number = _headline(answer)
     return Chapter(
         name=name,
         title=comparison.data,
-        sections=[section for make in SECTIONS if (section := make(shown)) is not None],
+        sections=[section for section in sections if section is not None],
         headline=headline,
         answer=answer.sentences[number:],
-        facts=[(fact, value) for fact, value in facts.items() if value],
+        facts=_facts(comparison),
         next_step=next_step_views(answer),
         terms=("recommendation", "these models", "trained again", "yardstick"),
     )
+
+
+def _facts(comparison: Comparison) -> list[tuple[str, str]]:
+    """Returns the facts below the headline, each with its name."""
+    facts = [
+        ("metric", comparison.metric),
+        ("convention", comparison.settings.convention.name),
+        ("models", f"{len(comparison.rows):,}"),
+    ]
+    if comparison.queries is not None:
+        facts.append(("queries", f"{comparison.queries.distinct.num_queries:,}"))
+    folds, repeats = _folds(comparison)
+    if folds:
+        facts.append(("folds", f"{len(folds):,}{repeats}"))
+    num_runs = sum(len(row.runs) for row in comparison.rows)
+    facts.append(("runs", f"{num_runs:,}"))
+    trainings = ", ".join(dict.fromkeys(comparison.replicates.values()))
+    if trainings:
+        facts.append(("trainings", trainings))
+    return facts
 
 
 _MOST_WORDS = 25  # of the headline
@@ -165,16 +170,15 @@ def _glossary_chapter() -> Chapter:
 
 def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chapter:
     """Returns one chapter for all data sets, because one sweep makes the runs on all of them."""
-    runs = [run for item in comparisons for row in item.rows for run in row.runs]
+    rows = itertools.chain.from_iterable(item.rows for item in comparisons)
+    runs = list(itertools.chain.from_iterable(row.runs for row in rows))
     lead = "One command per run, in the order of the table above; runs made from Python have none."
-    commands = dict.fromkeys(
-        shlex.join(run.result.command) for run in runs if run.result.command is not None
-    )
-    again = Code("\n".join(commands))
-    sections = [
-        _environment(runs),
-        Section("rerun", "Repeat the runs", lead, [again] * bool(commands)),
-    ]
+    words = [run.result.command for run in runs if run.result.command is not None]
+    commands = dict.fromkeys(map(shlex.join, words))
+    again: list[View] = []
+    if commands:
+        again.append(Code("\n".join(commands)))
+    sections = [_environment(runs), Section("rerun", "Repeat the runs", lead, again)]
     if command:
         sections.append(
             Section("command", "Repeat the comparison", "", [Code(command)])
@@ -184,11 +188,6 @@ def _provenance_chapter(comparisons: Sequence[Comparison], command: str) -> Chap
 
 def _environment(runs: Sequence[Run]) -> Section:
     results = [run.result for run in runs]
-    started = sorted(
-        f"{result.started[:16].replace('T', ' ')} UTC"
-        for result in results
-        if result.started
-    )
     machines = [result.machine for result in results if result.machine.get("cpu")]
     facts: dict[str, Iterable[object]] = {
         "commit": (result.commit for result in results),
@@ -197,38 +196,41 @@ def _environment(runs: Sequence[Run]) -> Section:
         ),
         "system": (result.machine.get("system") for result in results),
         "threads": (result.threads or None for result in results),
-        "started": [" to ".join(dict.fromkeys([*started[:1], *started[-1:]]))],
+        "started": [_started_in_words(results)],
     }
-    packages = sorted(
-        set(itertools.chain.from_iterable(result.versions for result in results))
-    )
+    packages = set(itertools.chain.from_iterable(result.versions for result in results))
     versions = {
-        name: [result.versions.get(name) for result in results] for name in packages
+        name: [result.versions.get(name) for result in results]
+        for name in sorted(packages)
     }
+    tables = [_table(facts, "Environment"), _table(versions, "Versions")]
+    return Section("made-by", "Environment of the runs", "", tables)
+
+
+def _started_in_words(results: Iterable[RunResult]) -> str:
+    """Returns the first and the last start, to the minute; empty if no run has one."""
+    minutes = sorted(
+        f"{result.started[:16].replace('T', ' ')} UTC"
+        for result in results
+        if result.started
+    )
+    return " to ".join(dict.fromkeys([*minutes[:1], *minutes[-1:]]))
+
+
+def _table(facts: Mapping[str, Iterable[object]], caption: str) -> Table:
+    """Returns a row for each fact, with its distinct values."""
     columns = [
         TableColumn(header, left=True, sortable=False)
         for header in ("", "value in these runs")
     ]
-    tables = [
-        Table(
-            columns,
-            [[name, _distinct(each)] for name, each in values.items()],
-            caption,
-            "compact",
-        )
-        for caption, values in (("Environment", facts), ("Versions", versions))
-    ]
-    return Section("made-by", "Environment of the runs", "", tables)
+    rows: list[TableRow] = [[name, _distinct(each)] for name, each in facts.items()]
+    return Table(columns, rows, caption, "compact")
 
 
 def _distinct(values: Iterable[object]) -> str | None:
     """Returns the distinct values, separated by semicolons."""
-    return (
-        "; ".join(
-            dict.fromkeys(str(value) for value in values if value not in (None, ""))
-        )
-        or None
-    )
+    known = [str(value) for value in values if value not in (None, "")]
+    return "; ".join(dict.fromkeys(known)) or None
 
 
 # ---- Writes chapters as one HTML page that contains its style and its script.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from math import isnan, nan
 from statistics import fmean
@@ -23,7 +23,13 @@ from ltrbench.compare.importances import ImportanceComparison, compare_importanc
 from ltrbench.compare.leaderboard import difference_cell
 from ltrbench.compare.remarks import SHOWN_DIGITS, Note, by_group, notes_of
 from ltrbench.compare.table import ModelRow
-from ltrbench.compare.tuning import Tuning, budget_picture, series_of_search, tunings
+from ltrbench.compare.tuning import (
+    SearchedRun,
+    Tuning,
+    budget_picture,
+    series_of_search,
+    tunings,
+)
 from ltrbench.compare.views import (
     WIDE_PAGE,
     Bullets,
@@ -98,60 +104,60 @@ _COSTS: Mapping[Cost, Callable[[ModelRow], float | None]] = {
 
 def costs_section(shown: Shown) -> Section | None:
     """Returns the metric against each cost; None if no cost was measured, as for imported scores."""
-    comparison = shown.comparison
+    metric = shown.comparison.metric
     rows = [shown.comparison.row(item.label) for item in shown.series]
     figures = []
     for cost, of_row in _COSTS.items():
-        label = f"{comparison.metric} on test"
+        values = [*map(of_row, rows)]
         draw = partial(
-            metric_against_cost, shown.series, [*map(of_row, rows)], cost, label
+            metric_against_cost, shown.series, values, cost, f"{metric} on test"
         )
-        figures += drawn(
-            draw, f"Against the {cost.name}", "time_against_ndcg.png" * (cost is FIT)
-        )
+        file = "time_against_ndcg.png" if cost is FIT else ""
+        figures += drawn(draw, f"Against the {cost.name}", file)
     if not figures:
         return None
     lead = (
-        f"{comparison.metric} on test against cost. The dashed line is the Pareto front: no other model is "
+        f"{metric} on test against cost. The dashed line is the Pareto front: no other model is "
         "both cheaper and better than a model on it. Times are wall times on the machine of the run."
     )
-    times_of = (
-        TIMES["fit"],
-        TIMES["monitor"],
-        TIMES["fit_clean"],
-        f"{TIMES['predict']} per document",
-    )
-    forms = {
-        "model": None,
-        comparison.metric: QUALITY,
-        **dict.fromkeys(times_of, format_duration),
-    }
+    parts: list[View] = [Figures(figures), _costs_table(shown)]
+    return Section("costs", "Quality and cost", lead, parts, _COSTS_TERMS)
+
+
+_COSTS_TERMS = (
+    "Pareto front",
+    "fit s",
+    "evaluation s",
+    "clean fit s",
+    "predict s",
+    "model size",
+    "memory MB",
+    "trees",
+)
+
+
+def _costs_table(shown: Shown) -> Table:
+    metric = shown.comparison.metric
+    kinds = ("fit", "monitor", "fit_clean")
+    times = [*(TIMES[kind] for kind in kinds), f"{TIMES['predict']} per document"]
     columns = columns_of(
-        {**forms, "model size": size, "memory": size, "trees": significant}
+        {
+            "model": None,
+            metric: QUALITY,
+            **dict.fromkeys(times, format_duration),
+            "model size": size,
+            "memory": size,
+            "trees": significant,
+        }
     )
-    cells: list[TableRow] = []
+    rows: list[TableRow] = []
     for row in shown.rows:
+        seconds = [row.seconds.get(kind) for kind in kinds]
         micros = _micros_per_document(row)
-        times = [row.seconds.get(kind) for kind in ("fit", "monitor", "fit_clean")]
-        times.append(None if micros is None else micros / 1e6)
+        seconds.append(None if micros is None else micros / 1e6)
         others = (row.model_mb, row.peak_memory_mb, row.trees)
-        cells.append(
-            [shown.cell_of(row.label), row.metrics[comparison.metric], *times, *others]
-        )
-    parts: list[View] = [
-        Figures(figures),
-        Table(columns, cells, "Costs, means over runs"),
-    ]
-    terms = (
-        "fit s",
-        "evaluation s",
-        "clean fit s",
-        "predict s",
-        "model size",
-        "memory MB",
-        "trees",
-    )
-    return Section("costs", "Quality and cost", lead, parts, ("Pareto front", *terms))
+        rows.append([shown.cell_of(row.label), row.metrics[metric], *seconds, *others])
+    return Table(columns, rows, "Costs, means over runs")
 
 
 # ---- Section "Learning curves".
@@ -206,27 +212,25 @@ def data_section(shown: Shown) -> Section:
 
 
 def _splits(run: Run) -> list[TableRow]:
-    data = run.result.data
     words = cell_of(run).words
     fold = f" of {words}" if words else ""
-    splits = {
-        split: data[split]
-        for split in DATA_SPLITS
-        if (data.get(split) or {}).get("fingerprint")
-    }
     names = ("documents", "queries", "features", "queries_without_relevant_document")
-    return [
-        [
-            TableCell(f"{split}{fold}", note=" to ".join(facts.get("span", ()))),
-            *(facts.get(name) for name in names),
-            *(
-                _counted(facts, name)
-                for name in ("queries_with_one_document", "queries_with_equal_labels")
-            ),
-            TableCell(facts["fingerprint"], facts["fingerprint"][:SHOWN_DIGITS]),
-        ]
-        for split, facts in splits.items()
-    ]
+    counted = ("queries_with_one_document", "queries_with_equal_labels")
+    rows: list[TableRow] = []
+    for split in DATA_SPLITS:
+        facts = run.result.data.get(split) or {}
+        fingerprint = facts.get("fingerprint")
+        if not fingerprint:
+            continue
+        rows.append(
+            [
+                TableCell(f"{split}{fold}", note=" to ".join(facts.get("span", ()))),
+                *(facts.get(name) for name in names),
+                *(_counted(facts, name) for name in counted),
+                TableCell(fingerprint, fingerprint[:SHOWN_DIGITS]),
+            ]
+        )
+    return rows
 
 
 def _counted(facts: Mapping[str, Any], name: str) -> TableCell | None:
@@ -487,61 +491,56 @@ _READING = (
 
 def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
     columns = columns_of(
-        {"model": None, "search": None, "settings varied": COUNT, "searches": COUNT}
-        | {
+        {
+            "model": None,
+            "search": None,
+            "settings varied": COUNT,
+            "searches": COUNT,
             "trials": significant,
             "iterations fitted": significant,
             "fit time": format_duration,
         }
     )
-    rows: list[TableRow] = [
-        [
-            shown.cell_of(item.label),
-            ", ".join(
-                dict.fromkeys(str(search.record["name"]) for search in item.searches)
-            ),
-            item.num_settings,
-            len(item.searches),
-            item.trials,
-            item.iterations,
-            item.seconds,
-        ]
-        for item in searched
-    ]
+    rows: list[TableRow] = []
+    for item in searched:
+        names = dict.fromkeys(str(search.record["name"]) for search in item.searches)
+        numbers = (item.num_settings, len(item.searches))
+        means = (item.trials, item.iterations, item.seconds)
+        rows.append([shown.cell_of(item.label), ", ".join(names), *numbers, *means])
     return Table(columns, rows, "Budgets, means over searches")
 
 
 def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
     metric = ", ".join(dict.fromkeys(item.metric for item in searched))
-    forms = {
-        "default, validation": QUALITY,
-        "chosen, validation": QUALITY,
-        "tunability": DIFFERENCE,
-    }
-    forms |= {
-        "chosen, test": QUALITY,
-        minus("validation", "test"): DIFFERENCE,
-        "sd over searches": QUALITY,
-    }
     columns = columns_of(
-        {"model": None, **forms, minus("tuned", "default"): DIFFERENCE, "claim": None}
+        {
+            "model": None,
+            "default, validation": QUALITY,
+            "chosen, validation": QUALITY,
+            "tunability": DIFFERENCE,
+            "chosen, test": QUALITY,
+            minus("validation", "test"): DIFFERENCE,
+            "sd over searches": QUALITY,
+            minus("tuned", "default"): DIFFERENCE,
+            "claim": None,
+        }
     )
     rows: list[TableRow] = []
     for item in searched:
-        values = (
+        row: TableRow = [
+            shown.cell_of(item.label),
             item.default_value,
             item.chosen_value,
             item.tunability,
             item.test_value,
             item.gap,
-        )
+            item.sd_over_searches,
+        ]
         pair = item.untuned
-        on_test = (
-            [None, None] if pair is None else [difference_cell(pair), pair.models.state]
-        )
-        rows.append(
-            [shown.cell_of(item.label), *values, item.sd_over_searches, *on_test]
-        )
+        if pair is None:
+            rows.append([*row, None, None])
+        else:
+            rows.append([*row, difference_cell(pair), pair.models.state])
     return Table(columns, rows, f"{metric} under the default convention")
 
 
@@ -578,30 +577,33 @@ def _chosen(item: Tuning) -> Table:
         TableColumn("trial", COUNT),
         TableColumn(f"{item.metric} on validation", QUALITY),
         TableColumn("iterations", COUNT, hint="Fitted in the trial."),
-        *(
-            TableColumn(name, left=True, hint=values)
-            for name, values in first["space"].items()
-        ),
     ]
+    for name, values in first["space"].items():
+        columns.append(TableColumn(name, left=True, hint=values))
     default = _setting_cells(first, first["default"])
     rows: list[TableRow] = [["default", None, item.default_value, None, *default]]
     for search in item.searches:
-        fold = ""
-        if search.fold:
-            fold = f"{search.fold}, "
-        name = f"{fold}seed {search.record['seed']}"
-        chosen = search.chosen
-        cheapest = search.cheapest
-        of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
-        settings = _setting_cells(search.record, search.record["settings"])
-        rows.append([name, search.record["chosen"], *of_trial, *settings])
-        if cheapest is not None and cheapest is not chosen:
-            interval = format_interval(cheapest.low, cheapest.high, DIFFERENCE)
-            value = TableCell(cheapest.value, note=f"minus chosen: {interval}")
-            settings = _setting_cells(search.record, cheapest.settings)
-            name = f"{name}, cheapest not told apart"
-            rows.append([name, cheapest.trial, value, cheapest.iterations, *settings])
+        rows.extend(_rows_of_search(search))
     return Table(columns, rows, f"{item.label}: chosen settings", "settings")
+
+
+def _rows_of_search(search: SearchedRun) -> Iterator[TableRow]:
+    """Yields the row of the chosen trial and, if it is another one, of the cheapest not told apart."""
+    name = f"seed {search.record['seed']}"
+    if search.fold:
+        name = f"{search.fold}, {name}"
+    chosen = search.chosen
+    of_trial = [None, None] if chosen is None else [chosen.value, chosen.iterations]
+    settings = _setting_cells(search.record, search.record["settings"])
+    yield [name, search.record["chosen"], *of_trial, *settings]
+    cheapest = search.cheapest
+    if cheapest is None or cheapest is chosen:
+        return
+    interval = format_interval(cheapest.low, cheapest.high, DIFFERENCE)
+    value = TableCell(cheapest.value, note=f"minus chosen: {interval}")
+    settings = _setting_cells(search.record, cheapest.settings)
+    name = f"{name}, cheapest not told apart"
+    yield [name, cheapest.trial, value, cheapest.iterations, *settings]
 
 
 def _setting_cells(
@@ -612,13 +614,8 @@ def _setting_cells(
     for name in record["space"]:
         value = format_setting(settings.get(name))
         default = format_setting(record["default"].get(name))
-        cells.append(
-            TableCell(
-                value,
-                short_setting(value),
-                emphasis=CHANGED if value != default else "",
-            )
-        )
+        emphasis = CHANGED if value != default else ""
+        cells.append(TableCell(value, short_setting(value), emphasis=emphasis))
     return cells
 
 

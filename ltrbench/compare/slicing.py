@@ -25,6 +25,7 @@ from ltrbench.compare.table import (
     PairedQueries,
     clustered,
 )
+from ltrbench.data.dataset import QueryKeys
 from ltrbench.metrics import parse_metric
 from ltrbench.statistics import Interval, PairedSample, simultaneous_intervals
 from ltrbench.statistics.claims import (
@@ -75,12 +76,9 @@ def slices(
         return sliced
     convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
     for name in names:
-        kinds = kinds_of_values(
-            values_of_attribute(queries, name, convention, given or {})
-        )
-        sliced += [
-            _slice(comparison, queries, name, kind, inside) for kind, inside in kinds
-        ]
+        values = values_of_attribute(queries, name, convention, given or {})
+        for kind, inside in kinds_of_values(values):
+            sliced.append(_slice(comparison, queries, name, kind, inside))
     return sliced
 
 
@@ -96,30 +94,27 @@ def _slice(
         queries.sample.values[:, inside], queries.sample.weights[inside]
     )
     sample = clustered(of_all_folds, queries.query_keys[inside])
-    base = None
-    if comparison.baseline in queries.labels:
-        base = queries.labels.index(comparison.baseline)
-    intervals: list[Interval | None] = [None] * len(queries.labels)
-    errors = [float("nan")] * len(queries.labels)
-    if base is not None:
-        to_base = [(number, base) for number in range(len(queries.labels))]
-        errors = sample.differences(to_base).standard_errors.tolist()
-        intervals = _intervals_in_slice(sample, base, comparison.settings)
     means = sample.means.tolist()
     rows = [
         InSlice(label, mean, None, None)
-        if base in (None, number)
-        else InSlice(
-            label,
-            mean,
-            mean - means[base],
-            intervals[number],
-            None if isnan(error) else error,
-        )
-        for number, (label, mean, error) in enumerate(
-            zip(queries.labels, means, errors, strict=True)
-        )
+        for label, mean in zip(queries.labels, means, strict=True)
     ]
+    if comparison.baseline in queries.labels:
+        base = queries.labels.index(comparison.baseline)
+        to_base = [(number, base) for number in range(len(rows))]
+        errors = sample.differences(to_base).standard_errors.tolist()
+        intervals = _intervals_in_slice(sample, base, comparison.settings)
+        for number, label in enumerate(queries.labels):
+            if number == base:
+                continue
+            error = errors[number]
+            rows[number] = InSlice(
+                label,
+                means[number],
+                means[number] - means[base],
+                intervals[number],
+                None if isnan(error) else error,
+            )
     return Slice(attribute, name, sample.num_queries, tuple(rows))
 
 
@@ -158,35 +153,34 @@ def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Intera
                 groups.setdefault((item.attribute, row.label), []).append((item, row))
     tests = [_equal_means(of_row) for of_row in groups.values()]
     adjusted = holm([p_value for _, p_value, _ in tests])
-    return [
-        Interaction(*key, number, p_value, p_adjusted, note)
-        for key, (number, p_value, note), p_adjusted in zip(
-            groups, tests, adjusted, strict=True
-        )
-    ]
+    tested = []
+    for key, test, p_adjusted in zip(groups, tests, adjusted, strict=True):
+        number, p_value, note = test
+        tested.append(Interaction(*key, number, p_value, p_adjusted, note))
+    return tested
 
 
 def _equal_means(
     of_row: Sequence[tuple[Slice, InSlice]],
 ) -> tuple[int, float | None, str]:
     """Returns the number of slices in Welch's test, its p-value, and a note on the slices left out."""
-    reasons = {item.name: _why_left_out(item, row) for item, row in of_row}
-    tested = [
-        (row.difference, row.standard_error, item.num_queries)
-        for item, row in of_row
-        if not reasons[item.name]
-    ]
-    left_out = ", ".join(
-        f"{name} ({reason})" for name, reason in reasons.items() if reason
-    )
-    note = f"left out: {left_out}" if left_out else ""
+    tested = []
+    left_out = []
+    for item, row in of_row:
+        reason = _why_left_out(item, row)
+        if reason:
+            left_out.append(f"{item.name} ({reason})")
+        else:
+            tested.append((row.difference, row.standard_error, item.num_queries))
+    notes = []
     if len(tested) < 2:
-        return (
-            len(tested),
-            None,
-            "; ".join(filter(None, ["fewer than two groups to test", note])),
-        )
-    return len(tested), welch_anova(*np.array(tested, dtype=np.float64).T), note
+        notes.append("fewer than two groups to test")
+    if left_out:
+        notes.append(f"left out: {', '.join(left_out)}")
+    p_value = None
+    if len(tested) >= 2:
+        p_value = welch_anova(*np.array(tested, dtype=np.float64).T)
+    return len(tested), p_value, "; ".join(notes)
 
 
 def _why_left_out(item: Slice, row: InSlice) -> str:
@@ -253,22 +247,21 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
 
 def _shared_queries(comparisons: Sequence[Comparison]) -> str:
     """Returns a sentence on data sets that share test queries; empty if there are none."""
-    keys_of_data = {
-        comparison.data: np.concatenate(
-            [item.query_keys for row in comparison.rows for item in row.evaluated]
-        )
-        for comparison in comparisons
-    }
-    for (a, keys_of_a), (b, keys_of_b) in itertools.combinations(
-        keys_of_data.items(), 2
-    ):
-        count = len(np.intersect1d(keys_of_a, keys_of_b))
+    keys_of_data = {item.data: _query_keys(item) for item in comparisons}
+    for a, b in itertools.combinations(keys_of_data, 2):
+        count = len(np.intersect1d(keys_of_data[a], keys_of_data[b]))
         if count:
             return (
                 f"{a} and {b} share {count:,} test queries. Data sets with common test queries are not "
                 "independent: keep one of them."
             )
     return ""
+
+
+def _query_keys(comparison: Comparison) -> QueryKeys:
+    """Returns the keys of the test queries of all runs."""
+    evaluated = itertools.chain.from_iterable(row.evaluated for row in comparison.rows)
+    return np.concatenate([item.query_keys for item in evaluated])
 
 
 def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:

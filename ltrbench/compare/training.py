@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 import shutil
 import tempfile
@@ -81,41 +82,32 @@ def train_and_compare(
     settings = settings or Settings()
     if metrics and settings.metric is None and not settings.family:
         settings = replace(settings, metric=metrics[0])
-    resamples = [
-        TrainingResample(number=replicates, index=index)
-        for index in range(1, replicates + 1)
-    ]
-    source = InMemory(name=name, train=train, valid=valid, test=test)
-    experiments = [
-        Experiment(
-            model=model,
-            ranker=replace(
-                ranker, seed=seed if resample is None else resample.seed_of_ranker(seed)
-            ),
-            source=source,
-            resample=resample,
-            metrics=tuple(metrics or Experiment.metrics),
-        )
-        for model, ranker in rankers.items()
-        for seed in map(int, [ranker.seed] if seeds is None else seeds)
-        for resample in resamples or (None,)
-    ]
-    with contextlib.ExitStack() as temporary:
-        path = Path(
-            folder
-            or temporary.enter_context(tempfile.TemporaryDirectory(prefix="ltrbench-"))
-        )
-        earlier = [
-            file.parent
-            for file in path.glob(f"*/{RESULT_FILE}")
-            if file.parent.name.isdecimal()
+    resamples: list[TrainingResample | None] = [None]
+    if replicates > 0:
+        resamples = [
+            TrainingResample(number=replicates, index=index)
+            for index in range(1, replicates + 1)
         ]
-        if earlier and not overwrite:
-            raise ResultError(
-                f"{path} has runs. Set overwrite=True to replace them, or choose another folder."
+    source = InMemory(name=name, train=train, valid=valid, test=test)
+    experiments = []
+    for model, ranker in rankers.items():
+        seeds_of_ranker = [ranker.seed] if seeds is None else seeds
+        for seed, resample in itertools.product(map(int, seeds_of_ranker), resamples):
+            of_ranker = seed if resample is None else resample.seed_of_ranker(seed)
+            experiment = Experiment(
+                model=model,
+                ranker=replace(ranker, seed=of_ranker),
+                source=source,
+                resample=resample,
+                metrics=tuple(metrics or Experiment.metrics),
             )
-        for run_folder in earlier:
-            shutil.rmtree(run_folder)
+            experiments.append(experiment)
+    with contextlib.ExitStack() as temporary:
+        if not folder:
+            made = tempfile.TemporaryDirectory(prefix="ltrbench-")
+            folder = temporary.enter_context(made)
+        path = Path(folder)
+        _remove_runs(path, overwrite)
         with _progress(experiments) as shown:
             runs = [
                 run(experiment, path / str(number), on_progress=Lines(experiment.model))
@@ -124,6 +116,18 @@ def train_and_compare(
         (comparison,) = map(NotebookComparison.of, compare(runs, settings))
         weakref.finalize(comparison, temporary.pop_all().close)
     return comparison
+
+
+def _remove_runs(folder: Path, overwrite: bool) -> None:
+    """Deletes the numbered runs in a folder; raises ResultError if there are some and not `overwrite`."""
+    parents = [file.parent for file in folder.glob(f"*/{RESULT_FILE}")]
+    earlier = [parent for parent in parents if parent.name.isdecimal()]
+    if earlier and not overwrite:
+        raise ResultError(
+            f"{folder} has runs. Set overwrite=True to replace them, or choose another folder."
+        )
+    for run_folder in earlier:
+        shutil.rmtree(run_folder)
 
 
 @contextlib.contextmanager

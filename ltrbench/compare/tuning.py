@@ -199,38 +199,41 @@ def tunings(comparison: Comparison) -> list[Tuning]:
 
 
 def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
-    searches = tuple(
-        SearchedRun(
-            cell_of(run).words if is_per_fold(run) else "",
-            run.result.search,
-            tuple(run.trials()),
-        )
-        for run in searched_runs(row)
-    )
-    metric = str(searches[0].record["metric"])
+    searches = []
+    for run in searched_runs(row):
+        fold = cell_of(run).words if is_per_fold(run) else ""
+        searches.append(SearchedRun(fold, run.result.search, tuple(run.trials())))
+    records = [search.record for search in searches]
+    metric = str(records[0]["metric"])
     # The values of a search are under the default convention, and a difference needs one convention.
     is_default = comparison.settings.convention.name == DEFAULT.name
-    seeds = grouped(row.evaluated, lambda item: item.run.result.search.get("seed"))
-    test_by_seed = [
-        replace(row, evaluated=tuple(items)).mean(metric)
-        for items in seeds.values()
-        if metric in row.metrics
-    ]
-    known = [value for value in test_by_seed if value is not None]
     return Tuning(
         row=row,
         metric=metric,
-        searches=searches,
-        num_settings=max(len(search.record["space"]) for search in searches),
-        trials=fmean(search.record["trials"] for search in searches),
-        iterations=fmean(search.record["iterations"] for search in searches),
-        seconds=fmean(search.record["seconds"] for search in searches),
+        searches=tuple(searches),
+        num_settings=max(len(record["space"]) for record in records),
+        trials=fmean(record["trials"] for record in records),
+        iterations=fmean(record["iterations"] for record in records),
+        seconds=fmean(record["seconds"] for record in records),
         default_value=_over_folds((search.fold, search.default) for search in searches),
         chosen_value=_over_folds((search.fold, search.chosen) for search in searches),
         test_value=row.metrics.get(metric) if is_default else None,
-        sd_over_searches=stdev(known) if len(known) > 1 else None,
-        untuned=_against_untuned(comparison, row, searches[0].record),
+        sd_over_searches=_sd_over_searches(row, metric),
+        untuned=_against_untuned(comparison, row, records[0]),
     )
+
+
+def _sd_over_searches(row: ModelRow, metric: str) -> float | None:
+    """Returns the standard deviation of the test means by seed of the search; None with fewer than two."""
+    if metric not in row.metrics:
+        return None
+    seeds = grouped(row.evaluated, lambda item: item.run.result.search.get("seed"))
+    known = []
+    for items in seeds.values():
+        mean = replace(row, evaluated=tuple(items)).mean(metric)
+        if mean is not None:
+            known.append(mean)
+    return stdev(known) if len(known) > 1 else None
 
 
 def _over_folds(trial_of_fold: Iterable[tuple[str, TrialRow | None]]) -> float | None:
@@ -247,32 +250,23 @@ def _against_untuned(
     comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
 ) -> Pair | None:
     for other in comparison.rows:
-        same_cells = other.cells.keys() == row.cells.keys()
-        if (
-            other.model == row.model
-            and same_cells
-            and _is_untuned(other, record["default"])
-        ):
-            return next(
-                (
-                    pair
-                    for pair in against(comparison.pairs, other.label)
-                    if pair.a == row.label
-                ),
-                None,
-            )
+        is_alike = other.model == row.model and other.cells.keys() == row.cells.keys()
+        if is_alike and _is_untuned(other, record["default"]):
+            pairs = against(comparison.pairs, other.label)
+            return next((pair for pair in pairs if pair.a == row.label), None)
     return None
 
 
 def _is_untuned(row: ModelRow, default: Mapping[str, Any]) -> bool:
     """Returns whether a row has the default settings, and not from a search."""
-    return not any(run.result.search for run in row.runs) and all(
-        value in (settings.get(name), settings.get(f"objective.{name}"))
-        for settings in (
-            flatten(run.result.settings.get("model", {})) for run in row.runs
-        )
-        for name, value in default.items()
-    )
+    for run in row.runs:
+        if run.result.search:
+            return False
+        settings = flatten(run.result.settings.get("model", {}))
+        for name, value in default.items():
+            if value not in (settings.get(name), settings.get(f"objective.{name}")):
+                return False
+    return True
 
 
 # ---- The picture of the searches of a comparison.
@@ -283,17 +277,15 @@ def budget_picture(searched: Sequence[Tuning], page: Page = PAPER) -> Figure | N
     metrics = {item.metric for item in searched}
     if len(metrics) != 1:
         return None
-    curves = [
-        replace(
-            series_of_search(item),
-            best=item.best_by_trials,
-            test=None if item.test_value is None else (item.trials, item.test_value),
-        )
-        for item in searched
-    ]
-    return best_by_trials(
-        curves, metrics.pop(), all(item.is_expected for item in searched), page
-    )
+    curves = []
+    for item in searched:
+        test = None
+        if item.test_value is not None:
+            test = (item.trials, item.test_value)
+        series = series_of_search(item)
+        curves.append(replace(series, best=item.best_by_trials, test=test))
+    are_expected = all(item.is_expected for item in searched)
+    return best_by_trials(curves, metrics.pop(), are_expected, page)
 
 
 def series_of_search(item: Tuning) -> Series:
