@@ -58,15 +58,7 @@ def _dispatch(words: list[str]) -> int:
     # Imported late, because a verb needs no Hydra and a run needs no verb.
     # In Hydra's grammar "~key" deletes and "+key=value" adds; neither is a verb.
     if words and not words[0].startswith(("-", "+", "~")) and "=" not in words[0]:
-        from ltrbench.cli.verbs import MODULE_OF, verbs
-
-        if words[0] not in MODULE_OF:
-            raise ConfigError(
-                f"unknown verb '{words[0]}'{did_you_mean(words[0], MODULE_OF)} The verbs are "
-                f"{', '.join(sorted(MODULE_OF))}. Everything else is an override, key=value, or a flag."
-            )
-        outcome = verbs.main(words, prog_name=PROGRAM, standalone_mode=False)
-        return outcome if isinstance(outcome, int) else 0
+        return _run_verb(words)
     if words == ["--help", "verbs"]:
         from ltrbench.cli.verbs import verbs
 
@@ -77,3 +69,16 @@ def _dispatch(words: list[str]) -> int:
     # Before a job starts, because with hydra.job.chdir=true each job changes into its folder.
     search_current_folder()
     return launch(words)
+
+
+def _run_verb(words: list[str]) -> int:
+    from ltrbench.cli.verbs import MODULE_OF, verbs
+
+    verb = words[0]
+    if verb not in MODULE_OF:
+        raise ConfigError(
+            f"unknown verb '{verb}'{did_you_mean(verb, MODULE_OF)} The verbs are "
+            f"{', '.join(sorted(MODULE_OF))}. Everything else is an override, key=value, or a flag."
+        )
+    outcome = verbs.main(words, prog_name=PROGRAM, standalone_mode=False)
+    return outcome if isinstance(outcome, int) else 0

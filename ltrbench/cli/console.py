@@ -8,7 +8,7 @@ import logging
 import math
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,6 +167,21 @@ def parse_value(text: str) -> Any:
         return text
 
 
+def options_as_words(options: Mapping[str, object]) -> list[str]:
+    """Returns the words of a command line with the options that have a value; a list repeats its option.
+
+    >>> options_as_words({"--model": "native", "--metric": None, "--data": ["a.txt", "b.txt"]})
+    ['--model', 'native', '--data', 'a.txt', '--data', 'b.txt']
+    """
+    words = []
+    for option, given in options.items():
+        values = given if isinstance(given, list | tuple) else [given]
+        for value in values:
+            if value is not None:
+                words += [option, str(value)]
+    return words
+
+
 def write_output(text: str, output: Path | None) -> None:
     """Writes a file, compressed by its extension, which appears only when it is complete; None: prints."""
     if output is None:
@@ -249,10 +264,9 @@ class DrawnLine:
             or progress.seconds - self._drawn >= SECONDS_BETWEEN_DRAWINGS
         ):
             self._drawn = progress.seconds
-            text = f"{self._model} {described(progress)}"[
-                : shutil.get_terminal_size().columns - 1
-            ]
-            print(f"\r{text}\x1b[K", end="", file=sys.stderr, flush=True)
+            text = f"{self._model} {described(progress)}"
+            room = shutil.get_terminal_size().columns - 1
+            print(f"\r{text[:room]}\x1b[K", end="", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         """Ends the line, if one was drawn."""

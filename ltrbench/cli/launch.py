@@ -17,7 +17,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
@@ -113,14 +113,12 @@ def _launch(session: Session, arguments: list[str]) -> None:
 
     try:
         # Hydra reads the command line from sys.argv and uses its first word as the name of the program.
-        sys.argv = [
-            "ltrbench",
-            *flags,
-            *(of_each_job(overrides) if multirun else overrides),
-        ]
-        hydra.main(
+        words = of_each_job(overrides) if multirun else overrides
+        sys.argv = ["ltrbench", *flags, *words]
+        composing = hydra.main(
             version_base="1.3", config_path=str(conf_dir()), config_name="config"
-        )(command.job)()
+        )
+        composing(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         several = "" if multirun else _several_values(arguments, overrides)
         raise ConfigError(several or composition_message(error)) from error
@@ -233,23 +231,8 @@ class _Command:
         Raises:
             LtrbenchError: The folder, the tracking store or the executor cannot be used.
         """
-        of_hydra = master.hydra
-        choice = of_hydra.runtime.choices["hydra/job_logging"]
-        if of_hydra.job.chdir or of_hydra.job.env_set or choice != "plain":
-            raise ConfigError(
-                "hydra.job.chdir, hydra.job.env_set and hydra/job_logging apply to single runs only. Leave "
-                "them out, and set environment variables before the command."
-            )
         specs = [job.spec for job in jobs]
-        for name in SETTINGS_OF_COMMAND:
-            if any(spec.settings[name] != specs[0].settings[name] for spec in specs):
-                raise ConfigError(
-                    f"{name} differs between the jobs of the sweep; set it once for all jobs."
-                )
-        if any(spec.settings["study"] is not None for spec in specs):
-            raise ConfigError(
-                "a study is not a run, so it cannot be part of a sweep; leave out -m."
-            )
+        _check_of_sweep(master.hydra, specs)
         folder = relative(sweep)
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -292,6 +275,26 @@ class _Command:
         return drafted
 
 
+def _check_of_sweep(of_hydra: DictConfig, specs: Sequence[RunSpec]) -> None:
+    """Raises ConfigError if the jobs cannot be those of one sweep."""
+    choice = of_hydra.runtime.choices["hydra/job_logging"]
+    if of_hydra.job.chdir or of_hydra.job.env_set or choice != "plain":
+        raise ConfigError(
+            "hydra.job.chdir, hydra.job.env_set and hydra/job_logging apply to single runs only. Leave "
+            "them out, and set environment variables before the command."
+        )
+    first = specs[0].settings
+    for name in SETTINGS_OF_COMMAND:
+        if any(spec.settings[name] != first[name] for spec in specs):
+            raise ConfigError(
+                f"{name} differs between the jobs of the sweep; set it once for all jobs."
+            )
+    if any(spec.settings["study"] is not None for spec in specs):
+        raise ConfigError(
+            "a study is not a run, so it cannot be part of a sweep; leave out -m."
+        )
+
+
 # ---- The command line, and messages about it.
 
 
@@ -322,15 +325,18 @@ def flags_and_overrides(arguments: list[str]) -> tuple[list[str], list[str]]:
     overrides = [
         word for word in parsed.overrides if not (parsed.help and word == "settings")
     ]
+    _check_objective(overrides)
+    return flags, _whole_forms(overrides)
+
+
+def _check_objective(overrides: Sequence[str]) -> None:
     names = [word for word in overrides if re.match(r"\+*model\.objective=", word)]
-    if names and (
-        lost := [word for word in overrides if re.match(r"\+*model\.objective\.", word)]
-    ):
+    lost = [word for word in overrides if re.match(r"\+*model\.objective\.", word)]
+    if names and lost:
         chosen = names[0].replace("model.", "model/").lstrip("+")
         raise ConfigError(
             f"{lost[0]} has no effect with {names[0]}; write {chosen}, with a slash."
         )
-    return flags, _whole_forms(overrides)
 
 
 def _several_values(arguments: Sequence[str], overrides: list[str]) -> str:
@@ -340,14 +346,11 @@ def _several_values(arguments: Sequence[str], overrides: list[str]) -> str:
         parsed = OverridesParser.create().parse_overrides(overrides)
     except HydraException:
         return ""
-    words = (
-        word
-        for word, item in zip(overrides, parsed, strict=True)
-        if item.is_sweep_override()
-    )
-    key, _, value = next(words, "").partition("=")
-    if not key:
+    is_several = (item.is_sweep_override() for item in parsed)
+    first = next(itertools.compress(overrides, is_several), None)
+    if first is None:
         return ""
+    key, _, value = first.partition("=")
     command = f"{PROGRAM} {shlex.join(arguments)} -m"
     as_list = ""
     # Neither choice(a, b) nor range(1, 3); the name of a YAML is no list.
@@ -374,13 +377,14 @@ def of_each_job(overrides: list[str]) -> list[str]:
     swept = tuple(
         f"{item.key_or_group}." for item in parsed if item.is_sweep_override()
     )
-    return [
-        f"{item.get_key_element()}=choice({item.get_value_element_as_str()})"
-        if item.key_or_group.startswith(swept)
-        and not (item.is_sweep_override() or item.is_delete())
-        else line
-        for line, item in zip(overrides, parsed, strict=True)
-    ]
+    lines = []
+    for line, item in zip(overrides, parsed, strict=True):
+        is_one_value = not (item.is_sweep_override() or item.is_delete())
+        if is_one_value and item.key_or_group.startswith(swept):
+            value = item.get_value_element_as_str()
+            line = f"{item.get_key_element()}=choice({value})"
+        lines.append(line)
+    return lines
 
 
 # ---- Composes the configurations of a sweep's jobs like Hydra, but fast enough to check hundreds of jobs.
@@ -416,18 +420,18 @@ class Composer:
         Raises:
             HydraException: The overrides do not compose, as with `load_sweep_config`.
         """
-        parsed = [self._parse(line) for line in overrides]
-        choices = tuple(
-            line
-            for line, (_, chooses) in zip(overrides, parsed, strict=True)
-            if chooses
-        )
-        chosen, names = self._compose(choices)
+        choices = []
+        values = []
+        for line in overrides:
+            override, chooses = self._parse(line)
+            if chooses:
+                choices.append(line)
+            else:
+                values.append(override)
+        chosen, names = self._compose(tuple(choices))
         config = copy.deepcopy(chosen)
         try:
-            apply_overrides(
-                [override for override, chooses in parsed if not chooses], config
-            )
+            apply_overrides(values, config)
         except OmegaConfBaseException as error:
             # The same conversion as in load_configuration, whose callers handle only Hydra's errors.
             raise ConfigCompositionException from error
@@ -478,22 +482,29 @@ def check_keys(config: DictConfig, hydra_node: DictConfig) -> None:
     for path, kind, keys in _typed_nodes(config, ""):
         known = [item.name for item in dataclasses.fields(kind)]
         for key in set(keys).difference(known):
-            text = f"{OmegaConf.to_yaml(config)}{OmegaConf.to_yaml(hydra_node)}"
-            if not re.search(
-                rf"\$\{{[^}}]*(?<![\w.])({re.escape(path + key)}|\.+{re.escape(key)})(?!\w)",
-                text,
-            ):
+            if _is_interpolated(path, key, (config, hydra_node)):
+                continue
+            extra = ""
+            if path == "params.":
                 extra = (
                     ", or add +model.extra.NAME=VALUE for a parameter of the library"
                 )
-                raise ConfigError(
-                    f"{path}{key} is set, but nothing reads it{did_you_mean(key, known)} Leave it out"
-                    f"{extra if path == 'params.' else ''}."
-                )
+            raise ConfigError(
+                f"{path}{key} is set, but nothing reads it{did_you_mean(key, known)} Leave it out{extra}."
+            )
         for key in set(known).difference(keys):
             raise ConfigError(
                 f"{path}{key} was deleted, but it is required; leave out ~{path}{key}."
             )
+
+
+def _is_interpolated(path: str, key: str, nodes: Sequence[DictConfig]) -> bool:
+    """Returns whether an interpolation in the nodes names a key, by its path or relative to itself."""
+    absolute = re.escape(path + key)
+    relative_to_itself = rf"\.+{re.escape(key)}"
+    name = rf"(?<![\w.])({absolute}|{relative_to_itself})(?!\w)"
+    text = "".join(OmegaConf.to_yaml(node) for node in nodes)
+    return re.search(rf"\$\{{[^}}]*{name}", text) is not None
 
 
 def _typed_nodes(
@@ -603,9 +614,20 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
     Raises:
         ConfigError: `data.fold=all` with several data sets, or `cv_repeats` with several split seeds.
     """
-    given = {
-        word.partition("=")[0].lstrip("+~"): word.partition("=")[2] for word in words
-    }
+    given = _as_typed(word.lstrip("+~") for word in words)
+    words = _with_folds(words, given, config)
+    words = _with_split_seeds(words, given, config)
+    replicates = config.replicates
+    if replicates is None or replicates.index is not None or RESAMPLE in given:
+        return words
+    number = replicates.number
+    if number is not None and number > 1:
+        words = [*words, _listed(RESAMPLE, number)]
+    return words
+
+
+def _with_folds(words: list[str], given: Mapping[str, str], config: Any) -> list[str]:
+    """Returns the overrides with the folds of `data.fold=all`, or of `cv` if no fold is given."""
     # The last override of data.fold applies, so that a command line can choose folds of an experiment.
     if given.get(_FOLD) == "all":
         if "," in given.get("data", ""):
@@ -613,43 +635,49 @@ def with_all_jobs(words: list[str], config: Any) -> list[str]:
                 f"{_ALL_FOLDS} needs one data set, but the sweep has data={given['data']}. Name one, or list "
                 f"the folds, as in {_FOLD}=1,2,3."
             )
-        words = [
-            word for word in words if not word.lstrip("+~").startswith(f"{_FOLD}=")
-        ]
+        words = _without(_FOLD, words)
         num_folds = config.data.get("cv") or config.data.get("num_folds")
-        words = words if num_folds is None else [*words, _listed(_FOLD, num_folds)]
-    else:
-        words = [word for word in words if word != _ALL_FOLDS]
-        # An invalid number of folds is reported by the check of the job.
-        if (
-            _FOLD not in given
-            and (cv := given.get("cv", "")).isdecimal()
-            and int(cv) > 1
-        ):
-            words = [*words, _listed(_FOLD, int(cv))]
-    first = config.data.get("split_seed", 0)
-    # Without folds the check of the job refuses `cv_repeats`.
-    if config.data.get("cv") and config.cv_repeats > 1:
-        if given.get(_SPLIT, str(first)) != str(first):
-            raise ConfigError(
-                f"cv_repeats={config.cv_repeats} lists split seeds, but so does {_SPLIT}={given[_SPLIT]}. "
-                "Leave out cv_repeats, or name the first split seed only."
-            )
-        words = [
-            word for word in words if not word.lstrip("+~").startswith(f"{_SPLIT}=")
-        ]
-        words = [*words, _listed(_SPLIT, config.cv_repeats, first)]
-    replicates = config.replicates
-    number = None
-    if replicates is not None and replicates.index is None:
-        number = replicates.number
-    if number is not None and number > 1 and RESAMPLE not in given:
-        words = [*words, _listed(RESAMPLE, number)]
+        return words if num_folds is None else [*words, _listed(_FOLD, num_folds)]
+    words = [word for word in words if word != _ALL_FOLDS]
+    if _FOLD in given:
+        return words
+    cv = given.get("cv", "")
+    # An invalid number of folds is reported by the check of the job.
+    if cv.isdecimal() and int(cv) > 1:
+        words = [*words, _listed(_FOLD, int(cv))]
     return words
 
 
+def _with_split_seeds(
+    words: list[str], given: Mapping[str, str], config: Any
+) -> list[str]:
+    """Returns the overrides with the split seeds of `cv_repeats`."""
+    repeats = config.cv_repeats
+    # Without folds the check of the job refuses `cv_repeats`.
+    if not config.data.get("cv") or repeats <= 1:
+        return words
+    first = config.data.get("split_seed", 0)
+    if given.get(_SPLIT, str(first)) != str(first):
+        raise ConfigError(
+            f"cv_repeats={repeats} lists split seeds, but so does {_SPLIT}={given[_SPLIT]}. "
+            "Leave out cv_repeats, or name the first split seed only."
+        )
+    return [*_without(_SPLIT, words), _listed(_SPLIT, repeats, first)]
+
+
+def _as_typed(words: Iterable[str]) -> dict[str, str]:
+    """Returns the key of each override -> its value in the last override of the key."""
+    pairs = (word.partition("=") for word in words)
+    return {key: value for key, _, value in pairs}
+
+
+def _without(key: str, words: Sequence[str]) -> list[str]:
+    return [word for word in words if not word.lstrip("+~").startswith(f"{key}=")]
+
+
 def _listed(key: str, number: int, first: int = 1) -> str:
-    return f"{key}={','.join(str(index) for index in range(first, first + number))}"
+    indices = range(first, first + number)
+    return f"{key}={','.join(map(str, indices))}"
 
 
 def swept_settings(jobs: Sequence[Sequence[str]]) -> dict[str, list[str]]:
@@ -660,8 +688,6 @@ def swept_settings(jobs: Sequence[Sequence[str]]) -> dict[str, list[str]]:
     """
     values: dict[str, dict[str, None]] = {}
     for overrides in jobs:
-        for key, value in {
-            word.partition("=")[0]: word.partition("=")[2] for word in overrides
-        }.items():
+        for key, value in _as_typed(overrides).items():
             values.setdefault(key.lstrip("+~"), {})[value] = None
     return {key: list(given) for key, given in values.items() if len(given) > 1}

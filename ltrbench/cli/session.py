@@ -264,27 +264,7 @@ class Session:
     ) -> Iterator[list[JobTask]]:
         """Yields the tasks of the jobs in batches: first the jobs without a search and the first trials of
         all searches, later the jobs whose settings were searched."""
-        sweep = order.folder.resolve()
-        progress = order.settings["progress"]
-
-        def task_of(job: Job) -> JobTask:
-            leader = plan.trained_before(job)
-            return JobTask(
-                job=job,
-                sweep=sweep,
-                trained=None if leader is None else (leader.folder, leader.digest),
-                # A bar of a worker would be drawn over those of the others.
-                progress=progress if is_inline or progress == "none" else "plain",
-                on_console=is_inline,
-            )
-
-        def plan_trials(drafts: Sequence[Job]) -> list[Job]:
-            trials = plan_jobs(
-                plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}"
-            )
-            self.jobs = in_order([*trials, *self.jobs])
-            return trials
-
+        task_of = functools.partial(_task_of, order, plan, is_inline)
         batch = [task_of(job) for job in jobs if not job.is_search]
         searched = {job.number: job for job in jobs if job.is_search}
         if not searched:
@@ -294,9 +274,10 @@ class Session:
         from ltrbench.sweep.searching import Searches, searches_of
 
         # With the finished jobs, whose folds take part in a shared choice.
-        searches = searches_of(
-            sweep, [job for job in self.jobs if job.is_search], searched
-        )
+        all_searched = [job for job in self.jobs if job.is_search]
+        sweep = order.folder.resolve()
+        searches = searches_of(sweep, all_searched, searched)
+        plan_trials = functools.partial(self._plan_trials, plan)
         rounds = Searches(sweep, plan_trials, searches)
         while True:
             trials, choices = rounds.next_round()
@@ -313,6 +294,13 @@ class Session:
                 return
             yield batch
             batch = []
+
+    def _plan_trials(self, plan: Plan, drafts: Sequence[Job]) -> list[Job]:
+        trials = plan_jobs(
+            plan, drafts, lambda job, number: f"{TRIALS_FOLDER}/{number}"
+        )
+        self.jobs = in_order([*trials, *self.jobs])
+        return trials
 
     def ended(self, task: JobTask, outcome: Outcome, is_inline: bool) -> None:
         """Records the end of a job: its error, unless it is a trial, and its run in the tracking store."""
@@ -447,17 +435,7 @@ class Session:
         """Prints the comparison on standard output, and failed trials and the locations of the results on
         standard error."""
         if self.sweep is not None:
-            trials = states_of(self.sweep, [job for job in self.jobs if job.is_trial])
-            if failed := [state for state in trials if state.name == FAILED]:
-                log.warning(
-                    "%s of %s trials failed; a search chooses among the others. The first one is %s: %s",
-                    *(
-                        len(failed),
-                        len(trials),
-                        self.sweep / failed[0].job.folder,
-                        failed[0].reason,
-                    ),
-                )
+            self._warn_of_failed_trials(self.sweep)
         if not self.runs:
             return
         # Imported late, so that --help prints without delay.
@@ -474,6 +452,20 @@ class Session:
         click.echo("    ".join(where), err=True)
         if self.registered:
             click.echo(f"Registered: {self.registered}", err=True)
+
+    def _warn_of_failed_trials(self, sweep: Path) -> None:
+        trials = states_of(sweep, [job for job in self.jobs if job.is_trial])
+        failed = [state for state in trials if state.name == FAILED]
+        if not failed:
+            return
+        first = failed[0]
+        log.warning(
+            "%s of %s trials failed; a search chooses among the others. The first one is %s: %s",
+            len(failed),
+            len(trials),
+            sweep / first.job.folder,
+            first.reason,
+        )
 
     def interruption(self, again: str) -> str:
         """Returns the message after an interruption: what is finished, what is lost, and how to continue.
@@ -576,14 +568,29 @@ def check_executor_of_distributed(
     Args:
         settings: the settings of each job.
     """
-    if not isinstance(executor, InlineExecutor) and any(
-        each["distributed"] is not None for each in settings
-    ):
+    if isinstance(executor, InlineExecutor):
+        return
+    if any(each["distributed"] is not None for each in settings):
         raise ConfigError(
             f"distributed is set and executor is {type(executor).__name__}, but jobs that run at the same "
             "time would share the cores and the memory of the workers that fit together. Set "
             "executor=inline, which runs one job after another, or distributed=none."
         )
+
+
+def _task_of(order: SweepOrder, plan: Plan, is_inline: bool, job: Job) -> JobTask:
+    leader = plan.trained_before(job)
+    progress = order.settings["progress"]
+    if not is_inline and progress != "none":
+        # A bar of a worker would be drawn over those of the others.
+        progress = "plain"
+    return JobTask(
+        job=job,
+        sweep=order.folder.resolve(),
+        trained=None if leader is None else (leader.folder, leader.digest),
+        progress=progress,
+        on_console=is_inline,
+    )
 
 
 def _say_started(task: JobTask) -> None:
@@ -796,12 +803,10 @@ def recorded_store(runs: Iterable[Run]) -> Store | None:
     if not tracked:
         return None
     result = max(tracked, key=lambda result: result.started)
-    uri, experiment = (
-        str(result.config["tracking"].get(key)) for key in ("uri", "experiment")
-    )
-    database = uri.removeprefix(_SQLITE)
-    # A relative path is relative to the folder in which the run was started.
-    return Store(
-        uri if database == uri else f"{_SQLITE}{Path(result.started_in, database)}",
-        experiment,
-    )
+    tracking = result.config["tracking"]
+    uri = str(tracking.get("uri"))
+    if uri.startswith(_SQLITE):
+        # A relative path is relative to the folder in which the run was started.
+        database = Path(result.started_in, uri.removeprefix(_SQLITE))
+        uri = f"{_SQLITE}{database}"
+    return Store(uri, str(tracking.get("experiment")))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import shlex
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from ltrbench.cli.console import (
     RUN_FAILED,
     echo,
     echo_json,
+    options_as_words,
     split_settings,
     width_of_text,
     wrapped,
@@ -184,46 +184,41 @@ def compare_verb(
     from ltrbench.compare.report import render_all
     from ltrbench.sweep.ledger import compare_sweeps
 
+    convention = with_settings(preset(preset_name), split_settings("--set", settings))
     compare_settings = Settings(
         family=tuple(_names(family)),
         guards=tuple(map(Guard.parse, guards)),
         latency=cache(partial(latency_of_row, load_splits=load_splits)),
-        convention=with_settings(
-            preset(preset_name), split_settings("--set", settings)
-        ),
+        convention=convention,
         **chosen,  # the options that have the name of a field
     )
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
     if fuse and any(run.result.is_compared for run in runs):
-        metric = compare_settings.claimed_metrics[0] or default_metric(runs)
-        of = tuple(_names(fuse_of))
-        convention = compare_settings.convention
-        runs += fuse_runs(
-            runs, Fusing(tuple(_names(fuse)), of, rrf_k, metric, convention)
+        fusing = Fusing(
+            tuple(_names(fuse)),
+            tuple(_names(fuse_of)),
+            rrf_k,
+            compare_settings.claimed_metrics[0] or default_metric(runs),
+            convention,
         )
+        runs += fuse_runs(runs, fusing)
     comparisons = compare_sweeps(runs, compare_settings, declared=looks)
+    names_of_slices = _names(sliced)
     comparisons = [
-        replace(item, slices=slices(item, _names(sliced), given))
+        replace(item, slices=slices(item, names_of_slices, given))
         for item in comparisons
     ]
     if as_object:
         echo_json(comparisons_as_json(comparisons))
     else:
-        echo(
-            render_all(
-                comparisons,
-                width_of_text(),
-                columns,
-            )
-        )
-    if output is None and not as_object:
-        click.echo("\nNotes, pictures and all values: add --output FOLDER.", err=True)
+        echo(render_all(comparisons, width_of_text(), columns))
     # After the table is printed, so that a full disk does not cost the table.
     if output is not None:
-        publish(
-            comparisons, output, shlex.join(["python", "-m", "ltrbench", *sys.argv[1:]])
-        )
+        command = ["python", "-m", "ltrbench", *sys.argv[1:]]
+        publish(comparisons, output, shlex.join(command))
+    elif not as_object:
+        click.echo("\nNotes, pictures and all values: add --output FOLDER.", err=True)
 
 
 def _find(sources: Sequence[str]) -> list[Run]:
@@ -242,16 +237,11 @@ def _find(sources: Sequence[str]) -> list[Run]:
             "same data."
         )
     runs = find_runs(folders)
-    wanted = [
-        Import(name, file)
-        for name, _, file in (source.partition("=") for source in imports)
-    ]
-    return [
-        *runs,
-        *itertools.chain.from_iterable(
-            import_runs(each, runs, load_splits) for each in wanted
-        ),
-    ]
+    imported: list[Run] = []
+    for source in imports:
+        name, _, file = source.partition("=")
+        imported += import_runs(Import(name, file), runs, load_splits)
+    return [*runs, *imported]
 
 
 def _is_import(source: str) -> bool:
@@ -314,13 +304,9 @@ def ensemble_verb(
             f"--name is '{name}'; give the name of a new folder in {folder}, such as ensemble."
         )
     finished = [run for run in find_runs([folder]) if run.result.is_compared]
-    runs = [
-        run
-        for run in finished
-        if models
-        or isinstance(run.result.origin, Imported)
-        or run.result.params != NO_PARAMETERS
-    ]
+    runs = finished
+    if not models:
+        runs = [run for run in finished if not _is_yardstick(run)]
     if not runs:
         raise ConfigError(
             f"{folder} has no finished run to draw from; run at least two models first."
@@ -331,27 +317,27 @@ def ensemble_verb(
         metric=metric or default_metric(runs),
         size=size,
     )
-    given = {
-        "--models": models,
-        "--size": str(size),
-        "--metric": metric,
-        "--name": name,
+    options = {
+        "--models": models or None,
+        "--size": size,
+        "--metric": metric or None,
+        "--name": name or None,
     }
-    words = [
-        word for option, value in given.items() if value for word in (option, value)
-    ]
-    made = write_ensembles(
-        runs, folder / name, fusing, ["ensemble", str(folder), *words]
-    )
+    command = ["ensemble", str(folder), *options_as_words(options)]
+    made = write_ensembles(runs, folder / name, fusing, command)
     for run in made:
         assert isinstance(run.result.origin, Ensemble)  # for the type checker
         members = run.result.origin.weights.items()
-        shares = ", ".join(
-            f"{label} {weight:.2f}" for label, weight in members if weight
-        )
-        echo(wrapped(f"{run.path}: {shares}", "  "))
+        shares = [f"{label} {weight:.2f}" for label, weight in members if weight]
+        echo(wrapped(f"{run.path}: {', '.join(shares)}", "  "))
     echo(f"Compare: python -m ltrbench compare {shlex.quote(str(folder))}")
     mirror_beside(finished, made)
+
+
+def _is_yardstick(run: Run) -> bool:
+    if isinstance(run.result.origin, Imported):
+        return False
+    return run.result.params == NO_PARAMETERS
 
 
 # ---- The verb `reproduce`: checks that a rerun gives the committed values.
@@ -392,9 +378,8 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
         )
     for difference in reproduction.differences:
         echo(f"- {difference}")
-    echo(
-        "Reproduced."
-        if not reproduction.differences
-        else f"{len(reproduction.differences)} values differ."
-    )
-    return RUN_FAILED if reproduction.differences else OK
+    if reproduction.differences:
+        echo(f"{len(reproduction.differences)} values differ.")
+        return RUN_FAILED
+    echo("Reproduced.")
+    return OK

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +22,7 @@ from ltrbench.cli.console import (
     READ_OPTION,
     RUN_FAILED,
     echo,
+    options_as_words,
     parse_value,
     showing,
     split_settings,
@@ -47,10 +48,14 @@ from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
 from ltrbench.tables import listed
 
 if TYPE_CHECKING:
+    from ltrbench.compare.final import FinalFit
+    from ltrbench.compare.views import Chapter
     from ltrbench.data import RankingDataset, Splits
     from ltrbench.data.sources import DataSource
+    from ltrbench.experiment import Experiment
     from ltrbench.rankers import Ranker
     from ltrbench.shipping.certificate import Certificate
+    from ltrbench.shipping.destination import Destination
     from ltrbench.shipping.shipment import AnswerCheck, ShippedData
     from ltrbench.shipping.target import Target
 
@@ -134,11 +139,7 @@ def final_verb(
     from ltrbench.cli.session import mirror_beside
     from ltrbench.compare import Settings, compare
     from ltrbench.compare.final import final_fit
-    from ltrbench.experiment import Experiment
     from ltrbench.experiment import run as run_experiment
-    from ltrbench.rankers.importance import ImportanceSettings
-    from ltrbench.runs.spec import RunSpec
-    from ltrbench.shipping.destination import Destination
 
     for file in files:
         if not file.exists():
@@ -158,63 +159,81 @@ def final_verb(
     )
     if not files:
         _refuse_changed([read_run(Path(path)) for path in fit.origin.runs])
-    # Before the folder is made; the experiment reads the data from memory.
-    splits = _final_splits(files, fit.run)
-    result = fit.run.result
-    notes = [*fit.notes, *_notes_on_data(files)]
-    fitted = unfitted(fit.run, ranker)
-    if fit.num_trees is not None:
-        fitted = fitted.with_iterations(fit.num_trees)
-    target = result.config.get("target")
-    destination = None
-    if target is not None:
-        destination = Destination.of(target)
-    if destination is not None:
-        destination.check_data(fitted, splits.whole().train)
-    given = {
+    options = {
         "--model": name,
         "--table": table,
         "--metric": metric,
         "--output": output,
         "--ranker": ranker,
+        "--data": files,
     }
-    words = [
-        word
-        for option, value in given.items()
-        if value is not None
-        for word in (option, str(value))
-    ]
-    words += list(
-        itertools.chain.from_iterable(("--data", str(file)) for file in files)
-    )
-    overrides = ["final", *map(str, folders), *words]
+    command = ["final", *map(str, folders), *options_as_words(options)]
     if scale_trees:
-        overrides.append("--scale-trees")
-    settings = {
-        key: value for key, value in result.config.items() if key not in _OF_A_PART
-    }
-    experiment = Experiment(
-        model=result.model,
-        ranker=fitted,
-        source=_final_source(files, fit.run),
-        metrics=(fit.origin.metric,),
-        params=result.params,
-        importance=ImportanceSettings(),
-        spec=RunSpec(settings=settings, overrides=overrides),
-        origin=fit.origin,
-        notes=notes,
-        destination=destination,
-    )
+        command.append("--scale-trees")
+    # Reads the data, before the folder is made.
+    destination = _destination_of(fit.run)
+    experiment = _final_experiment(fit, files, ranker, destination, command)
     absolute = folder.absolute()
-    with in_its_folder(fit.run), showing("auto", result.model) as on_progress:
+    with in_its_folder(fit.run), showing("auto", experiment.model) as on_progress:
         final = run_experiment(experiment, absolute, on_progress=on_progress)
-    for note in notes:
+    for note in experiment.notes:
         echo(wrapped(f"- {note}", "  "))
     to = "--to TARGET" if destination is None else destination.words
     echo(
         f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} {to} --output shipped"
     )
     mirror_beside(runs, [final])
+
+
+def _final_experiment(
+    fit: FinalFit,
+    files: Sequence[Path],
+    ranker: str | None,
+    destination: Destination | None,
+    command: list[str],
+) -> Experiment:
+    """Returns the experiment that trains the final model; its data are read, and suit its destination.
+
+    Args:
+        files: files of `--data`.
+        ranker: value of `--ranker`.
+        command: the command line, which is recorded.
+    """
+    from ltrbench.experiment import Experiment
+    from ltrbench.rankers.importance import ImportanceSettings
+    from ltrbench.runs.spec import RunSpec
+
+    # The experiment reads them again from memory.
+    splits = _final_splits(files, fit.run)
+    result = fit.run.result
+    fitted = unfitted(fit.run, ranker)
+    if fit.num_trees is not None:
+        fitted = fitted.with_iterations(fit.num_trees)
+    if destination is not None:
+        destination.check_data(fitted, splits.whole().train)
+    settings = {
+        key: value for key, value in result.config.items() if key not in _OF_A_PART
+    }
+    return Experiment(
+        model=result.model,
+        ranker=fitted,
+        source=_final_source(files, fit.run),
+        metrics=(fit.origin.metric,),
+        params=result.params,
+        importance=ImportanceSettings(),
+        spec=RunSpec(settings=settings, overrides=command),
+        origin=fit.origin,
+        notes=[*fit.notes, *_notes_on_data(files)],
+        destination=destination,
+    )
+
+
+def _destination_of(run: Run) -> Destination | None:
+    """Returns what the models of the run were trained for; None without a target."""
+    from ltrbench.shipping.destination import Destination
+
+    target = run.result.config.get("target")
+    return None if target is None else Destination.of(target)
 
 
 def _final_source(files: Sequence[Path], run: Run) -> DataSource:
@@ -367,13 +386,13 @@ def ship_verb(
     except RefusedModelError as error:
         echo(f"refused: {error}", err=True)
         return RUN_FAILED
-    verified = f"Verified against: {target.verified_against}."
-    summary = _summary(certificate, output)
+    lines = _summary(certificate, output)
     if isinstance(run.result.origin, Final) and data is None:
-        summary.append(
+        lines.append(
             "These are the training queries: their NDCG@10 is no estimate for new queries."
         )
-    echo("\n".join((*summary, wrapped(verified, "  "))))
+    lines.append(wrapped(f"Verified against: {target.verified_against}.", "  "))
+    echo("\n".join(lines))
     return OK
 
 
@@ -381,14 +400,11 @@ def _target(name: str, settings: Sequence[str]) -> Target:
     from ltrbench.shipping.target import build_target, find_target, takes_text
 
     target_class = find_target(name)
-    texts = split_settings("--set", settings)
-    return build_target(
-        name,
-        {
-            key: text if takes_text(target_class, key) else parse_value(text)
-            for key, text in texts.items()
-        },
-    )
+    options: dict[str, Any] = {}
+    for key, text in split_settings("--set", settings).items():
+        is_text = takes_text(target_class, key)
+        options[key] = text if is_text else parse_value(text)
+    return build_target(name, options)
 
 
 def _best_run(folder: Path) -> tuple[Run, str]:
@@ -415,18 +431,12 @@ def _data(
     from ltrbench.data.sources import read_data
     from ltrbench.shipping.shipment import ShippedData
 
-    if file is None:
-        split = "test"
-        if isinstance(run.result.origin, Final):
-            split = "train"
-        return ShippedData(
-            str(run.result.data["name"]), split, data_of(run, model, "test", "--data")
-        )
-    return ShippedData(
-        str(file),
-        None,
-        read_data(file, **options_as_trained(run, model, file, reading)),
-    )
+    if file is not None:
+        of_file = read_data(file, **options_as_trained(run, model, file, reading))
+        return ShippedData(str(file), None, of_file)
+    split = "train" if isinstance(run.result.origin, Final) else "test"
+    of_run = data_of(run, model, "test", "--data")
+    return ShippedData(str(run.result.data["name"]), split, of_run)
 
 
 def _summary(certificate: Certificate, output: Path) -> list[str]:
@@ -440,27 +450,23 @@ def _summary(certificate: Certificate, output: Path) -> list[str]:
             )
         ]
     how = "the simulator of " if engine.is_simulated else ""
+    verdict = f"{output}: {certificate.status} with {how}{engine.name} {engine.version}"
     lines = [
-        " ".join(
-            f"{output}: {certificate.status} with {how}{engine.name} {engine.version}".split()
-        )
-        + ".",
+        # An engine without a version leaves a space at the end.
+        f"{' '.join(verdict.split())}.",
         f"Rankings changed: {len(comparison.changed_queries)} of {comparison.queries} queries. Largest "
         f"difference of scores: {comparison.largest_difference:.3g}{comparison.describe_reordered()}.",
     ]
-    if (metric := comparison.metric) is not None:
+    metric = comparison.metric
+    if metric is not None:
         lines.append(f"NDCG@10 {metric.original:.4f}, loss {metric.loss:.4g}.")
     if certificate.rounded:
         lines.append(certificate.rounding_of_features())
-    lines += [
-        f"Limit ({kind}): {limit.sentence}"
-        for kind, limit in certificate.limits.items()
-    ]
-    lines += [
-        f"Difference: {rows.sentence(kind, engine.name)}."
-        for kind, rows in certificate.probes.items()
-        if rows.differing
-    ]
+    for kind, limit in certificate.limits.items():
+        lines.append(f"Limit ({kind}): {limit.sentence}")
+    for kind, rows in certificate.probes.items():
+        if rows.differing:
+            lines.append(f"Difference: {rows.sentence(kind, engine.name)}.")
     return [wrapped(line, "  ") for line in lines]
 
 
@@ -498,19 +504,15 @@ def _outcome(check: AnswerCheck, is_equal: bool) -> list[str]:
         "queries in another order."
     ]
     if check.missing:
-        lines.append(f"No answer: {', '.join(check.missing[:_SHOWN_ROWS])}.")
+        missing = ", ".join(check.missing[:_SHOWN_ROWS])
+        lines.append(f"No answer: {missing}.")
     if check.unknown:
-        lines.append(
-            f"Not in check_rows.json: {', '.join(check.unknown[:_SHOWN_ROWS])}."
-        )
-    lines += [
-        f"{name}: expected {expected!r}, answered {answered!r}."
-        for name, (expected, answered) in list(check.wrong.items())[:_SHOWN_ROWS]
-    ]
-    lines += [
-        f"Query {query}: {first} should rank before {second}."
-        for query, (first, second) in list(check.changed.items())[:_SHOWN_ROWS]
-    ]
+        unknown = ", ".join(check.unknown[:_SHOWN_ROWS])
+        lines.append(f"Not in check_rows.json: {unknown}.")
+    for name, (expected, answered) in islice(check.wrong.items(), _SHOWN_ROWS):
+        lines.append(f"{name}: expected {expected!r}, answered {answered!r}.")
+    for query, (first, second) in islice(check.changed.items(), _SHOWN_ROWS):
+        lines.append(f"Query {query}: {first} should rank before {second}.")
     return lines
 
 
@@ -647,52 +649,54 @@ def monitor_verb(
         python -m ltrbench monitor outputs/2026-01-31/12-00-00 week.parquet --max-psi 0.2 --output monitor
     """
     from ltrbench.compare.monitor import as_chapter, monitor
-    from ltrbench.compare.report import as_page
     from ltrbench.compare.views import Prose, as_text, joined, section_text
 
     runs = [read_run(folder) for folder in (run, against) if folder is not None]
     rankers = [load_model(each, ranker) for each in runs]
     read = partial(_read, reading=reading)
-    train = (
-        read(runs[0], rankers[0], reference)
-        if reference
-        else data_of(runs[0], rankers[0], "train", "--reference")
-    )
+    if reference:
+        train = read(runs[0], rankers[0], reference)
+    else:
+        train = data_of(runs[0], rankers[0], "train", "--reference")
     models = [
         (each, read(of_run, each, new))
         for of_run, each in zip(runs, rankers, strict=True)
     ]
     given = {name: limit for name, limit in limits.items() if limit is not None}
     is_final = isinstance(runs[0].result.origin, Final)
-    test = None
-    if not is_final:
-        test = runs[0].scored("test")
+    test = None if is_final else runs[0].scored("test")
     measures = monitor(train, models, given, metric, test)
-    chapter = as_chapter(str(new), models[0][1], measures)
+    new_data = models[0][1]
+    chapter = as_chapter(str(new), new_data, measures)
     width = terminal_width()
     answer = [chapter.headline, *chapter.answer]
     texts = [as_text(Prose(text), width) for text in answer]
-    echo(
-        joined(
-            [*texts, *(section_text(section, width) for section in chapter.sections)]
-        )
-    )
+    sections = [section_text(section, width) for section in chapter.sections]
+    echo(joined([*texts, *sections]))
     if output is not None:
-        record: dict[str, object] = {
+        record = {
             "run": str(run),
             "new": str(new),
-            "queries": models[0][1].num_queries,
+            "queries": new_data.num_queries,
+            "answer": answer,
+            "measures": list(map(asdict, measures)),
         }
-        record |= {"answer": answer, "measures": [*map(asdict, measures)]}
-        output.mkdir(parents=True, exist_ok=True)
-        write_output(as_page([], [chapter], f"{run}: {new}"), output / "monitor.html")
-        write_output(
-            f"{json.dumps(record, indent=2, allow_nan=False)}\n",
-            output / "monitor.json",
-        )
+        _write_chapter(output, chapter, f"{run}: {new}", record)
     if any(item.is_past for item in measures):
         return PAST_THRESHOLD
     return OK
+
+
+def _write_chapter(
+    folder: Path, chapter: Chapter, title: str, record: Mapping[str, object]
+) -> None:
+    """Writes monitor.html and monitor.json."""
+    from ltrbench.compare.report import as_page
+
+    folder.mkdir(parents=True, exist_ok=True)
+    write_output(as_page([], [chapter], title), folder / "monitor.html")
+    text = json.dumps(record, indent=2, allow_nan=False)
+    write_output(f"{text}\n", folder / "monitor.json")
 
 
 for _option, _text in {
@@ -725,23 +729,20 @@ def _read(
     options = options_as_trained(run, model, file, reading)
     if without_compression_ending(file).suffix.lower() not in (".csv", ".parquet"):
         return read_data(file, **options)
-    of_file = {
-        "categories": None,
-        "categorical": [*model.categories],
-        "labelled": False,
-    }
-    data = read_data(file, **{**options, **of_file})
+    options["categories"] = None
+    options["categorical"] = list(model.categories)
+    options["labelled"] = False
+    data = read_data(file, **options)
     features = np.array(data.features)
     categories = {}
     for name, found in data.categories.items():
+        known = model.categories[name]
+        names = (*known, *sorted(set(found).difference(known)))
+        # -1 finds the last one, of a missing value.
+        new_codes = np.array([*map(names.index, found), np.nan])
         column = features[:, data.feature_names.index(name)]
-        categories[name] = (
-            *model.categories[name],
-            *sorted({*found} - {*model.categories[name]}),
-        )
-        codes = [categories[name].index(text) for text in found]
-        column[:] = np.array([*codes, np.nan])[
-            np.where(np.isnan(column), -1, column).astype(np.int64)
-        ]
+        codes = np.where(np.isnan(column), -1, column).astype(np.int64)
+        column[:] = new_codes[codes]
+        categories[name] = names
     checked = cast(Any, CheckedFeatures(features))  # and float64 stays float64
     return data.with_fields(features=checked, categories=categories)

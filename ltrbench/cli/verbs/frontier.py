@@ -96,9 +96,7 @@ def frontier_verb(
     from ltrbench.frontier import as_chapter, frontier
     from ltrbench.plots import PAPER, write_figures
 
-    # Not in the folder, whose comparisons would have the variants as rows, and wider intervals.
-    beside = folder.resolve().with_name(f"{folder.resolve().name}-frontier")
-    variants = Path(os.path.relpath(beside)) if output is None else output
+    variants = _beside(folder) if output is None else output
     if holds_runs(variants):
         raise ConfigError(
             f"{variants} already has runs; name another folder with --output, or delete it."
@@ -110,13 +108,12 @@ def frontier_verb(
     students = {words: partial(_student, words) for words in distil}
     for student in students.values():
         student(None)  # refuses a wrong setting before anything is trained
-    words = ["frontier", *sys.argv[2:]]
     done, made = frontier(
         runs,
         settings,
         variants,
         load_splits,
-        words,
+        ["frontier", *sys.argv[2:]],
         unfitted if refit else None,
         students,
         on_step,
@@ -128,17 +125,20 @@ def frontier_verb(
     else:
         texts = [section_text(section, width) for section in chapter.sections]
         echo(joined([as_text(Prose(done.sentence), width), *texts]))
-    write_figures(
-        variants, {each.file: each.draw(PAPER) for each in chapter.sections[0].figures}
-    )
-    write_output(
-        as_page([], [chapter], f"{folder}: frontier"), variants / "frontier.html"
-    )
-    write_output(
-        f"{json.dumps(asdict(done), indent=2, allow_nan=False)}\n",
-        variants / "frontier.json",
-    )
+    figures = chapter.sections[0].figures
+    write_figures(variants, {each.file: each.draw(PAPER) for each in figures})
+    page = as_page([], [chapter], f"{folder}: frontier")
+    write_output(page, variants / "frontier.html")
+    record = json.dumps(asdict(done), indent=2, allow_nan=False)
+    write_output(f"{record}\n", variants / "frontier.json")
     mirror_beside(runs, made)
+
+
+def _beside(folder: Path) -> Path:
+    """Returns the folder of the variants: not in the folder of the runs, whose comparisons would have the
+    variants as rows, and wider intervals."""
+    whole = folder.resolve()
+    return Path(os.path.relpath(whole.with_name(f"{whole.name}-frontier")))
 
 
 def _student(words: str, num_trees: int | None) -> Ranker:
@@ -159,10 +159,10 @@ def _student(words: str, num_trees: int | None) -> Ranker:
     model = composed(f"model={name}").model
     takes_loss = "objective" in model and model.get("method") != "coordinate_ascent"
     objective = "query_rmse" if takes_loss else "none"
-    trees = (
-        [] if num_trees is None else [f"params.num_trees={math.ceil(num_trees / 4)}"]
-    )
-    given = [f"model={name}", f"model/objective={objective}", *trees, *settings]
+    given = [f"model={name}", f"model/objective={objective}"]
+    if num_trees is not None:
+        given.append(f"params.num_trees={math.ceil(num_trees / 4)}")
+    given += settings  # last, because the last value of a setting applies
     choices: dict[str, str | None] = {
         "model": name,
         "data": "synthetic",
