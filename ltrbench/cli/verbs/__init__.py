@@ -1,6 +1,6 @@
 """The verbs: commands on runs, sweeps, scores and data. Only `resume` runs experiments.
 
-To add a verb, write a `click.Command` in a file of this folder, and its name in `MODULE_OF`, which finds a
+To add a verb, write a `click.Command` in a file of this folder, and its name in `_VERBS`, which finds a
 verb without importing the other files.
 """
 
@@ -10,19 +10,22 @@ import importlib
 
 import click
 
-MODULE_OF = {
-    **dict.fromkeys(
-        ("compare", "ensemble", "reproduce"),
-        "comparisons",
-    ),
-    **dict.fromkeys(("conventions", "data", "evaluate", "inspect"), "data"),
-    **dict.fromkeys(("final", "monitor", "serve", "ship"), "deployment"),
-    "frontier": "frontier",
-    **dict.fromkeys(("explain", "glossary", "walkthrough"), "explain"),
-    **dict.fromkeys(("export", "import", "predict", "show", "ui"), "runs"),
-    **dict.fromkeys(("resume", "status", "sync"), "sweeps"),
+_VERBS = {
+    "comparisons": ("compare", "ensemble", "reproduce"),
+    "data": ("conventions", "data", "evaluate", "inspect"),
+    "deployment": ("final", "monitor", "serve", "ship"),
+    "explain": ("explain", "glossary", "walkthrough"),
+    "frontier": ("frontier",),
+    "runs": ("export", "import", "predict", "show", "ui"),
+    "sweeps": ("resume", "status", "sync"),
 }
+"""Module -> its verbs."""
+
+MODULE_OF: dict[str, str] = {}
 """Verb -> its module."""
+
+for _module, _names in _VERBS.items():
+    MODULE_OF |= dict.fromkeys(_names, _module)
 
 
 class _Verbs(click.Group):
@@ -34,14 +37,11 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in MODULE_OF:
             return None
-        contents = vars(
-            importlib.import_module(f"{__name__}.{MODULE_OF[cmd_name]}")
-        ).values()
-        return next(
-            item
-            for item in contents
-            if isinstance(item, click.Command) and item.name == cmd_name
-        )
+        module = importlib.import_module(f"{__name__}.{MODULE_OF[cmd_name]}")
+        for item in vars(module).values():
+            if isinstance(item, click.Command) and item.name == cmd_name:
+                return item
+        raise AssertionError(f"unreachable: {module.__name__} has no {cmd_name}")
 
 
 @click.group(cls=_Verbs)

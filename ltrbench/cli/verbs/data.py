@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -128,22 +128,18 @@ def evaluate_verb(
             *columns,
             strict=True,
         )
-        write_output(
-            Table.of(["query", "documents", *evaluation.per_query], rows).csv(),
-            per_query,
-        )
+        table = Table.of(["query", "documents", *evaluation.per_query], rows)
+        write_output(table.csv(), per_query)
     if as_object:
-        echo_json(
-            {
-                "convention": evaluation.convention.name,
-                "queries": dataset.num_queries,
-                "share_without_relevant": evaluation.share_without_relevant,
-                "skipped": dict(evaluation.skipped),
-                "metrics": {
-                    name: _or_null(mean) for name, mean in evaluation.means.items()
-                },
-            }
-        )
+        means = {name: _or_null(mean) for name, mean in evaluation.means.items()}
+        record = {
+            "convention": evaluation.convention.name,
+            "queries": dataset.num_queries,
+            "share_without_relevant": evaluation.share_without_relevant,
+            "skipped": dict(evaluation.skipped),
+            "metrics": means,
+        }
+        echo_json(record)
     else:
         echo(_render_evaluation(data, dataset, evaluation))
     warning = upside_down(dataset, ranked, metrics[0], convention)
@@ -180,14 +176,12 @@ def conventions_verb(
     }
     share = float(np.mean(~has_relevant_document(dataset)))
     if as_object:
-        records = [
-            {
-                "convention": convention,
-                "metrics": {name: _or_null(means.get(name)) for name in metrics},
-                "undefined": undefined,
-            }
-            for convention, (means, undefined) in rows.items()
-        ]
+        records = []
+        for convention, (means, undefined) in rows.items():
+            values = {name: _or_null(means.get(name)) for name in metrics}
+            records.append(
+                {"convention": convention, "metrics": values, "undefined": undefined}
+            )
         echo_json(
             {
                 "queries": dataset.num_queries,
@@ -195,25 +189,36 @@ def conventions_verb(
                 "rows": records,
             }
         )
-    else:
-        sizes = rank(dataset, ranked, Ties.EXPECTED).tie_size
-        notes = [
-            f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
-            "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p.",
-            f"- {sizes[sizes > 1].sum()} of {dataset.num_documents} documents have the same score as another "
-            "document of their query. If the rows are sorted by label, ties in row order inflate the metric.",
-        ]
-        about = f"The columns gain, ties and no relevant describe {metrics[0]}. Reasons for differences:"
-        table = _table_of_conventions(metrics, rows).markdown(terminal_width())
-        undefined = _undefined(rows)
-        listed = [
-            "\n".join(wrapped(line, "  ") for line in lines)
-            for lines in (notes, undefined)
-            if lines
-        ]
-        echo(
-            "\n\n".join([_counts(data, dataset, share), table, wrapped(about), *listed])
-        )
+        return
+    paragraphs = [
+        _counts(data, dataset, share),
+        _table_of_conventions(metrics, rows).markdown(terminal_width()),
+        wrapped(
+            f"The columns gain, ties and no relevant describe {metrics[0]}. Reasons for differences:"
+        ),
+        _as_list(_reasons_for_differences(dataset, ranked, share)),
+    ]
+    without_a_value = _undefined(rows)
+    if without_a_value:
+        paragraphs.append(_as_list(without_a_value))
+    echo("\n\n".join(paragraphs))
+
+
+def _reasons_for_differences(
+    dataset: RankingDataset, ranked: Scores, share: float
+) -> list[str]:
+    sizes = rank(dataset, ranked, Ties.EXPECTED).tie_size
+    num_tied = sizes[sizes > 1].sum()
+    return [
+        f"- A share p = {share:.4f} of the queries has no relevant document. If they count 0, mean_0 = "
+        "(1 - p) mean_skip; if they count 1, mean_1 = mean_0 + p.",
+        f"- {num_tied} of {dataset.num_documents} documents have the same score as another "
+        "document of their query. If the rows are sorted by label, ties in row order inflate the metric.",
+    ]
+
+
+def _as_list(lines: Iterable[str]) -> str:
+    return "\n".join(wrapped(line, "  ") for line in lines)
 
 
 def _means_and_reasons(
@@ -266,9 +271,7 @@ def _render_evaluation(
         wrapped(f"Convention {convention.name}: {rules(convention.describe())}."),
     ]
     if convention.quirks:
-        parts.append(
-            "\n".join(wrapped(f"- {quirk}", "  ") for quirk in convention.quirks)
-        )
+        parts.append(_as_list(f"- {quirk}" for quirk in convention.quirks))
     return "\n\n".join(parts)
 
 
@@ -284,24 +287,25 @@ _NO_RELEVANT = {"skip": "left out", "0": "counts 0", "1": "counts 1"}
 
 def rules(fields: Mapping[str, Any]) -> str:
     """Returns the main choices of a described convention, and the exceptions of single metrics."""
-    departures = [
-        f"in {metric} {', '.join(f'{key} = {value}' for key, value in values.items())}"
-        for metric, values in fields.get("by_metric", {}).items()
-        if values
+    gain = str(fields.get("gain")).replace("_", " ")
+    ties = str(fields.get("ties")).replace("_", " ")
+    no_relevant = _NO_RELEVANT.get(str(fields.get("no_relevant")))
+    choices = [
+        f"{gain}, ties {ties}",
+        f"a query without a relevant document {no_relevant}",
     ]
+    if fields.get("skip_constant_labels"):
+        choices.append("lists with constant labels left out")
     fewest = fields.get("skip_shorter_than", 1)
-    return "; ".join(
-        [
-            f"{str(fields.get('gain')).replace('_', ' ')}, ties {str(fields.get('ties')).replace('_', ' ')}",
-            f"a query without a relevant document {_NO_RELEVANT.get(str(fields.get('no_relevant')))}",
-            *["lists with constant labels left out"]
-            * bool(fields.get("skip_constant_labels")),
-            *[f"lists with fewer than {fewest} documents left out"] * (fewest > 1),
-            *["the ratio of the sums over all queries"]
-            * (fields.get("aggregation") == "ratio_of_sums"),
-            *departures,
-        ]
-    )
+    if fewest > 1:
+        choices.append(f"lists with fewer than {fewest} documents left out")
+    if fields.get("aggregation") == "ratio_of_sums":
+        choices.append("the ratio of the sums over all queries")
+    for metric, values in fields.get("by_metric", {}).items():
+        departures = ", ".join(f"{key} = {value}" for key, value in values.items())
+        if departures:
+            choices.append(f"in {metric} {departures}")
+    return "; ".join(choices)
 
 
 _Means = Mapping[str, tuple[dict[str, float], dict[str, str]]]
@@ -313,14 +317,8 @@ def _table_of_conventions(names: Sequence[str], rows: _Means) -> Table:
     for convention, (means, _) in rows.items():
         fields = PRESETS[convention].of(parse_metric(names[0])[0]).describe()
         policies = [str(fields[key]).replace("_", " ") for key in ("gain", "ties")]
-        cells.append(
-            [
-                convention,
-                *policies,
-                _NO_RELEVANT[fields["no_relevant"]],
-                *map(means.get, names),
-            ]
-        )
+        policies.append(_NO_RELEVANT[fields["no_relevant"]])
+        cells.append([convention, *policies, *map(means.get, names)])
     return Table.of(["convention", "gain", "ties", "no relevant", *names], cells, ".4f")
 
 
@@ -372,27 +370,16 @@ def inspect_verb(
         manifests = {str(path): item.model_dump() for path, item in stores.items()}
         echo_json({"data": list(map(str, data)), **record, "stores": manifests})
         return
-    lines = [
-        wrapped(f"- {model}: {sentence}", "  ")
-        for model, sentences in concerns.items()
-        for sentence in sentences or ("none.",)
-    ]
-    title = "Problems for each backend, with the default settings:"
-    echo(
-        "\n".join(
-            [
-                ", ".join(map(str, data)),
-                "",
-                facts_as_lines(_facts(inspection)),
-                "",
-                title,
-                *lines,
-            ]
-        )
-    )
+    problems = ["Problems for each backend, with the default settings:"]
+    for model, sentences in concerns.items():
+        lines = [f"- {model}: {sentence}" for sentence in sentences or ("none.",)]
+        problems.append(_as_list(lines))
+    names = ", ".join(map(str, data))
+    facts = facts_as_lines(_facts(inspection))
+    echo("\n\n".join([names, facts, "\n".join(problems)]))
     for store, manifest in stores.items():
-        facts = facts_as_lines(_facts_of_store(store, manifest))
-        echo(f"\nThe store {store}, which has no problems:\n\n{facts}")
+        of_store = facts_as_lines(_facts_of_store(store, manifest))
+        echo(f"\nThe store {store}, which has no problems:\n\n{of_store}")
 
 
 def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:
@@ -440,33 +427,41 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     for model in models:
         settings = settings_in("model", model)
         try:
-            is_boosting = issubclass(
-                find_class(settings["_target_"], Ranker, model), BoostingRanker
-            )
-            rankers[model] = build(
-                {model: (shared if is_boosting else {}) | settings}, model, Ranker
-            )
+            kind = find_class(settings["_target_"], Ranker, model)
+            if issubclass(kind, BoostingRanker):
+                settings = shared | settings
+            rankers[model] = build({model: settings}, model, Ranker)
         except ConfigError as error:  # the package of an extra is not installed
             unavailable[model] = (str(error),)
     return rankers, unavailable
 
 
 def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
-    def of_queries(count: int) -> str:
-        return f"{count} queries ({count / inspection.queries:.1%})"
-
     yield "documents", str(inspection.documents)
     yield "queries", str(inspection.queries)
-    names = (
-        ()
-        if all(map(str.isdecimal, inspection.feature_names))
-        else inspection.feature_names
-    )
+    are_numbers = all(map(str.isdecimal, inspection.feature_names))
+    names = () if are_numbers else inspection.feature_names
     yield "features", f"{inspection.features}{_listed(names)}"
-    yield (
-        "labels",
-        first_of([f"{label}: {count}" for label, count in inspection.labels.items()]),
-    )
+    yield from _facts_of_labels(inspection)
+    yield from _facts_of_queries(inspection)
+    yield from _facts_of_features(inspection)
+    yield "rows", _order_of_rows(inspection)
+    if (weights := inspection.query_weights) is not None:
+        vary = ""
+        if inspection.weights_vary_within_queries:
+            vary = "; they vary within queries"
+        yield (
+            "query weights",
+            f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
+        )
+    if (positions := inspection.positions) is not None:
+        yield "positions", f"{positions['min']} to {positions['max']}"
+    yield "fingerprint", inspection.fingerprint
+
+
+def _facts_of_labels(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    counts = [f"{label}: {count}" for label, count in inspection.labels.items()]
+    yield "labels", first_of(counts)
     for sentence in (*inspection.label_warnings, *inspection.column_warnings):
         yield "warning", sentence
     if inspection.fractional_labels:
@@ -474,6 +469,12 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
             "not whole",
             f"labels of {inspection.fractional_labels} documents, which a run refuses. {FRACTIONS_REMEDY}",
         )
+
+
+def _facts_of_queries(inspection: Inspection) -> Iterator[tuple[str, str]]:
+    def of_queries(count: int) -> str:
+        return f"{count} queries ({count / inspection.queries:.1%})"
+
     sizes = inspection.query_sizes
     yield (
         "query sizes",
@@ -485,6 +486,9 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     )
     yield "only relevant", of_queries(inspection.only_relevant)
     yield "one document", of_queries(inspection.single_document)
+
+
+def _facts_of_features(inspection: Inspection) -> Iterator[tuple[str, str]]:
     faults = inspection.feature_faults
     missing = [f"{name}: {count}" for name, count in faults.missing.items()]
     yield "missing", f"{len(missing)} features have missing values{_listed(missing)}"
@@ -503,20 +507,6 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
             f"{len(merged)} features have different values that are equal in float32"
         )
         yield "merged", f"{counted}{_listed(merged)}; {remedy}"
-    yield "rows", _order_of_rows(inspection)
-    if (weights := inspection.query_weights) is not None:
-        vary = (
-            "; they vary within queries"
-            if inspection.weights_vary_within_queries
-            else ""
-        )
-        yield (
-            "query weights",
-            f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
-        )
-    if (positions := inspection.positions) is not None:
-        yield "positions", f"{positions['min']} to {positions['max']}"
-    yield "fingerprint", inspection.fingerprint
 
 
 def _order_of_rows(inspection: Inspection) -> str:
@@ -526,10 +516,8 @@ def _order_of_rows(inspection: Inspection) -> str:
         f"{order.worst_first} worst first; query ids are "
         f"{'ascending' if order.query_ids_ascend else 'unsorted'}"
     )
-    if (
-        order.mixed
-        and max(order.best_first, order.worst_first) >= _MOSTLY * order.mixed
-    ):
+    most_sorted = max(order.best_first, order.worst_first)
+    if order.mixed and most_sorted >= _MOSTLY * order.mixed:
         text += (
             ". Ties in row order distort the metrics of every ranker: shuffle the rows, or use "
             "ties=expected"
@@ -543,12 +531,11 @@ def _listed(names: Sequence[str]) -> str:
 
 def first_of(names: Sequence[str]) -> str:
     """Joins the first names of a list; --json has the others."""
+    shown = ", ".join(names[:_SHOWN])
     left = len(names) - _SHOWN
-    return (
-        ", ".join(names[:_SHOWN])
-        + (f" and {left} more (see --json)" if left > 0 else "")
-        or "-"
-    )
+    if left > 0:
+        return f"{shown} and {left} more (see --json)"
+    return shown or "-"
 
 
 # ---- The verb `data`: commands on data sets.
@@ -663,20 +650,20 @@ def fetch_command(
     """
     from ltrbench.data.sources import (
         address_of,
-        download_archive,
         find_archive,
         unpack_archive,
     )
 
     sources = list(sources_in_yaml(name, root, config_dir))
-    archive = sources[0].fetch
-    folder = Path(getattr(sources[0], "root", "") or ".").expanduser()
+    first = sources[0]
+    archive = first.fetch
+    folder = Path(getattr(first, "root", "") or ".").expanduser()
     if archive is None:
-        how = getattr(sources[0], "obtain", "").strip()
+        how = getattr(first, "obtain", "").strip()
         raise DataError(
             f"data={name} cannot be fetched, because data.fetch is null. {how}"
         )
-    expected = list(itertools.chain.from_iterable(_files(source) for source in sources))
+    expected = list(itertools.chain.from_iterable(map(_files, sources)))
     if expected and all(path.exists() for path in expected):
         echo(f"data={name} is complete: {len(expected)} files in {folder.absolute()}.")
         return
@@ -684,22 +671,30 @@ def fetch_command(
     file = find_archive(archive, folder)
     if file is None:
         address = address_of(archive, folder, name, url, accept_licence)
-        label = f"downloading {without_password(address)}, {archive.size / MB:.0f} MB"
-        with click.progressbar(
-            length=archive.size, label=visible(label), file=sys.stderr
-        ) as bar:
-            file = download_archive(
-                archive,
-                folder,
-                address,
-                lambda arrived, _: bar.update(arrived - bar.pos),
-            )
-    echo(f"unpacking {file} into {folder / archive.into}", err=True)
+        file = _downloaded(archive, folder, address)
+    destination = folder / archive.into
+    echo(f"unpacking {file} into {destination}", err=True)
     written = unpack_archive(archive, file, folder, expected)
     echo(
         f"data={name} is complete: wrote {len(written)} files below "
-        f"{(folder / archive.into).absolute()}. {file} is no longer needed."
+        f"{destination.absolute()}. {file} is no longer needed."
     )
+
+
+def _downloaded(archive: PublishedArchive, folder: Path, address: str) -> Path:
+    """Downloads an archive with a bar, and returns its file."""
+    from ltrbench.data.sources import download_archive
+
+    label = f"downloading {without_password(address)}, {archive.size / MB:.0f} MB"
+    with click.progressbar(
+        length=archive.size, label=visible(label), file=sys.stderr
+    ) as bar:
+        return download_archive(
+            archive,
+            folder,
+            address,
+            lambda arrived, _: bar.update(arrived - bar.pos),
+        )
 
 
 def sources_in_yaml(
@@ -713,51 +708,47 @@ def sources_in_yaml(
     from ltrbench.config import build, composed
     from ltrbench.data.sources import DataSource
 
-    folders = [
-        conf_dir() / "data",
-        *([] if config_dir is None else [config_dir.expanduser() / "data"]),
-    ]
-    known = sorted(
-        path.stem for folder in folders for path in folder.glob("[!_]*.yaml")
-    )
-    require_choice("data", name, known)
-    search = (
-        []
-        if config_dir is None
-        else [f"hydra.searchpath=[file://{config_dir.expanduser().absolute()}]"]
-    )
-    config = composed(*search, f"data={name}")
+    yamls = list((conf_dir() / "data").glob("[!_]*.yaml"))
+    search_path = []
+    if config_dir is not None:
+        own = config_dir.expanduser()
+        yamls += (own / "data").glob("[!_]*.yaml")
+        search_path.append(f"hydra.searchpath=[file://{own.absolute()}]")
+    require_choice("data", name, sorted(path.stem for path in yamls))
+    config = composed(*search_path, f"data={name}")
     if root is not None:
         config.data.root = str(root.expanduser())
-    for fold in range(1, (config.data.get("num_folds") or 1) + 1):
-        if config.data.get("num_folds"):
-            config.data.fold = fold
+    num_folds = config.data.get("num_folds")
+    if not num_folds:
+        yield build(config, "data", DataSource)
+        return
+    for fold in range(1, num_folds + 1):
+        config.data.fold = fold
         yield build(config, "data", DataSource)
 
 
 def _files(source: DataSource) -> list[Path]:
     """Returns the files of all splits."""
-    splits = [
-        getattr(source, split, None) or [] for split in ("train", "valid", "test")
-    ]
-    paths = [
-        path
-        for split in splits
-        for path in ([split] if isinstance(split, str) else split)
-    ]
-    return [Path(path).expanduser() for path in paths]
+    files: list[Path] = []
+    for split in ("train", "valid", "test"):
+        paths = getattr(source, split, None) or []
+        if isinstance(paths, str):
+            paths = [paths]
+        files += (Path(path).expanduser() for path in paths)
+    return files
 
 
 def _terms(archive: PublishedArchive) -> str:
     """Returns the licence and what identifies the archive."""
-
     address = "not known"
     if archive.url is not None:
         address = without_password(archive.url)
+    if not archive.verified:
+        address = f"{address} (not verified)"
     rows = [
         ("licence", archive.licence),
         ("page", archive.page),
         ("archive", f"{archive.file}, {archive.size} bytes, SHA-256 {archive.sha256}"),
-        ("address", f"{address}{'' if archive.verified else ' (not verified)'}"),
+        ("address", address),
     ]
     return facts_as_lines((name, value.strip()) for name, value in rows)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 import click
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from pydantic import TypeAdapter, ValidationError
 
 from ltrbench.cli.console import (
@@ -104,15 +104,14 @@ def explain_verb(
             f"{data} has no query '{query_id}'{did_you_mean(query_id, dataset.query_ids.tolist())}"
         )
     query = int(numbers[0])
-    rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
-    pairs = pair_lambdas(dataset.labels[rows], scores[rows], chosen)
+    start, end = dataset.query_start[query : query + 2].tolist()
+    scores = scores[start:end]
+    pairs = pair_lambdas(dataset.labels[start:end], scores, chosen)
     with announcing_compilation(partial(echo, err=True)):
         # The gradients and hessians of the first iteration, with the same seed as in `pair_lambdas`.
         objective = prepare(dataset.take_queries([query]), chosen)
-        sums = objective(
-            scores[rows].astype(np.float64), None, np.random.default_rng(0)
-        )
-    explained = _explained(dataset, query, scores[rows], pairs, sums)
+        sums = objective(scores.astype(np.float64), None, np.random.default_rng(0))
+    explained = _explained(dataset, query, scores, pairs, sums)
     if as_object:
         echo_json({"preset": preset_name, **explained})
     else:
@@ -140,17 +139,13 @@ def pair_settings(preset_name: str, settings: Mapping[str, str]) -> PairSettings
         require_choice("--set", key, (*types, *SETTABLE))
         if key not in types:
             continue
-        text = None
-        if settings[key] != "none":
-            text = settings[key]
+        text = settings[key]
+        finite = TypeAdapter(types[key], config={"allow_inf_nan": False})
         try:
-            values[key] = TypeAdapter(
-                types[key], config={"allow_inf_nan": False}
-            ).validate_python(text)
+            values[key] = finite.validate_python(None if text == "none" else text)
         except ValidationError as error:
-            raise ConfigError(
-                f"--set {key}={settings[key]}: {error.errors()[0]['msg']}."
-            ) from None
+            message = error.errors()[0]["msg"]
+            raise ConfigError(f"--set {key}={text}: {message}.") from None
     of_convention = {key: text for key, text in settings.items() if key not in types}
     convention = with_settings(preset.convention, of_convention)
     if preset_name in PRESETS:
@@ -170,40 +165,44 @@ def _explained(
     sums: tuple[Sums, Sums],
 ) -> dict[str, Any]:
     """Returns the JSON record: rows in the order of the file, with the weights of training applied."""
-    rows = slice(int(dataset.query_start[query]), int(dataset.query_start[query + 1]))
-    weights = dataset.weight_of_document[rows]
-    documents = dataset.document_ids
+    start, end = dataset.query_start[query : query + 2].tolist()
+    weights = dataset.weight_of_document[start:end]
+    documents: list[str | None] = [None] * len(weights)
+    if dataset.document_ids is not None:
+        documents = list(map(str, dataset.document_ids[start:end]))
     gradients, hessians = sums
-    columns: dict[str, list[Any]] = {
-        "row": list(range(1, len(weights) + 1)),
-        "document": [None] * len(weights)
-        if documents is None
-        else list(map(str, documents[rows])),
-        "label": dataset.labels[rows].astype(float).tolist(),
-        "score": scores.astype(float).tolist(),
+    columns: dict[str, Sequence[Any]] = {
+        "row": range(1, len(weights) + 1),
+        "document": documents,
+        "label": _as_floats(dataset.labels[start:end]),
+        "score": _as_floats(scores),
         "rank": pairs.ranks.tolist(),
         "gain": pairs.gains.tolist(),
         "discount": pairs.discounts.tolist(),
-        "weight": weights.astype(float).tolist(),
+        "weight": _as_floats(weights),
         "gradient": gradients.tolist(),
         "hessian": hessians.tolist(),
     }
+    lines = zip(*columns.values(), strict=True)
     dcg = float(pairs.gains @ pairs.discounts)
     ideal = float(np.sort(pairs.gains)[::-1] @ np.sort(pairs.discounts)[::-1])
+    lambdas = pairs.lambda_matrix * weights[:, None]
     return {
         "query": str(dataset.query_ids[query]),
         "dcg": dcg,
         "ideal_dcg": ideal,
         "ndcg": dcg / ideal if ideal > 0 else None,
-        "rows": [
-            dict(zip(columns, values, strict=True))
-            for values in zip(*columns.values(), strict=True)
-        ],
+        "rows": [dict(zip(columns, values, strict=True)) for values in lines],
         "gradients": gradients.tolist(),
         "hessians": hessians.tolist(),
         "delta_matrix": pairs.delta.tolist(),
-        "lambda_matrix": (pairs.lambda_matrix * weights[:, None]).tolist(),
+        "lambda_matrix": lambdas.tolist(),
     }
+
+
+def _as_floats(values: NDArray[Any]) -> list[float]:
+    floats: list[float] = values.astype(float).tolist()
+    return floats
 
 
 def _tutorial(
@@ -212,20 +211,21 @@ def _tutorial(
     records = explained["rows"]
     shown = sorted(records, key=lambda record: record["rank"])[:MOST_SHOWN]
     rows = [record["row"] - 1 for record in shown]
-    cut = len(shown) < len(records)
     of_all = ""
-    if cut:
+    if len(shown) < len(records):
         of_all = f", the first {len(shown)} of {len(records)} by rank; --json has all"
     convention = settings.convention.describe()
-    gain, discount = (
-        str(convention[name]).replace("_", " ") for name in ("gain", "discount")
-    )
+    gain = str(convention["gain"]).replace("_", " ")
+    discount = str(convention["discount"]).replace("_", " ")
+    dcg = f"{explained['dcg']:.3f}, ideal DCG {explained['ideal_dcg']:.3f}"
     ndcg = "- (no relevant document)"
     if explained["ndcg"] is not None:
         ndcg = f"{explained['ndcg']:.3f}"
     delta = "1"
     if settings.metric is not None:
         delta = f"the change of {settings.metric} by a swap of two ranks"
+    deltas = _matrix(explained["delta_matrix"], rows)
+    lambdas = _matrix(-np.array(explained["lambda_matrix"]), rows)
     return f"""\
 Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_name}{of_all}
 
@@ -233,19 +233,19 @@ Query {explained["query"]}, {len(records)} documents, the lambdas of {preset_nam
 
 {_documents(shown)}
 
-   DCG = sum of G D = {explained["dcg"]:.3f}, ideal DCG {explained["ideal_dcg"]:.3f}, NDCG {ndcg}
+   DCG = sum of G D = {dcg}, NDCG {ndcg}
    of the whole list
 
 2. delta: {delta}, for pairs of different labels, by row
 
-{_matrix(explained["delta_matrix"], rows)}
+{deltas}
 
 3. p = 1 / (1 + exp(sigma (s_hi - s_lo))), hi has the higher label; lambda = sigma p delta and
    hessian = sigma^2 p (1 - p) delta, which the settings and the weights scale
 {_settings(settings)}
    Row i, column j: lambda; positive where the pair pushes document i up
 
-{_matrix([[-value for value in line] for line in explained["lambda_matrix"]], rows)}
+{lambdas}
 
 4. Sums per row, positive pushes up; a tree is fitted to -gradient / hessian of the cost
 
@@ -264,35 +264,43 @@ def _settings(settings: PairSettings) -> str:
 
 def _documents(shown: Sequence[Mapping[str, Any]]) -> str:
     head = f"{'rank':>7}{'row':>6}{'label':>7}{'score':>11}{'gain':>9}{'discount':>10}"
-    lines = [
-        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{record['score']:>11.4f}"
-        f"{record['gain']:>9g}{record['discount']:>10.4f}  {record['document'] or ''}".rstrip()
-        for record in shown
-    ]
-    has_ids = any(record["document"] for record in shown)
-    return "\n".join([head + ("  document" if has_ids else ""), *lines])
-
-
-def _matrix(values: Sequence[Sequence[float]], rows: Sequence[int]) -> str:
-    lines = [" " * 7 + "".join(f"{row + 1:>8}" for row in rows)]
-    for row in rows:
-        cells = (
-            "." if values[row][column] == 0 else f"{values[row][column]:.3f}"
-            for column in rows
+    if any(record["document"] for record in shown):
+        head += "  document"
+    lines = [head]
+    for record in shown:
+        numbers = (
+            f"{record['score']:>11.4f}{record['gain']:>9g}{record['discount']:>10.4f}"
         )
-        lines.append(f"{row + 1:>7}" + "".join(f"{cell:>8}" for cell in cells))
+        document = record["document"] or ""
+        lines.append(f"{_beginning(record)}{numbers}  {document}".rstrip())
+    return "\n".join(lines)
+
+
+def _beginning(record: Mapping[str, Any]) -> str:
+    """Returns the cells of the rank, the row and the label of a document."""
+    return f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}"
+
+
+def _matrix(values: ArrayLike, rows: Sequence[int]) -> str:
+    head = "".join(f"{row + 1:>8}" for row in rows)
+    lines = [f"{'':7}{head}"]
+    shown = np.array(values)[np.ix_(rows, rows)].tolist()
+    for row, line in zip(rows, shown, strict=True):
+        cells = ["." if value == 0 else f"{value:.3f}" for value in line]
+        text = "".join(f"{cell:>8}" for cell in cells)
+        lines.append(f"{row + 1:>7}{text}")
     return "\n".join(lines)
 
 
 def _sums(shown: Sequence[Mapping[str, Any]]) -> str:
     head = f"{'rank':>7}{'row':>6}{'label':>7}{'lambda':>11}{'gradient':>12}{'hessian':>12}"
-    # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
-    lines = [
-        f"{record['rank'] + 1:>7}{record['row']:>6}{record['label']:>7g}{0.0 - record['gradient']:>11.3f}"
-        f"{record['gradient']:>12.6f}{record['hessian']:>12.6f}"
-        for record in shown
-    ]
-    return "\n".join([head, *lines])
+    lines = [head]
+    for record in shown:
+        # 0.0 - x instead of -x, because -0.0 would be printed with its sign.
+        push = 0.0 - record["gradient"]
+        sums = f"{push:>11.3f}{record['gradient']:>12.6f}{record['hessian']:>12.6f}"
+        lines.append(f"{_beginning(record)}{sums}")
+    return "\n".join(lines)
 
 
 # ---- The verb `walkthrough`: LambdaMART on ten documents.

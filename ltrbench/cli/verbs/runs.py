@@ -64,6 +64,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+    from ltrbench.cli.session import Store
     from ltrbench.data import RankingDataset, Splits
     from ltrbench.data.sources import DataSource
     from ltrbench.rankers.importance import Importances
@@ -278,12 +279,15 @@ def source_of(run: Run) -> DataSource:
                 f"their class is '{target}', and code named in a run folder is not executed."
             )
         types = get_type_hints(find_class(target, DataSource, "data"))
-        # A result records NaN as null.
         kept = {
-            name: float("nan") if value is None and types.get(name) is float else value
+            name: value
             for name, value in settings.items()
             if name not in _FOR_TABLES_ONLY
         }
+        for name, value in kept.items():
+            if value is None and types.get(name) is float:
+                # A result records NaN as null.
+                kept[name] = float("nan")
         return build({"data": kept}, "data", DataSource)
     except (
         ConfigError,
@@ -604,17 +608,7 @@ def _parts(run: Run, width: int) -> Iterator[str]:
     yield f"run in {result.started_in or DASH} {again}"
     yield facts_as_lines(_settings(result))
     if result.metrics:
-        splits = [
-            split
-            for split in ("valid", "test")
-            if any(key.startswith(split) for key in result.metrics)
-        ]
-        names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
-        rows = [
-            [name, *(result.metrics.get(f"{split}/{name}") for split in splits)]
-            for name in names
-        ]
-        yield Table.of(["metric", *splits], rows, ".4f").markdown(width)
+        yield _metrics_table(result).markdown(width)
         yield wrapped(
             f"Convention {result.convention['name']}: {rules(result.convention)}."
         )
@@ -631,26 +625,29 @@ def _parts(run: Run, width: int) -> Iterator[str]:
         yield "\n".join(wrapped(f"- {sentence}", "  ") for sentence in sentences)
 
 
+def _metrics_table(result: RunResult) -> Table:
+    splits = [
+        split
+        for split in ("valid", "test")
+        if any(key.startswith(split) for key in result.metrics)
+    ]
+    names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
+    rows = [
+        [name, *(result.metrics.get(f"{split}/{name}") for split in splits)]
+        for name in names
+    ]
+    return Table.of(["metric", *splits], rows, ".4f")
+
+
 def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     """Yields the sweep, times, class, parameters, search, seed and costs of the run."""
-    from ltrbench.compare.cells import (
-        flatten,
-    )
-
     model = result.settings.get("model", {})
     if result.sweep is not None:
         yield "sweep", result.sweep
     yield "when", f"{result.started or DASH} to {result.finished or DASH}"
     yield "class", str(model.get("_target_", DASH))
-    hidden = ("_target_", "seed", "num_threads")
-    shown = [
-        f"{name.removesuffix('._target_')}={value}"
-        for name, value in flatten(model).items()
-        if name == "objective._target_"
-        or (value is not None and name.rpartition(".")[2] not in hidden)
-    ]
     kind = result.params if result.origin.was_fitted else result.origin.kind
-    yield "params", f"{kind}: {', '.join(shown)}"
+    yield "params", f"{kind}: {', '.join(_settings_of_model(model))}"
     if search := result.search:
         cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
         chosen = assignments(search["settings"]) or "no setting varied"
@@ -665,10 +662,8 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
             for kind, name in TIMES.items()
             if kind in result.seconds
         ]
-        yield (
-            "seconds",
-            f"{', '.join(known)}{' (several jobs ran at a time)' * result.shared_machine}",
-        )
+        shared = " (several jobs ran at a time)" if result.shared_machine else ""
+        yield "seconds", f"{', '.join(known)}{shared}"
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
     if isinstance(result.origin, Ensemble):
@@ -684,47 +679,84 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
         yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"
 
 
+def _settings_of_model(model: Mapping[str, Any]) -> list[str]:
+    """Returns NAME=VALUE of each setting, with the class of the objective as its name."""
+    from ltrbench.compare.cells import flatten
+
+    hidden = ("_target_", "seed", "num_threads")
+    texts = []
+    for name, value in flatten(model).items():
+        is_shown = value is not None and name.rpartition(".")[2] not in hidden
+        if is_shown or name == "objective._target_":
+            texts.append(f"{name.removesuffix('._target_')}={value}")
+    return texts
+
+
 def _importances_table(run: Run, importances: Importances) -> Table:
     """Returns the most important features by the first kind; coefficients with their intervals over the
     trainings of the sweep with the same settings."""
-    from ltrbench.compare.cells import runs_by_label, runs_by_table
-    from ltrbench.rankers.importance import FALLS, HIGH, LOW, OF_LINEAR, by_size
+    from ltrbench.rankers.importance import by_size
 
     kinds = importances.kinds
     values = importances.values
-    order = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
-    formats = dict.fromkeys(FALLS, "+.4f") | dict.fromkeys(OF_LINEAR, "+.4g")
-    forms = {kind.replace("_", " "): formats.get(kind, ".1%") for kind in kinds}
+    features = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
+    forms: dict[str, str | None] = {"feature": None}
+    for kind in kinds:
+        forms[kind.replace("_", " ")] = _form_of(kind)
     rows = [
         [importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)]
-        for row in order
+        for row in features
     ]
-    is_one_of_several = run.result.sweep is not None and run.result.status == FINISHED
-    if is_one_of_several and any(kind in OF_LINEAR for kind in kinds):
-        runs = [
-            each
-            for each in find_runs([run.path.resolve().parent])
-            if each.result.status == FINISHED
-        ]
-        of_rows = (
-            of_row
-            for of_table in runs_by_table(runs).values()
-            for of_row in runs_by_label(of_table).values()
-        )
-        same = next(
-            row for row in of_rows if run.path.resolve() in [each.path for each in row]
-        )
-        means = mean_importances(same)
-        for kind in (
-            means.kinds if means.feature_names == importances.feature_names else ()
-        ):
-            if kind in OF_LINEAR and kind + LOW in means.values:
-                forms[f"{kind}: 95 % interval over {len(same)} trainings"] = ""
-                low = means.values[kind + LOW]
-                high = means.values[kind + HIGH]
-                for row, feature in zip(rows, order, strict=True):
-                    row.append(format_interval(low[feature], high[feature], "+.4g"))
-    return Table(columns_of({"feature": None, **forms}), rows)
+    for header, intervals in _intervals_over_trainings(run, importances):
+        forms[header] = ""
+        for row, feature in zip(rows, features, strict=True):
+            row.append(intervals[feature])
+    return Table(columns_of(forms), rows)
+
+
+def _form_of(kind: str) -> str:
+    from ltrbench.rankers.importance import FALLS, OF_LINEAR
+
+    if kind in OF_LINEAR:
+        return "+.4g"
+    return "+.4f" if kind in FALLS else ".1%"
+
+
+def _intervals_over_trainings(
+    run: Run, importances: Importances
+) -> Iterator[tuple[str, list[str]]]:
+    """Yields the header of a column, and the interval of each feature, for each kind of coefficient."""
+    from ltrbench.rankers.importance import HIGH, LOW, OF_LINEAR
+
+    if run.result.sweep is None or run.result.status != FINISHED:
+        return
+    if not any(kind in OF_LINEAR for kind in importances.kinds):
+        # The other runs are not read.
+        return
+    trainings = _with_same_settings(run)
+    means = mean_importances(trainings)
+    if means.feature_names != importances.feature_names:
+        return
+    for kind in means.kinds:
+        if kind not in OF_LINEAR or kind + LOW not in means.values:
+            continue
+        ends = zip(means.values[kind + LOW], means.values[kind + HIGH], strict=True)
+        header = f"{kind}: 95 % interval over {len(trainings)} trainings"
+        yield header, [format_interval(low, high, "+.4g") for low, high in ends]
+
+
+def _with_same_settings(run: Run) -> list[Run]:
+    """Returns the finished runs of the sweep of a run that are in its row of the comparison."""
+    from ltrbench.compare.cells import runs_by_label, runs_by_table
+
+    path = run.path.resolve()
+    runs = find_runs([path.parent])
+    finished = [each for each in runs if each.result.status == FINISHED]
+    for of_table in runs_by_table(finished).values():
+        for of_row in runs_by_label(of_table).values():
+            if path in [each.path for each in of_row]:
+                return of_row
+    return [run]
 
 
 def _data_table(result: RunResult) -> Table:
@@ -742,10 +774,8 @@ def _data_table(result: RunResult) -> Table:
         "fingerprint": "",
     }
     splits = [split for split in ("train", "valid", "test") if split in result.data]
-    return Table(
-        columns_of(forms),
-        [[split, *(result.data[split].get(key) for key in keys)] for split in splits],
-    )
+    rows = [[split, *map(result.data[split].get, keys)] for split in splits]
+    return Table(columns_of(forms), rows)
 
 
 def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
@@ -771,6 +801,27 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
 # ---- The verb `ui`: opens the MLflow UI on the tracking store of the runs.
 
 
+def _existing_store(folder: Path) -> Store:
+    """Returns the store of the newest run below a folder.
+
+    Raises:
+        ResultError: No run was tracked, or the database does not exist.
+        TrackingError: The address needs a password.
+    """
+    from ltrbench.cli.session import recorded_store
+
+    recorded = recorded_store(find_runs_and_trials([folder]))
+    database = None if recorded is None else recorded.database
+    if recorded is None or (database is not None and not database.exists()):
+        raise ResultError(
+            f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, "
+            "or give a store with --uri."
+        )
+    if database is None:
+        recorded.check_password()
+    return recorded
+
+
 @click.command("ui")
 @click.argument("folder", type=PATH, default=Path())
 @click.option(
@@ -791,22 +842,11 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
     \b
         python -m ltrbench ui --port 5001
     """
-    from ltrbench.cli.session import recorded_store
     from ltrbench.tracking.mlflow import run_list_of
 
     store = uri
     if store is None:
-        recorded = recorded_store(find_runs_and_trials([folder]))
-        if recorded is None or (
-            recorded.database is not None and not recorded.database.exists()
-        ):
-            raise ResultError(
-                f"no run below {folder} was tracked in a store that exists; start one with tracking=mlflow, "
-                "or give a store with --uri."
-            )
-        if recorded.database is None:
-            recorded.check_password()
-        store, experiment = recorded
+        store, experiment = _existing_store(folder)
     if store.startswith(("http://", "https://")):
         click.echo(
             f"The runs are on a server: open {store.rstrip('/')}{run_list_of(store, experiment)}"

@@ -95,13 +95,8 @@ def resume_verb(
             "--timing is about finished jobs, and --failed about the others; leave one out."
         )
     last = plan.jobs[max(plan.jobs)]
-    cluster = last.spec.settings["executor"].get("cluster") or {}
-    if cluster.get("_target_") and not (start_cluster or timing or dry_run):
-        raise ResultError(
-            f"{sweep}/plan/{last.number}.json starts a cluster of the class {cluster['_target_']} with the "
-            f"arguments {', '.join(name for name in cluster if name != '_target_')}, which may run programs. "
-            "If they are yours, add --start-cluster."
-        )
+    if not (start_cluster or timing or dry_run):
+        _refuse_cluster(last, sweep)
     # Modules of the user are in the current folder of this command, never in a folder that the plan names.
     with searching_only(Path.cwd()):
         # Relative paths of the data begin in this folder. On another host it may be absent; a relative path
@@ -120,9 +115,11 @@ def resume_verb(
             only_failed=failed,
         )
         session = Session()
-        again = f"{PROGRAM} resume {shlex.quote(str(plan.sweep))}{' --timing' * timing}"
-        work = session.time_sweep if timing else session.run_sweep
-        return run_command(session, again, lambda: work(order))
+        again = f"{PROGRAM} resume {shlex.quote(str(plan.sweep))}"
+        if timing:
+            again = f"{again} --timing"
+            return run_command(session, again, lambda: session.time_sweep(order))
+        return run_command(session, again, lambda: session.run_sweep(order))
 
 
 def _read_plan(sweep: Path) -> Plan:
@@ -132,6 +129,19 @@ def _read_plan(sweep: Path) -> Plan:
             f"{sweep} has no plan of a sweep. Name the folder of a sweep, such as multirun/DATE/TIME."
         )
     return plan
+
+
+def _refuse_cluster(job: Job, sweep: Path) -> None:
+    """Raises ResultError if a job starts a cluster, whose arguments may run programs."""
+    cluster = job.spec.settings["executor"].get("cluster") or {}
+    if not cluster.get("_target_"):
+        return
+    arguments = ", ".join(name for name in cluster if name != "_target_")
+    raise ResultError(
+        f"{sweep}/plan/{job.number}.json starts a cluster of the class {cluster['_target_']} with the "
+        f"arguments {arguments}, which may run programs. "
+        "If they are yours, add --start-cluster."
+    )
 
 
 def _refuse_unstored(plan: Plan) -> None:
@@ -154,22 +164,20 @@ def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
     again = draft(experiment_of(job))
     # The folds that share a choice are those of the command that planned the job.
-    together = {
-        name: value for name, value in job.key.settings.items() if name == CHOSEN_WITH
-    }
-    return replace(
-        again, key=replace(again.key, settings={**again.key.settings, **together})
-    )
+    if CHOSEN_WITH not in job.key.settings:
+        return again
+    together = {CHOSEN_WITH: job.key.settings[CHOSEN_WITH]}
+    key = replace(again.key, settings={**again.key.settings, **together})
+    return replace(again, key=key)
 
 
 def _show(plan: Plan, failed: bool, timing: bool) -> int:
     states = states_of(plan.sweep, plan.jobs.values())
-    again = {job.number for job in untimed(states)}
-    states = (
-        [state for state in states if state.job.number in again]
-        if timing
-        else wanted(states, failed)
-    )
+    if timing:
+        again = {job.number for job in untimed(states)}
+        states = [state for state in states if state.job.number in again]
+    else:
+        states = wanted(states, failed)
     for state in states:
         echo(
             f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}"
@@ -242,19 +250,14 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
         names = [state.name for state in states if state.job.kind == kind]
         if names:
             of_states = ", ".join(f"{names.count(name)} {name}" for name in STATES)
-            counts.append(f"{len(names)} {kind}{'s' * (len(names) != 1)}, {of_states}")
+            kinds = kind if len(names) == 1 else f"{kind}s"
+            counts.append(f"{len(names)} {kinds}, {of_states}")
     lines = [f"{plan.sweep}: {'; '.join(counts)}"]
     for name in STATES:
-        listed = [state for state in states if state.name == name and name != DONE]
-        for state in listed[:_SHOWN]:
-            detail = ""
-            if state.holder is not None:
-                detail = f" ({state.holder})"
-            reason = ""
-            if state.reason:
-                reason = f": {state.reason.strip().splitlines()[0]}"
-            settings = " ".join(state.job.settings_of_job)
-            lines.append(f"  {name} {state.job.folder}  {settings}{detail}{reason}")
+        if name == DONE:
+            continue
+        listed = [state for state in states if state.name == name]
+        lines += map(_line_of, listed[:_SHOWN])
         if len(listed) > _SHOWN:
             lines.append(f"  {name}: {len(listed) - _SHOWN} more")
     if left := seconds_left(states):
@@ -262,6 +265,16 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
             f"About {duration(left)} left, if jobs take as long as the finished ones."
         )
     return "\n".join(lines)
+
+
+def _line_of(state: JobState) -> str:
+    job = state.job
+    line = f"  {state.name} {job.folder}  {' '.join(job.settings_of_job)}"
+    if state.holder is not None:
+        line += f" ({state.holder})"
+    if state.reason:
+        line += f": {state.reason.strip().splitlines()[0]}"
+    return line
 
 
 # ---- The verb `sync`: stores finished runs in MLflow that are not stored yet.
@@ -326,16 +339,14 @@ def sync_verb(
         groups.setdefault(_sweep_of(run, folder), []).append(run)
     for sweep, members in groups.items():
         mirror(tracker, sweep, members)
+    count = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     click.echo(
-        f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of {folder} in {tracker.where}, "
-        f"{tracker.num_stored} of them new",
+        f"{count} of {folder} in {tracker.where}, {tracker.num_stored} of them new",
         err=True,
     )
     if register is not None:
         origin = chosen.result.origin
-        reason = "named in the command"
-        if isinstance(origin, Final):
-            reason = origin.reason
+        reason = origin.reason if isinstance(origin, Final) else "named in the command"
         echo(f"{tracker.register(register, chosen, reason)} ({tracker.where})")
 
 
