@@ -89,11 +89,8 @@ class DaskExecutor(Executor):
     def __post_init__(self) -> None:
         check(self, "executor.")
         # The null keys of conf/executor/dask.yaml: the defaults of the class.
-        self.cluster = {
-            key: value
-            for key, value in (self.cluster or {}).items()
-            if value is not None
-        }
+        given = self.cluster or {}
+        self.cluster = {key: item for key, item in given.items() if item is not None}
         self._started: Cluster | None = None
         self._client: distributed.Client | None = None
         self._pending: dict[str, tuple[Future[Any], Any]] = {}
@@ -235,7 +232,9 @@ class DaskExecutor(Executor):
             return f"{self._name}: jobs begin as the queue system starts workers."
         machines = list(self._machines.values())
         num_cores = len(machines[0][1])
-        threads = self._num_threads or (0 if HAS_AFFINITY else num_cores)
+        threads = self._num_threads
+        if not threads and not HAS_AFFINITY:
+            threads = num_cores
         return message_on_threads(
             machines.count(machines[0]),
             threads,
@@ -278,11 +277,11 @@ class DaskExecutor(Executor):
         present = present_workers(client)
         new = [address for address in sorted(present) if address not in self._machines]
         is_child = isinstance(self._started, distributed.LocalCluster)
-        answers = (
-            client.run(_prepare, self._work, is_child, workers=new, on_error="return")
-            if new
-            else {}
-        )
+        answers = {}
+        if new:
+            answers = client.run(
+                _prepare, self._work, is_child, workers=new, on_error="return"
+            )
         for address, answer in answers.items():
             # An OSError: the worker is lost already.
             if isinstance(answer, Exception) and not isinstance(answer, OSError):
@@ -300,9 +299,11 @@ class DaskExecutor(Executor):
         if self._num_threads or not HAS_AFFINITY:
             return {}
         shares: dict[str, list[int]] = {}
-        for address, machine in self._machines.items():
-            here = [name for name, other in self._machines.items() if other == machine]
-            shares[address] = share_of_cores(machine[1], here.index(address), len(here))
+        machines = self._machines
+        for address, machine in machines.items():
+            here = [name for name, other in machines.items() if other == machine]
+            _, cores = machine
+            shares[address] = share_of_cores(cores, here.index(address), len(here))
         return shares
 
 
@@ -353,15 +354,10 @@ def _run_job(
             watch.start()
         try:
             return reply_to(pickle.loads(pickled_work), job)
-        except (
-            KeyboardInterrupt,
-            SystemExit,
-        ) as error:  # would end the worker, with Dask's reports of it
-            return pickle.dumps(
-                (
-                    None,
-                    WorkerLostError(f"the job raised {type(error).__name__}: {error}"),
-                )
-            )
+        # They would end the worker, with Dask's reports of it.
+        except (KeyboardInterrupt, SystemExit) as error:
+            name = type(error).__name__
+            lost = WorkerLostError(f"the job raised {name}: {error}")
+            return pickle.dumps((None, lost))
         finally:
             watch.cancel()

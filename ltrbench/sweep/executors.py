@@ -120,7 +120,8 @@ def message_on_threads(
     total = num_workers * threads
     numbers = {"worker": num_workers, "thread": threads, "core": num_cores}
     workers, each, cores = (
-        f"{count} {word}{'s' * (count != 1)}" for word, count in numbers.items()
+        f"{count} {word}" if count == 1 else f"{count} {word}s"
+        for word, count in numbers.items()
     )
     text = f"{workers} x {each} each on {cores}"
     if total <= num_cores:
@@ -212,7 +213,9 @@ class ProcessExecutor(Executor):
 
     def open(self, work: Work, num_threads: int) -> None:
         cores = usable_cores()
-        threads = num_threads or (0 if HAS_AFFINITY else len(cores))
+        threads = num_threads
+        if not threads and not HAS_AFFINITY:
+            threads = len(cores)
         self.message = message_on_threads(
             self.workers, threads, len(cores), "executor.workers"
         )
@@ -285,27 +288,16 @@ class _Slot:
         Raises:
             WorkerLostError: The worker died, or exceeded the limit, after which it is killed.
         """
-        limit = START_SECONDS
         excess = f"did not start within {START_SECONDS:g} s and was ended"
         try:
-            if self.pool is None or self.process is None or not self.process.is_alive():
-                self.process = None
-                if self.cores:
-                    # Of this thread. The process inherits it before any library counts the cores.
-                    os.sched_setaffinity(0, self.cores)
-                self.pool = ProcessPoolExecutor(
-                    1, multiprocessing.get_context("spawn"), _prepare, (self.folder,)
-                )
-                number = self.pool.submit(os.getpid).result(limit)
-                self.process = next(
-                    child
-                    for child in multiprocessing.active_children()
-                    if child.pid == number
-                )
+            pool = self.pool
+            if pool is None or self.process is None or not self.process.is_alive():
+                pool = self.start()
             if self.closing:
                 raise WorkerLostError("the executor was closed before the job began")
-            excess = f"exceeded executor.timeout={self.limits.timeout or 0:g} s and was ended"
-            return self.pool.submit(_reply, self.work, job).result(self.limits.timeout)
+            limit = self.limits.timeout
+            excess = f"exceeded executor.timeout={limit or 0:g} s and was ended"
+            return pool.submit(_reply, self.work, job).result(limit)
         except TimeoutError:
             self.kill()
             # The dead process can still count as alive for a moment, because the pool waits for it too.
@@ -319,6 +311,23 @@ class _Slot:
             ) from None
         except KeyboardInterrupt:  # in the worker, by SIGTERM
             raise WorkerLostError("the worker process was interrupted") from None
+
+    def start(self) -> ProcessPoolExecutor:
+        """Starts a worker, and returns its pool.
+
+        Raises:
+            TimeoutError, BrokenProcessPool: The worker did not start.
+        """
+        self.process = None
+        if self.cores:
+            # Of this thread. The process inherits it before any library counts the cores.
+            os.sched_setaffinity(0, self.cores)
+        context = multiprocessing.get_context("spawn")
+        self.pool = ProcessPoolExecutor(1, context, _prepare, (self.folder,))
+        number = self.pool.submit(os.getpid).result(START_SECONDS)
+        children = {child.pid: child for child in multiprocessing.active_children()}
+        self.process = children[number]
+        return self.pool
 
     def interrupt(self) -> None:
         """Sends SIGTERM to the worker, and prevents another one."""

@@ -24,7 +24,7 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
@@ -99,29 +99,22 @@ class Look(TypedDict):
 def _identity(look: Look) -> str:
     """Returns a digest of the fields of a look, without the time, and of its rows without their labels, which
     may change with the other rows and with the version of ltrbench."""
-    return digest_of(
-        [
-            look["metrics"],
-            look["convention"],
-            look["baseline"],
-            look["ropes"],
-            look["trainings"],
-            look["left_out"],
-            sorted(look["rows"].values()),
-        ]
-    )
+    names = ("metrics", "convention", "baseline", "ropes", "trainings", "left_out")
+    fields: Mapping[str, object] = look
+    return digest_of([*map(fields.get, names), sorted(look["rows"].values())])
 
 
 def _beside(other: Look, look: Look) -> OtherLook:
     """Returns another look as a note about a look names it: with what differs between them."""
     counts = Counter(training.partition(" ")[0] for training in other["trainings"])
+    rows = other["rows"]
     labels: list[str] = []
-    if other["rows"] != look["rows"]:
+    if rows != look["rows"]:
         # The models that the look lacks come first.
         known = look["rows"].values()
-        labels = sorted(other["rows"], key=lambda label: other["rows"][label] in known)
-    ropes = {*other["ropes"].values()}
-    if ropes == {*look["ropes"].values()}:
+        labels = sorted(rows, key=lambda label: rows[label] in known)
+    ropes = set(other["ropes"].values())
+    if ropes == set(look["ropes"].values()):
         ropes = set()
     convention = other["convention"]
     return OtherLook(
@@ -184,12 +177,12 @@ def read_ledger(sweep: Path) -> list[Look]:
 
 def _record(look: Look, sweep: Path) -> list[Remark]:
     """Adds a look to a ledger that lacks it; returns a remark if the folder cannot be written."""
+    time = look["time"]
     try:
-        if not any(
-            {**each, "time": look["time"]} == look for each in read_ledger(sweep)
-        ):
-            with (sweep / LEDGER_FILE).open("a", encoding="utf-8") as file:
-                file.write(f"{json.dumps(look)}\n")
+        if any({**each, "time": time} == look for each in read_ledger(sweep)):
+            return []
+        with (sweep / LEDGER_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(look)}\n")
     except OSError as error:
         return [
             Remark.of(Kind.UNRECORDED, folder=str(sweep), error=error.strerror or "")
@@ -220,38 +213,14 @@ def _as_look(
     item: Comparison, compared: Collection[Path], declared: int, selected: str
 ) -> Comparison:
     """Returns a comparison at its level, and records it in the ledgers of the sweeps of its runs."""
-    paths = {run.path.resolve() for row in item.rows for run in row.runs}
-    sweeps = [
-        *filter(
-            sweep_id,
-            sorted(set(itertools.chain.from_iterable(path.parents for path in paths))),
-        )
-    ]
-    planned = [
-        (sweep, job)
-        for sweep in sweeps
-        for job in read_plan(sweep).jobs.values()
-        if not job.is_trial
-    ]
-    jobs = {(sweep / job.folder).resolve(): job for sweep, job in planned}
-    # Trainings on another data set, and of a model that is not compared, do not matter.
-    rows = {_row(job) for path, job in jobs.items() if path in paths}
-    jobs = {path: job for path, job in jobs.items() if _row(job) in rows}
-    left_out = _left_out(item, jobs, compared)
-    unfinished = [
-        sweep
-        for sweep, job in planned
-        if (sweep / job.folder).resolve() not in compared
-        and state_of(sweep, job).name != DONE
-    ]
-    is_selected = bool(left_out or selected)
-    unfinished = [] if selected else unfinished
+    plans = _Plans.of(item, compared)
+    left_out = plans.left_out()
     state = SweepState(
-        sweeps,
-        unfinished,
-        len(planned),
-        is_selected,
-        has_others=bool({*compared} - paths),
+        plans.sweeps,
+        [] if selected else plans.unfinished(),
+        len(plans.planned),
+        is_selected=bool(left_out or selected),
+        has_others=bool(set(compared).difference(plans.label_of)),
     )
     item = replace(item, sweeps=state)
     remarks: list[Remark] = []
@@ -263,79 +232,126 @@ def _as_look(
         item = with_level(item, dict.fromkeys(labels, reason), LEVEL)
     level = LEVEL
     if any(pair.models.interval is not None for pair in item.claims):
-        ropes = {
-            name: item.settings.rope_of(name)
-            for name in sorted({item.metric, *item.declared})
-        }
-        missing = [
-            job for path, job in jobs.items() if path not in compared and selected
-        ]
-        look: Look = {
-            "data": cell_of(item.rows[0].runs[0]).data,
-            "metrics": [*ropes],
-            "convention": item.settings.convention.name,
-            "baseline": item.settings.baseline
-            if item.settings.names_baseline
-            else None,
-            "ropes": ropes,
-            "rows": {row.label: _digest(row, jobs) for row in item.rows},
-            "trainings": sorted(
-                set(
-                    itertools.chain.from_iterable(
-                        _training(job) for job in jobs.values()
-                    )
-                )
-            ),
-            "left_out": sorted(
-                " ".join([_row(job), *_training(job)]) for job in missing
-            ),
-            "declared": declared,
-            "time": now(),
-        }
-        earlier = itertools.chain.from_iterable(map(read_ledger, sweeps))
+        missing = plans.missing() if selected else []
+        look = _look(item, plans.jobs, missing, declared)
+        earlier = itertools.chain.from_iterable(map(read_ledger, plans.sweeps))
         level, about = level_of(look, earlier)
         remarks.extend(about)
-        for sweep in sweeps:
+        for sweep in plans.sweeps:
             remarks.extend(_record(look, sweep))
     if not remarks:
         return item
     return with_level(item, {}, level, remarks)
 
 
+def _look(
+    item: Comparison, jobs: Mapping[Path, Job], missing: Iterable[Job], declared: int
+) -> Look:
+    """Returns a comparison as a look.
+
+    Args:
+        jobs: Folder of the run -> planned job of the compared rows.
+        missing: Jobs that were left out for a stated reason.
+    """
+    settings = item.settings
+    metrics = sorted({item.metric, *item.declared})
+    ropes = {name: settings.rope_of(name) for name in metrics}
+    trainings = itertools.chain.from_iterable(map(_training, jobs.values()))
+    return Look(
+        data=cell_of(item.rows[0].runs[0]).data,
+        metrics=metrics,
+        convention=settings.convention.name,
+        baseline=settings.baseline if settings.names_baseline else None,
+        ropes=ropes,
+        rows={row.label: _digest(row, jobs) for row in item.rows},
+        trainings=sorted(set(trainings)),
+        left_out=sorted(" ".join([_row(job), *_training(job)]) for job in missing),
+        declared=declared,
+        time=now(),
+    )
+
+
+@dataclass(frozen=True)
+class _Plans:
+    """What the sweeps of a comparison have planned.
+
+    Attributes:
+        sweeps: Their folders.
+        planned: Folder of the sweep, and job, of each planned job but trials.
+        label_of: Folder of each compared run of this data set -> label of its row.
+        jobs: Folder of the run -> job, of the compared rows: trainings on another data set, and of a model
+            that is not compared, do not matter.
+        compared: Folders of all compared runs, of other data sets too.
+    """
+
+    sweeps: Sequence[Path]
+    planned: Sequence[tuple[Path, Job]]
+    label_of: Mapping[Path, str]
+    jobs: Mapping[Path, Job]
+    compared: Collection[Path]
+
+    @staticmethod
+    def of(item: Comparison, compared: Collection[Path]) -> _Plans:
+        """Reads the plans of the sweeps whose runs are compared."""
+        label_of = {}
+        for row in item.rows:
+            for run in row.runs:
+                label_of[run.path.resolve()] = row.label
+        parents = itertools.chain.from_iterable(path.parents for path in label_of)
+        sweeps = list(filter(sweep_id, sorted(set(parents))))
+        planned = []
+        for sweep in sweeps:
+            jobs_of_sweep = read_plan(sweep).jobs.values()
+            planned += [(sweep, job) for job in jobs_of_sweep if not job.is_trial]
+        jobs = {(sweep / job.folder).resolve(): job for sweep, job in planned}
+        rows = {_row(job) for path, job in jobs.items() if path in label_of}
+        of_rows = {path: job for path, job in jobs.items() if _row(job) in rows}
+        return _Plans(sweeps, planned, label_of, of_rows, compared)
+
+    def unfinished(self) -> list[Path]:
+        """Returns the folder of the sweep of each job that is not compared and has not finished."""
+        return [
+            sweep
+            for sweep, job in self.planned
+            if (sweep / job.folder).resolve() not in self.compared
+            and state_of(sweep, job).name != DONE
+        ]
+
+    def missing(self) -> list[Job]:
+        """Returns the jobs of the compared rows that are not compared."""
+        return [job for path, job in self.jobs.items() if path not in self.compared]
+
+    def left_out(self) -> list[LeftOut]:
+        """Returns the rows that lack planned trainings; rows that lack the same ones are together."""
+        labels_of: dict[tuple[int, tuple[str, ...]], set[str]] = {}
+        for paths in grouped(self.jobs, lambda path: _row(self.jobs[path])).values():
+            labels = {self.label_of[path] for path in paths if path in self.label_of}
+            missing = [path for path in paths if path not in self.compared]
+            if not missing or not labels:
+                continue
+            words = {path: _training(self.jobs[path]) for path in paths}
+            common = set(words[paths[0]]).intersection(*words.values())
+            trainings = tuple(
+                ", ".join(word for word in words[path] if word not in common)
+                for path in missing
+            )
+            labels_of.setdefault((len(paths), trainings), set()).update(labels)
+        return [
+            LeftOut(sorted(labels), trainings, num_planned)
+            for (num_planned, trainings), labels in labels_of.items()
+        ]
+
+
 def _digest(row: ModelRow, jobs: Mapping[Path, Job]) -> str:
     """Returns a digest of the overrides of a row, without those of the data, and of scores of no sweep."""
-    of_runs = [
-        (item.scores, jobs.get(item.run.path.resolve())) for item in row.evaluated
-    ]
-    overrides = {_row(job, without="data") for _, job in of_runs if job is not None}
-    others = {
-        hashlib.blake2b(scores.tobytes()).hexdigest()
-        for scores, job in of_runs
-        if job is None
-    }
-    return digest_of(sorted(overrides | others))
-
-
-def _left_out(
-    item: Comparison, jobs: Mapping[Path, Job], compared: Collection[Path]
-) -> list[LeftOut]:
-    """Returns the rows without some of their planned trainings; rows without the same ones are together."""
-    label_of = {run.path.resolve(): row.label for row in item.rows for run in row.runs}
-    labels_of: dict[tuple[int, tuple[str, ...]], set[str]] = {}
-    for paths in grouped(jobs, lambda path: _row(jobs[path])).values():
-        labels = {label_of[path] for path in paths if path in label_of}
-        missing = [_training(jobs[path]) for path in paths if path not in compared]
-        if not missing or not labels:
-            continue
-        common = set.intersection(*({*_training(jobs[path])} for path in paths))
-        trainings = tuple(
-            ", ".join(word for word in words if word not in common) for words in missing
-        )
-        labels_of.setdefault((len(paths), trainings), set()).update(labels)
-    return [
-        LeftOut(sorted(labels), trainings, num_planned)
-        for (num_planned, trainings), labels in labels_of.items()
-    ]
+    identities = set()
+    for item in row.evaluated:
+        job = jobs.get(item.run.path.resolve())
+        if job is not None:
+            identities.add(_row(job, without="data"))
+        else:
+            identities.add(hashlib.blake2b(item.scores.tobytes()).hexdigest())
+    return digest_of(sorted(identities))
 
 
 def _training(job: Job) -> list[str]:
@@ -350,8 +366,9 @@ def _training(job: Job) -> list[str]:
 
 def _row(job: Job, without: str = "") -> str:
     """Returns the overrides that the trainings of a row have in common, without those of a part."""
-    of_row = [line for line in of_job(job.overrides) if first_word(line) != without]
-    names = {line: line.lstrip("+").partition("=")[0] for line in of_row}
-    return " ".join(
-        sorted(line for line, name in names.items() if name not in (*_NAMES, *_NUMBERS))
-    )
+    lines = set()
+    for line in of_job(job.overrides):
+        name = line.lstrip("+").partition("=")[0]
+        if first_word(line) != without and name not in (*_NAMES, *_NUMBERS):
+            lines.add(line)
+    return " ".join(sorted(lines))

@@ -25,7 +25,14 @@ import itertools
 import json
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -132,13 +139,11 @@ class JobKey:
 
     def differences(self, earlier: JobKey) -> list[str]:
         """Returns one text per difference, such as `versions.lightgbm: 4.6.0 -> 4.7.0`."""
-        return [
-            f"{key}: {before} -> {after}"
-            for name in ("settings", "data", "code", "versions")
-            for key, before, after in _changes(
-                getattr(earlier, name), getattr(self, name), name
-            )
-        ]
+        texts = []
+        for name in ("settings", "data", "code", "versions"):
+            changes = _changes(getattr(earlier, name), getattr(self, name), name)
+            texts += [f"{key}: {before} -> {after}" for key, before, after in changes]
+        return texts
 
 
 def _changes(before: Any, after: Any, key: str) -> Iterator[tuple[str, str, str]]:
@@ -206,8 +211,10 @@ class Job:
     @functools.cached_property
     def identity(self) -> str:
         """A digest that equal jobs share, even if the code, the data or the versions have changed since."""
-        overrides = sorted(map(without_password, of_job(self.overrides)))
-        return digest_of([*["trial"] * self.is_trial, *overrides])
+        words = sorted(map(without_password, of_job(self.overrides)))
+        if self.is_trial:
+            words.insert(0, "trial")
+        return digest_of(words)
 
     @property
     def is_search(self) -> bool:
@@ -253,20 +260,27 @@ def read_job(path: Path) -> Job:
         job: Job = TypeAdapter(Job).validate_python(record)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
         raise ResultError(
-            f"{path}: {'.'.join(map(str, first['loc']))} is {first['input']!r}: {first['msg']}. {_REMEDY}."
+            f"{path}: {place} is {first['input']!r}: {first['msg']}. {_REMEDY}."
         ) from None
-    absent = [
-        item.name for item in fields(Config) if item.name not in job.spec.settings
-    ]
-    for is_wrong, reason in (
-        (version != _FORMAT, f"format is {version!r}; {_FORMAT} was expected"),
-        (absent, f"settings lack {', '.join(absent)}"),
-        (not has_valid_folder(job), f"folder is {job.folder!r}"),
-    ):
-        if is_wrong:
-            raise ResultError(f"{path}: {reason}. {_REMEDY}.")
+    fault = _fault_of(job, version)
+    if fault:
+        raise ResultError(f"{path}: {fault}. {_REMEDY}.")
     return job
+
+
+def _fault_of(job: Job, version: object) -> str:
+    """Returns what is wrong with a job that was read; empty if nothing is."""
+    if version != _FORMAT:
+        return f"format is {version!r}; {_FORMAT} was expected"
+    settings = job.spec.settings
+    absent = [item.name for item in fields(Config) if item.name not in settings]
+    if absent:
+        return f"settings lack {', '.join(absent)}"
+    if not has_valid_folder(job):
+        return f"folder is {job.folder!r}"
+    return ""
 
 
 def has_valid_folder(job: Job) -> bool:
@@ -289,25 +303,26 @@ def key_of(experiment: Experiment, splits: Splits | str) -> JobKey:
     Args:
         splits: the data; the error message if the data cannot be loaded.
     """
-    settings = experiment.spec.settings
+    ranker = experiment.ranker
+    fields_of_ranker = vars(ranker).values()
     objectives = {
-        type(value)
-        for value in vars(experiment.ranker).values()
-        if isinstance(value, Objective)
+        type(value) for value in fields_of_ranker if isinstance(value, Objective)
     }
-    code = _code_of(type(experiment.ranker), type(experiment.source), *objectives)
-    packages = [*experiment.ranker.packages]
+    code = _code_of(type(ranker), type(experiment.source), *objectives)
+    packages = list(ranker.packages)
+    settings = experiment.spec.settings
     if settings["search"] is not None:
         search = find_class(str(settings["search"]["_target_"]), Search, "search")
         code = {**code, _CODE_OF_SEARCH: _code_of_search(search)}
         packages.append(_PACKAGE_OF_SEARCH)
+    if isinstance(splits, str):
+        data = {_DATA_ERROR: splits}
+    else:
+        data = {name: each.fingerprint for name, each in splits}
+    is_trial = isinstance(experiment.origin, Trial)
     return JobKey(
-        settings=effective_settings(
-            experiment.spec, isinstance(experiment.origin, Trial)
-        ),
-        data={_DATA_ERROR: splits}
-        if isinstance(splits, str)
-        else {name: each.fingerprint for name, each in splits},
+        settings=effective_settings(experiment.spec, is_trial),
+        data=data,
         code=code,
         versions=versions(packages) | plugin_versions(),
     )
@@ -323,35 +338,27 @@ def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
     return JobKey(
         settings=effective_settings(spec, is_trial=True),
         data=key.data,
-        code={
-            name: digest for name, digest in key.code.items() if name != _CODE_OF_SEARCH
-        },
-        versions={
-            name: number
-            for name, number in key.versions.items()
-            if name != _PACKAGE_OF_SEARCH
-        },
+        code=_without(key.code, {_CODE_OF_SEARCH}),
+        versions=_without(key.versions, {_PACKAGE_OF_SEARCH}),
     )
+
+
+def _without(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name not in names}
 
 
 def effective_settings(spec: RunSpec, is_trial: bool = False) -> dict[str, Any]:
     """Returns the settings without those that have no effect on a result, with the names of their YAMLs."""
-    settings = spec.settings
     choices = spec.choices
-    kept = {
-        name: value
-        for name, value in settings.items()
-        if name not in SETTINGS_OF_COMMAND
-    }
-    kept["data"] = {
-        name: value for name, value in settings["data"].items() if name not in _OF_DATA
-    }
-    names = {
+    kept = _without(spec.settings, SETTINGS_OF_COMMAND)
+    kept["data"] = _without(spec.settings["data"], _OF_DATA)
+    kept["names"] = {
         group: str(choices[group])
         for group in ("model", "params", "data")
         if group in choices
     }
-    return dict(plain({**kept, "names": names, "trial": is_trial}))
+    kept["trial"] = is_trial
+    return dict(plain(kept))
 
 
 @functools.cache
@@ -370,31 +377,23 @@ def _code_of_search(search: type[Search]) -> str:
 
 def _code_of_users(*classes: type) -> dict[str, str]:
     """Returns module -> digest of the modules outside of ltrbench that define these classes."""
-    modules = {kind.__module__ for built in classes for kind in built.__mro__}
-    files = {
-        name: getattr(sys.modules.get(name), "__file__", None)
-        for name in sorted(modules)
-    }
-    return {
-        name: _digest(Path(file))
-        for name, file in files.items()
+    kinds = itertools.chain.from_iterable(built.__mro__ for built in classes)
+    digests = {}
+    for name in sorted({kind.__module__ for kind in kinds}):
         # The classes of the standard library, such as ABC, are part of the version of Python.
-        if file
-        and _FOLDER not in Path(file).parents
-        and name.partition(".")[0] not in sys.stdlib_module_names
-    }
+        if name.partition(".")[0] in sys.stdlib_module_names:
+            continue
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and _FOLDER not in Path(file).parents:
+            digests[name] = _digest(Path(file))
+    return digests
 
 
 @functools.cache
 def _package_digest(folder: Path, names: tuple[str, ...]) -> str:
     files = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
-    return digest_of(
-        [
-            [name, _digest(files[name])]
-            for name in sorted(files)
-            if name.startswith(names)
-        ]
-    )
+    computing = sorted(name for name in files if name.startswith(names))
+    return digest_of([[name, _digest(files[name])] for name in computing])
 
 
 def _digest(file: Path) -> str:
@@ -577,12 +576,10 @@ def wanted(states: Iterable[JobState], only_failed: bool) -> list[JobState]:
 
     Trials are left out: the search of a job plans them again, and runs those that have not finished.
     """
-    jobs = (state for state in states if not state.job.is_trial)
-    return [
-        state
-        for state in jobs
-        if (state.name == FAILED if only_failed else state.name != DONE)
-    ]
+    jobs = [state for state in states if not state.job.is_trial]
+    if only_failed:
+        return [state for state in jobs if state.name == FAILED]
+    return [state for state in jobs if state.name != DONE]
 
 
 def seconds_left(states: Sequence[JobState]) -> float | None:
@@ -592,17 +589,7 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     jobs share the work that is left. A job that copies the training of another takes no time, unless that
     training failed.
     """
-    taken: dict[str, list[float]] = {}
-    for state in states:
-        if (
-            state.name == DONE
-            and state.run is not None
-            and not isinstance(state.run.result.origin, Copied)
-        ):
-            result = state.run.result
-            taken.setdefault(result.model, []).append(
-                _between(result.started, result.finished)
-            )
+    taken = _seconds_taken(states)
     if not taken:
         return None
     overall = fmean(itertools.chain.from_iterable(taken.values()))
@@ -617,6 +604,19 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
             left[state.name] += max(expected - since, 0.0)
     num_running = sum(state.name == RUNNING for state in states)
     return sum(left.values()) / max(num_running, 1)
+
+
+def _seconds_taken(states: Iterable[JobState]) -> dict[str, list[float]]:
+    """Returns model -> seconds of each finished job that was trained."""
+    taken: dict[str, list[float]] = {}
+    for state in states:
+        if state.name != DONE or state.run is None:
+            continue
+        result = state.run.result
+        if not isinstance(result.origin, Copied):
+            seconds = _between(result.started, result.finished)
+            taken.setdefault(result.model, []).append(seconds)
+    return taken
 
 
 def _between(begin: str, end: str) -> float:
@@ -677,12 +677,9 @@ def draft(experiment: Experiment) -> Job:
 def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     """Returns a digest of everything that a training depends on, except its seed; empty if every seed is
     trained."""
-    drawn = experiment.resample
-    num_documents = (
-        splits.train.num_documents
-        if drawn is None
-        else drawn.num_documents(splits.train)
-    )
+    num_documents = splits.train.num_documents
+    if experiment.resample is not None:
+        num_documents = experiment.resample.num_documents(splits.train)
     if not experiment.is_repeatable or experiment.ranker.seed_matters(num_documents):
         return ""
     return digest_of(
@@ -697,11 +694,11 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
     for item in drafts:
         if item.is_search and item.spec.settings["search"]["choose"] != PER_FOLD:
             groups.setdefault(search_group(item), {})[item.digest] = item
-    shared = {
-        digest: _chosen_with(item, list(group.values()))
-        for group in groups.values()
-        for digest, item in group.items()
-    }
+    shared = {}
+    for group in groups.values():
+        together = list(group.values())
+        for digest, item in group.items():
+            shared[digest] = _chosen_with(item, together)
     return [shared.get(item.digest, item) for item in drafts]
 
 
@@ -709,10 +706,8 @@ def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
     data: dict[str, list[str]] = {}
     for other in group:
         data.setdefault(data_of(other), []).append(digest_of(other.key.data))
-    settings = {
-        **item.key.settings,
-        CHOSEN_WITH: {name: sorted(data[name]) for name in sorted(data)},
-    }
+    settings = dict(item.key.settings)
+    settings[CHOSEN_WITH] = {name: sorted(data[name]) for name in sorted(data)}
     return replace(item, key=replace(item.key, settings=settings))
 
 
@@ -722,14 +717,10 @@ def search_group(job: Job) -> str:
     choose = job.spec.settings["search"]["choose"]
     if choose == PER_FOLD:
         return job.digest
-    settings["data"] = {
-        name: value for name, value in settings["data"].items() if name != "fold"
-    }
+    settings["data"] = _without(settings["data"], {"fold"})
     if choose == ACROSS_DATA:
         del settings["data"]
-        settings["names"] = {
-            name: value for name, value in settings["names"].items() if name != "data"
-        }
+        settings["names"] = _without(settings["names"], {"data"})
     return digest_of(settings)
 
 
@@ -762,11 +753,7 @@ def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Jo
             if planned is None:
                 number = next(numbers)
                 planned = replace(item, number=number, folder=folder_of(item, number))
-                if planned.folder in folders or not has_valid_folder(planned):
-                    raise ConfigError(
-                        f"hydra.sweep.subdir gives the folder '{planned.folder}', which is reserved, outside "
-                        "the sweep, or of another job. Leave it out, or add ${hydra.job.num} to it."
-                    )
+                _check_folder(planned, folders)
                 folders.add(planned.folder)
             elif planned.digest != item.digest:
                 planned = replace(item, number=planned.number, folder=planned.folder)
@@ -782,17 +769,24 @@ def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Jo
     return jobs
 
 
+def _check_folder(job: Job, taken: Collection[str]) -> None:
+    if job.folder in taken or not has_valid_folder(job):
+        raise ConfigError(
+            f"hydra.sweep.subdir gives the folder '{job.folder}', which is reserved, outside "
+            "the sweep, or of another job. Leave it out, or add ${hydra.job.num} to it."
+        )
+
+
 def _leader(plan: Plan, job: Job) -> str | None:
     """Returns the folder of the first other job with the same training, which it trains itself."""
     if not job.training:
         return None
-    leaders = (
-        other.folder
-        for other in plan.jobs.values()
-        if (other.training, other.same_training) == (job.training, None)
-        and other.number != job.number
-    )
-    return next(leaders, None)
+    for other in plan.jobs.values():
+        if other.number == job.number or other.same_training is not None:
+            continue
+        if other.training == job.training:
+            return other.folder
+    return None
 
 
 def _refuse_other_data(plan: Plan, drafts: Sequence[Job]) -> None:
@@ -806,9 +800,9 @@ def _refuse_other_data(plan: Plan, drafts: Sequence[Job]) -> None:
         planned.setdefault(digest_of(job.key.settings["data"]), []).append(job)
     for item in drafts:
         alike = planned.get(digest_of(item.key.settings["data"]), [])
-        if _DATA_ERROR in item.key.data or any(
-            job.key.data == item.key.data for job in alike
-        ):
+        if _DATA_ERROR in item.key.data:
+            continue
+        if any(job.key.data == item.key.data for job in alike):
             continue
         for job in alike:
             if state_of(plan.sweep, job).name in (DONE, RUNNING):
@@ -826,31 +820,27 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
         ResultError: A job has finished or is running, and its key has changed since. Of a job that is not
             among `drafts`, only code and versions are compared.
     """
-    present = {planned.number: item for item in drafts if (planned := plan.find(item))}
-    code = {name: digest for item in drafts for name, digest in item.key.code.items()}
-    versions = {
-        name: version for item in drafts for name, version in item.key.versions.items()
-    }
+    keys: dict[int, JobKey] = {}
+    code: dict[str, str] = {}
+    present_versions: dict[str, str] = {}
+    for item in drafts:
+        planned = plan.find(item)
+        if planned is not None:
+            keys[planned.number] = item.key
+        code |= item.key.code
+        present_versions |= item.key.versions
     changed: list[str] = []
     for job in plan.jobs.values():
-        if job.number in present:
-            key = present[job.number].key
-        else:
+        key = keys.get(job.number)
+        if key is None:
             key = replace(
                 job.key,
-                code={
-                    name: code.get(name, digest)
-                    for name, digest in job.key.code.items()
-                },
-                versions={
-                    name: versions.get(name, version)
-                    for name, version in job.key.versions.items()
-                },
+                code=_updated(job.key.code, code),
+                versions=_updated(job.key.versions, present_versions),
             )
-        if key.digest != job.digest and state_of(plan.sweep, job).name in (
-            DONE,
-            RUNNING,
-        ):
+        if key.digest == job.digest:
+            continue
+        if state_of(plan.sweep, job).name in (DONE, RUNNING):
             differences = "; ".join(key.differences(job.key)[:_SHOWN])
             changed.append(
                 f"job {job.number} in {plan.sweep / job.folder}: {differences}"
@@ -861,3 +851,8 @@ def refuse_changed(plan: Plan, drafts: Sequence[Job]) -> None:
             f"{'. '.join(changed[:_SHOWN])}. Undo the change, choose another folder with "
             "hydra.sweep.dir=..., or delete the folders of these jobs to run them again."
         )
+
+
+def _updated(earlier: Mapping[str, str], present: Mapping[str, str]) -> dict[str, str]:
+    """Returns the earlier values, each replaced by the present one of its name, if there is one."""
+    return {name: present.get(name, value) for name, value in earlier.items()}

@@ -144,7 +144,11 @@ def log_to(file: Path | None, on_console: bool = True) -> None:
     """Configures Python's logging as conf/hydra/job_logging/plain.yaml does, with the log file of a run."""
     settings = settings_in("hydra/job_logging", "plain")
     settings["handlers"]["file"]["filename"] = str(file)
-    names = ["console"] * on_console + ["file"] * (file is not None)
+    names = []
+    if on_console:
+        names.append("console")
+    if file is not None:
+        names.append("file")
     settings["handlers"] = {name: settings["handlers"][name] for name in names}
     settings["root"]["handlers"] = names
     logging.config.dictConfig(settings)
@@ -208,11 +212,10 @@ def _run(task: JobTask, showing: Showing | None) -> str:
     experiment = experiment_of(task.job)
     if task.choice is not None:
         experiment = with_choice(experiment, task.choice.record, task.choice.trials)
-    watching = (
-        contextlib.nullcontext()
-        if showing is None
-        else showing(task.progress, experiment.model)
-    )
+    watching: contextlib.AbstractContextManager[OnProgress | None]
+    watching = contextlib.nullcontext()
+    if showing is not None:
+        watching = showing(task.progress, experiment.model)
     with watching as on_progress:
         done = run(experiment, task.folder, None, on_progress, _trained(task))
     origin = done.result.origin
@@ -259,51 +262,71 @@ def run_tasks(
     Raises:
         AllWorkersLostError: The executor has no workers any more; the remaining jobs wait.
     """
-    waiting = deque(tasks)
-    running = dict[Future[Any], JobTask]()
-    unfinished = {task.job.folder for task in tasks}
+    queue = _Queue(executor, tasks)
     has_said_so = False
-    while waiting or running:
+    while queue.waiting or queue.running:
+        elsewhere = queue.submit(on_start)
+        queue.settle(on_end)
+        if elsewhere and not queue.running:
+            if not has_said_so:
+                on_wait(elsewhere)
+            has_said_so = True
+            time.sleep(POLL_SECONDS)
+
+
+class _Queue:
+    """The jobs of `run_tasks` that have not ended.
+
+    Attributes:
+        waiting: jobs that are not submitted.
+        running: submitted jobs.
+        unfinished: folders of both, and of jobs that other processes run.
+    """
+
+    def __init__(self, executor: Executor, tasks: Sequence[JobTask]) -> None:
+        self._executor = executor
+        self.waiting = deque(tasks)
+        self.running: dict[Future[Any], JobTask] = {}
+        self.unfinished = {task.job.folder for task in tasks}
+
+    def submit(self, on_start: Callable[[JobTask], None]) -> list[JobState]:
+        """Submits jobs while a worker is free; returns the states of those that other processes run."""
         elsewhere: list[JobState] = []
         postponed: list[JobTask] = []
-        while waiting and len(running) < executor.num_workers:
-            task = waiting.popleft()
+        while self.waiting and len(self.running) < self._executor.num_workers:
+            task = self.waiting.popleft()
             state = state_of(task.sweep, task.job)
             # The job whose training is copied has not ended yet.
-            if task.trained is not None and task.trained[0] in unfinished:
+            if task.trained is not None and task.trained[0] in self.unfinished:
                 postponed.append(task)
             elif state.name == RUNNING:
                 elsewhere.append(state)
                 postponed.append(task)
             elif state.name == DONE:
-                unfinished.discard(task.job.folder)
+                self.unfinished.discard(task.job.folder)
             else:
                 on_start(task)
-                future = executor.submit(task)
-                running[future] = task
+                future = self._executor.submit(task)
+                self.running[future] = task
                 if future.done():
                     break
-        waiting.extendleft(reversed(postponed))
+        self.waiting.extendleft(reversed(postponed))
+        return elsewhere
+
+    def settle(self, on_end: Callable[[JobTask, Outcome], None]) -> None:
+        """Waits until a submitted job has ended, or for a moment, and records those that have ended."""
         # A worker that is free may take a job that another command gives up.
-        done, _ = wait(
-            running,
-            timeout=POLL_SECONDS if waiting else None,
-            return_when=FIRST_COMPLETED,
-        )
+        timeout = POLL_SECONDS if self.waiting else None
+        done, _ = wait(self.running, timeout=timeout, return_when=FIRST_COMPLETED)
         for future in done:
-            task = running.pop(future)
+            task = self.running.pop(future)
             outcome = _outcome_of(future, task)
             if outcome.state == RUNNING:
                 # Another process was faster.
-                waiting.append(task)
+                self.waiting.append(task)
             else:
-                unfinished.discard(task.job.folder)
+                self.unfinished.discard(task.job.folder)
                 on_end(task, outcome)
-        if elsewhere and not running:
-            if not has_said_so:
-                on_wait(elsewhere)
-            has_said_so = True
-            time.sleep(POLL_SECONDS)
 
 
 def _outcome_of(future: Future[Any], task: JobTask) -> Outcome:
@@ -380,14 +403,11 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
                     "the job again."
                 )
             replaced = [_with_times(earlier, timed.result)]
-    for state in states_of(
-        sweep, [other for other in others if other.same_training == job.folder]
-    ):
-        if (
-            state.name == DONE
-            and state.run is not None
-            and state.run.result.origin == Copied(run=job.folder)
-        ):
+    of_same_training = [each for each in others if each.same_training == job.folder]
+    for state in states_of(sweep, of_same_training):
+        if state.name != DONE or state.run is None:
+            continue
+        if state.run.result.origin == Copied(run=job.folder):
             with hold(state.run.path):
                 replaced.append(_with_times(state.run, timed.result))
     return replaced

@@ -106,12 +106,9 @@ class JobSearch:
                 f"model={model} has no setting to search for. Set '+search.space.models.{model}.SETTING="
                 "{low: 1, high: 10}', or run this model with search=none and the same hydra.sweep.dir."
             )
-        varies_objective = any(name.startswith("objective.") for name in space)
-        self.objective = (
-            {"objective": record_of(vars(ranker)["objective"])}
-            if varies_objective
-            else {}
-        )
+        self.objective: dict[str, Any] = {}
+        if any(name.startswith("objective.") for name in space):
+            self.objective["objective"] = record_of(vars(ranker)["objective"])
         # A linear model has no iterations.
         most = getattr(ranker, ranker.iterations_field or "", 1)
         self.model = SearchedModel(
@@ -137,25 +134,22 @@ class JobSearch:
     def _refuse_leakage(self) -> None:
         """Raises ConfigError if validation queries of a fold are test queries of another one, by content: the
         choice would see them."""
-        # The number, because two data sets may have the same name.
-        splits = {
-            f"{data_of(job)} (job {job.number})": load_once(
-                build(job.spec.settings, "data", DataSource)
-            )[0]
-            for job in self.jobs
-        }
-        leaked = [
-            f"the validation set of {name} contains {common} test queries of {other}"
-            for (name, of_name), (other, of_other) in itertools.permutations(
-                splits.items(), 2
-            )
-            if of_name.valid is not None
-            and (
-                common := len(
-                    np.intersect1d(of_name.valid.query_keys, of_other.test.query_keys)
+        splits = {}
+        for job in self.jobs:
+            source = build(job.spec.settings, "data", DataSource)
+            # The number, because two data sets may have the same name.
+            splits[f"{data_of(job)} (job {job.number})"] = load_once(source)[0]
+        leaked = []
+        for (name, of_name), (other, of_other) in itertools.permutations(
+            splits.items(), 2
+        ):
+            if of_name.valid is None:
+                continue
+            common = np.intersect1d(of_name.valid.query_keys, of_other.test.query_keys)
+            if common.size:
+                leaked.append(
+                    f"the validation set of {name} contains {common.size} test queries of {other}"
                 )
-            )
-        ]
         if leaked:
             raise ConfigError(
                 f"search.choose is {self.search.choose}, one setting for {', '.join(splits)}, but "
@@ -175,21 +169,20 @@ class JobSearch:
             attempted: folders of the jobs that this command has run; a failed one is not run again.
         """
         while self.earlier is None:
+            present = self.proposed[len(self.trials) :]
+            all_jobs = itertools.chain.from_iterable(jobs for _, jobs in present)
             open_jobs = [
-                job
-                for _, jobs in self.proposed[len(self.trials) :]
-                for job in jobs
-                if not _has_ended(self.sweep, job, attempted)
+                job for job in all_jobs if not _has_ended(self.sweep, job, attempted)
             ]
             if open_jobs:
                 return open_jobs
-            for proposal, jobs in self.proposed[len(self.trials) :]:
-                runs = self._runs(jobs)  # a job whose process died may have no run
-                failed = Trial(proposal, None)
-                is_whole = len(runs) == len(jobs)
-                self.trials.append(
-                    trial_of(proposal, runs, self.search.metric) if is_whole else failed
-                )
+            for proposal, jobs in present:
+                runs = self._runs(jobs)
+                trial = Trial(proposal, None)
+                # A job whose process died may have no run.
+                if len(runs) == len(jobs):
+                    trial = trial_of(proposal, runs, self.search.metric)
+                self.trials.append(trial)
             proposals = self.search.propose(self.model, self.trials)
             if not proposals:
                 break
@@ -197,16 +190,18 @@ class JobSearch:
         return []
 
     def _add(self, proposals: Sequence[Proposal], plan: PlanTrials) -> None:
-        drafts = [
-            [
-                trial_job(job, proposal, self.search, self.objective)
-                for job in self.jobs[: proposal.num_folds]
-            ]
-            for proposal in proposals
-        ]
-        planned = iter(plan(list(itertools.chain.from_iterable(drafts))))
-        for proposal, of_proposal in zip(proposals, drafts, strict=True):
-            self.proposed.append((proposal, [next(planned) for _ in of_proposal]))
+        drafts: list[Job] = []
+        for proposal in proposals:
+            drafts += self._drafts(proposal)
+        planned = iter(plan(drafts))
+        for proposal in proposals:
+            num_jobs = len(self.jobs[: proposal.num_folds])
+            jobs = list(itertools.islice(planned, num_jobs))
+            self.proposed.append((proposal, jobs))
+
+    def _drafts(self, proposal: Proposal) -> list[Job]:
+        jobs = self.jobs[: proposal.num_folds]
+        return [trial_job(job, proposal, self.search, self.objective) for job in jobs]
 
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial, without runs of other jobs in their folders."""
@@ -223,25 +218,33 @@ class JobSearch:
         """
         if self.earlier is not None:
             return self.earlier
-        states = (
-            state_of(self.sweep, job) for _, jobs in self.proposed for job in jobs
-        )
-        best = chosen(
-            self.trials, next((state.reason for state in states if state.reason), "")
-        )
+        search = self.search
+        best = chosen(self.trials, self._first_failure())
         runs = {proposal.number: self._runs(jobs) for proposal, jobs in self.proposed}
+        of_trials = rows(self.trials, best, runs, search.metric, search.seed)
+        return ChosenSettings(self._record(best), of_trials)
+
+    def _first_failure(self) -> str:
+        """Returns why the first job of a trial failed; empty without a reason."""
+        jobs = itertools.chain.from_iterable(jobs for _, jobs in self.proposed)
+        reasons = (state_of(self.sweep, job).reason for job in jobs)
+        return next(filter(None, reasons), "")
+
+    def _record(self, best: Trial) -> SearchRecord:
         search = self.search
         space = self.model.space
         trials = self.trials
-        names = [
-            item.name for item in fields(search) if item.name not in _RECORDED_APART
-        ]
-        record = SearchRecord(
+        budget = {
+            item.name: getattr(search, item.name)
+            for item in fields(search)
+            if item.name not in _RECORDED_APART
+        }
+        return SearchRecord(
             name=self.jobs[0].spec.choice("search"),
             seed=search.seed,
             metric=search.metric,
             choose=search.choose,
-            budget={name: getattr(search, name) for name in names},
+            budget=budget,
             space={setting: str(values) for setting, values in space.items()},
             trials=len(trials),
             failed=sum(trial.value is None for trial in trials),
@@ -251,9 +254,6 @@ class JobSearch:
             settings=dict(best.proposal.settings),
             default=dict(self.model.default),
             importance=setting_importances(space, trials),
-        )
-        return ChosenSettings(
-            record, rows(trials, best, runs, search.metric, search.seed)
         )
 
 
@@ -346,12 +346,12 @@ def trial_job(
     Args:
         objective: the record of the objective as `objective`, if the search varies settings of it.
     """
-    settings = copy.deepcopy(
-        {**job.spec.settings, "model": {**job.spec.settings["model"], **objective}}
-    )
+    settings: dict[str, Any] = copy.deepcopy(dict(job.spec.settings))
+    model = settings["model"]
+    model |= copy.deepcopy(dict(objective))
     changes: dict[str, Any] = {**proposal.settings, "seed": search.seed}
     if proposal.num_trees is not None:
-        kind = find_class(settings["model"]["_target_"], Ranker, "model")
+        kind = find_class(model["_target_"], Ranker, "model")
         changes[kind.iterations_field or ""] = proposal.num_trees
     if proposal.minimum:
         changes["early_stopping.minimum"] = [
@@ -359,14 +359,16 @@ def trial_job(
         ]
     for name, value in changes.items():
         part, _, setting = name.rpartition(".")
-        (settings["model"][part] if part else settings["model"])[setting] = value
-    settings |= {"search": None, "importance": None, "timing": "monitored"}
-    settings |= {"seed": search.seed, "metrics": [search.metric]}
-    kept = [line for line in job.overrides if first_word(line) not in _NOT_OF_A_TRIAL]
-    changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
+        changed = model[part] if part else model
+        changed[setting] = value
+    settings["search"] = None
+    settings["importance"] = None
+    settings["timing"] = "monitored"
+    settings["seed"] = search.seed
+    settings["metrics"] = [search.metric]
     spec = replace(
         job.spec,
-        overrides=[*kept, f"metrics=[{search.metric}]", *changed],
+        overrides=_overrides_of_trial(job, search, changes),
         choices={**job.spec.choices, "search": "none"},
         settings=settings,
     )
@@ -380,6 +382,14 @@ def trial_job(
         origin=origin.Trial(),
         same_training=None,
     )
+
+
+def _overrides_of_trial(
+    job: Job, search: Search, changes: Mapping[str, Any]
+) -> list[str]:
+    kept = [line for line in job.overrides if first_word(line) not in _NOT_OF_A_TRIAL]
+    changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
+    return [*kept, f"metrics=[{search.metric}]", *changed]
 
 
 # ---- The choice after a search: trials from their run folders, the best one, and the record.
@@ -396,9 +406,10 @@ def trial_of(proposal: Proposal, runs: Sequence[Run], metric: str) -> Trial:
     known = [value for value in values if value is not None]
     finished = all(run.result.status == FINISHED for run in runs)
     curves = [_best_so_far(run, metric) for run in runs]
+    is_whole = finished and len(known) == len(runs)
     return Trial(
         proposal=proposal,
-        value=fmean(known) if finished and len(known) == len(runs) else None,
+        value=fmean(known) if is_whole else None,
         iterations=sum(len(run.learning_curve().iterations) for run in runs),
         seconds=sum(run.result.seconds.get("fit", 0.0) for run in runs),
         curve=_mean_curve(curves, proposal.minimum),
@@ -425,15 +436,14 @@ def _mean_curve(
     if not all(curves):
         return {}
     longest = max(curves, key=len)
-    end = min(
-        (max(curve) for curve in curves if _is_pruned(curve, minimum)),
-        default=max(longest),
-    )
-    return {
-        number: fmean(curve.get(number, curve[max(curve)]) for curve in curves)
-        for number in longest
-        if number <= end
-    }
+    ends_of_pruned = [max(curve) for curve in curves if _is_pruned(curve, minimum)]
+    end = min(ends_of_pruned, default=max(longest))
+    means = {}
+    for number in longest:
+        if number <= end:
+            values = [curve.get(number, curve[max(curve)]) for curve in curves]
+            means[number] = fmean(values)
+    return means
 
 
 def _is_pruned(curve: Mapping[int, float], minimum: Mapping[int, float]) -> bool:
@@ -498,10 +508,10 @@ def _on_validation(
     values: list[NDArray[np.float64]] = []
     weights: list[NDArray[np.float64]] = []
     for fold, judged in enumerate(judgments):
-        evaluations = [
-            evaluate(judged, runs[fold].scored("valid", judged).scores, [metric])
-            for runs in runs_of_trials
-        ]
+        evaluations = []
+        for runs in runs_of_trials:
+            scores = runs[fold].scored("valid", judged).scores
+            evaluations.append(evaluate(judged, scores, [metric]))
         weighting = evaluations[0].weightings[metric]
         of_fold = np.stack(
             [weighting.rescaled(item.per_query[metric]) for item in evaluations]
@@ -509,26 +519,33 @@ def _on_validation(
         counted = ~np.isnan(of_fold).any(axis=0)
         values.append(of_fold[:, counted])
         weights.append(weighting.weights[counted])
-    strata = np.repeat(np.arange(len(weights)), [len(of_fold) for of_fold in weights])
+    sizes = [len(of_fold) for of_fold in weights]
+    strata = np.repeat(np.arange(len(sizes)), sizes)
     return PairedSample.of(
         np.concatenate(values, axis=1), np.concatenate(weights), strata
     )
 
 
 def _row(trial: Trial, interval: Interval | None) -> TrialRow:
-    state = COMPLETE if trial.is_complete else PRUNED if trial.is_pruned else PARTIAL
+    settings = trial.proposal.settings
     return TrialRow(
         trial=trial.proposal.number,
-        state=UNSUCCESSFUL if trial.value is None else state,
+        state=_state_of(trial),
         value=nan if trial.value is None else trial.value,
         iterations=trial.iterations,
         seconds=trial.seconds,
         low=nan if interval is None else interval.low,
         high=nan if interval is None else interval.high,
-        settings={
-            name: as_text(value) for name, value in trial.proposal.settings.items()
-        },
+        settings={name: as_text(value) for name, value in settings.items()},
     )
+
+
+def _state_of(trial: Trial) -> str:
+    if trial.value is None:
+        return UNSUCCESSFUL
+    if trial.is_complete:
+        return COMPLETE
+    return PRUNED if trial.is_pruned else PARTIAL
 
 
 def as_text(value: Value) -> str:
