@@ -137,32 +137,32 @@ def parameters_and_settings(
     if ranker.is_yardstick:
         return NO_PARAMETERS, {}
     if not all(name in fields for name in SHARED):
-        chosen = {
-            name: value
-            for name, value in vars(ranker).items()
-            if isinstance(value, str)
-        }
-        hidden = {
-            *OF_EVERY_RANKER,
-            *(item.name for item, *_ in without_effect(ranker, chosen)),
-        }
-        return OWN, {
-            name: value for name, value in fields.items() if name not in hidden
-        }
+        return OWN, _with_effect(ranker, fields)
     accepted = {name: fields[name] for name in SHARED}
     if params == OWN:
         return OWN, {
             name: value for name, value in accepted.items() if value is not None
         }
-    unmatched = " ".join(departures_of(ranker))  # explain the parameters that they name
-    settings = {
-        name: value
-        for name, value in accepted.items()
-        if name in given and value != given[name]
-        if value is not None or not re.search(rf"\b{name}\b", unmatched)
-    }
+    settings = {}
+    # They explain the parameters that they name.
+    unmatched = " ".join(departures_of(ranker))
+    for name, value in accepted.items():
+        if name not in given or value == given[name]:
+            continue
+        if value is not None or not re.search(rf"\b{name}\b", unmatched):
+            settings[name] = value
     takes_any = any(name not in settings for name in given or SHARED)
     return (params if takes_any else OWN), settings
+
+
+def _with_effect(ranker: Ranker, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the recorded fields of a ranker without those of every ranker, and those that another setting
+    makes ineffective."""
+    values = vars(ranker).items()
+    chosen = {name: value for name, value in values if isinstance(value, str)}
+    ineffective = {item.name for item, *_ in without_effect(ranker, chosen)}
+    hidden = ineffective.union(OF_EVERY_RANKER)
+    return {name: value for name, value in fields.items() if name not in hidden}
 
 
 log = logging.getLogger("ltrbench")
@@ -280,25 +280,11 @@ def run(
     with claim(folder):
         try:
             if trained is None:
-                with opened_fitter(
-                    experiment.distributed, experiment.spec.settings.get("plugins", ())
-                ) as fitter:
+                plugins = experiment.spec.settings.get("plugins", ())
+                with opened_fitter(experiment.distributed, plugins) as fitter:
                     done = _measure(experiment, begun, folder, on_progress, fitter)
             else:
-                name, earlier = trained
-                log.info(
-                    "%s: the seed has no effect; job %s is reused",
-                    experiment.model,
-                    name,
-                )
-                of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
-                result = replace(
-                    earlier.result,
-                    **of_this_job,
-                    finished=now(),
-                    origin=Copied(run=name),
-                )
-                done = copy_run(earlier, folder, result, experiment.trials)
+                done = _copied(experiment, begun, folder, *trained)
         except SavedModelError:
             _mirror(mirror, read_run(folder))
             raise
@@ -308,15 +294,25 @@ def run(
             )
             reached = getattr(error, "curve", None)
             curve = LearningCurve(*reached) if reached else None
-            _mirror(
-                mirror, write_run(folder, failed, curve=curve, trials=experiment.trials)
-            )
+            kept = write_run(folder, failed, curve=curve, trials=experiment.trials)
+            _mirror(mirror, kept)
             raise
     log.info(
         "%s: %s", experiment.model, describe_outcome(done.result, experiment.metrics)
     )
     _mirror(mirror, done)
     return done
+
+
+def _copied(
+    experiment: Experiment, begun: RunResult, folder: Path, name: str, earlier: Run
+) -> Run:
+    """Writes a run whose training is that of an earlier one, in the folder `name` of the sweep."""
+    log.info("%s: the seed has no effect; job %s is reused", experiment.model, name)
+    of_this_job = {field: getattr(begun, field) for field in _OF_EACH_JOB}
+    origin = Copied(run=name)
+    result = replace(earlier.result, **of_this_job, finished=now(), origin=origin)
+    return copy_run(earlier, folder, result, experiment.trials)
 
 
 def record_failure(experiment: Experiment, folder: Path, reason: str) -> Run:
@@ -350,12 +346,16 @@ def _begin(experiment: Experiment) -> RunResult:
     params, own_settings = parameters_and_settings(
         ranker, experiment.params, given, record["fields"]
     )
-    distributed = experiment.distributed
-    packages = (
-        ranker.packages
-        if distributed is None
-        else (*ranker.packages, "dask", "distributed")
-    )
+    packages = list(ranker.packages)
+    config = {
+        "metrics": list(experiment.metrics),
+        "importance": measure.plain(experiment.importance),
+        "timing": experiment.timing,
+    }
+    if experiment.distributed is not None:
+        packages += ["dask", "distributed"]
+        config["distributed"] = measure.plain(experiment.distributed)
+    config |= measure.plain(experiment.spec.settings)
     return RunResult(
         status=FAILED,
         model=experiment.model,
@@ -382,26 +382,17 @@ def _begin(experiment: Experiment) -> RunResult:
         commit=measure.commit(),
         versions=measure.versions(packages) | plugin_versions(),
         machine=measure.machine(),
-        config={
-            "metrics": list(experiment.metrics),
-            "importance": measure.plain(experiment.importance),
-            "timing": experiment.timing,
-            **(
-                {}
-                if distributed is None
-                else {"distributed": measure.plain(distributed)}
-            ),
-            **measure.plain(experiment.spec.settings),
-        },
+        config=config,
     )
 
 
 def _shares_machine(config: Mapping[str, Any]) -> bool:
     """Returns whether the command runs several jobs at a time."""
     executor = config.get("executor") or {}
-    return not str(executor.get("_target_", "InlineExecutor")).endswith(
-        "InlineExecutor"
-    ) and (executor.get("workers", 2) > 1)
+    target = str(executor.get("_target_", "InlineExecutor"))
+    if target.endswith("InlineExecutor"):
+        return False
+    return bool(executor.get("workers", 2) > 1)
 
 
 class _Seconds(dict[str, float]):
@@ -444,9 +435,8 @@ def _measure(
             with seconds.taking("fit_clean"):
                 fitter.fit_clean(ranker)
     if valid is not None:
-        scored["valid"] = _scored(
-            valid, ranker.predict_lists(valid.features, valid.query_start)
-        )
+        valid_scores = ranker.predict_lists(valid.features, valid.query_start)
+        scored["valid"] = _scored(valid, valid_scores)
     evaluations = {
         split: evaluate(item.judgments, item.scores, names)
         for split, item in scored.items()
@@ -476,9 +466,8 @@ def _measure(
         return write_run(folder, result, ranker, *parts, check_model=check)
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
-        write_run(
-            folder, replace(result, status=FAILED, error=str(error)), None, *parts
-        )
+        failed = replace(result, status=FAILED, error=str(error))
+        write_run(folder, failed, None, *parts)
         raise
 
 
@@ -493,54 +482,32 @@ def _load_and_fit(
     seconds = begun.seconds
     assert isinstance(seconds, _Seconds)
     splits, drawn = _load(experiment, seconds)
-    if experiment.destination is not None:
-        experiment.destination.check_data(ranker, splits.train)
-    if isinstance(experiment.origin, Trial):
-        _check_validation(
-            "a trial of a search", "run without a search (search=none)", splits
-        )
-    if getattr(ranker, "early_stopping", None) is not None:
-        _check_validation("early_stopping", "set early_stopping=null", splits)
+    _check_splits(experiment, splits)
     fitter.prepare(ranker, splits)
     # A search has hundreds of trials on the same data.
-    level, warning = (
-        (logging.DEBUG,) * 2
-        if isinstance(experiment.origin, Trial)
-        else (logging.INFO, logging.WARNING)
-    )
+    is_trial = isinstance(experiment.origin, Trial)
+    level = logging.DEBUG if is_trial else logging.INFO
+    warning = logging.DEBUG if is_trial else logging.WARNING
     if experiment.spec.sweep is None and not isinstance(experiment.origin, Final):
         # A sweep says it once, when it is planned.
         for text in warnings_of_data(splits):
             log.log(warning, "%s: %s", experiment.source.name, text)
-    on_start = (
+    on_start = [
         *cautions_of(ranker, splits.train),
         *_notes_on_start(experiment, splits),
-    )
-    for sentence in (
-        *(f"training data: {text}" for text in label_warnings(splits.train)),
-        *on_start,
-    ):
+    ]
+    of_labels = [f"training data: {text}" for text in label_warnings(splits.train)]
+    for sentence in [*of_labels, *on_start]:
         log.log(warning, "%s: %s", experiment.model, sentence)
+    notes = [*begun.notes, *on_start]
     num_threads = begun.threads
-    notes = (*begun.notes, *on_start)
-    by = f"{num_threads} {'thread' if num_threads == 1 else 'threads'}"
     if fitter.record:
-        num_workers = fitter.record["workers"]
         num_threads = sum(fitter.record["threads"])
-        by = f"{num_workers} workers with {num_threads} threads in total"
         if not experiment.is_repeatable:
             another = "which is not repeatable: another fit may give other scores."
-            notes = (*notes, f"Fitted on {num_workers} workers, {another}")
-    sizes = f"{splits.train.num_documents:,} documents of {splits.train.num_queries:,} queries"
-    on = f"{sizes} with {splits.train.num_features} features"
-    if splits.num_in_gaps:
-        log.log(
-            level,
-            "%s: data.gap leaves out %s queries",
-            experiment.model,
-            f"{splits.num_in_gaps:,}",
-        )
-    log.log(level, "%s: fitting on %s, %s", experiment.model, on, by)
+            notes.append(f"Fitted on {fitter.record['workers']} workers, {another}")
+    for text in _fit_in_words(splits, fitter, num_threads):
+        log.log(level, "%s: %s", experiment.model, text)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
         _warn_of_load(level)
@@ -550,17 +517,15 @@ def _load_and_fit(
     judged = splits.test if splits.valid is None else splits.valid
     evaluate(judged, np.zeros(judged.num_documents), experiment.metrics)
     # Not all metrics, because each is evaluated at every iteration.
-    of_curve = (
-        tuple(name for name in experiment.metrics if name.startswith("ndcg"))
-        or experiment.metrics[:1]
-    )
+    ndcgs = tuple(name for name in experiment.metrics if name.startswith("ndcg"))
+    of_curve = ndcgs or experiment.metrics[:1]
     curve, peak_memory_mb = fitter.fit(
         ranker, of_curve, on_progress, seconds.taking("fit")
     )
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
     for sentence in _notes_on_end(ranker):
         log.log(warning, "%s: %s", experiment.model, sentence)
-        notes = (*notes, sentence)
+        notes.append(sentence)
     data = describe_data(experiment.source, splits) | drawn
     if isinstance(experiment.origin, Final):
         data = {"name": data["name"], "fold": None, "train": data["train"]}
@@ -571,10 +536,41 @@ def _load_and_fit(
         peak_memory_mb=peak_memory_mb,
         distributed=fitter.record,
         threads=num_threads,
-        notes=notes,
+        notes=tuple(notes),
         best_iteration=ranker.summary.num_trees if ranker.summary else None,
     )
     return fitted, curve
+
+
+def _check_splits(experiment: Experiment, splits: Splits) -> None:
+    """Raises ConfigError or DataError if the model cannot be deployed, or validation data are needed and
+    absent."""
+    ranker = experiment.ranker
+    if experiment.destination is not None:
+        experiment.destination.check_data(ranker, splits.train)
+    if isinstance(experiment.origin, Trial):
+        _check_validation(
+            "a trial of a search", "run without a search (search=none)", splits
+        )
+    if getattr(ranker, "early_stopping", None) is not None:
+        _check_validation("early_stopping", "set early_stopping=null", splits)
+
+
+def _fit_in_words(splits: Splits, fitter: Fitter, num_threads: int) -> Iterator[str]:
+    """Yields what is logged before a fit.
+
+    Args:
+        num_threads: number of threads of all workers together.
+    """
+    if splits.num_in_gaps:
+        yield f"data.gap leaves out {splits.num_in_gaps:,} queries"
+    train = splits.train
+    sizes = f"{train.num_documents:,} documents of {train.num_queries:,} queries"
+    by = "1 thread" if num_threads == 1 else f"{num_threads} threads"
+    if fitter.record:
+        num_workers = fitter.record["workers"]
+        by = f"{num_workers} workers with {num_threads} threads in total"
+    yield f"fitting on {sizes} with {train.num_features} features, {by}"
 
 
 @cache
@@ -591,15 +587,13 @@ def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
     start = getattr(experiment.ranker, "warm_start", None)
     if start is None or isinstance(experiment.origin, Final):
         return
-    held_out = {name: split.fingerprint for name, split in splits if name != "train"}
     try:
         data = read_run(Path(start)).result.data
     except ResultError:
         data = {}
-    if any(
-        data.get(name, {}).get("fingerprint") != value
-        for name, value in held_out.items()
-    ):
+    recorded = {name: data.get(name, {}).get("fingerprint") for name, _ in splits}
+    held_out = {name: split.fingerprint for name, split in splits if name != "train"}
+    if any(recorded[name] != value for name, value in held_out.items()):
         yield (
             f"The model in {start} (warm_start) may have learned from queries of this validation and test "
             "set. Give the folder of a run with the same data settings."
@@ -686,11 +680,11 @@ def _check_validation(purpose: str, alternative: str, splits: Splits) -> None:
 
 
 def _flatten(evaluations: Mapping[str, Evaluation]) -> dict[str, float | None]:
-    return {
-        f"{split}/{name}": None if np.isnan(value) else value
-        for split, evaluation in evaluations.items()
-        for name, value in evaluation.means.items()
-    }
+    values: dict[str, float | None] = {}
+    for split, evaluation in evaluations.items():
+        for name, value in evaluation.means.items():
+            values[f"{split}/{name}"] = None if np.isnan(value) else value
+    return values
 
 
 def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
@@ -704,14 +698,13 @@ def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
         described["rule"] = splits.rule
     for name, split in splits:
         worst = np.minimum.reduceat(split.labels, split.query_start[:-1])
+        without_relevant = float(np.mean(~has_relevant_document(split)))
         described[name] = {
             "fingerprint": split.fingerprint,
             "queries": split.num_queries,
             "documents": split.num_documents,
             "features": split.num_features,
-            "queries_without_relevant_document": float(
-                np.mean(~has_relevant_document(split))
-            ),
+            "queries_without_relevant_document": without_relevant,
             "queries_with_one_document": int((split.query_sizes == 1).sum()),
             "queries_with_equal_labels": int((worst == split.best_labels).sum()),
         }
@@ -719,16 +712,13 @@ def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
             described[name]["are_clicks"] = True
         if name in splits.spans:
             described[name]["span"] = list(splits.spans[name])
-    first = _first_of_many(splits.train)
-    names = (
-        {"feature_names": list(splits.train.feature_names)}
-        if first is None
-        else {"first_feature": first}
-    )
-    described["train"] |= {
-        **names,
-        "has_missing_values": _has_missing_values(splits.train.features),
-    }
+    train = splits.train
+    first = _first_of_many(train)
+    if first is None:
+        described["train"]["feature_names"] = list(train.feature_names)
+    else:
+        described["train"]["first_feature"] = first
+    described["train"]["has_missing_values"] = _has_missing_values(train.features)
     return described
 
 
@@ -736,9 +726,8 @@ def _has_missing_values(features: AnyFeatures) -> bool:
     sparse = csr_of(features)
     if sparse is None:
         return any(bool(np.isnan(block).any()) for _, block in row_blocks(features))
-    absent_is_missing = np.isnan(sparse.absent) and sparse.values.size < np.prod(
-        sparse.shape
-    )
+    has_absent = sparse.values.size < np.prod(sparse.shape)
+    absent_is_missing = np.isnan(sparse.absent) and has_absent
     return bool(absent_is_missing or np.isnan(sparse.values).any())
 
 
@@ -750,9 +739,8 @@ def _first_of_many(train: RankingDataset) -> int | None:
     if train.num_features <= MOST_LISTED or train.feature_names[0] not in ("0", "1"):
         return None
     first = int(train.feature_names[0])
-    is_numbered = all(
-        name == str(number) for number, name in enumerate(train.feature_names, first)
-    )
+    numbers = range(first, first + train.num_features)
+    is_numbered = tuple(map(str, numbers)) == tuple(train.feature_names)
     return first if is_numbered else None
 
 

@@ -10,7 +10,6 @@ more than a quarter of the free memory.
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import logging
 import pickle
@@ -82,14 +81,11 @@ class _Loaded:
     def num_bytes(self) -> int:
         # Splits may share an array, and the system keeps a file that is mapped into memory only as long as
         # nothing else needs the room.
-        arrays = [
-            array for _, split in self.splits for array in arrays_of(split.features)
-        ]
-        return sum(
-            {
-                id(array): array.nbytes for array in arrays if not is_mapped(array)
-            }.values()
+        arrays = chain.from_iterable(
+            arrays_of(split.features) for _, split in self.splits
         )
+        sizes = {id(array): array.nbytes for array in arrays if not is_mapped(array)}
+        return sum(sizes.values())
 
 
 _loaded: OrderedDict[Hashable, _Loaded] = OrderedDict()  # least recently used first
@@ -250,9 +246,9 @@ class ProgressReporter:
         rule = getattr(ranker, "early_stopping", None)
         self._recorder = recorder
         self._report = report
-        self._metric = (
-            rule.metric if rule and rule.metric in recorder.names else recorder.names[0]
-        )
+        self._metric = recorder.names[0]
+        if rule and rule.metric in recorder.names:
+            self._metric = rule.metric
         self._num_iterations = getattr(ranker, ranker.iterations_field or "", None)
         self._best: tuple[float, int] | None = None
         self._last: Progress | None = None
@@ -262,17 +258,24 @@ class ProgressReporter:
 
     def begin(self) -> None:
         """Reports that the first iteration takes longer, because it compiles."""
-        nothing = (None, None, None, None)
-        self._report(
-            Progress(
-                0, self._num_iterations, self._metric, np.nan, *nothing, seconds=0.0
-            )
+        nothing = Progress(
+            iteration=0,
+            num_iterations=self._num_iterations,
+            metric=self._metric,
+            train=np.nan,
+            valid=None,
+            best=None,
+            best_iteration=None,
+            out_of_bag=None,
+            seconds=0.0,
         )
+        self._report(nothing)
 
     def __call__(self, iteration: Iteration) -> None:
         self._recorder(iteration)
         valid = self._latest("valid")
-        if valid is not None and valid > (self._best[0] if self._best else -np.inf):
+        best_so_far = self._best[0] if self._best else -np.inf
+        if valid is not None and valid > best_so_far:
             self._best = valid, iteration.number
         best, best_iteration = self._best or (None, None)
         seconds = time.perf_counter() - self._began
@@ -429,7 +432,8 @@ class FitterOnWorkers(Fitter):
 
     def __init__(self, workers: FitsTogether, plugins: Sequence[str] = ()) -> None:
         super().__init__()
-        self._workers, self._plugins = workers, tuple(plugins)
+        self._workers = workers
+        self._plugins = tuple(plugins)
         self._placed: dict[str, PlacedShards] = {}
 
     def prepare(self, ranker: Ranker, splits: Splits) -> None:
@@ -450,11 +454,7 @@ class FitterOnWorkers(Fitter):
 
     def close(self) -> None:
         """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
-        keys = list(
-            itertools.chain.from_iterable(
-                placed.keys for placed in self._placed.values()
-            )
-        )
+        keys = [*chain.from_iterable(placed.keys for placed in self._placed.values())]
         addresses = list(self._workers.addresses)
         self._workers.client.run(_release, keys, workers=addresses, on_error="ignore")
 
@@ -678,33 +678,31 @@ def inspect_data(
     >>> inspection.feature_faults.constant, inspection.feature_faults.constant_within_queries
     (('1',), ('2',))
     """
-    labels, counts = np.unique(dataset.labels, return_counts=True)
     worst = np.minimum.reduceat(dataset.labels, dataset.query_start[:-1])
     weights = dataset.query_weights
-    positions = dataset.positions
-    grades = [str(label).removesuffix(".0") for label in labels.tolist()]
-    quantiles = np.quantile(dataset.query_sizes, QUANTILES).tolist()
-    sizes = {
-        f"{quantile:g}": size
-        for quantile, size in zip(QUANTILES, quantiles, strict=True)
+    positions = None
+    if dataset.positions is not None:
+        ends = dataset.positions.min(), dataset.positions.max()
+        positions = {"min": int(ends[0]), "max": int(ends[1])}
+    column_warnings = chain(
+        feature_warnings(dataset, CELLS_OF_INSPECTION),
+        repeated_documents(dataset),
+        clicked_labels(dataset),
+        _times(dataset, reading or {}),
+    )
+    concerns = {
+        model: concerns_of(ranker, dataset) for model, ranker in rankers.items()
     }
     return Inspection(
         documents=dataset.num_documents,
         queries=dataset.num_queries,
         features=dataset.num_features,
         feature_names=dataset.feature_names,
-        labels=dict(zip(grades, counts.tolist(), strict=True)),
+        labels=_counts_of_labels(dataset),
         fractional_labels=int((dataset.labels % 1 != 0).sum()),
         label_warnings=tuple(label_warnings(dataset)),
-        column_warnings=tuple(
-            chain(
-                feature_warnings(dataset, CELLS_OF_INSPECTION),
-                repeated_documents(dataset),
-                clicked_labels(dataset),
-                _times(dataset, reading or {}),
-            )
-        ),
-        query_sizes={**sizes, "mean": float(dataset.query_sizes.mean())},
+        column_warnings=tuple(column_warnings),
+        query_sizes=_quantiles(dataset.query_sizes),
         without_relevant=int((~has_relevant_document(dataset)).sum()),
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
         single_document=int((dataset.query_sizes == 1).sum()),
@@ -713,14 +711,25 @@ def inspect_data(
         row_order=_row_order(dataset),
         query_weights=None if weights is None else _range(weights),
         weights_vary_within_queries=dataset.document_weights is not None,
-        positions=None
-        if positions is None
-        else {"min": int(positions.min()), "max": int(positions.max())},
+        positions=positions,
         fingerprint=dataset.fingerprint,
-        concerns={
-            model: concerns_of(ranker, dataset) for model, ranker in rankers.items()
-        },
+        concerns=concerns,
     )
+
+
+def _counts_of_labels(dataset: RankingDataset) -> dict[str, int]:
+    labels, counts = np.unique(dataset.labels, return_counts=True)
+    names = [str(label).removesuffix(".0") for label in labels.tolist()]
+    return dict(zip(names, counts.tolist(), strict=True))
+
+
+def _quantiles(query_sizes: NDArray[np.int64]) -> dict[str, float]:
+    names = [f"{quantile:g}" for quantile in QUANTILES]
+    sizes = np.quantile(query_sizes, QUANTILES).tolist()
+    return {
+        **dict(zip(names, sizes, strict=True)),
+        "mean": float(query_sizes.mean()),
+    }
 
 
 def label_warnings(dataset: RankingDataset) -> Iterator[str]:
@@ -752,8 +761,10 @@ _DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 
 def _times(dataset: RankingDataset, reading: Mapping[str, Any]) -> Iterator[str]:
     """Yields a sentence for each column of times, unless the queries are split by one."""
+    if reading.get("split_by"):
+        return
     columns = (*dataset.feature_names, *dataset.kept, *reading.get("ignore", ()))
-    for name in () if reading.get("split_by") else columns:
+    for name in columns:
         first = ""
         if name in dataset.kept:
             first = str(dataset.kept[name][0])
@@ -813,15 +824,16 @@ def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
     names = np.array(dataset.feature_names)
     # These may vary in the file.
     is_merged = np.isin(names, dataset.merged)
+    constant = names[~varies & ~is_merged].tolist()
+    constant_within_queries = names[varies & ~varies_in_a_query & ~is_merged].tolist()
+    has_missing = missing > 0
+    counts = zip(
+        names[has_missing].tolist(), missing[has_missing].tolist(), strict=True
+    )
     return FeatureFaults(
-        missing={
-            str(names[column]): int(missing[column])
-            for column in np.flatnonzero(missing)
-        },
-        constant=tuple(names[~varies & ~is_merged].tolist()),
-        constant_within_queries=tuple(
-            names[varies & ~varies_in_a_query & ~is_merged].tolist()
-        ),
+        missing=dict(counts),
+        constant=tuple(constant),
+        constant_within_queries=tuple(constant_within_queries),
     )
 
 
@@ -829,7 +841,6 @@ def _differ(
     features: NDArray[np.float32], others: NDArray[np.float32]
 ) -> NDArray[np.bool_]:
     """Returns elementwise whether values differ; two missing values are equal."""
-    differ: NDArray[np.bool_] = (features != others) & ~(
-        np.isnan(features) & np.isnan(others)
-    )
+    are_missing = np.isnan(features) & np.isnan(others)
+    differ: NDArray[np.bool_] = (features != others) & ~are_missing
     return differ
