@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,49 +112,64 @@ def composition_message(error: BaseException) -> str:
     """Returns Hydra's message about a configuration, with its cause, and with the key that was meant."""
     text = str(error).strip()
     cause = error.__cause__
-    if match := re.search(
-        r"Could not (?:override|delete from config\.) '([^']+)'", text
-    ):
-        # Hydra only suggests to add the key with +.
-        parent, _, name = match[1].rpartition(".")
-        node = getattr(cause, "parent_node", None)
-        known = [str(key) for key in node] if isinstance(node, DictConfig) else []
-        known = known or (
-            [] if parent else [item.name for item in dataclasses.fields(Config)]
-        )
-        # The key itself may be correct, and a key above it misspelt.
-        missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(cause))
-        target = ""
-        if isinstance(node, DictConfig):
-            target = str(node.get("_target_", ""))
-        # A sweep over models sets the key in all of them.
-        lacking = ""
-        if target:
-            lacking = f" {target.rpartition('.')[2]} has no such setting."
-        if "_target_" in known and not target.startswith("ltrbench."):
-            # Also if _target_ has no value yet; the YAML need not list the fields of the class.
-            lacking = f" To set a field of a class of yours, write +{match[1]}=VALUE."
-        if isinstance(node, DictConfig) and name in [*(node.get("objective") or "")]:
-            lacking = f" It is a setting of the objective: {parent}.objective.{name}."
-        hint = ""
-        if ".extra" in parent:
-            hint = f" To add a parameter of the library, write +{match[1]}=VALUE."
-        similar = did_you_mean(missing[1] if missing else name, known)
-        return f"there is no key {match[1]}{similar}{lacking}{hint}"
+    key = re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text)
+    if key:
+        return _no_such_key(key[1], cause)
     text = text.partition("\nConfig search path:")[0].replace("\t", "  ")
-    if match := re.search(
+    choice = re.search(
         r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text
-    ):
-        # Names with an underscore are parts of others.
-        options = [option for option in match[3].split() if not option.startswith("_")]
-        meant = did_you_mean(match[2], options)
-        dot = ""
-        if meant == "." and match[1] == "model/objective":
-            dot = f", or, with a dot, model.objective={match[2]}"
-        return f"{match[1]} is '{match[2]}'{meant} It must be one of {', '.join(options)}{dot}."
+    )
+    if choice:
+        return _no_such_choice(choice[1], choice[2], choice[3].split())
     if cause is None or str(cause) in text:
         return text
     return f"{text}\n{cause}"
+
+
+def _no_such_key(key: str, cause: BaseException | None) -> str:
+    """Returns the message about an unknown key, where Hydra only suggests to add it with +.
+
+    Args:
+        cause: what OmegaConf raised, with the node above the key.
+    """
+    parent, _, name = key.rpartition(".")
+    node = getattr(cause, "parent_node", None)
+    known: list[str] = []
+    target = ""
+    objective: Iterable[Any] = ()
+    if isinstance(node, DictConfig):
+        known = [str(each) for each in node]
+        target = str(node.get("_target_", ""))
+        objective = node.get("objective") or ()
+    if not known and not parent:
+        known = [item.name for item in dataclasses.fields(Config)]
+    # A sweep over models sets the key in all of them.
+    lacking = ""
+    if target:
+        lacking = f" {target.rpartition('.')[2]} has no such setting."
+    if "_target_" in known and not target.startswith("ltrbench."):
+        # Also if _target_ has no value yet; the YAML need not list the fields of the class.
+        lacking = f" To set a field of a class of yours, write +{key}=VALUE."
+    if name in list(objective):
+        lacking = f" It is a setting of the objective: {parent}.objective.{name}."
+    hint = ""
+    if ".extra" in parent:
+        hint = f" To add a parameter of the library, write +{key}=VALUE."
+    # The key itself may be correct, and a key above it misspelt.
+    missing = re.search(r"Key '([^']+)' (?:not in|is not in)", str(cause))
+    similar = did_you_mean(missing[1] if missing else name, known)
+    return f"there is no key {key}{similar}{lacking}{hint}"
+
+
+def _no_such_choice(group: str, name: str, listed: Sequence[str]) -> str:
+    """Returns the message about an unknown YAML of a group, whose YAMLs Hydra lists."""
+    # Names with an underscore are parts of others.
+    options = [option for option in listed if not option.startswith("_")]
+    meant = did_you_mean(name, options)
+    dot = ""
+    if meant == "." and group == "model/objective":
+        dot = f", or, with a dot, model.objective={name}"
+    return f"{group} is '{name}'{meant} It must be one of {', '.join(options)}{dot}."
 
 
 def resolved(config: DictConfig) -> dict[str, Any]:
@@ -164,9 +179,8 @@ def resolved(config: DictConfig) -> dict[str, Any]:
         ConfigError: A key without a value, an interpolation that names no key, or `metrics` is not a list of
             names.
     """
-    settings = {
-        str(key): value for key, value in _resolved(config, "the configuration").items()
-    }
+    values = _resolved(config, "the configuration")
+    settings = {str(key): value for key, value in values.items()}
     for key, nothing in (("search", NoSearch), ("distributed", OneProcess)):
         if settings[key]["_target_"] == f"{nothing.__module__}.{nothing.__qualname__}":
             settings[key] = None
@@ -187,17 +201,10 @@ def build_experiment(spec: RunSpec) -> Experiment:
     # Checked here too, because a model without early stopping never builds it.
     _typed(settings, "early_stopping", EarlyStopping)
     require_choice("progress", settings["progress"], PROGRESS)
-    for key, default in (("cv", None), ("cv_split", TEST)):
-        if settings.get(key, default) != default and key not in settings["data"]:
-            raise ConfigError(
-                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out "
-                f"{key}, use the publisher's data.fold=1,2,3,4,5 -m, or your files with data=letor or table."
-            )
+    _check_folds(settings, choices)
     _check_repeats(settings, str(choices.get("data")))
-    settings = {
-        **settings,
-        "model": _with_objective(settings["model"], choices, spec.overrides or ()),
-    }
+    model = _with_objective(settings["model"], choices, spec.overrides or ())
+    settings["model"] = model
     ranker = build(settings, "model", Ranker)
     resample = _resample(settings["replicates"])
     if settings["search"] is not None:
@@ -210,6 +217,9 @@ def build_experiment(spec: RunSpec) -> Experiment:
 
         destination = Destination.of(settings["target"])
         destination.check_ranker(ranker)
+    distributed = None
+    if settings["distributed"] is not None:
+        distributed = build(settings, "distributed", Distribution)
     return Experiment(
         model=str(choices["model"]),
         ranker=ranker,
@@ -220,11 +230,19 @@ def build_experiment(spec: RunSpec) -> Experiment:
         importance=_typed(settings, "importance", ImportanceSettings),
         timing=settings["timing"],
         spec=_without_passwords(replace(spec, settings=settings)),
-        distributed=None
-        if settings["distributed"] is None
-        else build(settings, "distributed", Distribution),
+        distributed=distributed,
         destination=destination,
     )
+
+
+def _check_folds(settings: Mapping[str, Any], choices: Mapping[str, Any]) -> None:
+    """Raises ConfigError if folds are asked for of data with a fixed test set."""
+    for key, default in (("cv", None), ("cv_split", TEST)):
+        if settings.get(key, default) != default and key not in settings["data"]:
+            raise ConfigError(
+                f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out "
+                f"{key}, use the publisher's data.fold=1,2,3,4,5 -m, or your files with data=letor or table."
+            )
 
 
 def _without_passwords(spec: RunSpec) -> RunSpec:
@@ -248,22 +266,14 @@ def _with_objective(
     """
     chosen = choices.get("model/objective") or "none"
     objective = model.get("objective")
-    is_chosen = any(re.match(r"\+*model/objective=", word) for word in overrides)
-    if isinstance(objective, str) and chosen.startswith("lambdarank") and not is_chosen:
-        named = yamls().get(objective, {})
-        of_model = yamls()[chosen]
-        kept = {
-            name: of_model[name]
-            for name in named
-            if name in of_model and name != "_target_"
-        }
-        if kept:
-            return {**model, "objective": {**named, **kept}}
-        return model
-    if isinstance(objective, str) and chosen != "none":
-        raise ConfigError(
-            f"model/objective={chosen} excludes model.objective={objective}; leave one out."
-        )
+    if isinstance(objective, str):
+        is_chosen = any(re.match(r"\+*model/objective=", word) for word in overrides)
+        if chosen.startswith("lambdarank") and not is_chosen:
+            return _with_named_objective(model, objective, yamls()[chosen])
+        if chosen != "none":
+            raise ConfigError(
+                f"model/objective={chosen} excludes model.objective={objective}; leave one out."
+            )
     is_set = any(
         re.match(r"\+*(params|model)\.truncation=", word) for word in overrides
     )
@@ -273,15 +283,27 @@ def _with_objective(
     from ltrbench.native.objectives.pairs import PairSettings
 
     # In LightGBM and XGBoost an objective of pairs has the default truncation; another value is refused.
-    is_default = model["truncation"] == PairSettings.truncation and not objective.get(
-        "pairs_per_document"
-    )
-    is_default &= hasattr(
+    is_of_library = hasattr(
         find_class(str(model["_target_"]), Ranker, "model"), "library"
     )
-    if is_default or not kind.has_pairs:
+    is_default = model["truncation"] == PairSettings.truncation
+    samples_pairs = bool(objective.get("pairs_per_document"))
+    if not kind.has_pairs or (is_of_library and is_default and not samples_pairs):
         return {**model, "truncation": None}
     return model
+
+
+def _with_named_objective(
+    model: Mapping[str, Any], name: str, of_model: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Returns the settings of a model with the objective of a name, which keeps the settings of the model's
+    own objective that it has, too."""
+    named = yamls().get(name, {})
+    common = [key for key in named if key in of_model and key != "_target_"]
+    if not common:
+        return model
+    kept = {key: of_model[key] for key in common}
+    return {**model, "objective": {**named, **kept}}
 
 
 def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
@@ -442,10 +464,11 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
     if "objective" in settings and "objective" not in known:
-        remedy = (
-            ", and choose its own loss, as in model.loss=YetiRank params=library"
-            * ("loss" in known)
-        )
+        remedy = ""
+        if "loss" in known:
+            remedy = (
+                ", and choose its own loss, as in model.loss=YetiRank params=library"
+            )
         raise ConfigError(
             f"{target} has no objectives of native. Leave out model/objective{remedy}."
         )
@@ -457,16 +480,14 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
             )
     try:
         defaults = _defaults(built_class)
-        changed = {
-            name: settings[name]
-            for name in known
-            if name in settings and not _same(settings[name], defaults[name])
-        }
-        if isinstance(changed.get("objective"), Mapping):
+        changed = {}
+        for name in known:
+            if name in settings and not _same(settings[name], defaults[name]):
+                changed[name] = settings[name]
+        objective = changed.get("objective")
+        if isinstance(objective, Mapping):
             whole = f"{key}.objective"
-            changed["objective"] = build(
-                {whole: changed["objective"]}, whole, Objective
-            )
+            changed["objective"] = build({whole: objective}, whole, Objective)
         typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
         return built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
@@ -479,9 +500,9 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
         raise ConfigError(f"{key}.{where or target}: {_first_line(error)}.") from None
     except ConfigError as error:
         message = str(error)
-        raise ConfigError(
-            message if message.startswith(f"{key}.") else f"{key}: {message}"
-        ) from None
+        if not message.startswith(f"{key}."):
+            message = f"{key}: {message}"
+        raise ConfigError(message) from None
 
 
 @functools.cache
@@ -507,7 +528,8 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
     hints = typing.get_type_hints(built_class)
     columns: list[tuple[str, Any, Any]] = []
     for item in dataclasses.fields(built_class):
-        if Objective in (hint := hints[item.name], *typing.get_args(hint)):
+        hint = hints[item.name]
+        if Objective in (hint, *typing.get_args(hint)):
             columns.append((item.name, Any, None))
         else:
             default = field(default=item.default, default_factory=item.default_factory)
@@ -532,9 +554,8 @@ def _resolved(node: DictConfig, key: str) -> dict[Any, Any]:
         name = getattr(error, "full_key", None) or key
         raise ConfigError(f"{name} has no value; set it, as in {name}=VALUE.") from None
     except OmegaConfBaseException as error:
-        raise ConfigError(
-            f"{getattr(error, 'full_key', None) or key}: {_first_line(error)}."
-        ) from None
+        name = getattr(error, "full_key", None) or key
+        raise ConfigError(f"{name}: {_first_line(error)}.") from None
     assert isinstance(settings, dict)
     return settings
 

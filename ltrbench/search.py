@@ -19,7 +19,7 @@ import typing
 import warnings
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from operator import attrgetter
@@ -142,12 +142,10 @@ class Space:
             named: dict[str, Any] = {}
             for name, values in dict[str, Any](ranges).items():
                 # The command line nests the settings of an objective.
-                is_nested = name == "objective" and isinstance(values, Mapping)
-                named |= (
-                    {f"{name}.{key}": values[key] for key in values}
-                    if is_nested
-                    else {name: values}
-                )
+                if name == "objective" and isinstance(values, Mapping):
+                    named |= {f"{name}.{key}": values[key] for key in values}
+                else:
+                    named[name] = values
             # OmegaConf leaves the values of a dict in a dict as they are.
             key = f"search.space.models.{model}"
             self.models[model] = {
@@ -167,36 +165,16 @@ class Space:
         """
         if ranker.is_yardstick:
             return {}
-        losses = {
-            name: vars(ranker)[name]
-            for name in ("objective", "loss")
-            if vars(ranker).get(name)
-        }
-        known = {
-            item.name
-            for item in fields(ranker)
-            if item.init and item.name not in OF_EVERY_RANKER
-        }
-        if isinstance(objective := losses.get("objective"), Objective):
-            names = {item.name for item in fields(objective)}
-            known |= {f"objective.{name}" for name in names} | {
-                n for n in names if full_name(ranker, n) != n
-            }
-        of_others = {item.name for item, *_ in without_effect(ranker, losses)}
-        if "objective" in known:
-            every = {
-                f"objective.{name}" for of_yaml in yamls().values() for name in of_yaml
-            }
-            of_others |= (every | yamls()["lambdarank"].keys()) - known
-        shared = {
-            name: values
-            for name, values in self.shared.items()
-            if name in known
-            and _takes(ranker, name, values, f"search.space.shared.{name}")
-        }
-        given = self.models.get(model, {})
-        of_model = {name: each for name, each in given.items() if name not in of_others}
-        for name, values in of_model.items():
+        known = _settings_of(ranker)
+        ranges: dict[str, Range] = {}
+        for name, values in self.shared.items():
+            key = f"search.space.shared.{name}"
+            if name in known and _takes(ranker, name, values, key):
+                ranges[name] = values
+        of_others = _settings_of_others(ranker, known)
+        for name, values in self.models.get(model, {}).items():
+            if name in of_others:
+                continue
             key = f"search.space.models.{model}.{name}"
             if name not in known:
                 close = did_you_mean(name, sorted(known))
@@ -204,7 +182,39 @@ class Space:
                     f"{key}: {model} has no setting '{name}' that a search can vary{close}"
                 )
             _takes(ranker, name, values, key, must=True)
-        return {**shared, **of_model}
+            ranges[name] = values
+        return ranges
+
+
+def _settings_of(ranker: Ranker) -> set[str]:
+    """Returns the names of the settings that a search can vary, with those of the objective."""
+    known = {item.name for item in fields(ranker) if item.init}
+    known.difference_update(OF_EVERY_RANKER)
+    objective = vars(ranker).get("objective")
+    if isinstance(objective, Objective):
+        for item in fields(objective):
+            known.add(f"objective.{item.name}")
+            if full_name(ranker, item.name) != item.name:
+                known.add(item.name)
+    return known
+
+
+def _settings_of_others(ranker: Ranker, known: Set[str]) -> set[str]:
+    """Returns the names of settings that belong to another objective or loss than the ranker's.
+
+    Args:
+        known: the names of `_settings_of`.
+    """
+    of_ranker = vars(ranker)
+    names = [name for name in ("objective", "loss") if of_ranker.get(name)]
+    losses = {name: of_ranker[name] for name in names}
+    of_others = {item.name for item, *_ in without_effect(ranker, losses)}
+    if "objective" in known:
+        of_yamls = set(itertools.chain.from_iterable(yamls().values()))
+        every = {f"objective.{name}" for name in of_yamls}
+        every.update(yamls()["lambdarank"])
+        of_others |= every - known
+    return of_others
 
 
 def _range(key: str, given: Range | Mapping[str, Any]) -> Range:
@@ -241,9 +251,8 @@ def _takes(
         ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
     """
     part, _, field_name = full_name(ranker, name).rpartition(".")
-    hint = typing.get_type_hints(type(attrgetter(part)(ranker) if part else ranker))[
-        field_name
-    ]
+    owner = attrgetter(part)(ranker) if part else ranker
+    hint = typing.get_type_hints(type(owner))[field_name]
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
     refused: list[str] = []
     for value in tried:
@@ -560,16 +569,11 @@ def setting_importances(
     """
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
 
-    used = [
-        trial
-        for trial in trials
-        if trial.is_complete and _inside(space, trial) == space
-    ]
-    if (
-        len(used) < LEAST_TRIALS
-        or len(space) < 2
-        or len({trial.value for trial in used}) == 1
-    ):
+    complete = [trial for trial in trials if trial.is_complete]
+    used = [trial for trial in complete if _inside(space, trial) == space]
+    if len(used) < LEAST_TRIALS or len(space) < 2:
+        return {}
+    if len({trial.value for trial in used}) == 1:
         return {}
     share = min(0.5, max(0.1, LEAST_IN_TARGET / len(used)))
     with _quiet():
@@ -663,7 +667,8 @@ def _round(values: Range, value: Value) -> Value:
     if values.values is not None or not isinstance(value, float) or value == 0:
         return value
     low, high = values.bounds
-    rounded = round(value, SIGNIFICANT_DIGITS - 1 - math.floor(math.log10(abs(value))))
+    exponent = math.floor(math.log10(abs(value)))
+    rounded = round(value, SIGNIFICANT_DIGITS - 1 - exponent)
     return float(min(max(rounded, low), high))
 
 
@@ -686,22 +691,25 @@ def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
 
     settings = trial.proposal.settings
     inside = _inside(space, trial)
-    state = TrialState.COMPLETE if trial.is_complete else TrialState.PRUNED
+    outside = {name: settings[name] for name in settings if name not in inside}
     curve = trial.curve
     if not curve and trial.value is not None:
         curve = {trial.iterations: trial.value}
+    if trial.value is None:
+        state = TrialState.FAIL
+    else:
+        state = TrialState.COMPLETE if trial.is_complete else TrialState.PRUNED
     frozen = create_trial(
-        state=TrialState.FAIL if trial.value is None else state,
+        state=state,
         value=trial.value if trial.is_complete else None,
         params={name: settings[name] for name in inside},
         distributions={name: _distribution(values) for name, values in inside.items()},
         intermediate_values=dict(curve),
-        user_attrs={name: settings[name] for name in settings if name not in inside},
+        user_attrs=outside,
     )
     if frozen.datetime_complete is not None:
-        frozen.datetime_start = frozen.datetime_complete - timedelta(
-            seconds=trial.seconds
-        )
+        taken = timedelta(seconds=trial.seconds)
+        frozen.datetime_start = frozen.datetime_complete - taken
     return frozen
 
 
@@ -766,9 +774,11 @@ def spaced_values(values: Range, number: int) -> list[Value]:
         else np.linspace(low, high, number)
     )
     if values.is_integer:
-        return [int(value) for value in np.unique(np.rint(spaced).astype(np.int64))]
+        whole = np.rint(spaced).astype(np.int64)
+        return [int(value) for value in np.unique(whole)]
     # The ends exactly; values between them with few digits, because a table shows them.
-    return [float(low), *(float(f"{value:.4g}") for value in spaced[1:-1]), float(high)]
+    between = [float(f"{value:.4g}") for value in spaced[1:-1]]
+    return [float(low), *between, float(high)]
 
 
 # ---- Random search: every setting is drawn from its range, independently of the others and of other
@@ -812,14 +822,12 @@ class RandomSearch(Search):
             return [Proposal(0, dict(model.default))]
         numbers = self.next_numbers(trials, self._size_of_batch())
         settings = self._settings(model.space, trials, numbers)
-        return [
-            Proposal(
-                number,
-                settings[number] if number > 0 else dict(model.default),
-                minimum=self._minimum(number, trials, model.num_trees),
-            )
-            for number in numbers
-        ]
+        proposals = []
+        for number in numbers:
+            proposed = settings[number] if number > 0 else dict(model.default)
+            minimum = self._minimum(number, trials, model.num_trees)
+            proposals.append(Proposal(number, proposed, minimum=minimum))
+        return proposals
 
     def _size_of_batch(self) -> int | None:
         """Returns None if no trial depends on an earlier one."""
@@ -976,22 +984,16 @@ class SuccessiveHalving(Search):
                 f"search.min_trees is {self.min_trees}, more than half of the model's {num_trees} trees. Set "
                 f"search.min_trees to at most {num_trees // 2}, or more params.num_trees."
             )
-        folds = [
-            math.ceil(num_folds / 2 ** (len(trees) - rung))
-            for rung in range(len(trees))
-        ]
-        short = zip(
-            trees,
-            (number if number < num_folds else None for number in folds),
-            strict=True,
-        )
-        return [*(Rung(*rung) for rung in short), Rung(None, None)]
+        rungs = []
+        for rung, num_trees_of_rung in enumerate(trees):
+            folds = math.ceil(num_folds / 2 ** (len(trees) - rung))
+            rungs.append(Rung(num_trees_of_rung, folds if folds < num_folds else None))
+        return [*rungs, Rung(None, None)]
 
 
 def _best(trials: Sequence[Trial], number: int) -> list[Trial]:
     """Returns the best trials, of equal ones those with lower numbers, in the order of their numbers."""
     succeeded = [(trial.value, trial) for trial in trials if trial.value is not None]
     ranked = sorted(succeeded, key=lambda pair: (-pair[0], pair[1].proposal.number))
-    return sorted(
-        (trial for _, trial in ranked[:number]), key=lambda trial: trial.proposal.number
-    )
+    best = [trial for _, trial in ranked[:number]]
+    return sorted(best, key=lambda trial: trial.proposal.number)

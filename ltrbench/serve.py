@@ -80,12 +80,13 @@ def ranking_app(
 
     health = _response(orjson.dumps({"status": "ok", "model": model.name}))
     description = _response(orjson.dumps(describe(model)))
+    routes = [
+        Route("/rank", rank, methods=["POST"]),
+        Route("/health", health, methods=["GET"]),
+        Route("/model", description, methods=["GET"]),
+    ]
     app = Starlette(
-        routes=[
-            Route("/rank", rank, methods=["POST"]),
-            Route("/health", health, methods=["GET"]),
-            Route("/model", description, methods=["GET"]),
-        ],
+        routes=routes,
         exception_handlers={
             RefusedRequestError: _refused,
             HTTPException: _not_routed,
@@ -276,12 +277,11 @@ class RequestReader:
     @cached_property
     def _codes(self) -> dict[int, dict[str, int]]:
         """Categorical feature -> code of each category."""
-        return {
-            self.feature_names.index(name): {
-                text: code for code, text in enumerate(each)
-            }
-            for name, each in self.categories.items()
-        }
+        codes = {}
+        for name, each in self.categories.items():
+            of_category = {text: code for code, text in enumerate(each)}
+            codes[self.feature_names.index(name)] = of_category
+        return codes
 
     def read(self, body: bytes) -> RankRequest:
         """Returns the request in the body of a POST.
@@ -305,21 +305,9 @@ class RequestReader:
         if len(documents) > self.max_documents:
             most = f"the maximum is {self.max_documents:,} (--max-documents)"
             raise _refusal("documents", f"has {len(documents):,} documents; {most}")
-        rows: dict[Identifier, Sequence[Any]] = {}
-        for d, document in enumerate(documents):
-            _check_fields(document, {"id", "features"}, set(), f"documents[{d}]")
-            identifier = document["id"]
-            if type(identifier) not in (str, int) or identifier in rows:
-                raise _refusal(
-                    f"documents[{d}].id",
-                    "must be a text or a whole number, another one for each",
-                )
-            rows[identifier] = self._values(
-                document["features"], f"documents[{d}].features"
-            )
-        values = np.array(list(rows.values()), dtype=np.float64).reshape(
-            len(rows), len(self.feature_names)
-        )
+        rows = self._rows(documents)
+        flat = np.array(list(rows.values()), dtype=np.float64)
+        values = flat.reshape(len(rows), len(self.feature_names))
         with np.errstate(over="ignore"):
             singles = values.astype(np.float32)
         for d, f in np.argwhere(np.isinf(singles))[:1].tolist():
@@ -332,6 +320,21 @@ class RequestReader:
         if self.encoded:
             features = one_hot(features, self.feature_names, self.encoded)
         return RankRequest(query, list(rows), features)
+
+    def _rows(self, documents: Sequence[Any]) -> dict[Identifier, Sequence[Any]]:
+        """Returns the id of each document -> its values in the order of the model."""
+        rows: dict[Identifier, Sequence[Any]] = {}
+        for d, document in enumerate(documents):
+            place = f"documents[{d}]"
+            _check_fields(document, {"id", "features"}, set(), place)
+            identifier = document["id"]
+            if type(identifier) not in (str, int) or identifier in rows:
+                raise _refusal(
+                    f"{place}.id",
+                    "must be a text or a whole number, another one for each",
+                )
+            rows[identifier] = self._values(document["features"], f"{place}.features")
+        return rows
 
     def _values(self, features: Any, place: str) -> Sequence[Any]:
         """Returns the values of a document in the order of the model."""
@@ -364,17 +367,14 @@ class RequestReader:
             except (DataError, TypeError) as error:
                 raise _refusal(self._place(features, place, f), str(error)) from None
             values[f] = None if np.isnan(days) else float(days)
-        if not _KINDS_OF_VALUES.issuperset(map(type, values)):
-            wrong = next(
-                f
-                for f, value in enumerate(values)
-                if type(value) not in _KINDS_OF_VALUES
-            )
-            raise _refusal(
-                self._place(features, place, wrong),
-                f"is {reprlib.repr(values[wrong])}, not a number",
-            )
-        return values
+        if _KINDS_OF_VALUES.issuperset(map(type, values)):
+            return values
+        are_numbers = [type(value) in _KINDS_OF_VALUES for value in values]
+        wrong = are_numbers.index(False)
+        raise _refusal(
+            self._place(features, place, wrong),
+            f"is {reprlib.repr(values[wrong])}, not a number",
+        )
 
     def _place(self, features: Any, place: str, feature: int) -> str:
         is_named = isinstance(features, dict)

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import operator
 import os
 import re
 import reprlib
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Required
@@ -98,22 +99,19 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
         parts = [override.partition("=") for override in job]
         keys = tuple(f"{key}{equals}" for key, equals, _ in parts)
         of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
-    products = []
+    products: list[list[str]] = []
     for keys, rows in of_keys.items():
         # Rows that differ in one column only are one row with the list of its values.
         for column in reversed(range(len(keys))):
             values: dict[Overrides, list[str]] = {}
             for row in rows:
-                values.setdefault((*row[:column], *row[column + 1 :]), []).append(
-                    row[column]
-                )
+                rest = (*row[:column], *row[column + 1 :])
+                values.setdefault(rest, []).append(row[column])
             rows = [
                 (*rest[:column], ",".join(each), *rest[column:])
                 for rest, each in values.items()
             ]
-        products += [
-            [key + value for key, value in zip(keys, row, strict=True)] for row in rows
-        ]
+        products += [list(map(operator.add, keys, row)) for row in rows]
     return products
 
 
@@ -368,13 +366,12 @@ class RunResult:
     def settings(self) -> dict[str, Any]:
         """The settings that ran: `config`, with "model" and "data" replaced by the fields of the ranker and
         the data source, and their classes as `_target_`. All code reads the settings of a run from here."""
-        ran = {"model": self.ranker, "data": self.source}
-        # Both are empty if nothing was fitted.
-        return {**self.config} | {
-            key: {"_target_": record["class"], **record["fields"]}
-            for key, record in ran.items()
-            if record
-        }
+        settings = dict(self.config)
+        for key, record in (("model", self.ranker), ("data", self.source)):
+            # Both are empty if nothing was fitted.
+            if record:
+                settings[key] = {"_target_": record["class"], **record["fields"]}
+        return settings
 
     @property
     def unit_of_iterations(self) -> str:
@@ -652,49 +649,24 @@ class Run:
         return self._stored(split, judgments)
 
     def _stored(self, split: str, judgments: Judgments | None) -> ScoredSplit:
-        prefix = f"{split}_"
-        columns = ("scores", "query_keys", "file_rows")
-        wanted = {
-            *columns,
-            UNJUDGED.rstrip("/"),
-            *(
-                []
-                if judgments is not None
-                else [item.name for item in fields(Judgments)]
-            ),
-        }
-
-        def is_wanted(name: str) -> bool:
-            return (
-                name.startswith(prefix)
-                and name.removeprefix(prefix).partition("/")[0] in wanted
-            )
-
+        columns = {"scores", "query_keys", "file_rows", UNJUDGED.rstrip("/")}
+        if judgments is None:
+            columns.update(item.name for item in fields(Judgments))
         path = self.path / SCORES_FILE
-        stored = load_npz(path, is_wanted=is_wanted, remedy=RUN_REMEDY)
-        arrays: dict[str, Any] = {
-            name.removeprefix(prefix): array for name, array in stored.items()
-        }
+        arrays = _arrays_of(path, f"{split}_", columns)
         if not {"scores", "query_keys"} <= arrays.keys():
             raise ResultError(
                 f"{path} has no scores or query keys of '{split}'. {RUN_REMEDY}."
             )
-        scores, query_keys, file_rows = (arrays.pop(name, None) for name in columns)
-        unjudged = {
-            name.removeprefix(UNJUDGED): arrays.pop(name)
-            for name in [*arrays]
-            if name.startswith(UNJUDGED)
-        }
-        arrays["kept"] = {
-            name.removeprefix(KEPT): arrays.pop(name)
-            for name in [*arrays]
-            if name.startswith(KEPT)
-        }
+        scores = arrays.pop("scores")
+        query_keys = arrays.pop("query_keys")
+        file_rows = arrays.pop("file_rows", None)
+        unjudged = _taken(arrays, UNJUDGED)
+        arrays["kept"] = _taken(arrays, KEPT)
         try:
             known = Judgments(**arrays) if judgments is None else judgments
-            recorded = self.result.data.get(split, {}).get(
-                "documents", known.num_documents
-            )
+            of_split = self.result.data.get(split, {})
+            recorded = of_split.get("documents", known.num_documents)
             if not len(scores) == known.num_documents == recorded:
                 raise DataError(
                     f"there are {len(scores)} scores and labels of {known.num_documents} documents, but "
@@ -847,6 +819,28 @@ def mean_importances(runs: Iterable[Run]) -> Importances:
 _COPIES = ("mlruns", "mlartifacts")
 
 
+def _arrays_of(path: Path, prefix: str, columns: Collection[str]) -> dict[str, Any]:
+    """Reads some arrays of scores.npz.
+
+    Args:
+        prefix: beginning of the names of the arrays of a split, which the names in the result lack.
+        columns: names without the prefix, and without what follows a slash.
+    """
+
+    def is_wanted(name: str) -> bool:
+        column = name.removeprefix(prefix).partition("/")[0]
+        return name.startswith(prefix) and column in columns
+
+    stored = load_npz(path, is_wanted=is_wanted, remedy=RUN_REMEDY)
+    return {name.removeprefix(prefix): array for name, array in stored.items()}
+
+
+def _taken(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Removes the arrays whose names have a prefix, and returns them without it."""
+    names = [name for name in arrays if name.startswith(prefix)]
+    return {name.removeprefix(prefix): arrays.pop(name) for name in names}
+
+
 def read_run(folder: Path) -> Run:
     """Reads the run in a folder.
 
@@ -863,6 +857,33 @@ def read_run(folder: Path) -> Run:
         raise ResultError(
             f"{folder} is not a run: it has no {RESULT_FILE}. Name that of a run, {hint}."
         )
+    values = _fields_of_result(path)
+    try:
+        values["origin"] = origin_of(values.get("origin"))
+    except ValueError as reason:
+        raise DamagedRunError(f"{path}: {reason}. {RUN_REMEDY}.") from None
+    types = types_of(RunResult)
+    for item in fields(RunResult):
+        name = item.name
+        if name == "origin":
+            continue
+        error = None
+        if name in values:
+            error = validation_error(values[name], types[name], name)
+        elif item.default is item.default_factory is MISSING:
+            error = f"{name} is missing"
+        if error:
+            raise DamagedRunError(f"{path}: {error}. {RUN_REMEDY}.")
+    return Run(folder, RunResult(**values))
+
+
+def _fields_of_result(path: Path) -> dict[str, Any]:
+    """Reads result.json without checking the values of its fields.
+
+    Raises:
+        ResultError: Another version of ltrbench wrote it.
+        DamagedRunError: It cannot be read.
+    """
     try:
         record = read_json(path, RUN_REMEDY)
     except ResultError as unreadable:
@@ -880,24 +901,7 @@ def read_run(folder: Path) -> Run:
             "with the version of ltrbench that wrote it."
         )
     known = {item.name for item in fields(RunResult)}
-    values = {name: value for name, value in record.items() if name in known}
-    try:
-        values["origin"] = origin_of(values.get("origin"))
-    except ValueError as reason:
-        raise DamagedRunError(f"{path}: {reason}. {RUN_REMEDY}.") from None
-    for item in fields(RunResult):
-        if item.name == "origin":
-            continue
-        error = None
-        if item.name in values:
-            error = validation_error(
-                values[item.name], types_of(RunResult)[item.name], item.name
-            )
-        elif item.default is item.default_factory is MISSING:
-            error = f"{item.name} is missing"
-        if error:
-            raise DamagedRunError(f"{path}: {error}. {RUN_REMEDY}.")
-    return Run(folder, RunResult(**values))
+    return {name: value for name, value in record.items() if name in known}
 
 
 def read_whole_run(folder: Path) -> Run:

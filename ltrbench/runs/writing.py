@@ -192,14 +192,7 @@ def write_run(
             )
         if scored and per_query:
             queries = scored["test"].judgments
-            ids = queries.query_ids.tolist()
-            sizes = queries.query_sizes.tolist()
-            rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
-            _write_table(
-                staging / PER_QUERY_FILE,
-                ["query_id", "num_documents", *per_query],
-                rows,
-            )
+            _write_per_query(staging / PER_QUERY_FILE, queries, per_query)
         if curve is not None and curve.iterations:
             steps = zip(curve.iterations, *curve.values.values(), strict=True)
             _write_table(staging / CURVE_FILE, ["iteration", *curve.values], steps)
@@ -212,6 +205,15 @@ def write_run(
         if trials:
             _write_trials(staging / TRIALS_FILE, trials)
     return Run(folder, result)
+
+
+def _write_per_query(
+    path: Path, queries: Judgments, per_query: Mapping[str, PerQuery]
+) -> None:
+    ids = queries.query_ids.tolist()
+    sizes = queries.query_sizes.tolist()
+    rows = zip(ids, sizes, *map(_cells, per_query.values()), strict=True)
+    _write_table(path, ["query_id", "num_documents", *per_query], rows)
 
 
 def copy_run(
