@@ -87,7 +87,7 @@ def test_resume_starts_a_cluster_of_the_plan_only_on_request(sweep: Path) -> Non
     }
     for path in sweep.glob("s/plan/[0-9]*.json"):
         record = json.loads(path.read_text())
-        record["settings"]["executor"] = {
+        record["spec"]["settings"]["executor"] = {
             "_target_": "ltrbench.sweep.dask.DaskExecutor",
             "cluster": cluster,
         }
@@ -103,7 +103,7 @@ def test_resume_loads_no_module_from_a_folder_that_the_plan_names(sweep: Path) -
     (sweep / "hostile.py").write_text("open('loaded', 'w').close()\n")
     for path in sweep.glob("s/plan/[0-9]*.json"):
         record = json.loads(path.read_text())
-        record["settings"]["plugins"] = ["hostile"]
+        record["spec"]["settings"]["plugins"] = ["hostile"]
         path.write_text(json.dumps(record))
     elsewhere = sweep / "elsewhere"
     elsewhere.mkdir()
