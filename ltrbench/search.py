@@ -977,8 +977,10 @@ class SuccessiveHalving(Search):
             ConfigError: there would be only one rung, of full fits.
         """
         trees: list[int] = []
-        while (next_trees := self.min_trees * self.eta ** len(trees)) * 2 <= num_trees:
+        next_trees = self.min_trees
+        while next_trees * 2 <= num_trees:
             trees.append(next_trees)
+            next_trees *= self.eta
         if not trees:
             raise ConfigError(
                 f"search.min_trees is {self.min_trees}, more than half of the model's {num_trees} trees. Set "

@@ -105,8 +105,10 @@ def repeated_documents(dataset: RankingDataset) -> Iterator[str]:
 def _whole_queries(judgments: Judgments, num_rows: int) -> Iterator[tuple[int, int]]:
     """Yields the first row and the end of parts of about `num_rows` rows that divide no query."""
     start = judgments.query_start
-    ends = np.searchsorted(start, np.arange(num_rows, start[-1], num_rows))
-    return pairwise(np.unique([0, *start[ends], start[-1]]).tolist())
+    num_documents = start[-1]
+    ends = np.searchsorted(start, np.arange(num_rows, num_documents, num_rows))
+    borders = np.unique([0, *start[ends], num_documents])
+    return pairwise(borders.tolist())
 
 
 def single_documents(judgments: Judgments) -> Iterator[str]:
@@ -259,9 +261,8 @@ class _Sample:
         """
         leaks = {}
         for sign in (1, -1):
-            scores = np.where(
-                np.isnan(self._features), -np.inf, sign * self._features
-            ).T
+            is_missing = np.isnan(self._features)
+            scores = np.where(is_missing, -np.inf, sign * self._features).T
             in_order = self._in_order(scores)
             candidates = which & ~self.is_category & (in_order > _IN_ORDER)
             for column in np.flatnonzero(candidates).tolist():
@@ -276,7 +277,8 @@ class _Sample:
         found = np.array(named, dtype=np.bool_)
         if len(self._sorted) >= _FEWEST_IDS:
             is_whole = (self._features == np.floor(self._features)).all(axis=0)
-            found |= is_whole & (self._sorted[1:] > self._sorted[:-1]).all(axis=0)
+            all_differ = (self._sorted[1:] > self._sorted[:-1]).all(axis=0)
+            found |= is_whole & all_differ
         return found & ~self.is_category
 
     @cached_property
@@ -304,7 +306,9 @@ class _Sample:
             return np.zeros(len(self.names))
         high = scores[:, better]
         low = scores[:, other[better]]
-        return np.asarray((high > low).mean(axis=1) + (high == low).mean(axis=1) / 2)
+        right = (high > low).mean(axis=1)
+        tied = (high == low).mean(axis=1)
+        return np.asarray(right + tied / 2)
 
     def _is_significant(self, values: NDArray[np.float64]) -> bool:
         if len(values) < _FEWEST_QUERIES:
@@ -314,7 +318,8 @@ class _Sample:
 
         excess = (1 - values) - (1 - self.by_chance) / 4
         error = excess.std(ddof=1) / np.sqrt(len(excess))
-        quantile = stdtrit(len(excess) - 1, 1 - _CHANCE / (2 * len(self.names)))
+        chance_of_one = _CHANCE / (2 * len(self.names))
+        quantile = stdtrit(len(excess) - 1, 1 - chance_of_one)
         return bool(excess.mean() + quantile * error < 0)
 
 
@@ -325,4 +330,5 @@ def _equal(
     values: NDArray[np.floating[Any]], others: NDArray[np.floating[Any]]
 ) -> NDArray[np.bool_]:
     """Returns elementwise whether values are equal; two missing values are."""
-    return np.asarray((values == others) | (np.isnan(values) & np.isnan(others)))
+    are_missing = np.isnan(values) & np.isnan(others)
+    return np.asarray((values == others) | are_missing)

@@ -85,7 +85,8 @@ def first_word(override: str) -> str:
     >>> first_word("search.trials=3"), first_word("search/space=native"), first_word("+search=tpe")
     ('search', 'search', 'search')
     """
-    return override.lstrip("+~").partition("=")[0].replace("/", ".").partition(".")[0]
+    key, _, _ = override.lstrip("+~").partition("=")
+    return re.split(r"[./]", key)[0]
 
 
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
@@ -98,7 +99,8 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
     for job in jobs:
         parts = [override.partition("=") for override in job]
         keys = tuple(f"{key}{equals}" for key, equals, _ in parts)
-        of_keys.setdefault(keys, []).append(tuple(value for _, _, value in parts))
+        values_of_job = tuple(value for _, _, value in parts)
+        of_keys.setdefault(keys, []).append(values_of_job)
     products: list[list[str]] = []
     for keys, rows in of_keys.items():
         # Rows that differ in one column only are one row with the list of its values.

@@ -391,7 +391,9 @@ def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]
         for name in manifest.shards[0].arrays
         if name not in {*features, *REQUIRED_ARRAYS}
     ]
-    files = [shard[name] for shard in shards_of(store, manifest) for name in features]
+    num_bytes = 0
+    for shard in shards_of(store, manifest):
+        num_bytes += sum(shard[name].num_bytes for name in features)
     yield "documents", str(manifest.documents)
     yield "queries", str(manifest.queries)
     yield "features", f"{manifest.num_features}: {first_of(manifest.feature_names)}"
@@ -399,7 +401,7 @@ def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]
         stored = sum(shard.values for shard in manifest.shards)
         yield "stored", f"{stored} values; the other cells are {manifest.absent}"
     yield "also has", ", ".join(optional) or "-"
-    yield "size", f"{sum(file.num_bytes for file in files) / 1e6:.1f} MB of features"
+    yield "size", f"{num_bytes / MB:.1f} MB of features"
     yield "shards", str(len(manifest.shards))
     yield "fingerprint", manifest.fingerprint
     for source in manifest.sources:
@@ -588,20 +590,20 @@ def build_verb(
 
     require("--shard-mb", shard_mb, above=0)
     check_new(output)
+    files = itertools.chain.from_iterable(map(files_of, sources))
     manifest = write_store(
         output,
         read(sources, reading, scratch=output.absolute().parent),
         shard_bytes=max(int(shard_mb * MB), 1),
-        sources=[stored_file(file) for source in sources for file in files_of(source)],
+        sources=list(map(stored_file, files)),
         reading=typed_options(reading),
     )
-    echo(
-        wrapped(
-            f"{output}: {manifest.documents} documents of {manifest.queries} queries, "
-            f"{manifest.num_features} features; shards: {len(manifest.shards)}; fingerprint "
-            f"{manifest.fingerprint}."
-        )
+    text = (
+        f"{output}: {manifest.documents} documents of {manifest.queries} queries, "
+        f"{manifest.num_features} features; shards: {len(manifest.shards)}; fingerprint "
+        f"{manifest.fingerprint}."
     )
+    echo(wrapped(text))
 
 
 # ---- The command `data fetch`: downloads a published data set, checks it and unpacks it.
