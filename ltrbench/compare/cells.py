@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ltrbench.compare.feature_sets import feature_settings
@@ -218,24 +217,24 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
     searches = [_settings_of_search(run, swept) for run in runs]
     keys = set(itertools.chain.from_iterable(searches))
     # An untuned run differs from a tuned one in `search` alone.
-    untuned = dict.fromkeys(keys, _ANY) | ({"search": "none"} if keys else {})
+    untuned = dict.fromkeys(keys, _ANY)
+    if keys:
+        untuned["search"] = "none"
     absent = {key: "fixed" if key.startswith("search.space.") else _ANY for key in keys}
-    return [
-        settings_of_model(run)
+    rows = []
+    for run, search in zip(runs, searches, strict=True):
+        settings = settings_of_model(run)
         # Settings that a search chose differ from no other value.
-        | {
-            f"{part}{key}": _ANY
-            for key in run.result.search.get("space", ())
-            for part in ("", "objective.")
-        }
-        | {
-            f"replicates.{key}": value
-            for key, value in (resample_of(run) or {}).items()
-        }
-        | {f"data.{key}": value for key, value in feature_settings(run).items()}
-        | (absent | search if search else untuned)
-        for run, search in zip(runs, searches, strict=True)
-    ]
+        for key in run.result.search.get("space", ()):
+            settings[key] = _ANY
+            settings[f"objective.{key}"] = _ANY
+        for key, value in (resample_of(run) or {}).items():
+            settings[f"replicates.{key}"] = value
+        for key, value in feature_settings(run).items():
+            settings[f"data.{key}"] = value
+        settings |= absent | search if search else untuned
+        rows.append(settings)
+    return rows
 
 
 def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
@@ -276,26 +275,28 @@ def fold_of(run: Run) -> tuple[int | None, int | None]:
 
 def newest_runs(runs: Sequence[Run]) -> tuple[list[Run], list[Remark]]:
     """Returns the run that counts for each row, cell and replicate, the last one, and remarks on others."""
+
+    def place(run: Run) -> tuple[DataCell, Replicate]:
+        return cell_of(run), replicate_of(run)
+
     kept: set[int] = set()
     remarks = []
     for label, of_row in runs_by_label(runs).items():
-        for (cell, replicate), repeated in grouped(
-            of_row, lambda run: (cell_of(run), replicate_of(run))
-        ).items():
+        for (cell, replicate), repeated in grouped(of_row, place).items():
             last = max(repeated, key=lambda run: run.result.started)
             kept.add(id(last))
+            if len(repeated) == 1:
+                continue
             ignored = [str(run.path) for run in repeated if run is not last]
-            if ignored:
-                remarks.append(
-                    Remark.of(
-                        Kind.REPEATED_RUNS,
-                        label=label,
-                        replicate=str(replicate),
-                        where=describe_cells([cell]),
-                        last=str(last.path),
-                        ignored=ignored,
-                    )
-                )
+            remark = Remark.of(
+                Kind.REPEATED_RUNS,
+                label=label,
+                replicate=str(replicate),
+                where=describe_cells([cell]),
+                last=str(last.path),
+                ignored=ignored,
+            )
+            remarks.append(remark)
     return [run for run in runs if id(run) in kept], remarks
 
 
@@ -308,42 +309,39 @@ def _varied(
     objectives, its settings that differ from its YAML are named, too; settings without effect never are.
     """
     of_yaml = flatten(yamls().get(str(settings.get("objective")), {}), "objective.")
-    default = [{**settings, **of_yaml}] * any(
-        _loss(rival) != _loss(settings) for rival in rivals
-    )
-    names = {
-        key
-        for key in settings
-        if any(_differ(key, settings, rival) for rival in [*rivals, *default])
-    }
+    compared = list(rivals)
+    if any(_loss(rival) != _loss(settings) for rival in rivals):
+        compared.append({**settings, **of_yaml})
+    names = set[str]()
+    for key in settings:
+        if any(_differ(key, settings, rival) for rival in compared):
+            names.add(key)
     if not names:
         return []
+    target = str(of_yaml.get("objective._target_"))
     names -= _without_effect(settings, "", str(settings.get("_target_")))
-    names -= _without_effect(
-        settings, "objective.", str(of_yaml.get("objective._target_"))
-    )
-    is_named = any(key.startswith("objective") for key in names)
-    return [str(settings.get("objective"))] * is_named + [
-        f"{key.removeprefix('objective.').replace('_target_', 'class')}={settings[key]}"
-        for key in sorted(
-            names - {"objective"},
-            key=lambda key: (not key.startswith("objective."), key),
-        )
-    ]
+    names -= _without_effect(settings, "objective.", target)
+    words = []
+    if any(key.startswith("objective") for key in names):
+        words.append(str(settings.get("objective")))
+    of_objective = {key for key in names if key.startswith("objective.")}
+    others = names - of_objective - {"objective"}
+    for key in [*sorted(of_objective), *sorted(others)]:
+        name = key.removeprefix("objective.").replace("_target_", "class")
+        words.append(f"{name}={settings[key]}")
+    return words
 
 
 def _differ(key: str, settings: Mapping[str, Any], rival: Mapping[str, Any]) -> bool:
     """Returns whether a setting distinguishes a row from a rival."""
     values = settings[key], rival.get(key)
+    if _ANY in values or values[0] == values[1]:
+        return False
     # The settings of an objective belong to it alone, and others may not apply to it.
     is_apart = key.startswith("objective.") or None in values or "fixed" in values
-    if (
-        is_apart
-        and key not in ("objective", "loss")
-        and _loss(settings) != _loss(rival)
-    ):
-        return False
-    return _ANY not in values and values[0] != values[1]
+    if not is_apart or key in ("objective", "loss"):
+        return True
+    return bool(_loss(settings) == _loss(rival))
 
 
 def _loss(settings: Mapping[str, Any]) -> Any:
@@ -352,26 +350,19 @@ def _loss(settings: Mapping[str, Any]) -> Any:
 
 def _without_effect(settings: Mapping[str, Any], prefix: str, target: str) -> set[str]:
     """Returns the settings with a prefix that have no effect by the declarations of their class."""
-    values = {
-        key.removeprefix(prefix): value
-        for key, value in settings.items()
-        if key.startswith(prefix)
-    }
-    # Without the cutoff of a metric.
-    chosen = {
-        key: value.partition("@")[0]
-        for key, value in values.items()
-        if isinstance(value, str)
-    }
-    with suppress(
-        ConfigError
-    ):  # a library that is not installed, a class of an old record
-        if prefix or is_ours(target):
-            unmet = without_effect(
-                find_class(target, object, "model"), chosen, target.split(".")[-2]
-            )
-            return {f"{prefix}{item.name}" for item, *_ in unmet}
-    return set()
+    if not prefix and not is_ours(target):
+        return set()
+    chosen = {}
+    for key, value in settings.items():
+        if key.startswith(prefix) and isinstance(value, str):
+            # Without the cutoff of a metric.
+            chosen[key.removeprefix(prefix)] = value.partition("@")[0]
+    try:
+        class_ = find_class(target, object, "model")
+        unmet = without_effect(class_, chosen, target.split(".")[-2])
+    except ConfigError:  # a library that is not installed, a class of an old record
+        return set()
+    return {f"{prefix}{item.name}" for item, *_ in unmet}
 
 
 def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -407,10 +398,11 @@ def describe_cells(cells: Sequence[DataCell]) -> str:
         if len(cells) == 1:
             return "the test set"
         return f"{len(cells)} of the test sets"
-    return listed(
-        [
-            f"fold{'s' * (len(of_repeat) > 1)} {', '.join(str(cell.fold) for cell in of_repeat)}"
-            + (f" of data.split_seed={repeat}" if repeat is not None else "")
-            for repeat, of_repeat in grouped(cells, lambda cell: cell.repeat).items()
-        ]
-    )
+    words = []
+    for repeat, of_repeat in grouped(cells, lambda cell: cell.repeat).items():
+        noun = "fold" if len(of_repeat) == 1 else "folds"
+        text = f"{noun} {', '.join(str(cell.fold) for cell in of_repeat)}"
+        if repeat is not None:
+            text += f" of data.split_seed={repeat}"
+        words.append(text)
+    return listed(words)
