@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -401,21 +402,33 @@ _MOST_NOTES = 8
 """Number of notes of a kind about one model: values in a note may differ between all runs."""
 
 
+_NUMBER = re.compile(r"\d[\d.,e+-]*")
+
+
 def _counted(
     kind: Kind, model: str, notes_of_runs: Sequence[Sequence[str]]
 ) -> Iterator[Remark]:
-    """Yields the notes of the runs of a model, those of most runs first, and the number of further ones."""
-    counts = Counter(
-        itertools.chain.from_iterable(dict.fromkeys(notes) for notes in notes_of_runs)
-    )
+    """Yields the notes of the runs of a model, those of most runs first, and the number of further ones.
+
+    Notes that differ in numbers only, as of folds with other data, are one: the first of them.
+    """
+    counts: Counter[str] = Counter()
+    first_of: dict[str, str] = {}
+    for notes in notes_of_runs:
+        words_of_run = set()
+        for note in notes:
+            words = _NUMBER.sub("", note)
+            words_of_run.add(words)
+            first_of.setdefault(words, note)
+        counts.update(words_of_run)
     # Notes with equal counts stay in their order.
-    ordered = sorted(counts, key=counts.__getitem__, reverse=True)
-    for note in ordered[:_MOST_NOTES]:
+    ordered = sorted(first_of, key=counts.__getitem__, reverse=True)
+    for words in ordered[:_MOST_NOTES]:
         yield Remark.of(
             kind,
             subject=model,
-            sentence=note,
-            count=counts[note],
+            sentence=first_of[words],
+            count=counts[words],
             num_runs=len(notes_of_runs),
         )
     further = len(ordered) - _MOST_NOTES
