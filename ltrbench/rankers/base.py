@@ -201,10 +201,8 @@ class Monitor:
         if value > self.best_value:
             self.best_iteration = iteration
             self.best_value = value
-        self.is_pruned = any(
-            iteration == number and self.best_value < value
-            for number, value in self.rule.minimum
-        )
+        minima = [value for number, value in self.rule.minimum if number == iteration]
+        self.is_pruned = any(self.best_value < value for value in minima)
         return self.is_pruned or iteration - self.best_iteration >= self.rule.patience
 
 
@@ -281,17 +279,15 @@ class CurveRecorder:
         after = iteration.train_scores
         queries: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         evaluations: list[Evaluation | None] = [None, None]
-        if (
-            left_out.size
-        ):  # another member may have left out documents although this one did not
+        # Another member may have left out documents although this one did not.
+        if left_out.size:
             chosen, judgments = left_out_judgments(self._train.dataset, left_out)
             queries = self._train.queries[chosen]
             evaluations = [
                 evaluate(judgments, of[left_out], self.names) for of in (before, after)
             ]
-        old, new = (
-            joined_means(self._team, queries, each, self.names) for each in evaluations
-        )
+        old = joined_means(self._team, queries, evaluations[0], self.names)
+        new = joined_means(self._team, queries, evaluations[1], self.names)
         return {name: new[name] - old[name] for name in self.names}
 
 
@@ -313,13 +309,14 @@ def joined_means(
         for name in metrics:
             rows += [evaluation.per_query[name], *evaluation.weightings[name]]
     height = 1 + 3 * len(metrics)
-    parts = [part.reshape(height, -1) for part in team.joined(np.concatenate(rows))]
-    whole = np.concatenate(parts, axis=1)
-    ordered = whole[1:, np.argsort(whole[0])].reshape(len(metrics), 3, -1)
-    return {
-        name: Weighting(factors, weights).mean(values)
-        for name, (values, factors, weights) in zip(metrics, ordered, strict=True)
-    }
+    joined = team.joined(np.concatenate(rows))
+    whole = np.concatenate([part.reshape(height, -1) for part in joined], axis=1)
+    in_order = np.argsort(whole[0])
+    ordered = whole[1:, in_order].reshape(len(metrics), 3, -1)
+    means = {}
+    for name, (values, factors, weights) in zip(metrics, ordered, strict=True):
+        means[name] = Weighting(factors, weights).mean(values)
+    return means
 
 
 class Severity(Enum):
@@ -383,13 +380,16 @@ def moments(
     features: NDArray[Any], input_transform: str = "none"
 ) -> NDArray[np.float32]:
     """Returns the (2, F) means and standard deviations of the finite values of features."""
-    columns = (column[np.isfinite(column)].astype(np.float64) for column in features.T)
-    if input_transform == "log1p":
-        columns = (np.sign(column) * np.log1p(np.abs(column)) for column in columns)
-    pairs = [
-        (each.mean(), each.std() * (np.ptp(each) > 0)) if each.size else (0, 0)
-        for each in columns
-    ]
+    pairs: list[tuple[float, float]] = []
+    for values in features.T:
+        column = values[np.isfinite(values)].astype(np.float64)
+        if not column.size:
+            pairs.append((0, 0))
+            continue
+        if input_transform == "log1p":
+            column = np.sign(column) * np.log1p(np.abs(column))
+        varies = np.ptp(column) > 0
+        pairs.append((column.mean(), column.std() if varies else 0))
     return np.array(pairs, dtype=np.float32).T.copy()
 
 
@@ -398,11 +398,13 @@ def uneven_scales(
 ) -> Iterator[Finding]:
     """Yields a caution if a standard deviation is over 1,000 times another; deviations of 0 do not count."""
     order = [feature for feature in np.argsort(deviations) if deviations[feature] > 0]
-    if order and deviations[order[-1]] > 1000 * deviations[order[0]]:
-        low, high = (
-            f"{deviations[feature]:.3g} ({names[feature]})"
-            for feature in (order[0], order[-1])
-        )
+    if not order:
+        return
+    lowest = order[0]
+    highest = order[-1]
+    if deviations[highest] > 1000 * deviations[lowest]:
+        low = f"{deviations[lowest]:.3g} ({names[lowest]})"
+        high = f"{deviations[highest]:.3g} ({names[highest]})"
         yield Finding(
             Severity.CAUTION,
             f"scaling is none, but standard deviations range from {low} to {high}: few features decide, and "
@@ -507,7 +509,8 @@ class Ranker(ABC, Estimator):
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         # Another fit or predict may need arrays, whatever the base class reads.
-        if vars(cls).keys() & {"fit", "predict"} and "reads_blocks" not in vars(cls):
+        has_arrays = bool(vars(cls).keys() & {"fit", "predict"})
+        if has_arrays and "reads_blocks" not in vars(cls):
             cls.reads_blocks = False
 
     def __post_init__(self) -> None:
@@ -930,12 +933,11 @@ def fit_on_members(
             ranker, the two shards that the worker holds, and its `Monitor`.
     """
     threads = threads_of_workers(workers, ranker.num_threads)
-    arguments = [
-        (fit, replace(ranker, num_threads=count), keys, tuple(metrics), *more)
-        for count, *keys in zip(
-            threads, *(placed.keys for placed in (train, valid) if placed), strict=True
-        )
-    ]
+    shards = [placed.keys for placed in (train, valid) if placed]
+    arguments = []
+    for count, *keys in zip(threads, *shards, strict=True):
+        of_worker = replace(ranker, num_threads=count)
+        arguments.append((fit, of_worker, keys, tuple(metrics), *more))
     fitted: tuple[FittedT, FitCurve] = workers.run_team(_fit_member, arguments)[0]
     return fitted
 
@@ -1073,14 +1075,12 @@ def read_model_json(path: Path, types: Mapping[str, Any]) -> dict[str, Any]:
             type.
     """
     content = read_json(path, OF_A_FINISHED_RUN, finite=False)
-    missing = [
-        name for name in types if not isinstance(content, dict) or name not in content
-    ]
-    error = (
-        f"'{missing[0]}' is missing"
-        if missing
-        else type_error({n: content[n] for n in types}, types)
-    )
+    names = content if isinstance(content, dict) else {}
+    missing = [name for name in types if name not in names]
+    if missing:
+        error: str | None = f"'{missing[0]}' is missing"
+    else:
+        error = type_error({name: content[name] for name in types}, types)
     if error is not None:
         raise ResultError(
             f"{path} is not a saved ranker: {error}. {OF_A_FINISHED_RUN}."
@@ -1116,7 +1116,9 @@ def check_saved(
     """
     name = type(ranker).__name__
     try:
-        lists = np.array([0, len(scores)]) if query_start is None else query_start
+        lists = query_start
+        if lists is None:
+            lists = np.array([0, len(scores)])
         again = type(ranker).load(folder).predict_lists(features, lists)
     except Exception as error:
         raise SavedModelError(

@@ -301,7 +301,9 @@ class CatBoostRanker(LibraryRanker):
 
     @property
     def _loss(self) -> str:
-        return self.loss or (LAMBDAMART if self._matched else YETIRANK)
+        if self.loss:
+            return self.loss
+        return LAMBDAMART if self._matched else YETIRANK
 
     @property
     def _uses_weights(self) -> bool:
@@ -360,7 +362,8 @@ class CatBoostRanker(LibraryRanker):
         # The last evaluation set decides the best iteration.
         others = [each for each in (train_pool, valid_pool) if each is not None]
         with self._refusing_extra():
-            model = cb.CatBoost({**parameters, "eval_metric": watcher}).fit(
+            model = cb.CatBoost({**parameters, "eval_metric": watcher})
+            model.fit(
                 pool,
                 eval_set=others or None,
                 use_best_model=valid_pool is not None and monitor.rule is not None,
@@ -386,12 +389,13 @@ class CatBoostRanker(LibraryRanker):
         categorical = data.categorical_features
         if features is None or features is data.features:
             features = _with_categories(as_array(data.features), categorical)
+        weights = weights_of_documents(data) if self._uses_weights else None
         return cb.Pool(
             features,
             cat_features=list(categorical),
             label=data.labels,
             group_id=data.query_of_document,
-            group_weight=weights_of_documents(data) if self._uses_weights else None,
+            group_weight=weights,
             thread_count=self._threads,
         )
 
@@ -415,9 +419,9 @@ class CatBoostRanker(LibraryRanker):
         """Returns contributions for symmetric trees only: in other trees CatBoost's contributions do not sum
         to the scores [measured: errors up to 0.25 after three trees in 1.2.10, with both losses; catboost
         issue 2136]; and a model with a decreasing constraint asks for groups [observed, 1.2.10]."""
-        if -1 in (self.monotone or {}).values() or "trees" in json.loads(
-            _exported(model, "json")
-        ):
+        if -1 in (self.monotone or {}).values():
+            return None
+        if "trees" in json.loads(_exported(model, "json")):
             return None
         categorical = model.get_cat_feature_indices()
         pool = cb.Pool(
@@ -469,13 +473,15 @@ class CatBoostRanker(LibraryRanker):
         scale, (bias,) = content["scale_and_bias"]
         features = content["features_info"]["float_features"]
         rate = float(model.learning_rate_)
-        roots = content.get("trees", []) + [
-            _nested(tree["splits"] or [], tree["leaf_values"])
-            for tree in content.get("oblivious_trees", ())
+        oblivious = content.get("oblivious_trees", ())
+        roots = list(content.get("trees", []))
+        roots += [
+            _nested(tree["splits"] or [], tree["leaf_values"]) for tree in oblivious
         ]
-        trees = (
-            WeightedTree(scale, _tree(root, features), shrinkage=rate) for root in roots
-        )
+        trees = []
+        for root in roots:
+            tree_of_root = _tree(root, features)
+            trees.append(WeightedTree(scale, tree_of_root, shrinkage=rate))
         return Ensemble(tuple(trees), float(bias))
 
     def _departure_from_defaults(self) -> str:
@@ -485,13 +491,17 @@ class CatBoostRanker(LibraryRanker):
         return ""
 
     def _inapplicable(self) -> Collection[str]:
-        return [*super()._inapplicable(), *(["l2"] if self._loss == LAMBDAMART else [])]
+        inapplicable = [*super()._inapplicable()]
+        if self._loss == LAMBDAMART:
+            inapplicable.append("l2")
+        return inapplicable
 
     def _departures(self) -> dict[str, bool]:
         sampled = (
             self.rsm < 1 or bool(self.random_strength) or self.subsample is not None
         )
         sampled = sampled or self.bootstrap_type not in (None, "No")
+        is_other_loss = self._loss != LAMBDAMART
         return {
             "min_docs_in_leaf and min_sum_hessian are not applied: CatBoost has no minimum per leaf.": True,
             "Splits are chosen by gradients and document counts, not by gradients and hessians.": True,
@@ -499,8 +509,7 @@ class CatBoostRanker(LibraryRanker):
             is not None,
             "Bin edges differ from other backends: CatBoost bins features by its own algorithm.": True,
             "Missing values are treated as lower than every other value of the feature.": True,
-            f"The loss is {self._loss}, not LambdaMART; truncation is not applied.": self._loss
-            != LAMBDAMART,
+            f"The loss is {self._loss}, not LambdaMART; truncation is not applied.": is_other_loss,
             "Samples differ from other backends: CatBoost randomises documents, features or split scores by "
             "its own algorithm.": sampled,
         }
@@ -508,14 +517,11 @@ class CatBoostRanker(LibraryRanker):
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._varying_weights(train)
         weights = train.query_weights
-        if (
-            not self._uses_weights
-            and weights is not None
-            and (weights != weights[0]).any()
-        ):
+        ignored = None if self._uses_weights else weights
+        if ignored is not None and (ignored != ignored[0]).any():
             yield Finding(
                 Severity.REFUSED,
-                f"query_weights are between {weights.min()} and {weights.max()}, but CatBoost's {self._loss} "
+                f"query_weights are between {ignored.min()} and {ignored.max()}, but CatBoost's {self._loss} "
                 "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
             )
         if "ERR" in (self.mode, self.metric):
@@ -538,15 +544,18 @@ class CatBoostRanker(LibraryRanker):
     def _parameters(self, mean_weight: float) -> dict[str, Any]:
         """Returns the parameters in CatBoost's units, including those implied by the shared fields."""
         leafwise = self.num_leaves is not None
-        options = ";".join(
-            f"{name}={value}" for name, value in self._loss_options().items()
-        )
+        of_loss = self._loss_options().items()
+        options = ";".join(f"{name}={value}" for name, value in of_loss)
         implied: dict[str, Any] = {
-            "grow_policy": self.grow_policy or ("Lossguide" if leafwise else None),
-            "depth": self.depth or (MAX_DEPTH if leafwise else None),
-            "score_function": self.score_function or ("L2" if leafwise else None),
+            "grow_policy": self.grow_policy,
+            "depth": self.depth,
+            "score_function": self.score_function,
             "loss": f"{self._loss}:{options}" if options else self._loss,
         }
+        if leafwise:
+            implied["grow_policy"] = self.grow_policy or "Lossguide"
+            implied["depth"] = self.depth or MAX_DEPTH
+            implied["score_function"] = self.score_function or "L2"
         if self._loss == LAMBDAMART:
             implied["l2"] = 0.0
         if self._matched and self.bootstrap_type is None:
@@ -576,15 +585,14 @@ class CatBoostRanker(LibraryRanker):
         names = {"lambda_reg": "lambda"}
         if is_stochastic:
             names |= {"dcg_type": "type", "dcg_denominator": "denominator"}
-        options = {
-            names.get(item.name, item.name): getattr(self, item.name)
-            for item in fields(self)
-            if self._loss in item.metadata.get("only_with", {}).get("loss", ())
-            and not item.metadata["in"]
-        }
-        return given(
-            {**options, "metric": self.metric or "NDCG"} if is_stochastic else options
-        )
+        options = {}
+        for item in fields(self):
+            losses = item.metadata.get("only_with", {}).get("loss", ())
+            if self._loss in losses and not item.metadata["in"]:
+                options[names.get(item.name, item.name)] = getattr(self, item.name)
+        if is_stochastic:
+            options["metric"] = self.metric or "NDCG"
+        return given(options)
 
 
 class _Watcher:
@@ -643,9 +651,8 @@ class _Watcher:
             self._stop = True
         # Without a best iteration the values rise, so the last iteration is kept. Otherwise only an iteration
         # that is the best so far has a value above 0.
-        return float(
-            self.iteration * (self._monitor.best_iteration in (0, self.iteration))
-        ), 1.0
+        is_best = self._monitor.best_iteration in (0, self.iteration)
+        return float(self.iteration if is_best else 0), 1.0
 
     def after_iteration(self, info: Any) -> bool:
         return not self._stop
@@ -680,9 +687,9 @@ def _with_categories(features: Features, categorical: Collection[int]) -> Any:
     import pandas as pd
 
     columns = dict(enumerate(features.T))
-    columns |= {
-        f: np.nan_to_num(features[:, f], nan=-1).astype(np.int32) for f in categorical
-    }
+    for feature in categorical:
+        codes = np.nan_to_num(features[:, feature], nan=-1)
+        columns[feature] = codes.astype(np.int32)
     return pd.DataFrame(columns)
 
 
@@ -704,14 +711,13 @@ def _features_of_conditions(info: dict[str, Any]) -> list[list[int]]:
     floats = info["float_features"]
     categorical = info.get("categorical_features", ())
     column = [each["flat_feature_index"] for each in categorical]
-    conditions = [
-        [each["flat_feature_index"]] for each in floats for _ in each["borders"] or ()
-    ]
-    conditions += [
-        [each["flat_feature_index"]]
-        for each in categorical
-        for _ in each.get("values", ())
-    ]
+    conditions: list[list[int]] = []
+    for each in floats:
+        feature = each["flat_feature_index"]
+        conditions += [[feature] for _ in each["borders"] or ()]
+    for each in categorical:
+        feature = each["flat_feature_index"]
+        conditions += [[feature] for _ in each.get("values", ())]
     for each in info.get("ctrs", ()):
         elements = [
             column[part["cat_feature_index"]]

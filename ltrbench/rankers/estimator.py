@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, Self, TypeVar, cast, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import ROLE_OF_NAME, ROLES
@@ -56,10 +56,10 @@ class Estimator:
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         for name, wrap in _WRAPPERS.items():
-            if name in vars(cls) and not getattr(
-                vars(cls)[name], "__isabstractmethod__", False
-            ):
-                setattr(cls, name, wrap(vars(cls)[name]))
+            method = vars(cls).get(name)
+            is_abstract = getattr(method, "__isabstractmethod__", False)
+            if method is not None and not is_abstract:
+                setattr(cls, name, wrap(method))
         if "__repr__" not in vars(cls):
             cls.__repr__ = Estimator.__repr__  # type: ignore[method-assign]  # @dataclass would set its own
 
@@ -67,7 +67,7 @@ class Estimator:
         """Returns the class with the parameters that differ from their defaults."""
         params = self.get_params()
         names = changed(self, type(self))
-        shown = (f"{name}={value!r}" for name, value in params.items() if name in names)
+        shown = [f"{name}={params[name]!r}" for name in params if name in names]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -87,32 +87,23 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        values = {
-            full_name(self, name.replace("__", ".")): value
-            for name, value in params.items()
-        }
+        values = {}
+        for name, value in params.items():
+            values[full_name(self, name.replace("__", "."))] = value
         checked = replaced(self, values)
-        vars(self).update(
-            {
-                name: getattr(checked, name)
-                for name in {key.partition(".")[0] for key in values}
-            }
-        )
+        for key in values:
+            name = key.partition(".")[0]
+            vars(self)[name] = getattr(checked, name)
         return self
 
     def score(self, X: Any, y: Any = None, **rows: Any) -> float:  # noqa: N803
         """Returns the mean NDCG@10 over queries of a RankingDataset, or of a table as in `dataset_of`."""
         ranker: Any = self
-        data = (
-            X
-            if isinstance(X, RankingDataset)
-            else dataset_of(X, y, like=ranker, **rows)
-        )
-        return float(
-            evaluate(
-                data, ranker.predict_lists(data.features, data.query_start), [SCORE]
-            ).means[SCORE]
-        )
+        data = X
+        if not isinstance(X, RankingDataset):
+            data = dataset_of(X, y, like=ranker, **rows)
+        scores = ranker.predict_lists(data.features, data.query_start)
+        return float(evaluate(data, scores, [SCORE]).means[SCORE])
 
     # ---- What scikit-learn asks of an estimator.
 
@@ -199,17 +190,18 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             train = dataset_of(train, y, **rows)
             rows = {}
             if valid is not None and not isinstance(valid, RankingDataset):
-                if not isinstance(valid, tuple | list) or len(valid) not in (2, 3):
+                is_sequence = isinstance(valid, tuple | list)
+                if not is_sequence or len(valid) not in (2, 3):
                     raise DataError(
                         "valid is no pair or triple; pass valid=(X, y), or valid=(X, y, qid)."
                     )
+                table, labels, *qid = valid
                 valid = dataset_of(
-                    valid[0], valid[1], qid=(*valid, None)[2], like=train
+                    table, labels, qid=qid[0] if qid else None, like=train
                 )
         if not self.reads_blocks:
-            train, valid = (
-                data and data.in_memory(self.reads_sparse) for data in (train, valid)
-            )
+            train = train.in_memory(self.reads_sparse)
+            valid = valid and valid.in_memory(self.reads_sparse)
         # Minimum hessians and penalties would otherwise depend on the unit of the weights.
         train = train.with_mean_weight_one()
         fitted = fit(self, train, valid, on_iteration, **rows)
@@ -246,16 +238,16 @@ def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
         if not self.is_listwise:
             return method(self, read)
         # The scores of a row depend on the other rows of its query.
-        if (query := _query_column(features)) is None:
+        query = _query_column(features)
+        if query is None:
             raise DataError(
                 "the DataFrame has no column qid or query_id, but a score depends on the other documents of "
                 "the query. Add the column; or pass the documents of one query as an array, in the order of "
                 "feature_names."
             )
         scores = np.empty(len(read), self.score_dtype)
-        for rows in features.groupby(
-            query, dropna=False, observed=True
-        ).indices.values():
+        by_query = features.groupby(query, dropna=False, observed=True)
+        for rows in by_query.indices.values():
             scores[rows] = method(self, read[rows])
         return scores
 
@@ -310,17 +302,13 @@ def read_columns(folder: Path) -> Columns:
     if not (path := folder / COLUMNS_FILE).exists():
         return Columns()
     columns = read_json(path)
-    types = {
-        "feature_names": list[str],
-        "categories": dict[str, list[str]],
-        "dates": dict[str, str],
-        "encoded": dict[str, list[str]],
-    }
-    if (
-        not isinstance(columns, dict)
-        or columns.keys() != types.keys()
-        or type_error(columns, types)
-    ):
+    types: dict[str, Any] = {}
+    types["feature_names"] = list[str]
+    types["categories"] = dict[str, list[str]]
+    types["dates"] = dict[str, str]
+    types["encoded"] = dict[str, list[str]]
+    has_names = isinstance(columns, dict) and columns.keys() == types.keys()
+    if not has_names or type_error(columns, types):
         raise ResultError(
             f"{path} has no names and categories of features. Copy the folder again."
         )
@@ -379,8 +367,10 @@ def dataset_of(
             "number of rows of each query as group=; further arguments of fit are valid=(X, y) or (X, y, "
             "qid), sample_weight, categorical and dates."
         )
-    if qid is None and group is None and (of_query := _query_column(X)) is not None:
-        qid = X[of_query]
+    if qid is None and group is None:
+        of_query = _query_column(X)
+        if of_query is not None:
+            qid = X[of_query]
     if (qid is None) == (group is None):
         raise DataError(
             "the queries are not known from one argument: pass qid=, the query of each row, or group=, the "
@@ -389,14 +379,7 @@ def dataset_of(
         )
     table: Any = X if hasattr(X, "shape") else np.asarray(X)
     if group is not None:
-        sizes = np.asarray(group)
-        is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf"
-        if not (is_number and ((sizes >= 1) & (sizes % 1 == 0)).all()):
-            raise DataError(
-                f"group is {sizes.tolist()!s:.60}; pass the number of rows of each query, a whole number "
-                "from 1, in the order of the rows."
-            )
-        sizes = sizes.astype(np.int64)
+        sizes = _sizes_of(group)
         qid = np.repeat(np.arange(1, len(sizes) + 1), sizes)
     rows = {
         "y": np.asarray(y),
@@ -413,9 +396,8 @@ def dataset_of(
     import pandas as pd
 
     columns = {f"{name} of fit or score": values for name, values in rows.items()}
-    options: dict[str, Any] = dict(
-        zip(("label", "query", "weight"), columns, strict=False)
-    )
+    roles = zip(("label", "query", "weight"), columns, strict=False)
+    options: dict[str, Any] = dict(roles)
     options["sort_queries"] = True
     if not _is_frame(X):
         if categorical or dates:
@@ -423,16 +405,13 @@ def dataset_of(
                 "categorical and dates name columns, but X has none; pass a DataFrame."
             )
         # A table of the rows alone, because a sparse matrix may have millions of columns.
-        data = read_table(
-            pd.DataFrame({**columns, "1": 0.0}), features=["1"], **options
-        )
+        alone = pd.DataFrame({**columns, "1": 0.0})
+        data = read_table(alone, features=["1"], **options)
         in_order = slice(None) if data.file_rows is None else data.file_rows
-        is_sparse = hasattr(table, "tocsr")
-        features = (
-            SparseRows.from_scipy(table.tocsr()[in_order])
-            if is_sparse
-            else table[in_order]
-        )
+        if hasattr(table, "tocsr"):
+            features = SparseRows.from_scipy(table.tocsr()[in_order])
+        else:
+            features = table[in_order]
         return data.with_fields(features=features, feature_names=())
     if like is not None:
         given = [*map(str, X.columns)]
@@ -449,6 +428,18 @@ def dataset_of(
         options["dates"] = like.dates
         options["encode"] = like.encoded
     return read_table(frame.assign(**columns), features=names, **options)
+
+
+def _sizes_of(group: ArrayLike) -> NDArray[np.int64]:
+    """Returns the (Q,) numbers of rows of the queries; raises DataError if they are no such numbers."""
+    sizes = np.asarray(group)
+    is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf"
+    if not is_number or not ((sizes >= 1) & (sizes % 1 == 0)).all():
+        raise DataError(
+            f"group is {sizes.tolist()!s:.60}; pass the number of rows of each query, a whole number "
+            "from 1, in the order of the rows."
+        )
+    return sizes.astype(np.int64)
 
 
 def _by_name(frame: Any, names: Collection[str], others: Collection[str] = ()) -> Any:

@@ -172,9 +172,8 @@ class Importances:
         features."""
         if len(self.feature_names) <= MOST_LISTED:
             return self
-        has_one = np.any(
-            [np.nan_to_num(values) != 0 for values in self.values.values()], axis=0
-        )
+        nonzero = [np.nan_to_num(values) != 0 for values in self.values.values()]
+        has_one = np.any(nonzero, axis=0)
         features = np.flatnonzero(has_one)
         if not features.size:
             features = np.zeros(1, dtype=np.intp)  # a table has a row
@@ -196,16 +195,15 @@ def importances(
     if settings is None:
         return Importances(splits.test.feature_names, {})
     of_model = ranker.importance()
-    kinds = [
-        kind for kind in (SPLIT, GAIN) if kind in settings.kinds and kind in of_model
-    ]
-    values = {kind: shares(of_model[kind]) for kind in kinds}
+    values = {}
+    for kind in (SPLIT, GAIN):
+        if kind in settings.kinds and kind in of_model:
+            values[kind] = shares(of_model[kind])
     values |= {kind: of_model[kind] for kind in OF_LINEAR if kind in of_model}
     if SHAP in settings.kinds:
         values |= _shap(ranker, splits.test, settings.max_documents, seed)
-    sample = sample_queries(
-        splits.test, min(1.0, settings.max_queries / splits.test.num_queries), seed
-    )
+    share = min(1.0, settings.max_queries / splits.test.num_queries)
+    sample = sample_queries(splits.test, share, seed)
     for kind in SHUFFLES:
         if kind in settings.kinds:
             sample = sample.in_memory(keep_sparse=True)
@@ -220,7 +218,8 @@ def by_size(kind: str, values: Values) -> NDArray[np.intp]:
     """Returns the indices of the (F,) values of a kind in descending order; of signed kinds, of the absolute
     value."""
     # NaN sorts last.
-    return np.argsort(-np.abs(values) if kind in OF_LINEAR else -values, kind="stable")
+    sizes = np.abs(values) if kind in OF_LINEAR else values
+    return np.argsort(-sizes, kind="stable")
 
 
 def shares(values: Values) -> Values:
@@ -239,12 +238,12 @@ def _shap(
     sample = np.sort(rows)
     size = rows_of_block(test.num_features)
     for first in range(0, len(sample), size):
-        contributions = ranker.contributions(
-            test.features[sample[first : first + size]]
-        )
+        rows_of_part = sample[first : first + size]
+        contributions = ranker.contributions(test.features[rows_of_part])
         if contributions is None:
             return {}
-        total += np.abs(contributions[:, :-1]).sum(axis=0)
+        of_features = np.abs(contributions[:, :-1])
+        total += of_features.sum(axis=0)
     return {SHAP: shares(total / len(sample))}
 
 
@@ -254,9 +253,8 @@ def within_queries(
     """Shuffles the values within each query."""
     sizes = np.diff(judgments.query_start)
     # NumPy sorts integers of 16 bits in linear time.
-    query = np.repeat(
-        np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))), sizes
-    )
+    dtype = np.min_scalar_type(len(sizes))
+    query = np.repeat(np.arange(len(sizes), dtype=dtype), sizes)
     return values[np.lexsort((rng.random(len(values)), query))]
 
 
@@ -282,9 +280,8 @@ def _permutation(
     features = np.arange(test.num_features)
     if len(features) > MOST_LISTED:  # (F, Q) values would take gigabytes
         features = features[_used(ranker, len(features))]
-    values = {
-        name: np.zeros(test.num_features) for name in (kind, kind + LOW, kind + HIGH)
-    }
+    names = (kind, kind + LOW, kind + HIGH)
+    values = {name: np.zeros(test.num_features) for name in names}
     if features.size:
         falls = permutation_falls(
             ranker, test, SHUFFLES[kind], settings, seed, features
@@ -310,7 +307,8 @@ def permutation_falls(
     """
     scores = ranker.predict_lists(test.features, test.query_start)
     whole = _per_query(test, scores, settings.metric)
-    falls = np.where(np.isnan(whole), np.nan, np.zeros((len(features), 1)))
+    no_falls = np.zeros((len(features), 1))
+    falls = np.where(np.isnan(whole), np.nan, no_falls)
     if np.isnan(whole).all():
         return falls
 
@@ -323,22 +321,19 @@ def permutation_falls(
 
     def add_falls(index: np.intp, scores_of_repeats: NDArray[np.floating[Any]]) -> None:
         for new_scores in scores_of_repeats:
-            falls[index] += (
-                whole - _per_query(test, new_scores, settings.metric)
-            ) / settings.repeats
+            fall = whole - _per_query(test, new_scores, settings.metric)
+            falls[index] += fall / settings.repeats
 
-    size = max(
-        _GROUP_BYTES // (_BYTES_PER_SCORE * settings.repeats * test.num_documents), 1
-    )
+    bytes_of_feature = _BYTES_PER_SCORE * settings.repeats * test.num_documents
+    size = max(_GROUP_BYTES // bytes_of_feature, 1)
     used = np.flatnonzero(_used(ranker, test.num_features)[features])
-    all_values = np.empty(
-        (min(size, len(used)), settings.repeats, test.num_documents), dtype=np.float32
-    )
+    shape = (min(size, len(used)), settings.repeats, test.num_documents)
+    all_values = np.empty(shape, dtype=np.float32)
     # One thread for a metric of a plug-in, whose kernels may not permit more.
-    is_built_in = parse_metric(settings.metric)[0] in BUILT_IN
-    with ThreadPoolExecutor(
-        resolve_threads(ranker.num_threads) if is_built_in else 1
-    ) as pool:
+    num_threads = 1
+    if parse_metric(settings.metric)[0] in BUILT_IN:
+        num_threads = resolve_threads(ranker.num_threads)
+    with ThreadPoolExecutor(num_threads) as pool:
         for first in range(0, len(used), size):
             group = used[first : first + size]
             values = all_values[: len(group)]
@@ -403,25 +398,24 @@ def drop_column_falls(
     train = splits.train
     valid = splits.valid
     test = splits.test
-    whole = [
-        ranker,
-        *(replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:]),
-    ]
-    used = np.any([_used(each, test.num_features) for each in whole], axis=0)
+    whole = [ranker]
+    whole += [replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:]]
+    uses = [_used(each, test.num_features) for each in whole]
+    used = np.any(uses, axis=0)
     before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
-    falls = np.where(np.isnan(before), np.nan, np.zeros((len(used), 1)))
+    no_falls = np.zeros((len(used), 1))
+    falls = np.where(np.isnan(before), np.nan, no_falls)
     for feature in np.flatnonzero(used):
         train_left = without_features(train, feature)
         test_left = without_features(test, feature)
         valid_left = None
         if valid is not None:
             valid_left = without_features(valid, feature)
-        fitted = (
-            replace(ranker, seed=seed).fit(train_left, valid_left) for seed in seeds
-        )
-        falls[feature] = before - np.mean(
-            [_on(test_left, each, settings.metric) for each in fitted], axis=0
-        )
+        after = []
+        for seed in seeds:
+            fitted = replace(ranker, seed=seed).fit(train_left, valid_left)
+            after.append(_on(test_left, fitted, settings.metric))
+        falls[feature] = before - np.mean(after, axis=0)
     return falls
 
 
@@ -469,20 +463,22 @@ def _with_interval(
     from ltrbench.statistics.paired import CONFIDENCE
 
     weights = np.ones(falls.shape[1]) if query_weights is None else query_weights
-    counted = (weights > 0) & ~np.isnan(falls).any(axis=0)
+    has_value = ~np.isnan(falls).any(axis=0)
+    counted = (weights > 0) & has_value
     if not counted.any():
-        return dict.fromkeys(
-            (kind, kind + LOW, kind + HIGH), np.full(len(falls), np.nan)
-        )
+        unknown = np.full(len(falls), np.nan)
+        return dict.fromkeys((kind, kind + LOW, kind + HIGH), unknown)
     sample = PairedSample.of(falls[:, counted], weights[counted])
-    half = (
-        stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2) * sample.standard_errors
-    )
-    return {
-        kind: sample.means,
-        kind + LOW: sample.means - half,
-        kind + HIGH: sample.means + half,
-    }
+    quantile = stdtrit(sample.num_queries - 1, (1 + CONFIDENCE) / 2)
+    return _interval(kind, sample.means, quantile * sample.standard_errors)
+
+
+def _interval(kind: str, means: Values, half: Values) -> dict[str, Values]:
+    """Returns means under their kind, and the ends of their intervals, whose half-width is given."""
+    values = {kind: means}
+    values[kind + LOW] = means - half
+    values[kind + HIGH] = means + half
+    return values
 
 
 def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
@@ -502,28 +498,25 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
         return Importances((), {})
     values: dict[str, Values] = {}
     for kind in runs[0].kinds:
-        if all(
-            kind in run.values and np.isfinite(run.values[kind]).all() for run in runs
-        ):
-            values[kind] = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
-            if kind in OF_LINEAR and len(runs) > 1:
-                half = _spread(runs, kind)
-                values |= {
-                    kind + LOW: values[kind] - half,
-                    kind + HIGH: values[kind] + half,
-                }
-            elif all(
-                np.isfinite(run.values.get(kind + HIGH, np.nan)).all() for run in runs
-            ):
-                halves = [
-                    _mean_of(cell, kind + HIGH) - _mean_of(cell, kind) for cell in cells
-                ]
-                half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
-                values |= {
-                    kind + LOW: values[kind] - half,
-                    kind + HIGH: values[kind] + half,
-                }
+        if not _all_finite(runs, kind):
+            continue
+        means = np.mean([_mean_of(cell, kind) for cell in cells], axis=0)
+        if kind in OF_LINEAR and len(runs) > 1:
+            values |= _interval(kind, means, _spread(runs, kind))
+        elif _all_finite(runs, kind + HIGH):
+            highs = [_mean_of(cell, kind + HIGH) for cell in cells]
+            centres = [_mean_of(cell, kind) for cell in cells]
+            halves = np.array(highs) - np.array(centres)
+            half = np.sqrt(np.square(halves).sum(axis=0)) / len(cells)
+            values |= _interval(kind, means, half)
+        else:
+            values[kind] = means
     return Importances(names, values, runs[0].is_part)
+
+
+def _all_finite(runs: Sequence[Importances], kind: str) -> bool:
+    """Returns whether all runs have a kind, with finite values."""
+    return all(np.isfinite(run.values.get(kind, np.nan)).all() for run in runs)
 
 
 def _spread(runs: Sequence[Importances], kind: str) -> Values:
@@ -532,8 +525,10 @@ def _spread(runs: Sequence[Importances], kind: str) -> Values:
 
     from ltrbench.statistics.paired import CONFIDENCE
 
-    deviations = np.std([run.values[kind] for run in runs], axis=0, ddof=1)
-    return np.asarray(stdtrit(len(runs) - 1, (1 + CONFIDENCE) / 2) * deviations)
+    values = [run.values[kind] for run in runs]
+    deviations = np.std(values, axis=0, ddof=1)
+    quantile = stdtrit(len(runs) - 1, (1 + CONFIDENCE) / 2)
+    return np.asarray(quantile * deviations)
 
 
 def in_common(several: Sequence[Importances]) -> list[Importances]:

@@ -114,12 +114,12 @@ def match_features(
     labels = _labels(chosen, file, used)
     missing = [labels[feature] for feature in used if labels[feature] not in column_of]
     if missing:
-        others = " or ".join(f"--features {other}" for other in WAYS if other != chosen)
+        others = [f"--features {other}" for other in WAYS if other != chosen]
         raise DataError(
             f"{file.path}: {len(missing)} of the {len(used)} features that the model uses are not in the "
             f"data, which has {len(data_names)} features ({_listed(list(data_names))}). Their {chosen} are "
             f"{_listed(missing)}. Name a run on data with these features, or match them in another way: "
-            f"{others}."
+            f"{' or '.join(others)}."
         )
     columns = {feature: column_of[labels[feature]] for feature in used}
     sentence = (
@@ -131,9 +131,8 @@ def match_features(
 
 def _has_names(file: ModelFile) -> bool:
     names = file.model.feature_names
-    defaults = [
-        [form.format(index) for index in range(len(names))] for form in _DEFAULT_NAMES
-    ]
+    numbers = range(len(names))
+    defaults = [list(map(form.format, numbers)) for form in _DEFAULT_NAMES]
     return bool(names) and list(names) not in defaults
 
 
@@ -149,9 +148,8 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
     """
     if _has_names(file):
         names = file.model.feature_names
-        if not _are_numbers(data_names) or {names[feature] for feature in used} <= set(
-            data_names
-        ):
+        names_of_used = {names[feature] for feature in used}
+        if not _are_numbers(data_names) or names_of_used <= set(data_names):
             return BY_NAMES
     if file.library == OF_RANKLIB:
         return BY_NUMBERS if _are_numbers(data_names) else BY_POSITIONS
@@ -159,8 +157,10 @@ def _way(file: ModelFile, data_names: Sequence[str], used: Sequence[int]) -> str
     if count == len(data_names):
         return BY_POSITIONS
     # A LETOR file that LightGBM or XGBoost has read: indices begin at 0, and 0 is in no line.
-    if _are_numbers(data_names) and count == int(data_names[-1]) + 1 and 0 not in used:
-        return BY_NUMBERS
+    if _are_numbers(data_names):
+        is_one_more = count == int(data_names[-1]) + 1
+        if is_one_more and 0 not in used:
+            return BY_NUMBERS
     raise DataError(
         f"{file.path} has {count} features, but the data has {len(data_names)}, and no names of "
         f"features are in both ({_listed(list(data_names))}). Use data with the features of the "
@@ -192,7 +192,10 @@ def _labels(way: str, file: ModelFile, used: Sequence[int]) -> dict[int, str]:
 
 def _listed(names: list[str]) -> str:
     more = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    listed = ", ".join(names[:_SHOWN])
+    if more > 0:
+        listed += f" and {more} more"
+    return listed
 
 
 # ---- The scores of an `Ensemble` for many documents, in a compiled loop.
@@ -226,8 +229,9 @@ class FlatTrees(NamedTuple):
 def flat_trees(ensemble: Ensemble) -> FlatTrees:
     """Returns the nodes of all trees as arrays."""
     weighted = base_score_as_tree(ensemble).trees
-    largest = max((split.categories or 0 for split in splits_of(ensemble)), default=0)
-    trees = [flat(tree.root, num_words=len(words_of(largest))) for tree in weighted]
+    categories = [split.categories or 0 for split in splits_of(ensemble)]
+    num_words = len(words_of(max(categories, default=0)))
+    trees = [flat(tree.root, num_words=num_words) for tree in weighted]
     sizes = [len(tree.feature) for tree in trees]
     roots = np.cumsum([0, *sizes[:-1]])
     shift = np.repeat(roots, sizes)
@@ -235,9 +239,11 @@ def flat_trees(ensemble: Ensemble) -> FlatTrees:
         weighted_values(tree, each.weight, ensemble.score_dtype)
         for tree, each in zip(trees, weighted, strict=True)
     ]
-    nodes = FlatTree(*map(np.concatenate, zip(*trees, strict=True)))
+    columns = zip(*trees, strict=True)
+    nodes = FlatTree(*map(np.concatenate, columns))
+    thresholds = nodes.threshold.astype(ensemble.threshold_dtype)
     nodes = nodes._replace(
-        threshold=nodes.threshold.astype(ensemble.threshold_dtype).astype(np.float64),
+        threshold=thresholds.astype(np.float64),
         left=nodes.left + shift,
         right=nodes.right + shift,
         value=np.concatenate(values),
@@ -329,6 +335,26 @@ class _Held:
     flat: FlatTrees
 
 
+def _bits_of_data(
+    node: InnerNode, of_model: Sequence[str | None], of_data: Sequence[str]
+) -> int:
+    """Returns the bits of the codes of the data that a split of the model sends left.
+
+    Args:
+        of_model, of_data: categories of the feature, in the order of their codes. Those that the model does
+            not know are missing values.
+    """
+    bits = node.categories or 0
+    code_of = {text: code for code, text in enumerate(of_model)}
+    is_left = []
+    for text in of_data:
+        if text in code_of:
+            is_left.append(bits >> code_of[text] & 1)
+        else:
+            is_left.append(node.missing_left)
+    return bits_of(np.flatnonzero(is_left))
+
+
 @dataclass(kw_only=True)
 class ImportedRanker(Ranker):
     """Scores documents with a model file of LightGBM, XGBoost or RankLib; it cannot be trained.
@@ -370,23 +396,16 @@ class ImportedRanker(Ranker):
 
         def of_data(node: InnerNode) -> InnerNode:
             column = columns[node.feature]
-            bits = node.categories
-            if bits is not None:
-                if (name := ranker.feature_names[column]) not in ranker.categories:
-                    raise DataError(
-                        f"{file.path} splits '{name}' by sets of categories, but it is no categorical "
-                        f"feature of the data. Name a run with data.categorical=[{name}]."
-                    )
-                code_of = {
-                    text: code
-                    for code, text in enumerate(file.model.categories[node.feature])
-                }
-                codes = [code_of.get(text) for text in ranker.categories[name]]
-                is_left = [
-                    node.missing_left if code is None else bits >> code & 1
-                    for code in codes
-                ]
-                bits = bits_of(np.flatnonzero(is_left))
+            if node.categories is None:
+                return replace(node, feature=column)
+            name = ranker.feature_names[column]
+            if name not in ranker.categories:
+                raise DataError(
+                    f"{file.path} splits '{name}' by sets of categories, but it is no categorical "
+                    f"feature of the data. Name a run with data.categorical=[{name}]."
+                )
+            texts = file.model.categories[node.feature]
+            bits = _bits_of_data(node, texts, ranker.categories[name])
             return replace(node, feature=column, categories=bits)
 
         trees = with_splits(file.model.trees, of_data)
@@ -413,14 +432,16 @@ class ImportedRanker(Ranker):
         is_small = len(held.trees.trees) * given.shape[0] < FEW_VISITS
         with threads(1 if is_small else resolve_threads(self.num_threads)):
             for start, block in row_blocks(given):
-                scores[start : start + len(block)] = flat_scores(held.flat, block)
+                rows = slice(start, start + len(block))
+                scores[rows] = flat_scores(held.flat, block)
         return scores
 
     def warm_up(self) -> None:
         """Compiles the loop over trees and documents."""
         held = check_fitted(self._held)
         dtype = np.float64 if self.reads_float64 else np.float32
-        self.predict(cast(Features, np.zeros((1, held.num_columns), dtype=dtype)))
+        document = np.zeros((1, held.num_columns), dtype=dtype)
+        self.predict(cast(Features, document))
 
     def trees(self) -> Ensemble:
         return check_fitted(self._held).trees
@@ -438,17 +459,17 @@ class ImportedRanker(Ranker):
         held = check_fitted(self._held)
         name = f"model{held.file.ending}"
         (folder / name).write_bytes(held.file.content)
+        columns = {}
+        for feature, column in sorted(held.columns.items()):
+            columns[str(feature)] = column
         content = {
             "file": name,
             "digest": model_digest(held.file.content),
             "num_columns": held.num_columns,
-            "columns": {
-                str(feature): column for feature, column in sorted(held.columns.items())
-            },
+            "columns": columns,
         }
-        (folder / SETTINGS_FILE_OF_IMPORT).write_text(
-            json.dumps(content, indent=1) + "\n"
-        )
+        text = json.dumps(content, indent=1) + "\n"
+        (folder / SETTINGS_FILE_OF_IMPORT).write_text(text)
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -469,9 +490,9 @@ class ImportedRanker(Ranker):
         columns = {
             int(feature): column for feature, column in content["columns"].items()
         }
-        if columns.keys() != set(used_features(file.model.trees)) or not set(
-            columns.values()
-        ) <= set(range(content["num_columns"])):
+        has_features = columns.keys() == set(used_features(file.model.trees))
+        numbers = set(range(content["num_columns"]))
+        if not has_features or not set(columns.values()) <= numbers:
             raise ResultError(
                 f"{path} does not have a column of the data for each feature of the model. {_IMPORT_AGAIN}."
             )

@@ -147,15 +147,15 @@ class LibraryRanker(BoostingRanker):
     def _inapplicable(self) -> Collection[str]:
         """Returns the shared parameters that do not apply to the library or to the current settings."""
         chosen = self._chosen()
-        return [
-            name
-            for name, spec in self._in_library()
-            if spec.lacks
-            or any(
-                key in chosen and chosen[key] not in values
-                for key, values in (spec.only_with or {}).items()
-            )
-        ]
+
+        def has_effect(spec: In) -> bool:
+            needed = (spec.only_with or {}).items()
+            for key, values in needed:
+                if key in chosen and chosen[key] not in values:
+                    return False
+            return not spec.lacks
+
+        return [name for name, spec in self._in_library() if not has_effect(spec)]
 
     def _chosen(self) -> dict[str, Any]:
         """Returns the settings that others depend on; None is not among them, because it fits any other."""
@@ -186,7 +186,8 @@ class LibraryRanker(BoostingRanker):
         """Returns whether samples, the objective, or parameters of `extra` that are not among `without_seed`,
         may draw random numbers."""
         draws = self._own_objective is not None and self._own_objective.draws
-        return draws or samples(self) or not self.extra.keys() <= set(without_seed)
+        has_own_seed = self.extra.keys() <= set(without_seed)
+        return draws or samples(self) or not has_own_seed
 
     def check_distributed(self) -> None:
         if self._own_objective is not None:
@@ -219,9 +220,9 @@ class LibraryRanker(BoostingRanker):
             "metrics; set metrics instead"
         )
         remedies = {self.metric_names: metrics, **self.refused_names}
-        refused = {
-            name: remedy for names, remedy in remedies.items() for name in names.split()
-        }
+        refused: dict[str, str] = {}
+        for names, remedy in remedies.items():
+            refused |= dict.fromkeys(names.split(), remedy)
         for field, spec in self._in_library():
             refused |= dict.fromkeys(
                 spec.names.split(), f"set the field {field} instead"
@@ -256,8 +257,8 @@ class LibraryRanker(BoostingRanker):
             wrong: (D,), True for labels that the library does not accept.
             remedy: end of the sentence: the accepted labels and the remedy.
         """
-        for label, row in zip(labels[wrong][:1], np.flatnonzero(wrong), strict=False):
-            yield Finding(Severity.REFUSED, f"labels[{row}] is {label}; {remedy}")
+        for row in np.flatnonzero(wrong)[:1]:
+            yield Finding(Severity.REFUSED, f"labels[{row}] is {labels[row]}; {remedy}")
 
     def _varying_weights(self, train: RankingDataset) -> Iterator[Finding]:
         """Yields a refusal if weights vary within a query: the library gets one weight per query."""
@@ -328,7 +329,8 @@ class LibraryRanker(BoostingRanker):
             return self._scores(model, whole)
         scores = np.empty(len(features), dtype=self.score_dtype)
         for start, block in row_blocks(features):
-            scores[start : start + len(block)] = self._scores(model, block)
+            rows = slice(start, start + len(block))
+            scores[rows] = self._scores(model, block)
         return scores
 
     def contributions(self, features: AnyFeatures) -> NDArray[np.float64] | None:
@@ -372,14 +374,11 @@ class LibraryRanker(BoostingRanker):
         labels = (features[:, 0] >= 40).astype(np.float64)
         query_start = np.array([0, 80])
         tiny = RankingDataset(features=features, labels=labels, query_start=query_start)
-        own: Any = (
-            {}
-            if self._own_objective is None
-            else {"objective": for_warm_up(self._own_objective)}
-        )
-        type(self)(num_trees=1, num_threads=self.num_threads, **own).fit(tiny).predict(
-            features
-        )
+        own: Any = {}
+        if self._own_objective is not None:
+            own = {"objective": for_warm_up(self._own_objective)}
+        ranker = type(self)(num_trees=1, num_threads=self.num_threads, **own)
+        ranker.fit(tiny).predict(features)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in self._all_departures():
@@ -479,9 +478,8 @@ def written_names(
     (['bm25', 'age'], None, None)
     """
     numbers = tuple(map(str, range(len(feature_names) + 1)))
-    if tuple(feature_names) in (numbers[:-1], numbers[1:]) or set(forbidden) & set(
-        "".join(feature_names)
-    ):
+    are_numbers = tuple(feature_names) in (numbers[:-1], numbers[1:])
+    if are_numbers or set(forbidden) & set("".join(feature_names)):
         return None
     return list(feature_names)
 
@@ -527,16 +525,14 @@ def model_to_continue(ranker: RankerT, train: RankingDataset) -> RankerT | None:
     start = vars(ranker)["warm_start"]
     if start is None:
         return None
-    folder = (
-        Path(start) if (Path(start) / SETTINGS_FILE).exists() else Path(start) / "model"
-    )
+    folder = Path(start)
+    if not (folder / SETTINGS_FILE).exists():
+        folder = folder / "model"
     if not (folder / SETTINGS_FILE).exists():
         raise ResultError(f"warm_start: {start} has no model. {OF_A_FINISHED_RUN}.")
     model = type(ranker).load(folder)
-    if (model.feature_names, model.categories) != (
-        train.feature_names,
-        train.categories,
-    ):
+    of_train = (train.feature_names, train.categories)
+    if (model.feature_names, model.categories) != of_train:
         raise DataError(
             f"warm_start: {folder} was fitted on other features ({len(model.feature_names)}) or other "
             f"categories than the training set has ({train.num_features} features). Continue with those of "

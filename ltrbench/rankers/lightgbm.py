@@ -122,18 +122,19 @@ def sampled_columns(
     positions = np.empty(shape, dtype=np.int32)
     ends = [0] * shape[0]
     for start, block in row_blocks(features):
-        first, after = np.searchsorted(rows, [start, start + len(block)])
+        ends_of_block = [start, start + len(block)]
+        first, after = np.searchsorted(rows, ends_of_block)
         of_columns = block[rows[first:after] - start].T.copy()
-        kept = (np.abs(of_columns) > lgb.basic.ZERO_THRESHOLD) | np.isnan(of_columns)
+        is_zero = np.abs(of_columns) <= lgb.basic.ZERO_THRESHOLD
+        kept = ~is_zero
         for column, begin in enumerate(ends):
             rows_kept = np.flatnonzero(kept[column])
             ends[column] = end = begin + len(rows_kept)
             values[column, begin:end] = of_columns[column, rows_kept]
             positions[column, begin:end] = first + rows_kept
-    return (
-        [values[column, :end] for column, end in enumerate(ends)],
-        [positions[column, :end] for column, end in enumerate(ends)],
-    )
+    values_of_columns = [values[column, :end] for column, end in enumerate(ends)]
+    positions_of_columns = [positions[column, :end] for column, end in enumerate(ends)]
+    return values_of_columns, positions_of_columns
 
 
 # ---- LightGBM's fit on the workers of a Dask cluster, with `lightgbm.dask.DaskLGBMRanker`.
@@ -175,9 +176,10 @@ def fit_on_workers(
     arrays = {name: _array(workers, train, name) for name in names}
     data = train.shards[0].dataset
     # lightgbm.dask fails if a categorical feature has no category.
-    if categorical := [
-        f for f in data.categorical_features if data.categories[data.feature_names[f]]
-    ]:
+    names_of_categorical = [data.feature_names[f] for f in data.categorical_features]
+    pairs = zip(data.categorical_features, names_of_categorical, strict=True)
+    categorical = [feature for feature, name in pairs if data.categories[name]]
+    if categorical:
         arrays["categorical_feature"] = categorical
     # lightgbm.dask prints how it chooses ports, and always warns of n_jobs, which has a default.
     with (
@@ -358,10 +360,11 @@ class LightGBMRanker(LibraryRanker):
     def check_distributed(self) -> None:
         super().check_distributed()
         alone = "or fit in one process with distributed=none"
-        for name, reason in {
+        reasons = {
             "early_stopping": "has no early stopping (issue 3712 of LightGBM)",
             "lambdarank_position_bias_regularization": "takes no positions",
-        }.items():
+        }
+        for name, reason in reasons.items():
             if getattr(self, name) is not None:
                 raise ConfigError(
                     f"{name} is {getattr(self, name)}, but LightGBM's distributed fit (lightgbm.dask) "
@@ -437,16 +440,21 @@ class LightGBMRanker(LibraryRanker):
     ) -> lgb.Dataset:
         learns_bias = self.lambdarank_position_bias_regularization is not None
         # With blocks, LightGBM would crash.
-        features = (
-            as_array(data.features) if self.extra.get("linear_tree") else data.features
-        )
-        rows = array_or_csr(features, 0.0)
+        features = data.features
+        if self.extra.get("linear_tree"):
+            features = as_array(features)
+        rows: Any = array_or_csr(features, 0.0)
+        if rows is None:
+            rows = BlockSequence(features)
+        positions = None
+        if learns_bias and reference is None:
+            positions = data.positions
         dataset = _Data(
-            BlockSequence(features) if rows is None else rows,
+            rows,
             label=data.labels,
             group=data.query_sizes,
             weight=weights_of_documents(data),
-            position=data.positions if learns_bias and reference is None else None,
+            position=positions,
             categorical_feature=list(data.categorical_features) or "auto",
             reference=reference,
             params=self._parameters_of(data),
@@ -509,10 +517,8 @@ class LightGBMRanker(LibraryRanker):
         return ", but deterministic is true" if self.deterministic else ""
 
     def _departures(self) -> dict[str, bool]:
-        forgets = (
-            max(self.l2 or 0.0, self.min_split_gain or 0.0, self.max_delta_step or 0.0)
-            > 0
-        )
+        limits = (self.l2, self.min_split_gain, self.max_delta_step)
+        forgets = any(limit is not None and limit > 0 for limit in limits)
         return {
             "Bin edges differ from other backends: LightGBM bins features by its own algorithm, with at "
             "least 3 documents per bin.": True,
@@ -530,13 +536,14 @@ class LightGBMRanker(LibraryRanker):
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         highest = HIGHEST_GRADE if self.label_gain is None else len(self.label_gain) - 1
-        yield from self._refused_labels(
-            train.labels,
-            (self._own_objective is None)
-            & ((train.labels % 1 != 0) | (train.labels > highest)),
+        is_grade = (train.labels % 1 == 0) & (train.labels <= highest)
+        if self._own_objective is not None:
+            is_grade = np.ones(len(train.labels), dtype=np.bool_)
+        remedy = (
             f"LightGBM accepts only the grades 0, 1, ..., {highest}. Map the labels to these grades; "
-            "label_gain sets the gain of each grade.",
+            "label_gain sets the gain of each grade."
         )
+        yield from self._refused_labels(train.labels, ~is_grade, remedy)
         longest = int(train.query_sizes.argmax())
         size = int(train.query_sizes[longest])
         if self.objective == "lambdarank" and size > MOST_DOCUMENTS_OF_QUERY:
@@ -552,10 +559,11 @@ class LightGBMRanker(LibraryRanker):
             )
 
     def library_parameters(self) -> dict[str, Any]:
+        objective = self.objective
+        if self._own_objective is not None:
+            objective = "none"
         return {
-            **self._under_library_names(
-                objective=self.objective if self._own_objective is None else "none"
-            ),
+            **self._under_library_names(objective=objective),
             # Otherwise LightGBM times both methods of building histograms, and uses the faster one.
             "force_col_wise": self.deterministic and "force_row_wise" not in self.extra,
             "metric": "none",
@@ -581,11 +589,7 @@ def _running_scores(booster: lgb.Booster, data: lgb.Dataset) -> Scores:
 def _parameter_names() -> frozenset[str]:
     """Returns all parameters of this version of LightGBM, which it lists in the text of a model."""
     quiet = {"verbosity": -1, "num_threads": 1}
-    empty = lgb.Dataset(
-        np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), params=quiet
-    )
-    return frozenset(
-        re.findall(
-            r"^\[(\w+):", lgb.Booster(quiet, empty).model_to_string(), re.MULTILINE
-        )
-    )
+    features = np.zeros((2, 1), dtype=np.float32)
+    empty = lgb.Dataset(features, label=np.zeros(2), params=quiet)
+    text = lgb.Booster(quiet, empty).model_to_string()
+    return frozenset(re.findall(r"^\[(\w+):", text, re.MULTILINE))

@@ -100,40 +100,31 @@ class _ScaledTraining:
     def __init__(self, features: Features, scaling: str) -> None:
         is_missing = np.isnan(features)
         self._has_indicator = is_missing.any(axis=0)
-        medians = np.array(
-            [np.median(_known(column)) for column in features.T], dtype=np.float32
-        )
-        self._knots = np.array(
-            [_knots(_known(column), scaling) for column in features.T]
-        )
+        known = [_known(column) for column in features.T]
+        medians = np.array([np.median(each) for each in known], dtype=np.float32)
+        self._knots = np.array([_knots(each, scaling) for each in known])
         filled = np.vstack([np.where(is_missing, medians, features), medians])
-        table = np.stack(
-            [
-                _scaled(*each, scaling)
-                for each in zip(filled.T, self._knots, strict=True)
-            ]
-        )
+        pairs = zip(filled.T, self._knots, strict=True)
+        table = np.stack([_scaled(values, knots, scaling) for values, knots in pairs])
         self._medians = table[:, -1]
-        self.columns = np.concatenate(
-            [table[:, :-1], is_missing.T[self._has_indicator]]
-        )
+        indicators = is_missing.T[self._has_indicator]
+        self.columns = np.concatenate([table[:, :-1], indicators])
         self.is_constant = np.ptp(self.columns, axis=1) == 0
         self._deviations = self.columns.std(axis=1)
         self._unit = np.ones(len(self.columns))
         if scaling == "standard":
             self._unit = np.where(self.is_constant, 1.0, self._deviations)
-            self.columns = (
-                self.columns - self.columns.mean(axis=1, keepdims=True)
-            ) / self._unit[:, None]
+            means = self.columns.mean(axis=1, keepdims=True)
+            self.columns = (self.columns - means) / self._unit[:, None]
 
     def model(self, fitted: Values) -> _Model:
         """Returns the model of (C,) weights of the columns."""
-        weights, of_indicators = np.split(fitted / self._unit, [len(self._medians)])
+        num_features = len(self._medians)
+        weights, of_indicators = np.split(fitted / self._unit, [num_features])
         missing = weights * self._medians
         missing[self._has_indicator] += of_indicators
-        coefficients = (
-            weights * np.where(self.is_constant, 0.0, self._deviations)[: len(weights)]
-        )
+        deviations = np.where(self.is_constant, 0.0, self._deviations)
+        coefficients = weights * deviations[:num_features]
         return _Model(weights, missing, coefficients, self._knots)
 
 
@@ -151,9 +142,8 @@ def _knots(known: NDArray[np.float32], scaling: str) -> NDArray[np.float64]:
         return np.empty((2, 0))
     values, counts = np.unique(known.astype(np.float64), return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2) / len(known)
-    return np.stack([values, ranks])[
-        :, np.linspace(0, len(values) - 1, _NUM_KNOTS).astype(np.int64)
-    ]
+    chosen = np.linspace(0, len(values) - 1, _NUM_KNOTS).astype(np.int64)
+    return np.stack([values, ranks])[:, chosen]
 
 
 def _scaled(
@@ -162,7 +152,8 @@ def _scaled(
     """Returns t(x) of (D,) values of a feature; standard scaling is part of the weights."""
     x = values.astype(np.float64)
     if scaling == "log1p":
-        return np.asarray(np.sign(x) * np.log1p(np.abs(x)))
+        logs = np.log1p(np.abs(x))
+        return np.asarray(np.sign(x) * logs)
     if scaling == "rank":
         return np.interp(x, *knots)
     return x
@@ -212,9 +203,8 @@ def _ascend(
 ) -> tuple[Values, float]:
     """Returns the weights of one restart, and the training metric that it has computed for them."""
     # In float32 as in RankLib.
-    weights = np.full(
-        len(columns), np.float32(1) / np.float32(len(columns)), dtype=np.float64
-    )
+    share = np.float32(1) / np.float32(len(columns))
+    weights = np.full(len(columns), share, dtype=np.float64)
     scores = np.einsum("cd,c->d", columns, weights)
     start = best = measure(scores)
     num_failed = 0
@@ -230,7 +220,8 @@ def _ascend(
             for direction in _directions(weight, settings):
                 kept = None
                 for step, moved in direction:
-                    if weight + step < lowest or others + abs(weight + step) == 0:
+                    new = weight + step
+                    if new < lowest or others + abs(new) == 0:
                         continue
                     value = measure(scores + moved * x)
                     if value > best:
@@ -259,10 +250,11 @@ def _directions(
     for sign in (1, -1):
         step = sign * _FIRST_STEP
         if weight and abs(step) > 0.5 * abs(weight):
-            step = settings.step_base * abs(weight) * (1 if is_ranklib else sign)
-        steps = np.cumsum(
-            step * float(settings.step_scale) ** np.arange(settings.iterations)
-        ).tolist()
+            step = settings.step_base * abs(weight)
+            if not is_ranklib:
+                step = step * sign
+        factors = float(settings.step_scale) ** np.arange(settings.iterations)
+        steps = np.cumsum(step * factors).tolist()
         yield list(zip(steps, steps, strict=True))
     yield [(-weight, 0.0 if is_ranklib else -weight)]
 
@@ -365,9 +357,8 @@ class LinearRanker(Ranker):
         # Centred, as with an intercept. Only the loss of mart changes if all scores are shifted; that of a
         # user's class may, too.
         if isinstance(objective, SquaredError):
-            columns = (
-                columns - np.average(columns, axis=1, weights=data.weights)[:, None]
-            )
+            means = np.average(columns, axis=1, weights=data.weights)
+            columns = columns - means[:, None]
         pairs = None
         if isinstance(objective, RankNet):  # all of them, as in its loss
             pairs = prepare(train, objective.pairs(train.num_documents))
@@ -388,12 +379,14 @@ class LinearRanker(Ranker):
             else:
                 gradients, _ = objective.gradients(scores, data, self.seed)
             if not np.isfinite(loss + gradients.sum()):
+                largest = np.abs(weights).max()
                 raise DataError(
-                    f"the loss {objective} is {loss} at weights of up to {np.abs(weights).max():.3g}. Set "
+                    f"the loss {objective} is {loss} at weights of up to {largest:.3g}. Set "
                     "model.scaling=standard, or a larger model.l2."
                 )
             gradient = np.einsum("cd,d->c", columns, gradients) + self.l2 * weights
-            return loss + 0.5 * self.l2 * float(weights @ weights), gradient * unit
+            penalty = 0.5 * self.l2 * float(weights @ weights)
+            return loss + penalty, gradient * unit
 
         bounds = [(0 if is_bounded else None, None) for is_bounded in is_nonnegative]
         result = minimize(
@@ -422,10 +415,13 @@ class LinearRanker(Ranker):
         With weights w_c = unit_c v_c L-BFGS minimises over v. Where features have different scales, it would
         otherwise end far from the optimum, because a step decreases the loss by less than its limit.
         """
-        _, hessians = objective.gradients(np.zeros(columns.shape[1]), data, self.seed)
+        zeros = np.zeros(columns.shape[1])
+        _, hessians = objective.gradients(zeros, data, self.seed)
         # A shift of all scores does not bend the loss.
         bend = hessians.sum() * columns.var(axis=1) + self.l2
-        return np.where(bend > 0, 1.0 / np.sqrt(np.where(bend > 0, bend, 1.0)), 1.0)
+        bends = bend > 0
+        units = 1.0 / np.sqrt(np.where(bends, bend, 1.0))
+        return np.where(bends, units, 1.0)
 
     def predict(self, features: object) -> NDArray[np.float64]:
         model = check_fitted(self._model)
@@ -441,9 +437,8 @@ class LinearRanker(Ranker):
                     f"feature {self.feature_names[feature]} has {int(is_missing.sum())} missing values, but "
                     "missing is refuse. Fill them, or train with model.missing=impute."
                 )
-            scores += np.where(
-                is_missing, model.missing[feature], model.weights[feature] * values
-            )
+            of_values = model.weights[feature] * values
+            scores += np.where(is_missing, model.missing[feature], of_values)
         return scores
 
     @property
@@ -494,10 +489,14 @@ class LinearRanker(Ranker):
         names = train.feature_names
         missing = np.isnan(features).mean(axis=0)
         if missing.any():
+            severity = Severity.REFUSED
+            if self.missing == "impute":
+                severity = Severity.CAUTION
+            most = names[missing.argmax()]
             yield Finding(
-                Severity.CAUTION if self.missing == "impute" else Severity.REFUSED,
+                severity,
                 f"Features with missing values: {np.count_nonzero(missing)}, with most in "
-                f"{names[missing.argmax()]} ({missing.max():.1%}). model.missing=impute scores them by the "
+                f"{most} ({missing.max():.1%}). model.missing=impute scores them by the "
                 "training median and an indicator, model.missing=refuse refuses them.",
             )
         if self.scaling == "none":
@@ -524,7 +523,8 @@ class LinearRanker(Ranker):
         arrays = load_npz(folder / _FILE, content, remedy=COPY_OR_FIT_AGAIN)
         try:
             ranker._model = _Model(**arrays)
-            ranker.predict(np.zeros((1, len(ranker._model.missing)), dtype=np.float32))
+            features = np.zeros((1, len(ranker._model.missing)), dtype=np.float32)
+            ranker.predict(features)
         except (TypeError, ValueError, IndexError, DataError) as error:
             reason = f"is not a saved linear model ({error}). {COPY_OR_FIT_AGAIN}."
             raise ResultError(f"{folder / _FILE} {reason}") from None

@@ -106,16 +106,14 @@ class _TrainingSteps(Steps):
             return x
         radius = self._uniform(x)
         angle = self._uniform(x)  # of Box and Muller, 1958
-        return x + self._rates[1] * jnp.sqrt(-2 * jnp.log(1 - radius)) * jnp.cos(
-            2 * np.pi * angle
-        )
+        length = jnp.sqrt(-2 * jnp.log(1 - radius))
+        return x + self._rates[1] * length * jnp.cos(2 * np.pi * angle)
 
     def drop(self, h: Any) -> Any:
         if not self._uses[0]:
             return h
-        return jnp.where(
-            self._uniform(h) >= self._rates[0], h / (1.0 - self._rates[0]), 0.0
-        )
+        is_kept = self._uniform(h) >= self._rates[0]
+        return jnp.where(is_kept, h / (1.0 - self._rates[0]), 0.0)
 
     def _uniform(self, like: Any) -> Any:
         """Returns multiples of 2^-24 in [0, 1), by lowbias32 of Wellons' hash-prospector.
@@ -123,11 +121,13 @@ class _TrainingSteps(Steps):
         jax.random would double the time of a step with dropout, and of compiling it.
         """
         self._num_draws += 1
-        start = self._seed + jnp.uint32(self._num_draws * 0x9E3779B9 % 2**32)
+        step = self._num_draws * 0x9E3779B9 % 2**32
+        start = self._seed + jnp.uint32(step)
         x = jnp.arange(like.size, dtype=jnp.uint32) + start
         for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B), (16, 1)):
             x = (x ^ (x >> shift)) * jnp.uint32(factor)
-        return (x >> 8).reshape(like.shape) * jnp.float32(2**-24)
+        bits = (x >> 8).reshape(like.shape)
+        return bits * jnp.float32(2**-24)
 
     def moments(self, name: str, h: Any) -> tuple[Any, Any]:
         axes = tuple(range(h.ndim - 1))
@@ -135,7 +135,8 @@ class _TrainingSteps(Steps):
         mean = (h * weights).sum(axes)
         variance = (jnp.square(h - mean) * weights).sum(axes)
         for key, value in ((f"{name}.mean", mean), (f"{name}.variance", variance)):
-            self.arrays[key] = _MOMENTUM * self.arrays[key] + (1 - _MOMENTUM) * value
+            before = _MOMENTUM * self.arrays[key]
+            self.arrays[key] = before + (1 - _MOMENTUM) * value
         return mean, variance
 
 
@@ -154,9 +155,8 @@ def _forward(
 
     def scores(parameters: Any) -> Any:
         steps = _TrainingSteps(parameters | fixed, mask, seed, rates, uses)
-        return forward(jnp, layers, steps, features), {
-            name: steps.arrays[name] for name in fixed
-        }
+        outputs = forward(jnp, layers, steps, features)
+        return outputs, {name: steps.arrays[name] for name in fixed}
 
     return jax.vjp(scores, parameters, has_aux=True)
 
@@ -166,9 +166,8 @@ def _update(
     parameters: Any, state: Any, pull_back: Any, gradients: Any, optimizer: str
 ) -> Any:
     """Returns the parameters and the state of the optimiser after a step."""
-    updates, state = _OPTIMIZERS[optimizer].update(
-        pull_back(gradients)[0], state, parameters
-    )
+    (gradient,) = pull_back(gradients)
+    updates, state = _OPTIMIZERS[optimizer].update(gradient, state, parameters)
     return optax.apply_updates(parameters, updates), state
 
 
@@ -191,8 +190,9 @@ _LISTS = 64
 def _num_places(size: int, least: int = 8) -> int:
     """Returns the number of places of a query: a power of two, or from 48 on three quarters of one."""
     places = max(1 << (int(size) - 1).bit_length(), least)
-    if places > max(least, 32) and size <= places * 3 // 4:
-        return places * 3 // 4
+    three_quarters = places * 3 // 4
+    if places > max(least, 32) and size <= three_quarters:
+        return three_quarters
     return places
 
 
@@ -204,9 +204,9 @@ def _table(
     sizes = np.diff(query_start)[queries, None]
     places = np.arange(num_places)
     more = ((0, num_lists - len(queries)), (0, 0))
-    return np.pad(np.where(places < sizes, starts + places, 0), more), np.pad(
-        places < sizes, more
-    )
+    is_document = places < sizes
+    rows = np.where(is_document, starts + places, 0)
+    return np.pad(rows, more), np.pad(is_document, more)
 
 
 MODEL_FILE = "model.npz"
@@ -263,9 +263,8 @@ class MlpRanker(Layers, Ranker):
         super().__post_init__()
         self._network: Network | None = None
         chosen = {name: str(value) for name, value in vars(self).items()}
-        check_effects(
-            self, {**chosen, "objective": type(self._objective()).__name__.lower()}
-        )
+        chosen["objective"] = type(self._objective()).__name__.lower()
+        check_effects(self, chosen)
 
     def _objective(self) -> Objective:
         named = {"lambdarank": LambdaRank, "ranknet": RankNet}
@@ -339,24 +338,21 @@ class MlpRanker(Layers, Ranker):
         network = self.network()
         given = check_features(features, len(network.arrays["input.mean"]))
         if not self.is_listwise:
-            query_start = np.append(np.arange(0, len(given), _ROW), len(given))
+            starts = np.arange(0, len(given), _ROW)
+            query_start = np.append(starts, len(given))
         scores = np.zeros(len(given), dtype=np.float32)
 
         def score(batch: Batch) -> None:
             rows, mask = _table(query_start, *batch)
-            scores[rows[mask]] = np.asarray(
-                _predict(network.arrays, given[rows], mask, network.layers)
-            )[mask]
+            predicted = _predict(network.arrays, given[rows], mask, network.layers)
+            scores[rows[mask]] = np.asarray(predicted)[mask]
 
+        queries = np.flatnonzero(np.diff(query_start))
+        least = 8 if self.is_listwise else _ROW
+        num_features = given.shape[1]
+        batches = self.batches(query_start, queries, num_features, _LISTS, least)
         with ThreadPoolExecutor(resolve_threads(self.num_threads)) as pool:
-            queries = np.flatnonzero(np.diff(query_start))
-            least = 8 if self.is_listwise else _ROW
-            list(
-                pool.map(
-                    score,
-                    self.batches(query_start, queries, given.shape[1], _LISTS, least),
-                )
-            )
+            list(pool.map(score, batches))
         return scores
 
     def batches(
@@ -379,36 +375,37 @@ class MlpRanker(Layers, Ranker):
             DataError: a query does not fit into `max_memory_mb`.
         """
         sizes = np.diff(query_start)[queries]
-        blocks = self.num_blocks * self.is_listwise
-        blocks = blocks if names is not None else min(blocks, 1)
+        blocks = 0
+        if self.is_listwise:
+            blocks = self.num_blocks
+        if names is None:
+            blocks = min(blocks, 1)  # a prediction needs one at a time
         num_values = num_features + sum(self.widths)
         places = np.array([_num_places(size, least) for size in sizes])
         for size in np.unique(places).tolist():
             alike = queries[places == size]
             # Three float32 each: logits, shares and dropout of attention, or values, dropout and gradient of
             # layers; the smaller of the two is left out.
-            memory = 12 * size * max(num_values, self.num_heads * blocks * size) / 2**20
+            num_floats = max(num_values, self.num_heads * blocks * size)
+            memory = 12 * size * num_floats / 2**20
             if memory > self.max_memory_mb:
                 name = "a query"
                 if names is not None:
                     name = f"query {names[alike[0]]}"
+                num_documents = np.diff(query_start)[alike[0]]
+                smaller = "a smaller width"
+                if blocks:
+                    smaller = "fewer heads or blocks, context=none"
                 raise DataError(
-                    f"The {np.diff(query_start)[alike[0]]} documents of {name} need {memory:,.0f} MB, but "
+                    f"The {num_documents} documents of {name} need {memory:,.0f} MB, but "
                     f"max_memory_mb is {self.max_memory_mb}. Train with a higher model.max_memory_mb, "
-                    f"{'fewer heads or blocks, context=none' if blocks else 'a smaller width'}; or divide "
-                    "the query."
+                    f"{smaller}; or divide the query."
                 )
-            step = int(
-                min(
-                    most,
-                    1 << (len(alike) - 1).bit_length(),
-                    self.max_memory_mb / (memory or 1e-9),
-                )
-            )
-            yield from (
-                (np.sort(alike[i : i + step]), step, size)
-                for i in range(0, len(alike), step)
-            )
+            power_of_two = 1 << (len(alike) - 1).bit_length()
+            fitting = self.max_memory_mb / (memory or 1e-9)
+            step = int(min(most, power_of_two, fitting))
+            for first in range(0, len(alike), step):
+                yield np.sort(alike[first : first + step]), step, size
 
     def network(self) -> Network:
         return check_fitted(self._network)
@@ -423,7 +420,8 @@ class MlpRanker(Layers, Ranker):
     def load(cls, folder: Path) -> Self:
         ranker, content = read_model(folder, cls, MODEL_FILE)
         arrays = load_npz(folder / MODEL_FILE, content, remedy=COPY_OR_FIT_AGAIN)
-        ranker.feature_names = tuple(arrays.pop("feature_names", np.empty(0)).tolist())
+        names = arrays.pop("feature_names", np.empty(0))
+        ranker.feature_names = tuple(names.tolist())
         layers = part(ranker, Layers)
         document = np.zeros((1, len(ranker.feature_names)))
         try:
@@ -444,7 +442,8 @@ class MlpRanker(Layers, Ranker):
         tiny = RankingDataset(
             features=features, labels=np.array([0.0, 1.0]), query_start=np.array([0, 2])
         )
-        type(self)(objective=objective, num_epochs=1, num_layers=1, width=1).fit(tiny)
+        ranker = type(self)(objective=objective, num_epochs=1, num_layers=1, width=1)
+        ranker.fit(tiny)
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         only = "Network: only early stopping applies of the shared parameters, with its own patience."
@@ -454,13 +453,13 @@ class MlpRanker(Layers, Ranker):
                 Severity.UNMATCHED,
                 f"Training starts from the saved model in {self.warm_start}.",
             )
-        features = np.zeros((1, 1)) if train is None else np.asarray(train.features)
+        features = np.zeros((1, 1))
+        if train is not None:
+            features = np.asarray(train.features)
         if np.isnan(features).any():
-            value = (
-                "0"
-                if self.scaling == "none"
-                else "the mean of the feature on the training data"
-            )
+            value = "the mean of the feature on the training data"
+            if self.scaling == "none":
+                value = "0"
             yield Finding(Severity.CAUTION, f"Missing values are replaced by {value}.")
         if train is None:
             return
@@ -469,7 +468,8 @@ class MlpRanker(Layers, Ranker):
             yield from uneven_scales(deviations, train.feature_names)
             return
         smallest = np.finfo(np.float32).tiny
-        for feature in np.flatnonzero((deviations > 0) & (deviations < smallest))[:1]:
+        is_small = (deviations > 0) & (deviations < smallest)
+        for feature in np.flatnonzero(is_small)[:1]:
             yield Finding(
                 Severity.REFUSED,
                 f"feature {train.feature_names[feature]} has the standard deviation "
@@ -478,48 +478,51 @@ class MlpRanker(Layers, Ranker):
             )
 
 
+def _arrays_to_continue(ranker: MlpRanker, network: Network) -> dict[str, Any]:
+    """Returns the arrays of the network of `warm_start`.
+
+    Raises:
+        ConfigError: It has other layers than the ranker.
+    """
+    other = []
+    for name, value in vars(network.layers).items():
+        if value != getattr(ranker, name):
+            other.append(f"model.{name}={value}")
+    if other:
+        reason = f"the network in {ranker.warm_start} has other layers"
+        remedy = f"Set {' '.join(other)}, or fit without warm_start"
+        raise ConfigError(f"warm_start: {reason}. {remedy}.")
+    return dict(network.arrays)
+
+
 class _Fit:
     """The training of one network: its arrays, the state of the optimiser, and the number of steps."""
 
     def __init__(self, ranker: MlpRanker, train: RankingDataset) -> None:
-        self._ranker, self._train, self._layers = ranker, train, part(ranker, Layers)
-        self._features, self._scores = (
-            np.asarray(train.features),
-            np.zeros(train.num_documents),
-        )
+        self._ranker = ranker
+        self._train = train
+        self._layers = part(ranker, Layers)
+        self._features = np.asarray(train.features)
+        self._scores = np.zeros(train.num_documents)
         self._compute = prepare(train, ranker.pairs_or_objective())
         self._num_steps = 0
-        self._rng, self._draws = (
-            np.random.default_rng([ranker.seed, stream]) for stream in range(2)
-        )
+        self._rng = np.random.default_rng([ranker.seed, 0])
+        self._draws = np.random.default_rng([ranker.seed, 1])
         arrays = initial_arrays(self._layers, train.num_features, self._rng)
         start = model_to_continue(ranker, train)
         if start is not None:
-            layers = vars(start.network().layers).items()
-            arrays = dict(start.network().arrays)
-            if other := [
-                f"model.{name}={value}"
-                for name, value in layers
-                if value != getattr(ranker, name)
-            ]:
-                reason = f"the network in {ranker.warm_start} has other layers"
-                remedy = f"Set {' '.join(other)}, or fit without warm_start"
-                raise ConfigError(f"warm_start: {reason}. {remedy}.")
+            arrays = _arrays_to_continue(ranker, start.network())
         elif ranker.scaling == "standard":
-            arrays["input.mean"], deviations = moments(
-                self._features, ranker.input_transform
-            )
-            arrays["input.scale"] = np.where(
-                deviations > 0, 1 / np.where(deviations > 0, deviations, 1), 0
-            )
-        self._parameters = {
-            name: jnp.asarray(each)
-            for name, each in arrays.items()
-            if not is_fixed(name)
-        }
-        self._fixed = {
-            name: jnp.asarray(each) for name, each in arrays.items() if is_fixed(name)
-        }
+            means, deviations = moments(self._features, ranker.input_transform)
+            varies = deviations > 0
+            arrays["input.mean"] = means
+            scale = np.where(varies, 1 / np.where(varies, deviations, 1), 0)
+            arrays["input.scale"] = scale
+        self._parameters: Any = {}
+        self._fixed: Any = {}
+        for name, array in arrays.items():
+            of_kind = self._fixed if is_fixed(name) else self._parameters
+            of_kind[name] = jnp.asarray(array)
         self._state = _OPTIMIZERS[ranker.optimizer].init(self._parameters)
 
     def epoch(self) -> Network:
@@ -536,10 +539,8 @@ class _Fit:
         ]
         for number in self._rng.permutation(len(batches)):
             self._step(batches[number], len(batches))
-        arrays = {
-            name: np.asarray(each)
-            for name, each in (self._parameters | self._fixed).items()
-        }
+        state = self._parameters | self._fixed
+        arrays = {name: np.asarray(each) for name, each in state.items()}
         self.check(*arrays.values())
         return Network(self._layers, arrays)
 
@@ -547,11 +548,13 @@ class _Fit:
         ranker = self._ranker
         queries = batch[0]
         rows, mask = _table(self._train.query_start, *batch)
-        seed = np.random.SeedSequence([ranker.seed, self._num_steps]).generate_state(1)[
-            0
-        ]
+        seeds = np.random.SeedSequence([ranker.seed, self._num_steps])
         scores, pull_back, self._fixed = _forward(
-            *(self._parameters, self._fixed, self._features[rows], mask, seed),
+            self._parameters,
+            self._fixed,
+            self._features[rows],
+            mask,
+            seeds.generate_state(1)[0],
             rates=(ranker.dropout, ranker.noise),
             layers=self._layers,
             uses=(ranker.dropout > 0, ranker.noise > 0),
@@ -560,35 +563,40 @@ class _Fit:
         self._scores[documents] = np.asarray(scores)[mask]
         largest = np.abs(self._scores[documents]).max()
         if self._num_steps == 0:
-            self._limit = max(LARGE, 1000 * max(largest, self._train.labels.max()))
+            highest_label = self._train.labels.max()
+            self._limit = max(LARGE, 1000 * max(largest, highest_label))
         self.check(self._scores[documents], limit=self._limit)
         gradients = np.zeros(mask.shape, dtype=np.float32)
         # The mean over the queries of the batch, in units of the mean weight.
         scale = 1.0 / (len(queries) * self._train.weight_of_document.mean())
-        gradients[mask] = (
-            self._compute(self._scores, queries, self._draws)[0][documents] * scale
-        )
-        rate = ranker.learning_rate
-        if ranker.schedule == "cosine":
-            num_steps = steps_of_epoch * (ranker.schedule_epochs or ranker.num_epochs)
-            rate *= (
-                1 + np.cos(np.pi * min(self._num_steps, num_steps) / num_steps)
-            ) / 2
-        known = {"learning_rate": rate, "weight_decay": ranker.weight_decay}
+        of_documents, _ = self._compute(self._scores, queries, self._draws)
+        gradients[mask] = of_documents[documents] * scale
+        known = {
+            "learning_rate": self._learning_rate(steps_of_epoch),
+            "weight_decay": ranker.weight_decay,
+        }
         hyperparams = {
             name: known.get(name, value)
             for name, value in self._state.hyperparams.items()
         }
         self._parameters, self._state = _update(
-            *(
-                self._parameters,
-                self._state._replace(hyperparams=hyperparams),
-                pull_back,
-                gradients,
-            ),
+            self._parameters,
+            self._state._replace(hyperparams=hyperparams),
+            pull_back,
+            gradients,
             optimizer=ranker.optimizer,
         )
         self._num_steps += 1
+
+    def _learning_rate(self, steps_of_epoch: int) -> float:
+        """Returns the learning rate of the next step by the schedule."""
+        ranker = self._ranker
+        if ranker.schedule != "cosine":
+            return ranker.learning_rate
+        num_steps = steps_of_epoch * (ranker.schedule_epochs or ranker.num_epochs)
+        progress = np.pi * min(self._num_steps, num_steps) / num_steps
+        rate: float = ranker.learning_rate * ((1 + np.cos(progress)) / 2)
+        return rate
 
     def check(self, *arrays: NDArray[Any], limit: float = np.inf) -> None:
         """Raises DivergenceError if an absolute value is not finite, or not below the limit."""

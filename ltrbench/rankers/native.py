@@ -295,47 +295,67 @@ def departures(ranker: NativeSettings) -> tuple[str, ...]:
     metric = ""
     if isinstance(objective, LambdaRank):
         metric = objective.metric
-    trained_on = f"lambdarank on {metric}" if metric else objective
+    sentences = []
+    if unset:
+        sentences.append(f"LightGBM's defaults are used for {', '.join(unset)}.")
+    if ranker.warm_start is not None:
+        sentences.append(
+            f"Training continues from the saved model in {ranker.warm_start}."
+        )
+    if ranker.preset:
+        sentences.append(
+            f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees."
+        )
+    if metric.partition("@")[0] != "ndcg":
+        trained_on = f"lambdarank on {metric}" if metric else objective
+        sentences.append(f"The objective is {trained_on}, not LambdaMART on NDCG.")
+    if "@" in metric:
+        sentences.append(
+            f"The weight of a pair is its exact change of {metric}, so a pair with both documents below "
+            "the cutoff has weight 0."
+        )
     of_lambdas = ", ".join(name for name in lambdas if name != "metric")
-    sentences = {
-        f"LightGBM's defaults are used for {', '.join(unset)}.": bool(unset),
-        f"Training continues from the saved model in {ranker.warm_start}.": ranker.warm_start
-        is not None,
-        f"{ranker.preset}'s settings are used instead of the shared parameters, except num_trees.": (
-            bool(ranker.preset)
-        ),
-        f"The objective is {trained_on}, not LambdaMART on NDCG.": metric.partition(
-            "@"
-        )[0]
-        != "ndcg",
-        f"The weight of a pair is its exact change of {metric}, so a pair with both documents below "
-        "the cutoff has weight 0.": "@" in metric,
-        f"These settings of the lambdas differ from native's defaults: {of_lambdas}.": bool(
-            of_lambdas
-        ),
-        "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins does "
-        "not count the bin of missing values.": ranker.binning == "quantile",
-        "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not count "
-        "the bin of missing values.": ranker.binning == "equal_width",
-        "Splits are chosen by least squares: min_split_gain and min_sum_hessian apply with every hessian "
-        "equal to 1.": ranker.split_criterion == "least_squares",
-        "The value of a leaf is the mean of its negative gradients, not a Newton step.": (
-            ranker.leaf_value == "mean"
-        ),
-        f"Leaf values have L1 regularisation (l1={ranker.l1:g}).": ranker.l1 > 0,
-        f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first.": ranker.growth
-        != "best_first",
-        "Samples differ from other backends: native samples queries, documents and features by its own "
-        "algorithm.": sizes_of_samples(ranker) != (1, 1, 1, 1),
-        "Documents are sampled by the size of their gradients (GOSS).": ranker.goss_top_rate
-        is not None,
-        "Trees are dropped at random and rescaled during training (DART).": ranker.drop_rate
-        > 0,
-        f"Position bias is corrected (position_bias={ranker.position_bias}).": (
-            ranker.position_bias is not None
-        ),
-    }
-    return tuple(sentence for sentence, applies in sentences.items() if applies)
+    if of_lambdas:
+        sentences.append(
+            f"These settings of the lambdas differ from native's defaults: {of_lambdas}."
+        )
+    if ranker.binning == "quantile":
+        sentences.append(
+            "Bin edges differ from other backends: native bins features by its own quantiles, and max_bins "
+            "does not count the bin of missing values."
+        )
+    if ranker.binning == "equal_width":
+        sentences.append(
+            "Bin edges differ from other backends: native uses bins of equal width, and max_bins does not "
+            "count the bin of missing values."
+        )
+    return (*sentences, *_departures_of_trees(ranker))
+
+
+def _departures_of_trees(ranker: NativeSettings) -> Iterator[str]:
+    """Yields the sentences on splits, leaves and samples."""
+    if ranker.split_criterion == "least_squares":
+        yield (
+            "Splits are chosen by least squares: min_split_gain and min_sum_hessian apply with every hessian "
+            "equal to 1."
+        )
+    if ranker.leaf_value == "mean":
+        yield "The value of a leaf is the mean of its negative gradients, not a Newton step."
+    if ranker.l1 > 0:
+        yield f"Leaf values have L1 regularisation (l1={ranker.l1:g})."
+    if ranker.growth != "best_first":
+        yield f"Trees are grown {ranker.growth.replace('_', ' ')}, not best-first."
+    if sizes_of_samples(ranker) != (1, 1, 1, 1):
+        yield (
+            "Samples differ from other backends: native samples queries, documents and features by its own "
+            "algorithm."
+        )
+    if ranker.goss_top_rate is not None:
+        yield "Documents are sampled by the size of their gradients (GOSS)."
+    if ranker.drop_rate > 0:
+        yield "Trees are dropped at random and rescaled during training (DART)."
+    if ranker.position_bias is not None:
+        yield f"Position bias is corrected (position_bias={ranker.position_bias})."
 
 
 # ---- One native fit by several workers: every member grows the same trees from its shard of the queries.
@@ -545,14 +565,12 @@ class NativeRanker(NativeSettings):
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         nodes = check_fitted(self._forest).nodes
-        used = nodes.feature[nodes.feature != NO_FEATURE]
-        gain = nodes.gain[nodes.feature != NO_FEATURE]
-        return {
-            kind: np.bincount(used, weights, minlength=len(self.feature_names)).astype(
-                np.float64
-            )
-            for kind, weights in (("split", np.ones(len(used))), ("gain", gain))
-        }
+        is_split = nodes.feature != NO_FEATURE
+        used = nodes.feature[is_split]
+        num_features = len(self.feature_names)
+        counts = np.bincount(used, minlength=num_features)
+        gains = np.bincount(used, nodes.gain[is_split], minlength=num_features)
+        return {"split": counts.astype(np.float64), "gain": gains.astype(np.float64)}
 
     def contributions(self, features: Features) -> NDArray[np.float64]:
         forest = check_fitted(self._forest)
@@ -563,12 +581,10 @@ class NativeRanker(NativeSettings):
 
     def trees(self) -> Ensemble:
         forest = check_fitted(self._forest)
-        return Ensemble(
-            tuple(
-                WeightedTree(float(weight), _root(tree))
-                for weight, tree in zip(forest.weights, forest.trees(), strict=True)
-            )
-        )
+        trees = []
+        for weight, tree in zip(forest.weights, forest.trees(), strict=True):
+            trees.append(WeightedTree(float(weight), _root(tree)))
+        return Ensemble(tuple(trees))
 
     def save(self, folder: Path) -> None:
         forest = check_fitted(self._forest)
@@ -578,11 +594,9 @@ class NativeRanker(NativeSettings):
             "roots": forest.roots,
             "weights": forest.weights,
             **forest.nodes._asdict(),
-            **{
-                f"{_POSITIONS}{name}": values
-                for name, values in self.position_factors.items()
-            },
         }
+        for name, values in self.position_factors.items():
+            arrays[f"{_POSITIONS}{name}"] = values
         np.savez(content, **arrays)
         write_model(folder, self, MODEL_FILE, content.getvalue())
 
@@ -602,11 +616,10 @@ class NativeRanker(NativeSettings):
             raise ResultError(
                 f"{path} is not a saved native model: {flaw}. {COPY_OR_FIT_AGAIN}."
             )
-        ranker.position_factors = {
-            name.removeprefix(_POSITIONS): values
-            for name, values in arrays.items()
-            if name.startswith(_POSITIONS)
-        }
+        ranker.position_factors = {}
+        for name, values in arrays.items():
+            if name.startswith(_POSITIONS):
+                ranker.position_factors[name.removeprefix(_POSITIONS)] = values
         return ranker
 
     def warm_up(self) -> None:
@@ -645,15 +658,14 @@ class NativeRanker(NativeSettings):
             compile_growth("depth_wise")
 
     def seed_matters(self, num_documents: int) -> bool:
-        bins_of = BINNINGS[self.binning].sample_size
-        return (
-            (bins_of is not None and num_documents > bins_of)
-            or any(size != 1 for size in sizes_of_samples(self))
-            or self.goss_top_rate is not None
-            or self.drop_rate > 0
-            or isinstance(self.objective, CrossEntropy)
-            or self.objective.draws
-        )
+        num_binned = BINNINGS[self.binning].sample_size
+        if num_binned is not None and num_documents > num_binned:
+            return True
+        if any(size != 1 for size in sizes_of_samples(self)):
+            return True
+        if self.goss_top_rate is not None or self.drop_rate > 0:
+            return True
+        return isinstance(self.objective, CrossEntropy) or self.objective.draws
 
     def findings(self, train: RankingDataset | None) -> Iterator[Finding]:
         for sentence in departures(self):
@@ -686,7 +698,8 @@ class NativeRanker(NativeSettings):
 def _root(tree: Tree) -> Node:
     """Returns the root of a tree, with all its nodes."""
     columns = (tree.feature, tree.threshold, tree.missing_left, tree.left, tree.right)
-    splits = list(zip(*(column.tolist() for column in columns), strict=True))
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    splits = list(rows)
     values = tree.value.tolist()
 
     def read(node: int) -> Node:

@@ -44,21 +44,15 @@ class RandomRanker(Ranker):
     def predict(self, features: Features) -> NDArray[np.float64]:
         given = check_blocks(features, check_fitted(self._num_features))
         num_features = given.shape[1]
-        odd = (
-            np.random.default_rng(self.seed).integers(
-                0, 2**63, num_features, dtype=np.uint64
-            )
-            * 2
-            + 1
-        )
-        factors: NDArray[np.uint64] = np.asarray(odd)
+        rng = np.random.default_rng(self.seed)
+        numbers = rng.integers(0, 2**63, num_features, dtype=np.uint64)
+        factors: NDArray[np.uint64] = np.asarray(numbers * 2 + 1)  # odd
         if (sparse := csr_of(given)) is not None:
             return _scores(_sums_of_stored(sparse, factors))
-        sums = [
-            _hashed(block, factors).sum(axis=1, dtype=np.uint64)
-            for _, block in row_blocks(given)
-        ]
-        return _scores(np.concatenate(sums or [np.zeros(0, dtype=np.uint64)]))
+        sums = [np.zeros(0, dtype=np.uint64)]
+        for _, block in row_blocks(given):
+            sums.append(_hashed(block, factors).sum(axis=1, dtype=np.uint64))
+        return _scores(np.concatenate(sums))
 
     def importance(self) -> dict[str, NDArray[np.float64]]:
         """Returns 0 splits for every feature: its permutation importance would be noise, and is not computed.
@@ -86,27 +80,28 @@ def _hashed(
 ) -> NDArray[np.uint64]:
     """Returns the hash of each value, 0 for a value of 0. A score is a function of the sum of a document."""
     # Adding 0 turns -0.0 into 0.0, so that equal features have equal bits.
-    return splitmix(
-        (values + np.float32(0)).view(np.uint32).astype(np.uint64) * factors
-    )
+    bits = (values + np.float32(0)).view(np.uint32)
+    return splitmix(bits.astype(np.uint64) * factors)
 
 
 def _sums_of_stored(
     sparse: SparseRows, factors: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
     """Returns the (D,) sums of the hashes of all features, from the stored values alone."""
-    of_absent = _hashed(np.full(len(factors), sparse.absent, dtype=np.float32), factors)
+    absent = np.full(len(factors), sparse.absent, dtype=np.float32)
+    of_absent = _hashed(absent, factors)
     sums = np.full(len(sparse), of_absent.sum(dtype=np.uint64))
     for first in range(0, len(sparse), _ROWS):
         part = sparse.take(slice(first, first + _ROWS))
-        more = _hashed(part.values, factors[part.columns]) - of_absent[part.columns]
-        before = np.concatenate(
-            [np.zeros(1, dtype=np.uint64), np.cumsum(more, dtype=np.uint64)]
-        )
+        stored = _hashed(part.values, factors[part.columns])
+        more = stored - of_absent[part.columns]
+        nothing = np.zeros(1, dtype=np.uint64)
+        before = np.concatenate([nothing, np.cumsum(more, dtype=np.uint64)])
         sums[first : first + _ROWS] += np.diff(before[part.row_start])
     return sums
 
 
 def _scores(sums: NDArray[np.uint64]) -> NDArray[np.float64]:
     # The upper 53 bits fill the mantissa of a float64: uniform on [0, 1).
-    return (splitmix(sums) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    upper = splitmix(sums) >> np.uint64(11)
+    return upper.astype(np.float64) * 2.0**-53

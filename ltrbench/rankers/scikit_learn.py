@@ -130,16 +130,16 @@ def score_documents(
     if not len(features):
         return np.zeros(0)
     # The bits of a row's score cannot depend on other rows if no matrix product is used.
-    same_size = not isinstance(estimator, _TREES) or getattr(
-        estimator, "init", None
-    ) not in (None, "zero")
+    initial = getattr(estimator, "init", None)
+    same_size = not isinstance(estimator, _TREES) or initial not in (None, "zero")
 
     def score(start: int) -> NDArray[np.float64]:
         block = features[start : start + ROWS_OF_BLOCK]
         num_rows = len(block)
         if same_size and num_rows < ROWS_OF_BLOCK:
             # The last bits of a matrix product depend on the number of rows.
-            block = np.pad(block, ((0, ROWS_OF_BLOCK - num_rows), (0, 0)), mode="edge")
+            more = ((0, ROWS_OF_BLOCK - num_rows), (0, 0))
+            block = np.pad(block, more, mode="edge")
         scores = np.asarray(
             estimator.predict(_as_input(estimator, block)), dtype=np.float64
         )
@@ -278,7 +278,8 @@ class SklearnRanker(Ranker):
         model = check_fitted(self._model)
         write_estimator(folder / NAME, model, self.trusted_types)
         values = asdict(self)
-        settings = {item.name: values[item.name] for item in fields(self) if item.init}
+        names = [item.name for item in fields(self) if item.init]
+        settings = {name: values[name] for name in names}
         content = {"ranker": settings, "scikit_learn": VERSION}
         (folder / SETTINGS_FILE).write_text(json.dumps(content, indent=2) + "\n")
 

@@ -90,7 +90,8 @@ _SKETCH_BYTES_OF_VALUE = 32
 """Upper limit: the sketch of few values holds all of them [measured, 5,000 x 3,000, 30,000 x 1,000, and 2,000
 x 20,000 of which nearly all are 0]."""
 
-_SKETCHES_SHIFTED = tuple(int(part) for part in xgb.__version__.split(".")[:2]) < (3, 3)
+_VERSION = tuple(map(int, xgb.__version__.split(".")[:2]))
+_SKETCHES_SHIFTED = _VERSION < (3, 3)
 """Whether XGBoost's quantile sketch weights the first document of a query like the query before it."""
 
 
@@ -166,15 +167,14 @@ def bins_folder(features: AnyFeatures, max_bins: int | None) -> Iterator[Path | 
     """Provides a temporary folder for the bins of features that are read by blocks; None if the bins and the
     quantile sketches, from which XGBoost chooses them, fit into memory."""
     num_bins = max_bins or _DEFAULT_BINS
-    bins = features.size * (4 + (1 if num_bins <= 256 else 2))
+    bytes_of_bin = 1 if num_bins <= 256 else 2
+    bins = features.size * (4 + bytes_of_bin)
     sketches = min(
         features.shape[1] * num_bins * _SKETCH_BYTES_OF_BIN,
         features.size * _SKETCH_BYTES_OF_VALUE,
     )
-    if (
-        array_or_csr(features, np.nan) is not None
-        or bins + sketches <= _SHARE_OF_BINS * available_bytes()
-    ):
+    has_array = array_or_csr(features, np.nan) is not None
+    if has_array or bins + sketches <= _SHARE_OF_BINS * available_bytes():
         yield None
         return
     with tempfile.TemporaryDirectory(prefix="ltrbench_") as folder:
@@ -217,11 +217,12 @@ class RunningScores:
         num_trees = booster.num_boosted_rounds()
         for start, block in row_blocks(self._features):
             rows = slice(start, start + len(block))
+            before = self._scores[rows] if self._num_trees else None
             self._scores[rows] = booster.inplace_predict(
                 block,
                 iteration_range=(self._num_trees, num_trees),
                 predict_type="margin",
-                base_margin=self._scores[rows] if self._num_trees else None,
+                base_margin=before,
             )
         self._num_trees = num_trees
         return self._scores.copy()
@@ -334,9 +335,8 @@ class XGBoostRanker(LibraryRanker):
                 f"extra.booster is {self.extra['booster']}, but only gbtree can return to an earlier "
                 "iteration. Remove extra.booster."
             )
-        nothing = xgb.DMatrix(
-            np.zeros((2, 1), dtype=np.float32), label=np.zeros(2), nthread=1
-        )
+        features = np.zeros((2, 1), dtype=np.float32)
+        nothing = xgb.DMatrix(features, label=np.zeros(2), nthread=1)
         # Another user of XGBoost in this process may have silenced it.
         with (
             xgb.config_context(verbosity=1),
@@ -356,11 +356,8 @@ class XGBoostRanker(LibraryRanker):
                     f"XGBoost refuses extra {self.extra}: {reason}"
                 ) from None
         # XGBoost only warns about a parameter that is unknown or has no effect.
-        ignored = [
-            name
-            for name in self.extra
-            if any(f'"{name}"' in str(each.message) for each in caught)
-        ]
+        messages = "\n".join(str(each.message) for each in caught)
+        ignored = [name for name in self.extra if f'"{name}"' in messages]
         if ignored:
             raise ConfigError(
                 f"extra.{ignored[0]} has no effect in XGBoost; correct or remove it."
@@ -491,15 +488,12 @@ class XGBoostRanker(LibraryRanker):
     def importance(self) -> dict[str, NDArray[np.float64]]:
         booster: xgb.Booster = check_fitted(self._model)
         names = [f"f{feature}" for feature in range(booster.num_features())]
-        return {
-            kind: np.array(
-                [of_feature.get(name, 0.0) for name in names], dtype=np.float64
-            )
-            for kind, of_feature in (
-                ("split", booster.get_score(importance_type="weight")),
-                ("gain", booster.get_score(importance_type="total_gain")),
-            )
-        }
+        importance = {}
+        for kind, type_of_xgboost in (("split", "weight"), ("gain", "total_gain")):
+            of_feature = booster.get_score(importance_type=type_of_xgboost)
+            values = [of_feature.get(name, 0.0) for name in names]
+            importance[kind] = np.array(values, dtype=np.float64)
+        return importance
 
     def trees(self) -> Ensemble:
         ensemble = read_xgboost(bytes(check_fitted(self._model).save_raw("json"))).trees
@@ -559,15 +553,22 @@ class XGBoostRanker(LibraryRanker):
 
     def _parameters(self, weight_scale: float) -> dict[str, Any]:
         leafwise = self.num_leaves is not None
+        grow_policy = self.grow_policy
+        max_depth = self.max_depth
+        if leafwise:
+            grow_policy = grow_policy or "lossguide"
+            max_depth = 0 if max_depth is None else max_depth
+        pair_method = self.lambdarank_pair_method
+        if self.truncation:
+            pair_method = "topk"
         parameters = self._under_library_names(
             weight_scale,
-            grow_policy=self.grow_policy or ("lossguide" if leafwise else None),
-            max_depth=0 if leafwise and self.max_depth is None else self.max_depth,
-            lambdarank_pair_method="topk"
-            if self.truncation
-            else self.lambdarank_pair_method,
-            lambdarank_num_pair_per_sample=self.truncation
-            or self.lambdarank_num_pair_per_sample,
+            grow_policy=grow_policy,
+            max_depth=max_depth,
+            lambdarank_pair_method=pair_method,
+            lambdarank_num_pair_per_sample=(
+                self.truncation or self.lambdarank_num_pair_per_sample
+            ),
             objective=f"rank:{self.objective}",
         )
         # Scores start at 0 in every backend; XGBoost's default only shifts all scores by a constant.
@@ -655,11 +656,13 @@ def _other_order_shown(train: RankingDataset) -> Iterator[Finding]:
     """Yields a refusal if rows are not in the order shown, which XGBoost assumes."""
     if train.positions is None:
         return
-    falls = (np.diff(train.positions) < 0) & (np.diff(train.query_of_document) == 0)
+    same_query = np.diff(train.query_of_document) == 0
+    falls = same_query & (np.diff(train.positions) < 0)
     if falls.any():
         row = int(np.flatnonzero(falls)[0])
+        positions = train.positions[row : row + 2].tolist()
         yield Finding(
             Severity.REFUSED,
-            f"positions[{row}:{row + 2}] is {train.positions[row : row + 2].tolist()} within a query, but "
+            f"positions[{row}:{row + 2}] is {positions} within a query, but "
             "lambdarank_unbiased needs the rows of a query in the order shown. Sort the rows by position.",
         )
