@@ -293,9 +293,8 @@ class Gathered:
 
     query_start: QueryStart  # (Q + 1,)
     query_ids: NDArray[np.str_]  # (Q,)
-    file_rows: (
-        NDArray[np.int64] | None
-    )  # (D,), row in the source; None: same order as the source
+    # (D,), row in the source; None: same order as the source.
+    file_rows: NDArray[np.int64] | None
 
     def take(self, column: _Column) -> _Column:
         """Reorders (D, ...) values from source order to query order, without a copy if the orders agree."""

@@ -627,12 +627,10 @@ class _Read:
 
     paths: Sequence[Path]
     rows: DocumentRows
-    file_start: NDArray[
-        np.int64
-    ]  # (n + 1,), first document of each file, followed by D
-    run_start: NDArray[
-        np.int64
-    ]  # (R + 1,), first row of each run of lines with the same qid, followed by D
+    # (n + 1,), first document of each file, followed by D.
+    file_start: NDArray[np.int64]
+    # (R + 1,), first row of each run of lines with the same qid, followed by D.
+    run_start: NDArray[np.int64]
     queries: list[str]  # (R,), its qid; "" in LightGBM's form
 
     def location(self, row: int) -> str:

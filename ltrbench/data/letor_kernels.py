@@ -479,9 +479,8 @@ _Row = Any  # uint64
 _BLANKS = LOW_BITS * np.uint64(BLANK)
 _DELETES = LOW_BITS * np.uint64(DELETE)
 _LONGEST_INDEX = np.uint64(9)  # digits
-_LOOKAHEAD = np.uint64(
-    25
-)  # bytes that the longest usual value reads: 1 + 7 + 1 + 8 + 8
+# Bytes that the longest usual value reads: 1 + 7 + 1 + 8 + 8.
+_LOOKAHEAD = np.uint64(25)
 _LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 CURSOR = 5
 POSITION, LINE_NUMBER, ROW, NUM_RUNS, NUM_STORED = range(CURSOR)
@@ -508,19 +507,16 @@ class DocumentRows(NamedTuple):
 
     # (D, F), filled with the value of absent features; (0, F) if sparse. float64 if exact.
     features: Features
-    row_stop: NDArray[
-        np.int64
-    ]  # (D,) if sparse, else (0,): position after the last value of each document
+    # (D,) if sparse, else (0,): position after the last value of each document.
+    row_stop: NDArray[np.int64]
     columns: NDArray[np.int32]  # (m,) if sparse, else (0,)
     values: NDArray[np.float32]  # likewise
     labels: Labels  # (D,), NaN if a line has none
-    weights: NDArray[
-        np.float64
-    ]  # (D,), NaN if a line has none; (0,) if no line has one
+    # (D,), NaN if a line has none; (0,) if no line has one.
+    weights: NDArray[np.float64]
     line_numbers: NDArray[np.int64]  # (D,), in the file of the document, from 1
-    documents: NDArray[
-        np.uint32
-    ]  # (D, L), bytes of the document ids, each as a code point, filled with 0
+    # (D, L), bytes of the document ids, each as a code point, filled with 0.
+    documents: NDArray[np.uint32]
 
 
 @kernel
@@ -679,9 +675,8 @@ def _read_features(
         if np.uint64(text[at]) - DIGIT_ZERO >= TEN:
             return at, num_values
         at, index = _read_index(text, at)
-        column = (
-            index - first_index
-        )  # index 0 of a file that starts from 1: a huge number
+        # Index 0 of a file that starts from 1: a huge number.
+        column = index - first_index
         if at == NOWHERE or column < lowest or column >= width:
             return NOWHERE, num_values
         stop, value = _read_usual_value(text, at)

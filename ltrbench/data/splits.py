@@ -52,9 +52,8 @@ class Splits:
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     num_in_gaps: int = field(default=0, kw_only=True)
     notes: Sequence[str] = field(default=(), kw_only=True)
-    _mean_weight: float = field(
-        init=False, repr=False, default=1.0
-    )  # of train as it was given
+    # Of train as it was given.
+    _mean_weight: float = field(init=False, repr=False, default=1.0)
 
     def __post_init__(self) -> None:
         for name, split in self:

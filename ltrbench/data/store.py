@@ -129,9 +129,8 @@ class Manifest(BaseModel):
     dates: dict[str, str] = {}  # feature of dates -> its first day
     encoded: dict[str, list[str]] = {}  # one-hot encoded column -> its categories
     merged: list[str] = []  # features whose different values became equal in float32
-    absent: (
-        Literal["0", "-0", "nan"] | None
-    )  # value of the cells that are not stored; None: dense features
+    # Value of the cells that are not stored; None: dense features.
+    absent: Literal["0", "-0", "nan"] | None
     documents: Positive
     queries: Positive
     fingerprint: str  # of the whole data set

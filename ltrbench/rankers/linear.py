@@ -67,9 +67,8 @@ _BY_ASCENT = {"method": ("coordinate_ascent",)}
 
 Columns = NDArray[np.float64]  # (C, D)
 Flags = NDArray[np.bool_]  # (C,), whether a weight must not be negative
-Measure = Callable[
-    [Scores], float
-]  # training metric of (D,) scores; NaN if no query counts
+# Training metric of (D,) scores; NaN if no query counts.
+Measure = Callable[[Scores], float]
 
 
 class _Model(NamedTuple):

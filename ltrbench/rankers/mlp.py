@@ -426,9 +426,8 @@ class MlpRanker(Layers, Ranker):
         document = np.zeros((1, len(ranker.feature_names)))
         try:
             with np.errstate(all="ignore"):
-                forward(
-                    np, layers, Steps(arrays), document
-                )  # which compares the shapes
+                # Which compares the shapes.
+                forward(np, layers, Steps(arrays), document)
         except (KeyError, TypeError, ValueError) as error:
             reason = f"does not have the arrays of its settings ({error}). {COPY_OR_FIT_AGAIN}."
             raise ResultError(f"{folder / MODEL_FILE} {reason}") from None

@@ -437,9 +437,8 @@ class XGBoostRanker(LibraryRanker):
     def _valid_matrix(self, valid: RankingDataset) -> _Matrix:
         rows = array_or_csr(valid.features, np.nan)
         if rows is None:
-            return RunningScores(
-                valid.features
-            )  # a matrix would hold twice the bytes of the values
+            # A matrix would hold twice the bytes of the values.
+            return RunningScores(valid.features)
         return xgb.DMatrix(
             rows, nthread=self._threads, feature_types=_types_of_features(valid)
         )

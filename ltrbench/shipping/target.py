@@ -585,9 +585,8 @@ def find_target(name: str, setting: str = "--to") -> type[Target]:
     try:
         module = importlib.import_module(f"{_TARGETS}.{name}")
     except ImportError as error:
-        if (error.name or "").startswith(
-            "ltrbench"
-        ):  # an error in the package, not a missing extra
+        # An error in the package, not a missing extra.
+        if (error.name or "").startswith("ltrbench"):
             raise
         raise ConfigError(f"{setting} {name}: {error}") from error
     classes = [item for item in vars(module).values() if inspect.isclass(item)]

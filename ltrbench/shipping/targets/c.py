@@ -194,9 +194,8 @@ def _in_comment(text: str) -> str:
     "clicks\u002a/views"
     """
     no_ends = re.sub(r"\*(?=/)|(?<=/)\*", r"\\u002a", json.dumps(text))
-    return re.sub(
-        r"\?(?=\?)", r"\\u003f", no_ends
-    )  # two question marks begin a trigraph
+    # Two question marks begin a trigraph.
+    return re.sub(r"\?(?=\?)", r"\\u003f", no_ends)
 
 
 _PREAMBLE = """\
@@ -319,9 +318,8 @@ class CTarget(Target):
             values = np.ascontiguousarray(features, dtype=np.float32)
             column = np.empty(len(values))
             function(values.ctypes.data, len(values), num_features, column.ctypes.data)
-            return column.astype(
-                dtype
-            )  # the function returns a float32 sum as a double
+            # The function returns a float32 sum as a double.
+            return column.astype(dtype)
 
         return Engine(
             scores,
