@@ -194,7 +194,7 @@ def test_notes_of_runs_are_counted_and_the_rarest_of_many_are_left_to_the_record
             tmp_path / f"{fold}",
             "native",
             fold=fold,
-            notes=["It took long.", *(f"Value {fold}{each}." for each in range(3))],
+            notes=["It took long.", *(f"Value {fold * each}." for each in "abc")],
             unmatched=["The loss is mine."] if fold == 1 else [],
         )
         for fold in (1, 2, 3)
