@@ -71,9 +71,10 @@ lint: dev ## check style, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python tests/density.py
 
-size: ## count code lines, files and words of the documentation
-	@$(PYTHON) tests/size.py
+size: dev ## print the size and density of the code by folder, and the words of the documentation
+	@$(BIN)/python tests/size.py
 
 format: dev ## format the code
 	$(BIN)/ruff check --fix .

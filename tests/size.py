@@ -1,64 +1,126 @@
-"""Prints code lines and files by folder, and the words of the documentation: `make size`.
+"""Prints how large and how dense the code is, folder by folder: `make size`.
 
-A code line has a token that is neither a comment nor a part of a docstring.
+Columns, with the numbers that the package aims at:
+
+- files and lines; WPS221: lines with more than 14 syntax nodes, per 1,000 lines (11);
+- nodes: mean number of syntax nodes of a statement, without the statements in it (13); imports, definitions,
+  docstrings and compiled kernels do not count;
+- tuples, two-for, multiplied: findings of density.py (30, 20 and 0 in all);
+- large: share of the functions with more than 300 syntax nodes (5 %).
 """
 
 from __future__ import annotations
 
 import ast
-import io
-import tokenize
-from collections import Counter
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+import density
+
 ROOT = Path(__file__).resolve().parents[1]
-NO_CODE = {
-    *(
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-    ),
-    tokenize.ENDMARKER,
-}
+LARGE = 300
+NO_STEPS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+NESTED = (ast.stmt, ast.ExceptHandler, ast.match_case)
 
 
-def code_lines(source: str) -> int:
-    r"""Returns the number of lines of a module without docstrings, comments and blank lines.
+@dataclass
+class Size:
+    """Sums over the files of a folder."""
 
-    >>> code_lines("# A comment.\n\nx = (\n    1\n)\n")
-    3
-    """
-    lines: set[int] = set()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type not in NO_CODE:
-            lines.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case ast.Expr(value=ast.Constant(value=str())):
-                lines.difference_update(
-                    range(node.lineno, (node.end_lineno or node.lineno) + 1)
-                )
-    return len(lines)
+    files: int = 0
+    lines: int = 0
+    nodes: int = 0
+    statements: int = 0
+    functions: int = 0
+    large: int = 0
+    findings: density.Numbers = field(default_factory=density.Numbers)
+
+    def add(self, source: str, findings: density.Numbers) -> None:
+        tree = ast.parse(source)
+        self.files += 1
+        self.lines += len(source.splitlines())
+        self.findings.update(findings)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef):
+                self.functions += 1
+                self.large += sum(1 for _ in ast.walk(node)) > LARGE
+        for step in steps(tree.body):
+            self.statements += 1
+            self.nodes += nodes_of(step)
+
+    def row(self, name: str) -> str:
+        complex_lines = 1000 * self.findings["WPS221"] / max(self.lines, 1)
+        nodes = self.nodes / max(self.statements, 1)
+        large = self.large / max(self.functions, 1)
+        return (
+            f"{name:24} {self.files:5} {self.lines:7,} {complex_lines:7.1f} {nodes:6.1f}"
+            f" {self.findings['tuple']:7} {self.findings['two-for']:8}"
+            f" {self.findings['multiplied']:11} {large:6.1%}"
+        )
+
+
+def steps(statements: Iterable[ast.stmt]) -> list[ast.stmt]:
+    """Returns the statements that do something, outside of kernels, with those nested in them."""
+    found = []
+    for statement in statements:
+        if isinstance(statement, ast.FunctionDef) and is_kernel(statement):
+            continue
+        if not isinstance(statement, NO_STEPS) and not is_docstring(statement):
+            found.append(statement)
+        found.extend(steps(nested(statement)))
+    return found
+
+
+def nested(node: ast.AST) -> list[ast.stmt]:
+    statements = []
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt):
+            statements.append(child)
+        elif isinstance(child, NESTED):
+            statements.extend(nested(child))
+    return statements
+
+
+def nodes_of(step: ast.AST) -> int:
+    """Returns the number of syntax nodes of a statement without the statements in it."""
+    children = ast.iter_child_nodes(step)
+    return 1 + sum(
+        nodes_of(child) for child in children if not isinstance(child, NESTED)
+    )
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def is_kernel(function: ast.FunctionDef) -> bool:
+    return any("kernel" in ast.unparse(each) for each in function.decorator_list)
+
+
+def measure(name: str, findings: density.Findings) -> dict[str, Size]:
+    """Returns the size of each folder below a folder of the repository, and their sum."""
+    sizes: dict[str, Size] = defaultdict(Size)
+    for path in sorted((ROOT / name).rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        parts = path.relative_to(ROOT).parts
+        for folder in ("/".join(parts[:-1][:2]), f"{name} in all"):
+            sizes[folder].add(source, findings["/".join(parts)])
+    return sizes
 
 
 def main() -> None:
-    for name in ("ltrbench", "tests", "results"):
-        lines: Counter[str] = Counter()
-        files: Counter[str] = Counter()
-        for path in sorted((ROOT / name).rglob("*.py")):
-            folder = "/".join(path.relative_to(ROOT).parts[:-1][:2])
-            lines[folder] += code_lines(path.read_text(encoding="utf-8"))
-            files[folder] += 1
-        for folder, number in lines.most_common():
-            print(f"{number:7,} lines {files[folder]:4} files  {folder}")
-        print(f"{lines.total():7,} lines {files.total():4} files  {name} in all\n")
-    words = sum(
-        len(path.read_text(encoding="utf-8").split())
-        for path in (ROOT / "docs").rglob("*.md")
-    )
-    print(f"{words:7,} words in docs")
+    print("                          files   lines  WPS221  nodes  tuples", end="")
+    print("  two-for  multiplied  large")
+    for folder, size in sorted(measure("ltrbench", density.find(["ltrbench"])).items()):
+        print(size.row(folder))
+    for name in ("tests", "results", "docs"):
+        size = measure(name, density.Findings(density.Numbers))[f"{name} in all"]
+        print(f"{name:24} {size.files:5} {size.lines:7,}")
+    documents = (ROOT / "docs").rglob("*.md")
+    words = sum(len(path.read_text(encoding="utf-8").split()) for path in documents)
+    print(f"{words:,} words in docs")
 
 
 if __name__ == "__main__":
