@@ -194,8 +194,6 @@ def _settings_of(ranker: Ranker) -> set[str]:
     if isinstance(objective, Objective):
         for item in fields(objective):
             known.add(f"objective.{item.name}")
-            if full_name(ranker, item.name) != item.name:
-                known.add(item.name)
     return known
 
 
@@ -211,9 +209,7 @@ def _settings_of_others(ranker: Ranker, known: Set[str]) -> set[str]:
     of_others = {item.name for item, *_ in without_effect(ranker, losses)}
     if "objective" in known:
         of_yamls = set(itertools.chain.from_iterable(yamls().values()))
-        every = {f"objective.{name}" for name in of_yamls}
-        every.update(yamls()["lambdarank"])
-        of_others |= every - known
+        of_others |= {f"objective.{name}" for name in of_yamls} - known
     return of_others
 
 

@@ -652,9 +652,11 @@ def _with_split_seeds(
     words: list[str], given: Mapping[str, str], config: Any
 ) -> list[str]:
     """Returns the overrides with the split seeds of `cv_repeats`."""
-    repeats = config.cv_repeats
     # Without folds the check of the job refuses `cv_repeats`.
-    if not config.data.get("cv") or repeats <= 1:
+    if not config.data.get("cv"):
+        return words
+    repeats = config.cv_repeats
+    if repeats <= 1:
         return words
     first = config.data.get("split_seed", 0)
     if given.get(_SPLIT, str(first)) != str(first):

@@ -167,6 +167,7 @@ from dataclasses import replace
 from numba.core.registry import CPUDispatcher
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.metrics import evaluate, warm_up_metrics
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.rankers.base import EarlyStopping
 from ltrbench.rankers.native import NativeRanker
 
@@ -183,9 +184,11 @@ for fields in (
     {},
     {"documents_per_tree": 0.5, "features_per_tree": 0.5, "queries_per_tree": 0.5, "drop_rate": 0.5},
     {"learning_rate": 0.5, "goss_top_rate": 0.2, "goss_other_rate": 0.2},
-    {"sigma": 1, "l2": 1, "max_delta_step": 1, "min_split_gain": 1, "min_sum_hessian": 1},
+    {"objective": LambdaRank(sigma=1), "l2": 1},
+    {"max_delta_step": 1, "min_split_gain": 1, "min_sum_hessian": 1},
     {"growth": "depth_wise"}, {"l1": 1.0, "features_per_split": 0.5},
-    {"metric": "map"}, {"objective": "xendcg"}, {"objective": "mart"}, {"position_bias": "propensity"},
+    {"objective": LambdaRank(metric="map")}, {"objective": "xendcg"}, {"objective": "mart"},
+    {"position_bias": "propensity"},
 ):
     ranker = NativeRanker(num_trees=2, early_stopping=EarlyStopping(), **fields)
     ranker.warm_up()

@@ -30,6 +30,7 @@ from paths import CONF
 from ltrbench.compilation import config
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.native import NO_FEATURE, Tree, reference
+from ltrbench.native.objectives.lambdarank import LambdaRank
 from ltrbench.native.reference import Model, Node, Settings
 from ltrbench.rankers.native import NativeRanker
 
@@ -45,8 +46,10 @@ def fit_engine(train: RankingDataset, settings: Settings) -> NativeRanker:
         for name, value in model.items()
         if name not in ("defaults", "_target_")
     }
+    fields |= asdict(settings)
+    objective = LambdaRank(sigma=fields.pop("sigma"))
     return NativeRanker(
-        **fields | asdict(settings), early_stopping=None, num_threads=1
+        **fields | {"objective": objective}, early_stopping=None, num_threads=1
     ).fit(train)
 
 

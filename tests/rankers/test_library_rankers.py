@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.models.trees import ensemble_scores
+from ltrbench.native.objectives.lambdarank import LambdaRank, RankNet
 from ltrbench.rankers import EarlyStopping, Iteration
 from ltrbench.rankers.base import departures_of
 from ltrbench.rankers.catboost import LOSSES, CatBoostRanker
@@ -37,7 +38,7 @@ LAMBDAMART: dict[str, Any] = {
     "l2": 0.0,
     "truncation": 30,
 }
-UNNORMALIZED = {"normalize_distance": False, "normalize_query": False}
+UNNORMALIZED: dict[str, Any] = {"normalize_distance": False, "normalize_query": False}
 YETIRANK: dict[str, Any] = {
     "loss": "YetiRank",
     "num_leaves": 15,
@@ -140,11 +141,11 @@ def test_by_default_the_adapter_trains_the_model_of_catboost_itself() -> None:
     [
         ({"learning_rate": 0.5}, {"learning_rate": 0.5}),
         ({"truncation": 3}, {"truncation": 3}),
-        ({"sigma": 2.0}, {"sigma": 2.0}),
-        ({"norm": False}, UNNORMALIZED),
+        ({"sigma": 2.0}, {"objective": LambdaRank(sigma=2.0)}),
+        ({"norm": False}, {"objective": LambdaRank(**UNNORMALIZED)}),
         (
             {"loss": "PairLogit", "truncation": None},
-            {**UNNORMALIZED, "objective": "ranknet", "truncation": 99},
+            {"objective": RankNet(**UNNORMALIZED), "truncation": 99},
         ),
     ],
     ids=str,

@@ -176,9 +176,7 @@ def test_a_network_is_certified_in_onnx_and_refused_by_name_elsewhere(
     readme_text = "\n".join(readme(model, target, export, certificate, None))
     assert ("row without a query" in readme_text) == (context == "attention")
     assert "0 of 0" not in readme_text
-    with pytest.raises(
-        ConfigError, match=naming("vespa", "neural network", "--to onnx")
-    ):
+    with pytest.raises(ConfigError, match=naming("vespa", "neural network", "onnx")):
         VespaTarget().export(model)
 
 

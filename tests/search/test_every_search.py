@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -418,7 +419,12 @@ SHARED = (
     "l2",
     "truncation",
 )
-NATIVE = ("split_criterion", "sigma", "queries_per_tree", "features_per_tree")
+NATIVE = (
+    "split_criterion",
+    "objective.sigma",
+    "queries_per_tree",
+    "features_per_tree",
+)
 RATE = {"low": 0.02, "high": 0.3, "log": True}
 
 
@@ -453,10 +459,9 @@ def test_every_model_varies_the_settings_that_it_has(
     ranker = build(config, "model", Ranker)
     space = build(config, "search", Search).space.of(model, ranker)
     assert list(space) == list(names)
-    both: Any = vars(ranker) | getattr(
-        getattr(ranker, "objective", None), "__dict__", {}
-    )
-    assert settings_of(ranker, space) == {name: both[name] for name in names}
+    assert settings_of(ranker, space) == {
+        name: attrgetter(name)(ranker) for name in names
+    }
 
 
 @pytest.mark.parametrize(
@@ -464,7 +469,7 @@ def test_every_model_varies_the_settings_that_it_has(
     [
         (YetiRank(), ["objective.mode", "objective.decay"]),
         (ListNet(), ["objective.targets"]),
-        ("lambdarank", ["sigma"]),
+        ("lambdarank", ["objective.sigma"]),
     ],
 )
 def test_a_setting_of_another_objective_is_left_out(
@@ -474,7 +479,7 @@ def test_a_setting_of_another_objective_is_left_out(
     ranges = {
         "objective": nested,
         "objective.decay": {"low": 0.5, "high": 0.9},
-        "sigma": RATE,
+        "objective.sigma": RATE,
     }
     ranker = NativeRanker(objective=objective, truncation=None)
     space = searched({"models": {"native": ranges}}).space.of("native", ranker)
@@ -529,15 +534,15 @@ def shared(name: str, values: Any) -> dict[str, Any]:
         ),
         (shared("l2", {"values": []}), ("search.space.shared.l2", "not empty")),
         (
-            of_native("sigma", {"lwo": 1}),
-            ("search.space.models.native.sigma", "'lwo'", "low: ..."),
+            of_native("objective.sigma", {"lwo": 1}),
+            ("search.space.models.native.objective.sigma", "'lwo'", "low: ..."),
         ),
-        (of_native("sigmaa", RATE), ("search.space.models.native.sigmaa", "'sigma'")),
+        (of_native("sigma", RATE), ("search.space.models.native.sigma",)),
         (
             of_native("objective.sigmaa", RATE),
             ("search.space.models.native.objective.sigmaa",),
         ),
-        (of_native("sigma", {"low": 0.0, "high": 2.0}), ("sigma", "0.0")),
+        (of_native("objective.sigma", {"low": 0.0, "high": 2.0}), ("sigma", "0.0")),
         (
             of_native("num_leaves", {"low": 4.0, "high": 64}),
             ("contains 4.0", "int", "hole numbers"),
