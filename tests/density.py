@@ -170,7 +170,9 @@ def write_baseline(findings: Findings) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compares the findings with the baseline.")
+    parser = argparse.ArgumentParser(
+        description="Compares the findings with the baseline."
+    )
     parser.add_argument("--shrink", action="store_true", help="record lower numbers")
     baseline = read_baseline()
     findings = find(FOLDERS)
