@@ -107,16 +107,12 @@ def require(
         and value not in (math.inf, -math.inf)
     )
     if not inside:
+        limits = {"at least": at_least, "more than": above, "at most": at_most}
         bounds = [
-            f"{word} {bound}"
-            for word, bound in (
-                ("at least", at_least),
-                ("more than", above),
-                ("at most", at_most),
-            )
-            if bound is not None
+            f"{word} {limit}" for word, limit in limits.items() if limit is not None
         ]
-        bounds += ["finite"] * (value in (math.inf, -math.inf))
+        if value in (math.inf, -math.inf):
+            bounds.append("finite")
         raise ConfigError(f"{name} is {value}; it must be {' and '.join(bounds)}.")
 
 

@@ -185,11 +185,12 @@ class Convention:
     @property
     def filters(self) -> str:
         """Which queries are skipped, with or without a relevant document; "none" if there are none."""
-        constant = ["lists with constant labels"] * self.skip_constant_labels
-        short = [f"lists with fewer than {self.skip_shorter_than} documents"] * (
-            self.skip_shorter_than > 1
-        )
-        return " and ".join(constant + short) or "none"
+        skipped = []
+        if self.skip_constant_labels:
+            skipped.append("lists with constant labels")
+        if self.skip_shorter_than > 1:
+            skipped.append(f"lists with fewer than {self.skip_shorter_than} documents")
+        return " and ".join(skipped) or "none"
 
     def describe(self) -> dict[str, Any]:
         """Returns every field as a JSON value, as stored in results."""
