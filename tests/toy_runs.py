@@ -14,13 +14,25 @@ from messages import naming
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.runs.origin import Imported
+from ltrbench.runs.origin import Final, Imported
 from ltrbench.runs.record import FINISHED, Run, RunResult, ScoredSplit
 from ltrbench.runs.writing import write_run
 
 NUM_QUERIES = 30
 METRICS = ["ndcg@5", "ndcg@10"]
 IMPORTED = Imported(file="scores.txt", has_model=False)
+FINAL = Final(
+    row="native",
+    reason="the only row",
+    settings="sweep/3",
+    runs=["sweep/3"],
+    trees=[20],
+    scale=1.0,
+    metric="ndcg@10",
+    estimate=0.5,
+    low=None,
+    high=None,
+)
 
 
 def mentions(text: object, *parts: object) -> bool:

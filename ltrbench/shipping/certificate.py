@@ -897,13 +897,12 @@ def _difference_in_words(
     converted: Scores,
 ) -> str:
     """Returns a failed check in words, with an example from the data."""
-    match check.name:
-        case name if name == _ON_DATA:
-            return _changed_in_words(certificate, data, original, converted)
-        case name if name == _WITHOUT_ZEROS:
-            return _without_zeros_in_words(certificate)
-        case name if name == _BEYOND_ROUNDING:
-            return _wrong_in_words(certificate, data, original, converted)
+    if check.name == _ON_DATA:
+        return _changed_in_words(certificate, data, original, converted)
+    if check.name == _WITHOUT_ZEROS:
+        return _without_zeros_in_words(certificate)
+    if check.name == _BEYOND_ROUNDING:
+        return _wrong_in_words(certificate, data, original, converted)
     return "The converted model has other scores than the original, although not on this data."
 
 

@@ -20,7 +20,7 @@ from messages import naming
 from model_files import xgboost_booster
 from run_cases import finished_run, judged, noisy
 from scipy.sparse import csr_matrix
-from toy_runs import METRICS, mentions
+from toy_runs import FINAL, METRICS, mentions
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import load_model, load_splits
@@ -49,7 +49,6 @@ from ltrbench.metrics import evaluate, preset, with_settings
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import Run, load, read_run
-from ltrbench.runs.origin import Final
 from ltrbench.runs.spec import RunSpec
 from ltrbench.runs.writing import rewrite_result
 from ltrbench.serve import answer, reader_of
@@ -193,24 +192,9 @@ def test_the_interval_of_a_mean_has_only_values_that_the_metric_can_have(
     assert 0 < interval.low <= value <= interval.high == 1
 
 
-def final_origin() -> Final:
-    return Final(
-        row="native",
-        reason="the only row",
-        settings="sweep/3",
-        runs=["sweep/3"],
-        trees=[20],
-        scale=1.0,
-        metric="ndcg@10",
-        estimate=0.5,
-        low=None,
-        high=None,
-    )
-
-
 def test_a_final_model_has_no_test_set_to_import_scores_for(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "native", "native")
-    final = rewrite_result(run, replace(run.result, origin=final_origin()))
+    final = rewrite_result(run, replace(run.result, origin=FINAL))
     scores = write_lines(tmp_path / "scores", noisy(judged(1, "test"), 1.0, 1))
     with pytest.raises(ResultError, match=naming(final.path, "final", "sweep/3")):
         import_like(Import("x", str(scores)), final, tmp_path / "made", load_splits)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from claim_cases import folds, only
 from messages import naming
-from toy_runs import IMPORTED, write
+from toy_runs import FINAL, IMPORTED, write
 
 from ltrbench.compare.planning import next_step
 from ltrbench.errors import ResultError
@@ -18,7 +18,6 @@ from ltrbench.runs.origin import (
     KINDS,
     Copied,
     Ensemble,
-    Final,
     Fused,
     Origin,
     Trained,
@@ -27,18 +26,6 @@ from ltrbench.runs.origin import (
 )
 from ltrbench.runs.record import RESULT_FILE, class_and_folder_of_model
 
-FINAL = Final(
-    row="native",
-    reason="the only row",
-    settings="sweep/3",
-    runs=["sweep/3"],
-    trees=[20],
-    scale=1.0,
-    metric="ndcg@10",
-    estimate=0.5,
-    low=None,
-    high=None,
-)
 EVERY: list[Origin] = [
     Trained(),
     Copied(run="0"),

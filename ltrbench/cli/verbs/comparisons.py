@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -32,10 +32,6 @@ from ltrbench.errors import ConfigError
 from ltrbench.metrics import preset, with_settings
 from ltrbench.runs.origin import Ensemble, Imported
 from ltrbench.runs.record import NO_PARAMETERS, Run, find_runs
-
-if TYPE_CHECKING:
-    pass
-
 
 # ---- The verb `compare`: the table of finished runs, computed from their stored scores.
 
