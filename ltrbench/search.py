@@ -34,7 +34,7 @@ from ltrbench.metrics import parse_metric
 from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import OF_EVERY_RANKER, SHARED
-from ltrbench.settings import check, full_name, replaced, setting, without_effect
+from ltrbench.settings import check, replaced, setting, without_effect
 from ltrbench.untrusted import validation_error
 
 if TYPE_CHECKING:
@@ -246,7 +246,7 @@ def _takes(
     Raises:
         ConfigError: a value has the wrong type, or the backend refuses one value and takes another.
     """
-    part, _, field_name = full_name(ranker, name).rpartition(".")
+    part, _, field_name = name.rpartition(".")
     owner = attrgetter(part)(ranker) if part else ranker
     hint = typing.get_type_hints(type(owner))[field_name]
     tried: list[Any] = list(values.bounds) if values.values is None else values.values
@@ -268,7 +268,7 @@ def _takes(
 
 def settings_of(ranker: Ranker, space: Mapping[str, Range]) -> dict[str, Value]:
     """Returns the present values of the settings that a search varies: the default trial."""
-    return {name: attrgetter(full_name(ranker, name))(ranker) for name in space}
+    return {name: attrgetter(name)(ranker) for name in space}
 
 
 CHOICES = PER_FOLD, OVERALL, ACROSS_DATA = "per_fold", "overall", "across"

@@ -189,15 +189,6 @@ def changed(settings: Any, *kinds: type[Any]) -> list[str]:
     ]
 
 
-def full_name(settings: Any, name: str) -> str:
-    """Returns the full name of a setting; `objective.` may be left out for lambdarank and ranknet."""
-    objective = getattr(settings, "objective", None)
-    is_short = getattr(objective, "has_pairs", False) and hasattr(objective, name)
-    if is_short and not hasattr(settings, name):
-        return f"objective.{name}"
-    return name
-
-
 def replaced(settings: Any, values: Mapping[str, Any]) -> Any:
     """Returns a settings dataclass with other values by full names, such as `objective.mode`.
 
@@ -208,9 +199,12 @@ def replaced(settings: Any, values: Mapping[str, Any]) -> Any:
     whole: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
-        first, _, rest = full_name(settings, name).partition(".")
+        first, _, rest = name.partition(".")
         require_choice(f"a setting of {type(settings).__name__}", first, known)
-        (nested.setdefault(first, {}) if rest else whole)[rest or first] = value
+        if rest:
+            nested.setdefault(first, {})[rest] = value
+        else:
+            whole[first] = value
     changed = replace(settings, **whole)
     for name, of_part in nested.items():
         if not is_dataclass(part := getattr(changed, name)):

@@ -26,7 +26,7 @@ from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import columns_of_features, read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
 from ltrbench.metrics import evaluate
-from ltrbench.settings import changed, full_name, replaced
+from ltrbench.settings import changed, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
@@ -87,9 +87,7 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        values = {}
-        for name, value in params.items():
-            values[full_name(self, name.replace("__", "."))] = value
+        values = {name.replace("__", "."): value for name, value in params.items()}
         checked = replaced(self, values)
         for key in values:
             name = key.partition(".")[0]
