@@ -77,7 +77,7 @@ from ltrbench.shapes import Features
 from ltrbench.shipping.shipment import check_categories, shipped_model
 from ltrbench.shipping.target import build_target
 from ltrbench.statistics.checks import AT_MOST, HOLDS, Check, worst
-from ltrbench.statistics.claims import MODELS, SCOPES
+from ltrbench.statistics.claims import Scope, Varied
 from ltrbench.tables import Table, TableRow, format_number, listed
 
 if TYPE_CHECKING:
@@ -377,7 +377,7 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
     ]
     evaluated = itertools.chain.from_iterable(row.evaluated for row in comparison.rows)
     seen = seen_by_choice(list(evaluated))
-    scope = [SCOPES[MODELS], "choice by validation"]
+    scope = [Scope(Varied.MODELS).in_words, "choice by validation"]
     if seen:
         scope.append(leak_in_words(seen))
     return replace(done, test=test, scope="; ".join(scope))

@@ -30,25 +30,19 @@ from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (
     BETTER,
     EQUIVALENT,
-    LATER,
-    METHODS,
-    RETRAINED,
-    RETUNED,
-    TUNED_METHODS,
     UNDECIDED,
     WORSE,
-    with_imported,
+    Varied,
 )
 from ltrbench.tables import DIFFERENCE, format_interval, format_number, listed
 
 _TRAINED_AGAIN = {
-    RETRAINED: "Trained again with other seeds",
-    RETUNED: "Trained and tuned again with other seeds",
-    METHODS: "Trained again on other queries",
-    TUNED_METHODS: "Trained and tuned again on other queries",
-    LATER: "Trained again, and tested on later queries",
+    Varied.RETRAINED: "Trained again with other seeds",
+    Varied.RETUNED: "Trained and tuned again with other seeds",
+    Varied.METHODS: "Trained again on other queries",
+    Varied.TUNED_METHODS: "Trained and tuned again on other queries",
+    Varied.LATER: "Trained again, and tested on later queries",
 }
-_TRAINED_AGAIN |= {with_imported(scope): how for scope, how in _TRAINED_AGAIN.items()}
 
 
 @dataclass(frozen=True)
@@ -354,7 +348,9 @@ def _methods_in_words(
                 "again is not known."
             )
         return f"About training again nothing is claimed: {listed(sorted(reasons))}."
-    how = _distinct_in_words(_TRAINED_AGAIN[claim.scope] for claim in known.values())
+    how = _distinct_in_words(
+        _TRAINED_AGAIN[claim.scope.varied] for claim in known.values()
+    )
     of_state = _by_state(known)
     parts = [
         f"{state} than {listed(of_state[state])}"

@@ -44,8 +44,7 @@ from ltrbench.plots import (
     differences_by_row,
     sorted_differences,
 )
-from ltrbench.statistics import SCOPES
-from ltrbench.statistics.claims import MODELS, DataSetTest
+from ltrbench.statistics.claims import DataSetTest, Scope, Varied
 from ltrbench.tables import (
     COUNT,
     DIFFERENCE,
@@ -120,11 +119,12 @@ def pairs_section(shown: Shown) -> Section | None:
         f"{comparison.metric} of the row minus that of the column, with the claims of simultaneous "
         f"{comparison.settings.confidence} intervals over {family_of(comparison)}. ▲: better; ▼: worse."
     )
-    tables: list[View] = [_matrix(shown, "models", SCOPES[MODELS])]
+    tables: list[View] = [_matrix(shown, "models", Scope(Varied.MODELS).in_words)]
     methods = [pair.methods for pair in comparison.family]
     scopes = {claim.scope for claim in methods if claim.interval is not None}
     if scopes:
-        words = "; ".join(SCOPES[scope] for scope in sorted(scopes))
+        by_name = sorted(scopes, key=lambda scope: scope.name)
+        words = "; ".join(scope.in_words for scope in by_name)
         tables.append(_matrix(shown, "methods", words))
     terms = ("simultaneous interval", "region of equivalence", "trained again")
     return Section("pairs", "Pairwise claims", lead, tables, terms)

@@ -55,21 +55,15 @@ from ltrbench.statistics import (
     simultaneous_intervals,
 )
 from ltrbench.statistics.claims import (
-    METHODS,
-    MODELS,
-    RETRAINED,
-    RETUNED,
-    TUNED_METHODS,
     UNDECIDED,
+    Scope,
+    Varied,
     holm,
-    with_imported,
 )
 
 NOT_REPEATED = "training was not repeated"
 NOT_ALIKE = "training was not repeated in the same way"
 NOT_TRAINED = "imported scores are not trained again"
-
-_WITH_TUNING = {RETRAINED: RETUNED, METHODS: TUNED_METHODS}
 
 
 @dataclass(frozen=True)
@@ -77,7 +71,7 @@ class Claim:
     """What the data say about the difference of a pair.
 
     Attributes:
-        scope: One of `statistics.SCOPES`: what the claim is about.
+        scope: What the claim is about.
         difference: Row `a` minus row `b`; None without queries.
         interval: Simultaneous interval of the difference over the family; None if not available.
         state: "better", "worse", "equivalent" or "undecided".
@@ -85,7 +79,7 @@ class Claim:
         power: What the data could detect, at the level of the claim.
     """
 
-    scope: str
+    scope: Scope
     difference: float | None
     interval: Interval | None = None
     state: str = UNDECIDED
@@ -183,7 +177,7 @@ def all_pairs(
                 b=queries.labels[b],
                 metric=metric,
                 statistics=of_pair,
-                models=Claim(MODELS, of_pair.difference),
+                models=Claim(Scope(Varied.MODELS), of_pair.difference),
                 methods=Claim(scope, difference, reason=reason),
                 inference=inference,
                 variation=variation,
@@ -332,7 +326,7 @@ def _scope_of_methods(
     b: int,
     variation: FoldVariation | None,
     inference: Inference | None,
-) -> tuple[str, str]:
+) -> tuple[Scope, str]:
     """Returns the scope of the claim about the methods, and why there is none, or an empty text.
 
     If the trainings of tuned rows have searches with different seeds, the variance of tuning is a part of
@@ -341,16 +335,17 @@ def _scope_of_methods(
     imported = [queries.trainings[row][0].is_imported for row in (a, b)]
     resampled = any(queries.trainings[row][0].resample is not None for row in (a, b))
     if variation is not None:
-        scope = queries.scope_of_folds
+        varied = queries.varied_by_folds
+    elif resampled or inference is None:
+        varied = Varied.METHODS
     else:
-        scope = METHODS if resampled or inference is None else RETRAINED
+        varied = Varied.RETRAINED
     tuned = [row for row in (a, b) if is_tuned(queries, row)]
     if tuned and all(is_tuned_again(queries, row) for row in tuned):
-        scope = _WITH_TUNING.get(scope, scope)
+        varied = varied.with_tuning
+    scope = Scope(varied, any(imported))
     if all(imported):
-        return with_imported(scope), NOT_TRAINED
-    if any(imported):
-        scope = with_imported(scope)
+        return scope, NOT_TRAINED
     if variation is not None and queries.num_folds < FEWEST_REPLICATES:
         return scope, f"{queries.num_folds} folds; a claim needs {FEWEST_REPLICATES}"
     if variation is None and inference is None:

@@ -123,7 +123,7 @@ def _values_of_claim(kind: str, claim: Claim | None) -> dict[str, CellValue]:
     )
     if claim is None:
         return values
-    values[f"{kind}_scope"] = claim.scope
+    values[f"{kind}_scope"] = claim.scope.name
     values[f"{kind}_detectable"] = claim.power.detectable
     values[f"{kind}_reason"] = claim.reason or None
     if claim.interval is not None:
@@ -640,7 +640,7 @@ def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
 
 def _claim_record(claim: Claim) -> dict[str, Any]:
     return {
-        "scope": claim.scope,
+        "scope": claim.scope.name,
         "difference": claim.difference,
         "interval": _ends(claim.interval),
         "method": None if claim.interval is None else claim.interval.method,

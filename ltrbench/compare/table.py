@@ -52,7 +52,7 @@ from ltrbench.runs.origin import Copied, Ensemble, Variant
 from ltrbench.runs.record import MODEL_FOLDER, Run, RunResult, ScoredSplit, naming
 from ltrbench.shapes import PerQuery
 from ltrbench.statistics import PairedSample
-from ltrbench.statistics.claims import LATER, METHODS
+from ltrbench.statistics.claims import Varied
 
 _BYTES_IN_MB = 1e6
 
@@ -349,7 +349,7 @@ class PairedQueries:
         test_share: n_test / n_train in queries, mean over the cells; None if not available.
         trainings: For each of `labels`, one for each of `cells`.
         query_keys: (Q,), keys that identify a query across cells.
-        scope_of_folds: Scope of a claim over the cells if they are folds: `LATER` with `cv_split=forward`.
+        varied_by_folds: What varies over the cells if they are folds: `LATER` with `cv_split=forward`.
     """
 
     labels: tuple[str, ...]
@@ -361,7 +361,7 @@ class PairedQueries:
     test_share: float | None
     trainings: tuple[tuple[Trainings, ...], ...]
     query_keys: QueryKeys
-    scope_of_folds: str = METHODS
+    varied_by_folds: Varied = Varied.METHODS
 
     @cached_property
     def distinct(self) -> PairedSample:
@@ -617,6 +617,7 @@ def pair_queries(
     kinds_of_folds = {
         first.run.result.source.get("fields", {}).get("cv_split") for first in firsts
     }
+    varied = Varied.LATER if kinds_of_folds == {FORWARD} else Varied.METHODS
     return PairedQueries(
         labels=tuple(row.label for row in rows),
         sample=PairedSample.of(np.stack(means), weights, cell_of_query),
@@ -632,7 +633,7 @@ def pair_queries(
                 for first, cell in zip(firsts, cells, strict=True)
             ]
         ),
-        scope_of_folds=LATER if kinds_of_folds == {FORWARD} else METHODS,
+        varied_by_folds=varied,
     )
 
 

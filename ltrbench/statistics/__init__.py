@@ -10,7 +10,7 @@ A result that cannot be computed is None, with the reason, never NaN. docs/conce
 when to use which test.
 """
 
-from ltrbench.statistics.claims import BETTER, SCOPES, WORSE, claim_of
+from ltrbench.statistics.claims import BETTER, WORSE, Scope, claim_of
 from ltrbench.statistics.paired import (
     LEVEL,
     TESTS,
@@ -39,7 +39,6 @@ __all__ = [
     "FEWEST_REPLICATES",
     "LEVEL",
     "ROPE",
-    "SCOPES",
     "TESTS",
     "WORSE",
     "Design",
@@ -48,6 +47,7 @@ __all__ = [
     "Interval",
     "PairStatistics",
     "PairedSample",
+    "Scope",
     "claim_of",
     "compare_pairs",
     "fewest",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 from itertools import combinations
 
 import numpy as np
@@ -32,33 +33,67 @@ WORSE = "worse"
 EQUIVALENT = "equivalent"
 UNDECIDED = "undecided"
 
-MODELS = "models"
-RETRAINED = "retrained"
-RETUNED = "retuned"
-METHODS = "methods"
-TUNED_METHODS = "tuned methods"
-LATER = "later"
-SCOPES = {
-    MODELS: "these trained models",
-    RETRAINED: "trained again on these queries",
-    RETUNED: "trained and tuned again on these queries",
-    METHODS: "trained on other queries of this collection",
-    TUNED_METHODS: "trained and tuned again on other queries of this collection",
-    LATER: "trained on earlier queries, tested on later queries",
-}
-"""Scope -> name in sentences and tables. `MODELS`: queries vary, training does not. `RETRAINED`: queries and
-training randomness (seeds) vary. `METHODS`: queries and training sets vary. `LATER`: they vary in order of
-time. `RETUNED` and `TUNED_METHODS`: the searches that chose the settings have several seeds as well."""
+
+class Varied(Enum):
+    """What varies in the data of a claim; the value is its name in records.
+
+    MODELS          queries; training does not
+    RETRAINED       queries and training randomness (seeds)
+    METHODS         queries and training sets
+    LATER           queries and training sets, in order of time
+    RETUNED         as `RETRAINED`, and the seeds of the searches that chose the settings
+    TUNED_METHODS   as `METHODS`, and the seeds of the searches that chose the settings
+    """
+
+    MODELS = "models"
+    RETRAINED = "retrained"
+    RETUNED = "retuned"
+    METHODS = "methods"
+    TUNED_METHODS = "tuned methods"
+    LATER = "later"
+
+    @property
+    def with_tuning(self) -> Varied:
+        """What varies if the searches that chose the settings have several seeds as well."""
+        tuned = {Varied.RETRAINED: Varied.RETUNED, Varied.METHODS: Varied.TUNED_METHODS}
+        return tuned.get(self, self)
 
 
-def with_imported(scope: str) -> str:
-    """Returns the scope of a claim about a trained and an imported model, which was not trained again."""
-    return f"{scope}, imported"
+@dataclass(frozen=True)
+class Scope:
+    """What a claim is about.
+
+    Attributes:
+        varied: What varies in its data.
+        has_imported: Whether a model is imported, which was not trained again.
+    """
+
+    varied: Varied
+    has_imported: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name in records."""
+        if self.has_imported:
+            return f"{self.varied.value}, imported"
+        return self.varied.value
+
+    @property
+    def in_words(self) -> str:
+        """The name in sentences and tables."""
+        words = _IN_WORDS[self.varied]
+        if self.has_imported:
+            return f"{words}, against imported scores"
+        return words
 
 
-SCOPES |= {
-    with_imported(scope): f"{words}, against imported scores"
-    for scope, words in SCOPES.items()
+_IN_WORDS = {
+    Varied.MODELS: "these trained models",
+    Varied.RETRAINED: "trained again on these queries",
+    Varied.RETUNED: "trained and tuned again on these queries",
+    Varied.METHODS: "trained on other queries of this collection",
+    Varied.TUNED_METHODS: "trained and tuned again on other queries of this collection",
+    Varied.LATER: "trained on earlier queries, tested on later queries",
 }
 
 

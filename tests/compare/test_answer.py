@@ -24,7 +24,7 @@ from ltrbench.compare.decision import NONE, SHIP, TAKE, Decision, decide
 from ltrbench.compare.planning import START_UP, NextStep
 from ltrbench.compare.report import as_page, chapters_of
 from ltrbench.runs import Run, find_runs
-from ltrbench.statistics.claims import BETTER, METHODS, UNDECIDED
+from ltrbench.statistics.claims import BETTER, UNDECIDED, Scope, Varied
 
 
 def trained(
@@ -291,7 +291,7 @@ def test_the_command_of_a_step_runs_and_allows_a_claim(
     assert [*config] == shlex.split(step.command)[3:5]
     executed(replace(step, command=f"{step.command} hydra.sweep.dir=again"), tmp_path)
     (pair,) = comparison_in(Path("again")).pairs
-    assert pair.methods.scope == METHODS
+    assert pair.methods.scope == Scope(Varied.METHODS)
     assert pair.methods.interval is not None
 
 

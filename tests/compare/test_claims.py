@@ -32,7 +32,7 @@ from ltrbench.statistics import (
     resampling_factor,
     shared_replicates,
 )
-from ltrbench.statistics.claims import LATER, METHODS, RETRAINED, with_imported
+from ltrbench.statistics.claims import Scope, Varied
 from ltrbench.statistics.planning import design_of_replicates
 
 
@@ -41,7 +41,7 @@ def test_seeds_of_two_libraries_are_independent_trainings(tmp_path: Path) -> Non
     xgboost = runs_of(tmp_path, "xgboost", skill=0.9)
     pair = pair_of(only([*native, *xgboost]))
     shares = np.full(QUERIES, 1 / QUERIES)
-    assert pair.methods.scope == RETRAINED
+    assert pair.methods.scope == Scope(Varied.RETRAINED)
     expected = independent_replicates(values_of(native), values_of(xgboost), shares)
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
     assert pair.inference.difference == pytest.approx(pair.models.difference)
@@ -55,7 +55,7 @@ def test_seeds_that_change_nothing_count_as_one_training(tmp_path: Path) -> None
     assert both.models.interval is not None
     # Beside a model whose seeds matter, it is known not to vary.
     mixed = pair_of(only([*native, *runs_of(tmp_path / "2", "random")]))
-    assert mixed.methods.scope == RETRAINED
+    assert mixed.methods.scope == Scope(Varied.RETRAINED)
     assert mixed.inference.num_replicates == (1, len(SEEDS))
 
 
@@ -74,7 +74,10 @@ def test_resampled_training_sets_speak_of_the_methods(
         np.full(QUERIES, 1 / QUERIES),
         resampling_factor(kind, len(numbers), 0.5),
     )
-    assert (pair.methods.scope, pair.inference.method) == (METHODS, "resampled-t")
+    assert (pair.methods.scope, pair.inference.method) == (
+        Scope(Varied.METHODS),
+        "resampled-t",
+    )
     assert pair.inference.standard_error == pytest.approx(expected.standard_error)
 
 
@@ -121,7 +124,7 @@ def test_folds_speak_of_the_methods_and_folds_of_time_of_later_queries(
     models = ("native", "other")
     at_random = [folds(tmp_path / "1", model, (1,)) for model in models]
     once = pair_of(only([run for runs in at_random for run in runs]))
-    assert (once.methods.scope, once.methods.reason) == (METHODS, "")
+    assert (once.methods.scope, once.methods.reason) == (Scope(Varied.METHODS), "")
     assert once.variation is not None
     source = {
         "class": "ltrbench.data.sources.TableFiles",
@@ -129,7 +132,9 @@ def test_folds_speak_of_the_methods_and_folds_of_time_of_later_queries(
     }
     of_time = [folds(tmp_path / "2", model, (1,), source=source) for model in models]
     later = pair_of(only([run for runs in of_time for run in runs]))
-    assert later == replace(once, methods=replace(once.methods, scope=LATER))
+    assert later == replace(
+        once, methods=replace(once.methods, scope=Scope(Varied.LATER))
+    )
 
 
 def test_imported_scores_are_ordinary_members_and_no_claim_is_about_their_method(
@@ -149,7 +154,9 @@ def test_imported_scores_are_ordinary_members_and_no_claim_is_about_their_method
     assert [pair.models for pair in mixed.pairs] == [
         pair.models for pair in trained.pairs
     ]
-    assert [pair.methods.scope for pair in mixed.pairs] == [with_imported(METHODS)] * 3
+    assert [pair.methods.scope for pair in mixed.pairs] == [
+        Scope(Varied.METHODS, has_imported=True)
+    ] * 3
     last = mixed.pairs[-1].methods
     assert (last.reason, last.interval) == (NOT_TRAINED, None)
     assert [row.label for row in mixed.rows] == [

@@ -110,4 +110,4 @@ def test_a_variant_of_an_imported_model_is_a_variant_and_its_claims_say_that_it_
     comparison = only([*native, *renamed])
     assert {row.label for row in comparison.rows} == {"native", name}
     (pair,) = comparison.pairs
-    assert "imported" in pair.methods.scope
+    assert pair.methods.scope.has_imported

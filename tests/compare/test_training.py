@@ -21,7 +21,7 @@ from ltrbench.compare.training import InMemory
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import Experiment, run
-from ltrbench.statistics.claims import METHODS
+from ltrbench.statistics.claims import Scope, Varied
 
 TRAIN, TEST = make_synthetic(40, 1), make_synthetic(30, 2)
 RANKERS = {
@@ -115,7 +115,7 @@ def test_a_cell_runs_again_and_seeds_and_replicates_are_trained(
     replicated = compare(
         RANKERS, TRAIN, TEST, replicates=2, folder=tmp_path, overwrite=True
     )
-    assert {pair.methods.scope for pair in replicated.pairs} == {METHODS}
+    assert {pair.methods.scope for pair in replicated.pairs} == {Scope(Varied.METHODS)}
     assert len(ltrbench.find_runs([tmp_path])) == 7
     assert kept.path.exists()
 

@@ -22,7 +22,7 @@ from ltrbench.compare.tuning import Tuning, tunings
 from ltrbench.compare.views import Shown
 from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
-from ltrbench.statistics.claims import METHODS, RETUNED, TUNED_METHODS
+from ltrbench.statistics.claims import Scope, Varied
 from ltrbench.tables import Table
 
 FOLDS = (1, 2, 3)
@@ -106,7 +106,7 @@ def both(folder: Path, seeds: tuple[int, ...], **fields: Any) -> list[Run]:
 
 def test_seeds_that_repeat_the_search_make_claims_about_tuning(tmp_path: Path) -> None:
     comparison = only(both(tmp_path, SEEDS))
-    assert [pair.methods.scope for pair in comparison.pairs] == [RETUNED]
+    assert [pair.methods.scope for pair in comparison.pairs] == [Scope(Varied.RETUNED)]
     assert mentions(
         " ".join(answer_of(comparison).claims), "tuned again", "other seeds"
     )
@@ -118,7 +118,7 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(
 ) -> None:
     once = [*over_folds(tmp_path), *over_folds(tmp_path, "xgboost", skill=0.5)]
     comparison = only(once)
-    assert {pair.methods.scope for pair in comparison.pairs} == {METHODS}
+    assert {pair.methods.scope for pair in comparison.pairs} == {Scope(Varied.METHODS)}
     assert mentions(
         about_tuning(comparison),
         "Tuning was",
@@ -136,7 +136,9 @@ def test_folds_with_one_search_each_state_that_tuning_was_not_repeated(
         for run in over_folds(tmp_path / f"{seed}", "xgboost", seed=seed, skill=0.5)
     ]
     repeated = only([*again, *others])
-    assert {pair.methods.scope for pair in repeated.pairs} == {TUNED_METHODS}
+    assert {pair.methods.scope for pair in repeated.pairs} == {
+        Scope(Varied.TUNED_METHODS)
+    }
     assert about_tuning(repeated) == ""
 
 
