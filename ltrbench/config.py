@@ -63,6 +63,7 @@ class Config:
     # A name, or a mapping of name and options.
     target: Any = None
     looks: int = 1
+    only_trials: bool = False
     early_stopping: EarlyStopping | None = field(default_factory=EarlyStopping)
     plugins: list[str] = field(default_factory=list)
     # Any, because one metric may be given without the brackets of a list.

@@ -37,7 +37,8 @@ SETTINGS: dict[str, Any] = {
         "progress": "none",
     },
     **{"seed": 0, "num_threads": 1},
-    **{"cv_split": "test", "cv_repeats": 1, "looks": 1},
+    **{"cv_split": "test", "cv_repeats": 1},
+    **{"looks": 1, "only_trials": False},
 }
 CODE, VERSIONS = {"ltrbench": "1"}, {"numpy": "1"}
 

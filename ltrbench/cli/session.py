@@ -64,6 +64,7 @@ from ltrbench.sweep.plan import (
     wanted,
 )
 from ltrbench.sweep.running import (
+    ChosenSettings,
     JobTask,
     Outcome,
     failure,
@@ -166,8 +167,11 @@ class Session:
             LtrbenchError: The folder, the tracking store or the executor cannot be used, or a finished job
                 has changed. A failure of a job is not raised.
         """
-        plan, states = self._planned(order)
-        jobs = [state.job for state in wanted(states, order.only_failed)]
+        if order.settings["only_trials"]:
+            plan, states, jobs = self._unplanned(order)
+        else:
+            plan, states = self._planned(order)
+            jobs = [state.job for state in wanted(states, order.only_failed)]
         if any(state.run is not None for state in states):
             of_command = [state for state in states if not state.job.is_trial]
             click.echo(
@@ -219,6 +223,21 @@ class Session:
         self.register = order.settings["register"]
         self.looks = order.settings.get("looks", 1)
         return plan, states_of(order.folder, jobs)
+
+    def _unplanned(
+        self, order: SweepOrder
+    ) -> tuple[Plan, list[JobState], list[Job]]:
+        """Returns the plan, no states, and the searches of an order, whose trials are planned, but which
+        themselves are not."""
+        prepare_sweep(order.folder)
+        searched = [draft for draft in order.drafts if draft.is_search]
+        if not searched:
+            raise ConfigError(
+                "only_trials is true, but no job has a search; set search=tpe, or leave out only_trials."
+            )
+        self.sweep = relative(order.folder)
+        jobs = [replace(job, number=number) for number, job in enumerate(searched)]
+        return read_plan(order.folder), [], jobs
 
     def _open_tracker(self, tracker: Tracker, wait: float = 0.0) -> None:
         """Opens the tracker of a sweep, unless another command tracks the same sweep.
@@ -274,7 +293,7 @@ class Session:
         from ltrbench.sweep.searching import Searches, searches_of
 
         # With the finished jobs, whose folds take part in a shared choice.
-        all_searched = [job for job in self.jobs if job.is_search]
+        all_searched = [job for job in self.jobs if job.is_search] or jobs
         sweep = order.folder.resolve()
         searches = searches_of(sweep, all_searched, searched)
         plan_trials = functools.partial(self._plan_trials, plan)
@@ -282,8 +301,11 @@ class Session:
         while True:
             trials, choices = rounds.next_round()
             batch += [task_of(job) for job in trials]
+            only_trials = order.settings["only_trials"]
+            if only_trials:
+                _say_chosen(searched, choices)
             for number, choice in choices.items():
-                if number not in searched:
+                if number not in searched or only_trials:
                     continue
                 task = task_of(searched[number])
                 if isinstance(choice, LtrbenchError):
@@ -600,6 +622,28 @@ def _say_started(task: JobTask) -> None:
         task.job.number,
         " ".join(task.job.settings_of_job),
     )
+
+
+def _say_chosen(
+    searched: Mapping[int, Job], choices: Mapping[int, ChosenSettings | LtrbenchError]
+) -> None:
+    """Logs the settings that each search would choose."""
+    for number, choice in choices.items():
+        model = searched[number].spec.choice("model")
+        if isinstance(choice, LtrbenchError):
+            log.error("%s: %s", model, choice)
+            continue
+        best = choice.trials[choice.record["chosen"]]
+        settings = [f"{name}={text}" for name, text in best.settings.items()]
+        log.info(
+            "%s: the best of %s trials is %s, valid %s %.4f: %s",
+            model,
+            len(choice.trials),
+            best.trial,
+            choice.record["metric"],
+            best.value,
+            " ".join(settings),
+        )
 
 
 def _say_waiting(states: Sequence[JobState]) -> None:

@@ -445,7 +445,8 @@ def _by_name(frame: Any, names: Collection[str], others: Collection[str] = ()) -
     frame = frame.set_axis(frame.columns.map(str), axis=1)
     if not set(names) <= set(frame.columns):
         return frame  # whole, for the message about a missing column
-    return frame.loc[:, frame.columns.isin([*names, *others])]
+    is_read = frame.columns.isin([*names, *others])
+    return frame.loc[:, is_read]
 
 
 def _query_column(X: Any) -> str | None:  # noqa: N803

@@ -58,6 +58,7 @@ SETTINGS_OF_COMMAND = (
     "cv_repeats",
     "executor",
     "looks",
+    "only_trials",
     "progress",
     "register",
     "target",

@@ -84,9 +84,30 @@ def test_an_interrupted_search_resumes_to_the_same_result(
     assert resumed["metrics"] == whole["metrics"]
 
 
+@pytest.mark.slow
+def test_trials_alone_are_the_first_trials_of_the_whole_command(
+    searched: Path, tmp_path: Path
+) -> None:
+    command = ("model=native,lightgbm,random", *SEARCH)
+    for number in (1, 4):
+        words = ("only_trials=true", f"search.trials={number}")
+        done = run(*command, *words, folder=tmp_path)
+        assert f"the best of {number} trials" in done.stderr
+        assert len([*tmp_path.glob("s/trials/*/result.json")]) == 2 * number
+    assert not done.stdout
+    assert not [*tmp_path.glob("s/[0-9]*")]
+    times = {path: path.stat().st_mtime for path in tmp_path.glob("s/trials/*")}
+    run(*command, folder=tmp_path)
+    # After the trials 0 to 7, which are not trained again.
+    native = record(tmp_path / "s/8")
+    assert native["metrics"] == record(searched / "s/0")["metrics"]
+    assert times == {path: path.stat().st_mtime for path in tmp_path.glob("s/trials/*")}
+
+
 @pytest.mark.parametrize(
     ("words", "parts"),
     [
+        (["only_trials=true", "-m"], ["only_trials", "search=tpe"]),
         (["search=random"], ["search is set", "-m"]),
         (
             ["search=random", "search.trials=0", "-m"],
