@@ -224,9 +224,7 @@ class Session:
         self.looks = order.settings.get("looks", 1)
         return plan, states_of(order.folder, jobs)
 
-    def _unplanned(
-        self, order: SweepOrder
-    ) -> tuple[Plan, list[JobState], list[Job]]:
+    def _unplanned(self, order: SweepOrder) -> tuple[Plan, list[JobState], list[Job]]:
         """Returns the plan, no states, and the searches of an order, whose trials are planned, but which
         themselves are not."""
         prepare_sweep(order.folder)
