@@ -39,6 +39,7 @@ from ltrbench.compare.table import (
 from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import ResultError, UndefinedMetricError
 from ltrbench.metrics import Convention, evaluate, parse_metric
+from ltrbench.metrics.functions import CLICK_METRICS
 from ltrbench.runs.origin import Ensemble
 from ltrbench.runs.record import NO_PARAMETERS, OWN, Run, RunResult
 
@@ -152,7 +153,8 @@ def _about_seeds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
 
 def _about_clicks(results: Sequence[RunResult], metric: str) -> Iterator[Remark]:
     """Yields that the metric of the labels measures clicks; a metric of a column has values of its own."""
-    if ":" in parse_metric(metric)[0]:  # a metric of a column
+    name = parse_metric(metric)[0]
+    if ":" in name or name in CLICK_METRICS:  # a metric of a column or of a log
         return
     tests = [result.data.get("test") or {} for result in results]
     if any(of_test.get("are_clicks") for of_test in tests):

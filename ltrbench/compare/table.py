@@ -109,7 +109,9 @@ def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
     strata = sample.strata[firsts]
     if (strata[number] != sample.strata).any():
         strata = np.zeros_like(strata)
-    return PairedSample(sums / weights, weights.astype(np.float64), strata)
+    return PairedSample(
+        sums / weights, weights.astype(np.float64), strata, sample.are_clusters
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -620,7 +622,14 @@ def pair_queries(
     varied = Varied.LATER if kinds_of_folds == {FORWARD} else Varied.METHODS
     return PairedQueries(
         labels=tuple(row.label for row in rows),
-        sample=PairedSample.of(np.stack(means), weights, cell_of_query),
+        sample=PairedSample.of(
+            np.stack(means),
+            weights,
+            cell_of_query,
+            are_clusters=any(
+                first.judgments.impressions is not None for first in firsts
+            ),
+        ),
         cells=tuple(first.cell for first in firsts),
         cell_of_query=cell_of_query,
         query_in_cell=np.concatenate([cell.numbers for cell in cells]),

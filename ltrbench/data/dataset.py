@@ -41,6 +41,7 @@ from ltrbench.data.features import (
     stacked,
     take_rows,
 )
+from ltrbench.data.impressions import Impressions, appended
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Features, Labels, PerQuery, QueryStart
 from ltrbench.tables import one_line
@@ -95,6 +96,12 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
         hashes = words @ _constants(words.shape[1])
         keys[alike] += _mixed(hashes)
     return _as_text(_mixed(keys))
+
+
+def keys_of_texts(texts: NDArray[np.str_]) -> QueryKeys:
+    """Returns the key of each text."""
+    words = _spread(_characters(texts))
+    return _as_text(_mixed(words @ _constants(words.shape[1])))
 
 
 def rounded_keys(dataset: RankingDataset) -> NDArray[np.uint64]:
@@ -291,6 +298,7 @@ class Judgments:
         kept: name -> (D,) numbers as they were typed, NaN for missing, or texts as they were written, empty
             for missing: columns that are no features, for metrics and slices. See `numbers`.
         text_columns: (any number,), columns that are texts even if these are numbers: categorical features.
+        impressions: where the documents were shown and clicked, for metrics of clicks; None: not known.
 
     Raises:
         DataError: A shape or a value violates the above; the message names the row and the value.
@@ -303,6 +311,7 @@ class Judgments:
     query_weights: NDArray[np.float64] | None = None
     kept: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     text_columns: NDArray[np.str_] | None = None
+    impressions: Impressions | None = None
 
     def __post_init__(self) -> None:
         labels = _as_array("labels", self.labels, np.float64)
@@ -506,6 +515,8 @@ class RankingDataset(Judgments):
         dates: name of a feature of dates -> the day from which its values are counted, in days.
         encoded: name of a column of categories -> its categories, if a reader made a feature of 0 and 1 of
             each, named `column=category`.
+        clusters: (Q,) text, such as the query of a session: lists of one cluster are one unit of statistics,
+            whose key is that of the cluster. None: each list is a unit, whose key is that of its content.
         merged: names of features whose different values became equal in float32; see `merged_pair`.
         categories: name of a categorical feature -> its categories in the order of their codes. The values of
             the feature are codes from 0; NaN: missing, or a category that training does not have.
@@ -529,6 +540,7 @@ class RankingDataset(Judgments):
     merged: tuple[str, ...] = ()
     dates: Mapping[str, str] = field(default_factory=dict)
     encoded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    clusters: NDArray[np.str_] | None = None
 
     from_frame: ClassVar[Callable[..., RankingDataset]]
     """`read_table` of a DataFrame; `ltrbench.data.tables` sets it."""
@@ -795,7 +807,9 @@ class RankingDataset(Judgments):
 
     @cached_property
     def query_keys(self) -> NDArray[np.str_]:
-        """(Q,), content-based key of each query; see `content_keys`."""
+        """(Q,), key of the cluster of each query; without clusters, of its content (see `content_keys`)."""
+        if self.clusters is not None:
+            return read_only(keys_of_texts(self.clusters))
         return read_only(content_keys(self))
 
     @cached_property
@@ -837,6 +851,10 @@ class RankingDataset(Judgments):
             values = getattr(self, name)
             if values is not None:
                 fields[name] = values[rows]
+        if self.impressions is not None:
+            fields["impressions"] = self.impressions.take(rows, chosen)
+        if self.clusters is not None:
+            fields["clusters"] = self.clusters[chosen]
         taken = self.with_fields(
             features=_checked(take_rows(self.features, rows)),
             query_start=query_start,
@@ -908,6 +926,8 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
     for name in ("labels", "query_ids", "document_ids", "positions"):
         fields[name] = of_all(name)
     fields["document_weights"] = None
+    fields["impressions"] = _joined_impressions(parts)
+    fields["clusters"] = of_all("clusters")
     if has_weights:
         fields["document_weights"] = of_all("weight_of_document")
     fields["file_rows"] = None
@@ -987,6 +1007,13 @@ def _joined_kept(parts: Sequence[RankingDataset]) -> dict[str, NDArray[Any]]:
         if all(name in part.kept for part in parts):
             kept[name] = _concatenated([part.kept[name] for part in parts])
     return kept
+
+
+def _joined_impressions(parts: Sequence[RankingDataset]) -> Impressions | None:
+    given = [part.impressions for part in parts if part.impressions is not None]
+    if len(given) < len(parts):
+        return None
+    return appended(given, [part.num_documents for part in parts])
 
 
 def _joined_file_rows(parts: Sequence[RankingDataset]) -> NDArray[np.int64]:

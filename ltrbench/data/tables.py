@@ -450,7 +450,7 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
         )
         tables = [table]
     else:
-        tables = list(map(_open_file, as_paths(source)))
+        tables = list(map(open_table, as_paths(source)))
     for table in tables:
         for column in table.columns:
             if table.columns.count(column) > 1:
@@ -460,7 +460,8 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
     return tables
 
 
-def _open_file(path: Path) -> _Table:
+def open_table(path: Path) -> _Table:
+    """Opens a CSV or Parquet file, of which rows are read later."""
     if path.suffix.lower() == PARQUET:
         return _open_parquet(path)
     return _open_csv(path)

@@ -125,15 +125,15 @@ def single_documents(judgments: Judgments) -> Iterator[str]:
 
 def are_clicks(dataset: RankingDataset) -> bool:
     """Returns whether labels are probably clicks: 0 and 1, of documents with the positions where they were
-    shown."""
-    if dataset.positions is None:
+    shown, or with their impressions."""
+    if dataset.positions is None and dataset.impressions is None:
         return False
     return bool(np.isin(dataset.labels, (0.0, 1.0)).all())
 
 
 def clicked_labels(dataset: RankingDataset) -> Iterator[str]:
-    """Yields a sentence if labels are probably clicks."""
-    if are_clicks(dataset):
+    """Yields a sentence if labels are probably clicks; those of a log have metrics of their own."""
+    if dataset.impressions is None and are_clicks(dataset):
         yield (
             "the labels are 0 and 1, and documents have positions: if they are clicks, a metric measures how "
             "well a model repeats the order that was shown, and a better model can look worse. Divide each "

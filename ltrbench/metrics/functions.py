@@ -24,6 +24,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.clicks.estimators import ClickLog, log_of
+from ltrbench.clicks.propensities import total
 from ltrbench.data import Judgments
 from ltrbench.errors import (
     ConfigError,
@@ -666,6 +668,9 @@ def kendall_tau(ranking: Ranking, k: int | None, convention: Convention) -> PerQ
 
 # ---- Metrics of a kept column c, such as revenue or clicks; a missing c_r counts as 0.
 
+CORRECTED = "corrected"
+"""Kept column of the corrected clicks of a document, of a log of clicks; see `ClickLog.corrected`."""
+
 
 @metric("value", depth=first_k, of_column=True)
 def value(
@@ -701,8 +706,16 @@ def nvalue(
 def dcv(
     ranking: Ranking, k: int | None, convention: Convention, column: str
 ) -> PerQuery:
-    """DCV@k:c = sum over r < min(k, n) of c_r D(r): DCG with the column c in place of the gain."""
-    return _value(ranking, k, column, _discounts(ranking.judgments, convention))
+    """DCV@k:c = sum over r < min(k, n) of c_r D(r): DCG with the column c in place of the gain.
+
+    Of corrected clicks (`data=clicks`) the values include the error of the estimated examination.
+    """
+    discounts = _discounts(ranking.judgments, convention)
+    if column == CORRECTED and ranking.judgments.impressions is not None:
+        log = log_of(ranking.judgments)
+        gains = _gains_of_rows(ranking, k, discounts)
+        return log.values(gains, np.zeros(log.impressions.num_positions))
+    return _value(ranking, k, column, discounts)
 
 
 @metric("ctr", depth=first_k, of_column=True)
@@ -716,7 +729,70 @@ def ctr(
 
 
 BUILT_IN = tuple(METRICS)
-"""Metrics of this file; plug-ins add theirs to `METRICS` later."""
+"""Metrics of any data set; plug-ins add theirs to `METRICS` later."""
+
+# ---- Metrics of a log of clicks: expected clicks without the bias of the positions that were shown.
+#
+# `ltrbench.clicks.estimators` has the formulas. Tied documents share the mean of the values of their ranks.
+
+CLICK_METRICS = ("clicks", "snips", "clipped_clicks")
+"""Metrics of a log of clicks (`data=clicks`), whatever the labels are."""
+
+
+@metric("clicks", depth=first_k)
+def clicks(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """Clicks@k = sum over r < min(k, n) of theta_r g_r: the clicks that a session is expected to have.
+
+    The attraction g is estimated by inverse propensities: the clicks of a document, each divided by theta at
+    the position where it was shown, over the number of sessions. Positions that were never shown add 0.
+    """
+    log = log_of(ranking.judgments)
+    return log.values(*_examined(ranking, log, k))
+
+
+@metric("snips", depth=first_k)
+def snips(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """SNIPS@k = Clicks@k / (sum over documents of g), with one divisor for all queries and rankers: the mean
+    examination of what users would click."""
+    log = log_of(ranking.judgments)
+    return log.self_normalised(*_examined(ranking, log, k))
+
+
+@metric("clipped_clicks", depth=first_k)
+def clipped_clicks(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
+    """Clicks@k with each inverse propensity clipped at 4: biased, to be read beside Clicks@k only."""
+    log = log_of(ranking.judgments)
+    gains, _ = _examined(ranking, log, k)
+    return log.clipped(gains, tau=4.0)
+
+
+def _examined(ranking: Ranking, log: ClickLog, k: int | None) -> tuple[Values, Values]:
+    """Returns (D,), theta of the rank of each document, and (K,), sum of theta g over the documents at each
+    rank, the derivative of the expected clicks by log theta."""
+    longest = int(ranking.judgments.query_sizes.max())
+    theta = log.examination_of_ranks(min(k or longest, longest))
+    gains = _gains_of_rows(ranking, k, theta)
+    sessions = log.num_sessions[log.query_of_row]
+    attractions = ranking.tie_mean((log.corrected * sessions)[ranking.order])
+    first = ranking.ranks < len(theta)
+    ranks = ranking.ranks[first]
+    terms = theta[ranks] * attractions[first]
+    num_positions = log.impressions.num_positions
+    gradient = total(ranks, terms, max(num_positions, len(theta)))
+    return gains, gradient[:num_positions]
+
+
+def _gains_of_rows(ranking: Ranking, k: int | None, of_ranks: Values) -> Values:
+    """Returns (D,), the value of the rank of each document; 0 from rank k on."""
+    depth = min(k or len(of_ranks), len(of_ranks))
+    padded = np.append(of_ranks[:depth], 0.0)
+    at_positions = padded[np.minimum(ranking.ranks, depth)]
+    gains = np.zeros(ranking.judgments.num_documents)
+    gains[ranking.order] = ranking.tie_mean(at_positions)
+    return gains
+
+
+# ---- Parts of metrics.
 
 
 def _gains(ranking: Ranking, convention: Convention) -> Values:

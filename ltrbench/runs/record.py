@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from ltrbench.data import Judgments
 from ltrbench.data.dataset import QueryKeys, Unjudged
+from ltrbench.data.impressions import Impressions, impressions_of
 from ltrbench.data.splits import KINDS
 from ltrbench.errors import DamagedRunError, DataError, ResultError
 from ltrbench.folders import DISK_REMEDIES
@@ -138,6 +139,8 @@ KEPT = "kept/"
 """Prefix of the names of kept columns and categorical features in SCORES_FILE."""
 UNJUDGED = "unjudged/"
 """Prefix of the names of the fields of `Unjudged` in SCORES_FILE."""
+IMPRESSIONS = "impressions/"
+"""Prefix of the names of the columns of `Impressions` in SCORES_FILE."""
 MODEL_FOLDER = "model"
 RUN_FILES = (
     MODEL_FOLDER,
@@ -667,6 +670,7 @@ class Run:
         unjudged = _taken(arrays, UNJUDGED)
         arrays["kept"] = _taken(arrays, KEPT)
         try:
+            arrays |= _impressions_in(arrays)
             known = Judgments(**arrays) if judgments is None else judgments
             of_split = self.result.data.get(split, {})
             recorded = of_split.get("documents", known.num_documents)
@@ -836,6 +840,16 @@ def _arrays_of(path: Path, prefix: str, columns: Collection[str]) -> dict[str, A
 
     stored = load_npz(path, is_wanted=is_wanted, remedy=RUN_REMEDY)
     return {name.removeprefix(prefix): array for name, array in stored.items()}
+
+
+def _impressions_in(arrays: dict[str, Any]) -> dict[str, Impressions]:
+    """Removes the columns of impressions, and returns the field of `Judgments`; empty without any.
+
+    Raises:
+        DataError: A column is missing, or the columns do not fit together.
+    """
+    columns = _taken(arrays, IMPRESSIONS)
+    return {"impressions": impressions_of(columns)} if columns else {}
 
 
 def _taken(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:

@@ -41,6 +41,7 @@ from ltrbench.runs.record import (
     EXAMPLE_FILE,
     FAILED,
     IMPORTANCES_FILE,
+    IMPRESSIONS,
     KEPT,
     MODEL_FOLDER,
     PER_QUERY_FILE,
@@ -368,6 +369,9 @@ def _as_arrays(scored: Mapping[str, ScoredSplit]) -> dict[str, NDArray[Any]]:
                 arrays[f"{split}_{column.name}"] = value
         for name, values in item.judgments.columns.items():
             arrays[f"{split}_{KEPT}{name}"] = values
+        if item.judgments.impressions is not None:
+            for name, values in vars(item.judgments.impressions).items():
+                arrays[f"{split}_{IMPRESSIONS}{name}"] = values
         if item.unjudged is not None:
             for name, values in vars(item.unjudged).items():
                 arrays[f"{split}_{UNJUDGED}{name}"] = values

@@ -40,11 +40,14 @@ class PairedSample:
         values: (M, Q), one row per system, or per pair of systems; finite.
         weights: (Q,), positive, share of each query in a mean; they sum to 1.
         strata: (Q,), number of the stratum (fold) of each query.
+        are_clusters: whether the weight of a query is its number of sampled units, such as the lists that
+            were shown: a mean is a ratio of sums over clusters, whose variance is that of a cluster sample.
     """
 
     values: Values
     weights: PerQuery
     strata: NDArray[np.int64]
+    are_clusters: bool = False
 
     def __post_init__(self) -> None:
         """Raises ConfigError if a value is not finite or a weight is not positive."""
@@ -65,6 +68,7 @@ class PairedSample:
         values: Values,
         query_weights: PerQuery | None = None,
         strata: NDArray[np.int64] | None = None,
+        are_clusters: bool = False,
     ) -> PairedSample:
         """Returns a sample in which a mean is the mean over C strata of the weighted mean over their queries.
 
@@ -87,7 +91,8 @@ class PairedSample:
         )
         names, numbers = np.unique(cells, return_inverse=True)
         totals = np.bincount(numbers, weights, minlength=len(names))
-        return cls(matrix, weights / (len(names) * totals[numbers]), cells)
+        shares = weights / (len(names) * totals[numbers])
+        return cls(matrix, shares, cells, are_clusters)
 
     @property
     def num_queries(self) -> int:
@@ -151,10 +156,9 @@ class PairedSample:
         for cell in self.cells:
             weights = self.weights[cell]
             total = weights.sum()
-            variances.append(
-                total**2
-                * squared_errors(np.take(self.values, cell, axis=1), weights / total)
-            )
+            values = np.take(self.values, cell, axis=1)
+            squared = squared_errors(values, weights / total, self.are_clusters)
+            variances.append(total**2 * squared)
         return np.array(variances).reshape(len(self.cells), len(self.values))
 
     @cached_property
@@ -196,7 +200,9 @@ def effective_size(weights: PerQuery) -> float:
     return 0.0
 
 
-def squared_errors(values: Values, shares: PerQuery) -> NDArray[np.float64]:
+def squared_errors(
+    values: Values, shares: PerQuery, are_clusters: bool = False
+) -> NDArray[np.float64]:
     """Returns (M,), squared standard errors of the weighted means of one stratum; NaN for one query.
 
     The larger of two estimates, which are equal, s^2 / n, if the shares s_i are equal:
@@ -205,11 +211,14 @@ def squared_errors(values: Values, shares: PerQuery) -> NDArray[np.float64]:
         n / (n - 1) sum_i s_i^2 (x_i - m)^2              it may (Cochran, 1977, "Sampling Techniques", 6)
 
     The second alone rests on the few queries of large weight, and is often far too small. The first alone is
-    too small if these vary more than others.
+    too small if these vary more than others. If the weight of a query is its number of sampled units, the
+    second one is the variance of the cluster sample, and the first far too large: a mean over many units
+    varies less.
 
     Args:
         values: (M, n).
         shares: (n,), which sum to 1.
+        are_clusters: as in `PairedSample`; the second estimate alone.
     """
     centred = values - weighted_sum(values, shares)[:, np.newaxis]
     # If all values are equal, rounding of the mean must not give a variance.
@@ -219,8 +228,11 @@ def squared_errors(values: Values, shares: PerQuery) -> NDArray[np.float64]:
     size = values.shape[1]
     if size < 2:
         return np.full(len(values), np.nan)
+    factor = size / (size - 1)
+    single: NDArray[np.float64] = factor * weighted_sum(centred**2, shares**2)
+    if are_clusters:
+        return single
     pooled = weighted_sum(centred**2, shares) / (effective_size(shares) - 1)
-    single = size / (size - 1) * weighted_sum(centred**2, shares**2)
     errors: NDArray[np.float64] = np.maximum(pooled, single)
     return errors
 

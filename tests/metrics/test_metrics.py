@@ -30,7 +30,7 @@ from ltrbench.metrics import (
     with_settings,
 )
 from ltrbench.metrics.conventions import Aggregation, Convention, NoRelevant, Ties
-from ltrbench.metrics.functions import METRICS, metric_of
+from ltrbench.metrics.functions import BUILT_IN, METRICS, metric_of
 
 CUTOFFS = st.sampled_from(["", "@1", "@2", "@3", "@10"])
 
@@ -206,8 +206,8 @@ def test_kendalls_tau_is_scipys_tau_b(seed: int) -> None:
 
 
 def test_only_labels_decide_whether_a_query_is_left_out_of_a_mean() -> None:
-    evaluation = evaluate(one_query([2.0, 0.0, 1.0]), np.zeros(3), list(METRICS))
-    assert evaluation.skipped == dict.fromkeys(METRICS, 0)
+    evaluation = evaluate(one_query([2.0, 0.0, 1.0]), np.zeros(3), list(BUILT_IN))
+    assert evaluation.skipped == dict.fromkeys(BUILT_IN, 0)
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_query_without_a_relevant_document_has_the_value_of_the_convention(
     judgments = Judgments(
         labels=np.array([0, 0, 0, 1]), query_start=np.array([0, 2, 4])
     )
-    names = [name for name in METRICS if name not in ("kendall_tau",)]
+    names = [name for name in BUILT_IN if name not in ("kendall_tau",)]
     evaluation = evaluate(
         judgments, np.arange(4.0), names, replace(DEFAULT, no_relevant=no_relevant)
     )
@@ -446,7 +446,7 @@ def test_a_metric_does_not_depend_on_the_depth_of_the_ranking(
     ids = np.array([f"d{row}" for row in range(len(labels))])
     judgments = Judgments(labels=labels, query_start=query_start, document_ids=ids)
     scores = np.round(rng.normal(size=len(labels)), rng.integers(0, 3))
-    for name in convention.metrics or METRICS:
+    for name in convention.metrics or BUILT_IN:
         if METRICS[name].no_cutoff is None and name not in convention.uncut_metrics:
             name = f"{name}@{k}"
         own, cutoff = convention.of(name.partition("@")[0]), k if "@" in name else None

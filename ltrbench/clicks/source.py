@@ -1,0 +1,442 @@
+"""The data source of `data=clicks`: lists to train on, and queries with their clicks to compare rankers on.
+
+Training sets have one list for each session, whose labels are clicks, with positions. In valid and test, the
+sessions of a query become one list, if the features of a document do not depend on the session: all documents
+that were shown, or logged as candidates, with their impressions. `query_weights` are numbers of sessions.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ltrbench.clicks.estimators import log_of
+from ltrbench.clicks.log import ROLES, Log, compared_sessions, first_rows, read_log
+from ltrbench.clicks.propensities import (
+    HARVEST,
+    check_method,
+    estimate,
+    influence_of_queries,
+    influence_of_split,
+)
+from ltrbench.data.dataset import RankingDataset
+from ltrbench.data.features import CheckedFeatures, take_rows
+from ltrbench.data.impressions import UNKNOWN, Impressions
+from ltrbench.data.sources import TEST, SplitSource
+from ltrbench.data.splits import Splits
+from ltrbench.data.tables import read_table
+from ltrbench.errors import ConfigError, DataError, require_choice
+from ltrbench.shapes import Features, Indices, Values
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+QUERY = "query"
+USER = "user"
+CLUSTERS = (QUERY, USER)
+CLICKS = "clicks"
+CORRECTED = "corrected"
+"""Kept columns of a document: its clicks, and its corrected clicks, over the sessions of its query."""
+
+METRICS = ("clicks@10", "clicks@5", "snips@10", f"dcv@10:{CORRECTED}")
+
+_RESERVED = ("query_id", "document_id", "label", "position", "weight")
+"""Names of the columns of the table that is read into a data set."""
+
+
+@dataclass(kw_only=True)
+class ClickSource(SplitSource):
+    """A log of clicks; see `ltrbench.clicks.log` for its columns.
+
+    Args:
+        log: path of a table with one row for each shown document, or a list of paths.
+        session, query, document, position, click, ranker, randomised, propensity_column, time, user,
+            application: column of each role; None: the default name, if the log has it.
+        propensity: how the examination of positions is estimated: harvest, column, random, em, power:1.
+        first_position: number of the first position in the log, 0 or 1; None: found from the log.
+        cluster: unit of intervals: query, or user; with user, each session is a list of its own.
+        features: feature columns, as names or shell patterns; None: all other columns.
+        categorical, keep, ignore, missing: as for `TableFiles`.
+        metrics: metrics of runs on these data, unless the command sets others.
+
+    Raises:
+        ConfigError: An estimator or a unit is not known.
+    """
+
+    log: Any
+    session: str | None = None
+    query: str | None = None
+    document: str | None = None
+    position: str | None = None
+    click: str | None = None
+    ranker: str | None = None
+    randomised: str | None = None
+    propensity_column: str | None = None
+    time: str | None = None
+    user: str | None = None
+    application: str | None = None
+    propensity: str = HARVEST
+    first_position: int | None = None
+    cluster: str = QUERY
+    features: list[str] | None = None
+    categorical: list[str] = field(default_factory=list)
+    keep: list[str] = field(default_factory=list)
+    ignore: list[str] = field(default_factory=list)
+    missing: list[str] | None = None
+    metrics: list[str] = field(default_factory=lambda: [*METRICS])
+
+    # No setting: a final model trains on the lists of all sessions.
+    by_session = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_choice("data.cluster", self.cluster, CLUSTERS)
+        if self.first_position not in (None, 0, 1):
+            raise ConfigError(
+                f"data.first_position is {self.first_position}; set 0 or 1, or null to find it."
+            )
+        check_method(self.propensity)
+
+    def with_all_queries(self) -> ClickSource:
+        source = copy.copy(self)
+        source.by_session = True
+        return source
+
+    def load(self) -> Splits:
+        """Reads the log, splits it by query, and estimates the examination of positions.
+
+        Raises:
+            DataError: The log is invalid, or does not identify the examination.
+        """
+        columns = {role: getattr(self, role, None) for role in ROLES}
+        columns["propensity"] = self.propensity_column
+        log = read_log(
+            self.log,
+            columns=columns,
+            texts=[*self.categorical, *self.keep],
+            ignore=self.ignore,
+            first_position=self.first_position,
+        )
+        lists = _Lists(log, self)
+        groups = lists.groups
+        splits = self.complete(lists.whole, groups=groups, notes=lists.notes)
+        train = splits.train
+        valid = splits.valid
+        test = splits.test
+        if self.by_session:
+            return replace(
+                splits,
+                train=lists.sessions_of(train),
+                valid=None if valid is None else lists.sessions_of(valid),
+                test=lists.sessions_of(test),
+            )
+        num_folds = self.cv if self.cv_split == TEST else None
+        return replace(
+            splits,
+            train=lists.sessions_of(train),
+            valid=None if valid is None else _with_columns(_without_errors(valid)),
+            test=_with_columns(lists.with_errors(test, num_folds)),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Lists:
+    """The lists of a log as data sets."""
+
+    log: Log
+    settings: ClickSource
+
+    @cached_property
+    def are_of_sessions(self) -> bool:
+        """Whether each session is a list of its own, because features of a document depend on it."""
+        if self.settings.cluster == USER:
+            return True
+        columns = [*self.log.others.columns]
+        if self.settings.features is not None:
+            columns = [
+                name for name in columns if _matches(name, self.settings.features)
+            ]
+        columns = [name for name in columns if not _matches(name, self.settings.keep)]
+        firsts = first_rows(self.log.units)[self.log.units]
+        for name in columns:
+            cells = self.log.others[name].to_numpy()
+            same = cells == cells[firsts]
+            if cells.dtype.kind == "f":
+                same |= np.isnan(cells) & np.isnan(cells[firsts])
+            if not same.all():
+                return True
+        return False
+
+    @cached_property
+    def notes(self) -> list[str]:
+        return [note for note in (*self.log.notes, self._compared[1]) if note]
+
+    @cached_property
+    def _compared(self) -> tuple[NDArray[np.bool_], str]:
+        if self.settings.propensity != HARVEST:
+            return np.ones(len(self.log), dtype=np.bool_), ""
+        return compared_sessions(self.log)
+
+    @cached_property
+    def _clusters(self) -> NDArray[np.str_]:
+        """(N,), query or user of each row."""
+        log = self.log
+        if self.settings.cluster == QUERY:
+            return log.query_names[log.queries]
+        if log.users is None:
+            raise DataError(
+                f"{log.location(0)}: the log has no user, but data.cluster is user. Set data.user=COLUMN."
+            )
+        return log.user_names[log.users]
+
+    @property
+    def groups(self) -> Mapping[str, str] | None:
+        """Session -> query or user, if lists are sessions."""
+        if not self.are_of_sessions:
+            return None
+        firsts = first_rows(self.log.sessions)
+        names = self.log.session_names.tolist()
+        return dict(zip(names, self._clusters[firsts].tolist(), strict=True))
+
+    @cached_property
+    def whole(self) -> RankingDataset:
+        """All lists, with their impressions."""
+        log = self.log
+        rows = np.arange(len(log))
+        if not self.are_of_sessions:
+            rows = first_rows(log.units)
+        dataset = self._read(self._frame(rows))
+        order = dataset.from_file_order(rows)
+        first_of_lists = order[dataset.query_start[:-1]]
+        row_of = dataset.from_file_order(np.arange(len(rows))).argsort()
+        if not self.are_of_sessions:
+            row_of = row_of[log.units]
+        shown = np.flatnonzero(log.is_shown)
+        impressions = self._impressions(row_of[shown], shown)
+        examination = estimate(impressions, self.settings.propensity)
+        fields: dict[str, Any] = {"file_rows": None}
+        fields["impressions"] = replace(
+            impressions,
+            theta=examination.theta,
+            propensities=examination.propensities,
+            influence=influence_of_queries(
+                examination, dataset.query_of_document, dataset.num_queries
+            ),
+            method=np.array([self.settings.propensity]),
+        )
+        fields["clusters"] = self._clusters[first_of_lists]
+        if not self.are_of_sessions:
+            fields["query_weights"] = self._num_sessions[first_of_lists]
+        elif log.is_shown.all():
+            fields["positions"] = log.positions[order]
+        return dataset.with_fields(**fields)
+
+    @cached_property
+    def _num_sessions(self) -> Values:
+        """(N,), number of sessions of the query of each row."""
+        of_session = self.log.queries[first_rows(self.log.sessions)]
+        counts = np.bincount(of_session)
+        return counts[self.log.queries].astype(np.float64)
+
+    def _frame(self, rows: NDArray[np.int64]) -> pd.DataFrame:
+        """Returns the table that is read into a data set, of some rows of the log."""
+        log = self.log
+        frame = log.others.iloc[rows].reset_index(drop=True)
+        for name in _RESERVED:
+            if name in frame:
+                raise DataError(
+                    f"{log.location(0)}: the column '{name}' has no role in a log of clicks. Rename it, or "
+                    f"ignore it: data.ignore=[{name}]."
+                )
+        queries = log.query_names[log.queries]
+        clicks = np.bincount(log.units, log.clicks)[log.units]
+        if self.are_of_sessions:
+            queries = log.session_names[log.sessions]
+            clicks = log.clicks
+        frame["query_id"] = queries[rows]
+        frame["document_id"] = log.document_names[log.documents[rows]]
+        frame["label"] = (clicks[rows] > 0).astype(np.int64)
+        return frame
+
+    def _read(self, frame: pd.DataFrame) -> RankingDataset:
+        settings = self.settings
+        if set(frame.columns) <= set(_RESERVED):
+            raise DataError(
+                f"{self.log.location(0)}: the log has no features. Add their columns, or compare files of "
+                "scores."
+            )
+        return read_table(
+            frame,
+            features=settings.features,
+            categorical=settings.categorical,
+            keep=settings.keep,
+            missing=settings.missing,
+            sort_queries=True,
+            whole_labels=True,
+        )
+
+    def _impressions(
+        self, rows: NDArray[np.int64], shown: NDArray[np.int64]
+    ) -> Impressions:
+        """Returns the impressions in some rows of the log, given the row of the data set of each of them."""
+        log = self.log
+        rankers = np.full(len(log), UNKNOWN)
+        if log.rankers is not None:
+            rankers = log.rankers
+        columns: dict[str, NDArray[Any]] = {
+            "rows": rows,
+            "positions": log.positions[shown],
+            "units": log.units[shown],
+            "rankers": rankers[shown],
+            "is_randomised": log.is_randomised[shown],
+            "is_compared": self._compared[0][shown],
+            "propensities": log.propensities[shown],
+        }
+        order, starts = _alike([*columns.values()])
+        sizes = np.diff(np.append(starts, len(order)))
+        clicks = np.add.reduceat(log.clicks[shown][order], starts)
+        num_positions = int(log.positions.max()) + 1
+        return Impressions(
+            **{name: values[order[starts]] for name, values in columns.items()},
+            shown=sizes.astype(np.float64),
+            clicks=clicks.astype(np.float64),
+            theta=np.full(num_positions, np.nan),
+            influence=np.zeros((0, num_positions)),
+            method=np.array([""]),
+        )
+
+    def with_errors(
+        self, split: RankingDataset, num_folds: int | None
+    ) -> RankingDataset:
+        """Returns a test set with the error of the estimated examination in the values of its queries.
+
+        Args:
+            num_folds: number of folds of which it is one; None: it is the only test set.
+        """
+        given = _impressions_of(split)
+        is_outside = ~np.isin(self.whole.query_ids, split.query_ids)
+        outside = _impressions_of(self.whole).influence[is_outside]
+        clusters = _clusters_of(self.whole)[is_outside]
+        _, numbers = np.unique(clusters, return_inverse=True)
+        rest = np.zeros((len(outside), given.num_positions))
+        np.add.at(rest, numbers, outside)
+        weights = np.ones(split.num_queries)
+        if split.query_weights is not None:
+            weights = split.query_weights
+        influence = influence_of_split(given.influence, rest, weights, num_folds)
+        return split.with_fields(impressions=replace(given, influence=influence))
+
+    def sessions_of(self, split: RankingDataset) -> RankingDataset:
+        """Returns the sessions of the queries of a split as lists to train on."""
+        if self.are_of_sessions:
+            return _without_errors(split)
+        log = self.log
+        row_of_unit = np.full(log.units.max() + 1, -1)
+        row_of_unit[self._units_of(split)] = np.arange(split.num_documents)
+        rows = row_of_unit[log.units]
+        chosen = np.flatnonzero((rows >= 0) & log.is_shown)
+        order = np.lexsort((log.positions[chosen], log.sessions[chosen]))
+        chosen = chosen[order]
+        rows = rows[chosen]
+        sessions = log.sessions[chosen]
+        starts = np.flatnonzero(np.diff(sessions, prepend=-1))
+        theta = _impressions_of(split).theta
+        impressions = self._impressions(np.arange(len(chosen)), chosen)
+        if np.isnan(impressions.propensities).any():
+            propensities = theta[impressions.positions]
+            impressions = replace(impressions, propensities=propensities)
+        return split.with_fields(
+            features=cast(Features, CheckedFeatures(take_rows(split.features, rows))),
+            labels=log.clicks[chosen].astype(np.float64),
+            positions=log.positions[chosen],
+            query_start=np.append(starts, len(chosen)),
+            query_ids=log.session_names[sessions[starts]],
+            document_ids=log.document_names[log.documents[chosen]],
+            clusters=self._clusters[chosen[starts]],
+            kept={name: values[rows] for name, values in split.kept.items()},
+            query_weights=None,
+            impressions=replace(
+                impressions,
+                theta=theta,
+                influence=np.zeros((len(starts), len(theta))),
+                method=_impressions_of(split).method,
+            ),
+            file_rows=None,
+        )
+
+    def _units_of(self, split: RankingDataset) -> NDArray[np.int64]:
+        """Returns (D,), the unit of each document of a split."""
+        log = self.log
+        query_of = {
+            name: number for number, name in enumerate(log.query_names.tolist())
+        }
+        ids = split.query_ids.tolist()
+        queries = np.array([query_of[name] for name in ids])[split.query_of_document]
+        document_of = _numbers_of(log.document_names)
+        documents = np.array(
+            [document_of[name] for name in split.column("document_id").tolist()]
+        )
+        firsts = first_rows(log.units)
+        num_documents = len(log.document_names)
+        keys = log.queries[firsts] * num_documents + log.documents[firsts]
+        order = np.argsort(keys)
+        wanted = queries * num_documents + documents
+        units: NDArray[np.int64] = order[np.searchsorted(keys[order], wanted)]
+        return units
+
+
+def _numbers_of(names: NDArray[np.str_]) -> dict[str, int]:
+    return {name: number for number, name in enumerate(names.tolist())}
+
+
+def _matches(name: str, patterns: list[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def _alike(columns: list[NDArray[Any]]) -> tuple[Indices, Indices]:
+    """Returns an order of rows by all columns, the first one first, and where rows in this order differ."""
+    columns = [np.nan_to_num(values, nan=-1.0) for values in columns]
+    order = np.lexsort(columns[::-1])
+    differs = np.zeros(len(order), dtype=np.bool_)
+    differs[0] = True
+    for values in columns:
+        in_order = values[order]
+        is_new = in_order[1:] != in_order[:-1]
+        differs[1:] |= is_new
+    return order, np.flatnonzero(differs)
+
+
+def _with_columns(split: RankingDataset) -> RankingDataset:
+    """Returns a split with its clicks and its corrected clicks as kept columns."""
+    clicks = log_of(split)
+    kept = {
+        **split.kept,
+        CLICKS: clicks.clicks_a_session,
+        CORRECTED: clicks.corrected,
+    }
+    return split.with_fields(kept=kept)
+
+
+def _without_errors(split: RankingDataset) -> RankingDataset:
+    """Returns a split without the error of the examination: models learn from it and are chosen by it, and no
+    claim rests on it."""
+    given = _impressions_of(split)
+    none = np.zeros_like(given.influence)
+    return split.with_fields(impressions=replace(given, influence=none))
+
+
+def _impressions_of(split: RankingDataset) -> Impressions:
+    assert split.impressions is not None  # all splits of this source have them
+    return split.impressions
+
+
+def _clusters_of(split: RankingDataset) -> NDArray[np.str_]:
+    assert split.clusters is not None  # all splits of this source have them
+    return split.clusters

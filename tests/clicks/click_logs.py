@@ -1,0 +1,119 @@
+"""Simulated logs of clicks, and the impressions of small tables of counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from ltrbench.clicks.log import Rows, checked
+from ltrbench.clicks.source import ClickSource, _Lists
+from ltrbench.data import RankingDataset
+from ltrbench.data.impressions import Impressions
+
+GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden.json").read_text())
+
+NUM_DOCUMENTS = 10
+THETA = 1 / np.arange(1.0, NUM_DOCUMENTS + 1)
+
+
+class World(NamedTuple):
+    """Queries with documents of known attraction, and the scores of two rankers; all (Q, 10)."""
+
+    attraction: NDArray[np.float64]
+    production: NDArray[np.float64]
+    candidate: NDArray[np.float64]
+
+    def expected_clicks(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """(Q,), the clicks on the list of a ranker, by the position-based model."""
+        ranks = np.argsort(np.argsort(-scores, axis=1), axis=1)
+        clicks: NDArray[np.float64] = (THETA[ranks] * self.attraction).sum(axis=1)
+        return clicks
+
+
+def make_world(seed: int, num_queries: int = 300) -> World:
+    rng = np.random.default_rng(seed)
+    features = rng.normal(size=(num_queries, NUM_DOCUMENTS, 3))
+    quality = features[..., 0] + 0.5 * features[..., 1]
+    attraction = np.where(quality > 0.9, 0.9, 0.1)
+    production = 0.3 * features[..., 2] + 0.2 * features[..., 0]
+    return World(attraction, production, features[..., 0] + 0.3 * features[..., 1])
+
+
+def make_log(
+    world: World,
+    seed: int = 0,
+    num_sessions: int = 3000,
+    rankers: str = "PB",
+    model: str = "pbm",
+) -> pd.DataFrame:
+    """A log of sessions, each of which is shown by one ranker: P (production with noise) or B (candidate)."""
+    rng = np.random.default_rng(seed)
+    shape = world.attraction.shape
+    popularity = np.arange(1.0, shape[0] + 1) ** -0.7
+    queries = rng.choice(shape[0], num_sessions, p=popularity / popularity.sum())
+    of_ranker = rng.integers(len(rankers), size=num_sessions)
+    noisy = world.production + 0.3 * rng.normal(size=shape)
+    scores = {"P": noisy, "B": world.candidate}
+    stacked = np.stack([scores[name] for name in rankers])
+    shown = np.argsort(-stacked[of_ranker, queries], axis=1)
+    attraction = np.take_along_axis(world.attraction[queries], shown, 1)
+    return pd.DataFrame(
+        {
+            "session": np.repeat(np.arange(num_sessions), NUM_DOCUMENTS),
+            "query": np.repeat([f"query {q}" for q in queries], NUM_DOCUMENTS),
+            "document": shown.ravel(),
+            "position": np.tile(np.arange(NUM_DOCUMENTS), num_sessions),
+            "click": _clicked(rng, attraction, model).ravel().astype(int),
+            "ranker": np.repeat(np.array([*rankers])[of_ranker], NUM_DOCUMENTS),
+            "feature": np.take_along_axis(world.candidate[queries], shown, 1).ravel(),
+        }
+    )
+
+
+def _clicked(
+    rng: np.random.Generator, attraction: NDArray[np.float64], model: str
+) -> NDArray[np.bool_]:
+    is_attractive: NDArray[np.bool_] = rng.random(attraction.shape) < attraction
+    if model == "cascade":
+        is_first: NDArray[np.bool_] = np.cumsum(is_attractive, axis=1) == 1
+        return np.logical_and(is_attractive, is_first)
+    is_examined: NDArray[np.bool_] = rng.random(attraction.shape) < THETA
+    return np.logical_and(is_attractive, is_examined)
+
+
+def dataset_of(frame: pd.DataFrame, **settings: Any) -> RankingDataset:
+    """All lists of a log in memory."""
+    roles = [name for name in frame if name not in ("feature",)]
+    others = [name for name in frame if name in ("feature",)]
+    rows = Rows(frame[roles], frame[others], lambda row: f"log.csv:{row + 2}")
+    source = ClickSource(name="clicks", log="log.csv", **settings)
+    return _Lists(checked(rows), source).whole
+
+
+def impressions_of_counts(shown: Any, clicks: Any, **columns: Any) -> Impressions:
+    """(U, K) numbers of displays and clicks of each document at each position."""
+    units, positions = np.nonzero(np.asarray(shown))
+    num = len(units)
+    num_positions = np.asarray(shown).shape[1]
+    fields = {
+        "rankers": np.zeros(num, dtype=np.int64),
+        "is_randomised": np.zeros(num, dtype=np.bool_),
+        "is_compared": np.ones(num, dtype=np.bool_),
+        "propensities": np.full(num, np.nan),
+    }
+    return Impressions(
+        rows=units,
+        positions=positions,
+        units=units,
+        shown=np.asarray(shown, dtype=np.float64)[units, positions],
+        clicks=np.asarray(clicks, dtype=np.float64)[units, positions],
+        theta=np.full(num_positions, np.nan),
+        influence=np.zeros((0, num_positions)),
+        method=np.array([""]),
+        **(fields | columns),
+    )

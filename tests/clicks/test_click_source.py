@@ -1,0 +1,113 @@
+"""The source of click logs: its splits, and a comparison from the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from click_logs import dataset_of, make_log, make_world
+from command_line import run
+
+from ltrbench.clicks.estimators import log_of
+from ltrbench.clicks.source import ClickSource
+from ltrbench.data import Splits
+from ltrbench.errors import DataError
+from ltrbench.runs import find_runs
+
+
+def _log(folder: Path, **columns: Any) -> Path:
+    path = folder / "log.csv"
+    frame = make_log(make_world(0, num_queries=60), num_sessions=1800)
+    frame.assign(**columns).to_csv(path, index=False)
+    return path
+
+
+def _splits(path: Path, **settings: Any) -> Splits:
+    return ClickSource(name="clicks", log=str(path), **settings).load()
+
+
+def test_test_queries_have_all_their_sessions_and_training_lists_are_sessions(
+    tmp_path: Path,
+) -> None:
+    path = _log(tmp_path)
+    frame = pd.read_csv(path)
+    splits = _splits(path)
+    test = splits.test
+    of_test = frame[frame["query"].isin(test.query_ids)]
+    sessions = of_test.groupby("query")["session"].nunique()
+    assert test.query_weights is not None
+    assert dict(zip(test.query_ids, test.query_weights, strict=True)) == dict(sessions)
+    clicks = test.numbers("clicks") * test.query_weights[test.query_of_document]
+    assert clicks.sum() == of_test["click"].sum()
+
+    train = splits.train
+    assert train.clusters is not None
+    assert set(train.query_ids) <= set(frame["session"].astype(str))
+    assert set(train.clusters.tolist()) & set(test.query_ids) == set()
+    first = frame[frame["session"].astype(str) == train.query_ids[0]]
+    rows = slice(*train.query_start[:2])
+    assert train.labels[rows].tolist() == first["click"].tolist()
+    assert train.positions is not None
+    assert train.positions[rows].tolist() == first["position"].tolist()
+    assert train.features[rows, 0] == pytest.approx(first["feature"], rel=1e-6)
+
+
+def test_a_feature_of_the_session_makes_a_list_of_each_session(tmp_path: Path) -> None:
+    device = np.repeat(np.arange(1800) % 2, 10)
+    test = _splits(_log(tmp_path, device=device)).test
+    assert test.query_weights is None
+    assert test.num_queries > len(np.unique(test.query_keys))
+    by_user = dataset_of(
+        make_log(make_world(0, 60), num_sessions=1800).assign(user=device),
+        cluster="user",
+    )
+    assert len(np.unique(by_user.query_keys)) == 2
+
+
+def test_clicks_do_not_depend_on_whether_sessions_are_lists() -> None:
+    frame = make_log(make_world(0, 60), num_sessions=900)
+    by_query = log_of(dataset_of(frame))
+    by_session = log_of(dataset_of(frame.assign(user=frame["query"]), cluster="user"))
+    assert by_session.impressions.theta == pytest.approx(by_query.impressions.theta)
+    sums = [
+        (log.corrected * log.num_sessions[log.query_of_row]).sum()
+        for log in (by_query, by_session)
+    ]
+    assert sums[0] == pytest.approx(sums[1])
+
+
+def test_a_final_model_trains_on_every_session(tmp_path: Path) -> None:
+    source = ClickSource(name="clicks", log=str(_log(tmp_path)))
+    every = source.with_all_queries().load().whole()
+    assert every.train.num_queries == 1800
+    assert every.train.impressions is not None
+
+
+def test_a_log_without_exchanges_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    frame = make_log(make_world(0, 60), num_sessions=900, rankers="B")
+    frame.to_csv(path, index=False)
+    with pytest.raises(DataError, match="never exchanged with 0"):
+        _splits(path)
+    assert _splits(path, propensity="power:1").test.num_queries == 12
+
+
+@pytest.mark.slow
+def test_rankers_and_score_files_are_compared_by_clicks(tmp_path: Path) -> None:
+    path = _log(tmp_path)
+    overrides = ["model=native,linear", "params.num_trees=5", "tracking=none", "-m"]
+    folder = tmp_path / "sweep"
+    words = ["data=clicks", f"data.log={path}", f"hydra.sweep.dir={folder}"]
+    run(*words, *overrides, folder=tmp_path)
+    runs = find_runs([folder])
+    assert [*runs[0].result.metrics][:2] == ["test/clicks@10", "test/clicks@5"]
+    scores = pd.read_csv(path).drop_duplicates(["query", "document"])
+    scores = scores[["query", "document", "feature"]]
+    scores.columns = ["query_id", "document_id", "score"]
+    scores.to_csv(tmp_path / "candidate.csv", index=False)
+    printed = run("compare", "sweep", "candidate=candidate.csv", folder=tmp_path)
+    assert "clicks, clicks@10, 12 queries" in printed.stdout
+    assert "candidate (imported)" in printed.stdout

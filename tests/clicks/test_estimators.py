@@ -1,0 +1,129 @@
+"""Estimators: golden values, and intervals that cover the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from click_logs import GOLDEN, dataset_of, make_log, make_world
+
+from ltrbench.data import Judgments
+from ltrbench.data.impressions import Impressions
+from ltrbench.errors import DataError
+from ltrbench.metrics import DEFAULT, evaluate
+from ltrbench.metrics.functions import metric_of, rank
+from ltrbench.statistics import PairedSample
+from ltrbench.statistics.paired import student_intervals
+
+IPS = GOLDEN["ips"]
+
+
+def _golden_judgments() -> Judgments:
+    theta = np.array(IPS["theta"])
+    # The position of each document in each session, and whether the document was clicked.
+    positions = np.array(IPS["shown"]).ravel()
+    queries = np.repeat(IPS["query"], 3)
+    rows = 3 * queries + np.tile(np.arange(3), len(IPS["shown"]))
+    order = np.argsort(rows, kind="stable")
+    num = len(rows)
+    impressions = Impressions(
+        rows=rows[order],
+        positions=positions[order],
+        units=rows[order],
+        shown=np.ones(num),
+        clicks=np.array(IPS["clicks"], dtype=np.float64).ravel()[order],
+        rankers=np.zeros(num, dtype=np.int64),
+        is_randomised=np.zeros(num, dtype=np.bool_),
+        is_compared=np.ones(num, dtype=np.bool_),
+        propensities=theta[positions[order]],
+        theta=theta,
+        influence=np.zeros((3, 3)),
+        method=np.array(["column"]),
+    )
+    return Judgments(
+        labels=np.zeros(9),
+        query_start=np.array([0, 3, 6, 9]),
+        query_weights=np.array(IPS["sessions_per_query"], dtype=np.float64),
+        impressions=impressions,
+    )
+
+
+@pytest.mark.parametrize("system", ["A", "B"])
+def test_values_are_those_of_the_formulas(system: str) -> None:
+    golden = IPS["values"][system]
+    judgments = _golden_judgments()
+    scores = -np.array(golden["rank"], dtype=np.float64).ravel()
+    names = ["clicks@3", "snips@3", "dcv@3:corrected"]
+    evaluation = evaluate(judgments, scores, names)
+    sessions = np.array(IPS["sessions_per_query"])
+    values = evaluation.per_query["clicks@3"] * sessions
+    assert values == pytest.approx(golden["expected_clicks_per_query"])
+    for name, of_golden in (
+        ("clicks@3", "expected_clicks"),
+        ("snips@3", "snips"),
+        ("dcv@3:corrected", "dcg"),
+    ):
+        assert evaluation.means[name] == pytest.approx(golden[of_golden], abs=1e-14)
+    for name, of_golden in (("clicks@3", "error"), ("snips@3", "snips_error")):
+        sample = PairedSample.of(
+            evaluation.per_query[name], sessions, are_clusters=True
+        )
+        assert sample.standard_errors[0] == pytest.approx(golden[of_golden])
+    clipped = metric_of("clipped_clicks")
+    assert clipped.function(rank(judgments, scores), 3, DEFAULT).shape == (3,)
+
+
+def test_the_error_of_a_difference_is_that_of_clusters() -> None:
+    judgments = _golden_judgments()
+    values = []
+    for system in "AB":
+        ranks = np.array(IPS["values"][system]["rank"], dtype=np.float64).ravel()
+        evaluation = evaluate(judgments, -ranks, ["clicks@3"])
+        values.append(evaluation.per_query["clicks@3"])
+    sample = PairedSample.of(
+        np.array(values), np.array(IPS["sessions_per_query"]), are_clusters=True
+    )
+    difference = sample.differences([(0, 1)])
+    golden = IPS["values"]["A - B"]
+    assert difference.means[0] == pytest.approx(golden["difference"])
+    assert difference.standard_errors[0] == pytest.approx(golden["error"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("metric", ["clicks@10", "snips@10"])
+def test_intervals_cover_the_difference_of_two_rankers(metric: str) -> None:
+    differences = []
+    errors = []
+    truths = []
+    for seed in range(100):
+        world = make_world(seed)
+        data = dataset_of(make_log(world, seed))
+        queries = np.array([int(name.split()[1]) for name in data.query_ids])
+        cells = (
+            queries[data.query_of_document],
+            data.column("document_id").astype(int),
+        )
+        of_system = [
+            evaluate(data, scores[cells], [metric]).per_query[metric]
+            for scores in (world.candidate, world.production)
+        ]
+        sample = PairedSample.of(
+            of_system[0] - of_system[1], data.query_weights, are_clusters=True
+        )
+        (interval,) = student_intervals(sample)
+        differences.append(sample.means[0])
+        errors.append((interval.high - interval.low) / 2)
+        gain = world.expected_clicks(world.candidate) - world.expected_clicks(
+            world.production
+        )
+        divisor = world.attraction.sum(axis=1).mean() if metric == "snips@10" else 1.0
+        truths.append(gain.mean() / divisor)
+    truth = np.mean(truths)
+    covered = np.abs(np.array(differences) - truth) <= np.array(errors)
+    assert np.mean(differences) == pytest.approx(truth, rel=0.06)
+    assert covered.mean() >= 0.9
+
+
+def test_clicks_need_a_log() -> None:
+    judgments = Judgments(labels=np.ones(2), query_start=np.array([0, 2]))
+    with pytest.raises(DataError, match=r"data=clicks data.log=FILE"):
+        evaluate(judgments, np.zeros(2), ["clicks@10"])

@@ -1,0 +1,158 @@
+"""Propensities: golden values of independent implementations, refusals, and the influence of impressions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from click_logs import (
+    GOLDEN,
+    THETA,
+    dataset_of,
+    impressions_of_counts,
+    make_log,
+    make_world,
+)
+from numpy.typing import NDArray
+
+from ltrbench.clicks.propensities import (
+    estimate,
+    expectation_maximisation,
+    expected,
+    harvest,
+    influence_of_split,
+)
+from ltrbench.data.impressions import Impressions
+from ltrbench.errors import LtrbenchError
+
+PBM = GOLDEN["pbm"]
+
+
+def test_harvest_solves_its_equation() -> None:
+    shown, clicks = np.array(PBM["impressions"]), np.array(PBM["clicks"])
+    theta = harvest(impressions_of_counts(shown, clicks)).theta
+    assert theta == pytest.approx(PBM["theta_harvest"], abs=1e-12)
+    shares = shown * theta / (shown * theta).sum(axis=1, keepdims=True)
+    right = (clicks.sum(axis=1, keepdims=True) * shares).sum(axis=0)
+    assert clicks.sum(axis=0) == pytest.approx(right, abs=1e-8)
+
+
+def test_em_is_the_maximum_likelihood_of_clax() -> None:
+    given = impressions_of_counts(PBM["impressions"], PBM["clicks"])
+    assert expected(given).theta == pytest.approx(PBM["theta_mle"], abs=1e-6)
+    assert not expected(given).is_claimed
+
+
+def test_em_is_that_of_pyclick() -> None:
+    golden = GOLDEN["pbm_em_50_iterations"]
+    names = list(golden["attraction"])
+    shown, clicks = np.zeros((2, len(names), 3))
+    for query, documents, clicked in golden["sessions"]:
+        for position, document in enumerate(documents):
+            unit = names.index(f"{query}/{document}")
+            shown[unit, position] += 1
+            clicks[unit, position] += clicked[position]
+    given = impressions_of_counts(shown, clicks)
+    theta, attraction = expectation_maximisation(given, num_iterations=50)
+    assert theta == pytest.approx(golden["examination"], abs=1e-13)
+    assert attraction == pytest.approx([*golden["attraction"].values()], abs=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_harvest_is_close_to_the_truth(seed: int) -> None:
+    world = make_world(seed)
+    thetas = []
+    for log in range(6):
+        given = dataset_of(make_log(world, seed=log)).impressions
+        assert given is not None
+        thetas.append(given.theta / THETA)
+    assert np.median(thetas, axis=0) == pytest.approx(np.ones(10), abs=0.15)
+    assert np.median(thetas) == pytest.approx(1, abs=0.05)
+
+
+def _randomised() -> Impressions:
+    given = impressions_of_counts(PBM["impressions"], PBM["clicks"])
+    return replace(given, is_randomised=np.ones(len(given), dtype=np.bool_))
+
+
+@pytest.mark.parametrize("method", ["harvest", "random"])
+def test_the_influence_is_the_derivative_by_the_weight_of_an_impression(
+    method: str,
+) -> None:
+    given = _randomised()
+    gradient = np.array([0.3, -1.0, 0.5, 2.0, -0.7])
+    gradient[0] = 0
+
+    def statistic(weights: NDArray[Any]) -> float:
+        weighted = replace(
+            given, shown=given.shown * weights, clicks=given.clicks * weights
+        )
+        return float(gradient @ np.log(estimate(weighted, method).theta))
+
+    influence = estimate(given, method).influence(gradient)
+    assert influence.sum() == pytest.approx(0, abs=1e-9)
+    # Of a whole document: the influence of a click is linear in the clicks of the document.
+    for unit in (0, 7, 19):
+        is_of_unit = given.units == unit
+        steps = [statistic(1 + step * is_of_unit) for step in (1e-5, -1e-5)]
+        derivative = (steps[0] - steps[1]) / 2e-5
+        assert influence[is_of_unit].sum() == pytest.approx(derivative, rel=1e-4)
+
+
+def _separate() -> tuple[NDArray[Any], NDArray[Any]]:
+    shown = np.zeros((4, 6))
+    shown[:2, :3] = 10
+    shown[2:, 3:] = 10
+    return shown, shown / 2
+
+
+REFUSALS = [
+    (_separate(), "harvest", ["3 to 5", "0 to 2", "between positions 2 and 3"]),
+    ((np.eye(3) * 9, np.eye(3)), "harvest", ["1 and 2", "never exchanged with 0"]),
+    ((np.ones((3, 3)), np.ones((3, 3))), "random", ["position 0", "0 clicks", "30"]),
+    ((np.ones((3, 3)), np.ones((3, 3))), "column", ["nan", "above 0 and at most 1"]),
+    ((np.ones((3, 3)), np.ones((3, 3))), "power", ["power:ETA", "power:1"]),
+    ((np.ones((3, 3)), np.ones((3, 3))), "harvests", ["harvest", "did you mean"]),
+]
+
+
+@pytest.mark.parametrize(("counts", "method", "named"), REFUSALS)
+def test_what_does_not_identify_the_examination_is_refused(
+    counts: tuple[NDArray[Any], NDArray[Any]], method: str, named: list[str]
+) -> None:
+    with pytest.raises(LtrbenchError) as caught:
+        estimate(impressions_of_counts(*counts), method)
+    for part in named:
+        assert part in str(caught.value)
+
+
+def test_known_propensities_are_used_as_they_are() -> None:
+    shown = np.ones((3, 3))
+    theta = np.tile([0.8, 0.4, 0.2], 3)
+    known = estimate(impressions_of_counts(shown, shown, propensities=theta), "column")
+    assert known.theta == pytest.approx([1, 0.5, 0.25])
+    assert known.propensities[:3] == pytest.approx([1, 0.5, 0.25])
+    power = estimate(impressions_of_counts(shown, shown), "power:2")
+    assert power.theta == pytest.approx([1, 1 / 4, 1 / 9])
+
+
+def test_the_error_of_theta_is_that_of_all_queries_in_any_split() -> None:
+    rng = np.random.default_rng(0)
+    influence = rng.normal(size=(200, 5)) * [0, 1, 2, 3, 4]
+    weights = rng.uniform(1, 9, 200)
+    gradient = rng.normal(size=5)
+    influence -= influence.mean(axis=0)
+    squared = ((influence @ gradient) ** 2).sum()
+    own, rest = influence[:60], influence[60:]
+    of_split = influence_of_split(own, rest, weights[:60], None)
+    assert of_split.sum(axis=0) == pytest.approx(np.zeros(5), abs=1e-9)
+    assert ((of_split @ gradient) ** 2).sum() == pytest.approx(squared, rel=0.25)
+    folds = [
+        influence_of_split(influence[fold::4], influence, weights[fold::4], 4)
+        for fold in range(4)
+    ]
+    # The mean over four folds has a sixteenth of the sum of their variances.
+    of_folds = sum(((fold @ gradient) ** 2).sum() for fold in folds) / 16
+    assert of_folds == pytest.approx(squared, rel=0.1)
