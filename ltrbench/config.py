@@ -21,16 +21,17 @@ from ltrbench.data import TrainingResample
 from ltrbench.data.sources import FORWARD, TEST, VALID, DataSource
 from ltrbench.distributed import Distribution, OneProcess
 from ltrbench.errors import ConfigError, did_you_mean, require, require_choice
-from ltrbench.experiment import Experiment, Study
+from ltrbench.experiment import ChosenSettings, Experiment, Study
 from ltrbench.folders import conf_dir, find_class
-from ltrbench.measure import without_password
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
 from ltrbench.rankers.base import SHARED
 from ltrbench.rankers.importance import ImportanceSettings
-from ltrbench.runs.spec import RunSpec
+from ltrbench.runs.origin import Origin, Trained
+from ltrbench.runs.spec import JobKey, RunSpec
 from ltrbench.search import NoSearch, Search
+from ltrbench.settings import replaced
 from ltrbench.tracking import Tracker
 
 Built = TypeVar("Built")
@@ -190,8 +191,17 @@ def resolved(config: DictConfig) -> dict[str, Any]:
     return settings
 
 
-def build_experiment(spec: RunSpec) -> Experiment:
+def build_experiment(
+    spec: RunSpec,
+    key: JobKey | None = None,
+    origin: Origin | None = None,
+    chosen: ChosenSettings | None = None,
+) -> Experiment:
     """Builds and checks the experiment that a command asks for, without running it.
+
+    Args:
+        key, origin, chosen: as in `Experiment`; origin None: `Trained`. `chosen` replaces settings of the
+            model.
 
     Raises:
         ConfigError: A setting does not exist, has the wrong type, or is out of range.
@@ -221,8 +231,10 @@ def build_experiment(spec: RunSpec) -> Experiment:
     distributed = None
     if settings["distributed"] is not None:
         distributed = build(settings, "distributed", Distribution)
+    if chosen is not None:
+        ranker = replaced(ranker, chosen.record["settings"])
     return Experiment(
-        model=str(choices["model"]),
+        model=spec.model,
         ranker=ranker,
         source=build(settings, "data", DataSource),
         resample=resample,
@@ -230,7 +242,10 @@ def build_experiment(spec: RunSpec) -> Experiment:
         params=str(choices["params"]),
         importance=_typed(settings, "importance", ImportanceSettings),
         timing=settings["timing"],
-        spec=_without_passwords(replace(spec, settings=settings)),
+        spec=replace(spec.without_passwords(), settings=settings),
+        key=key,
+        origin=Trained() if origin is None else origin,
+        chosen=chosen,
         distributed=distributed,
         destination=destination,
     )
@@ -244,17 +259,6 @@ def _check_folds(settings: Mapping[str, Any], choices: Mapping[str, Any]) -> Non
                 f"{key} is {settings[key]}, but data={choices['data']} has a fixed test set. Leave out "
                 f"{key}, use the publisher's data.fold=1,2,3,4,5 -m, or your files with data=letor or table."
             )
-
-
-def _without_passwords(spec: RunSpec) -> RunSpec:
-    """Returns the spec with the passwords in its overrides masked; its settings keep them."""
-    overrides = spec.overrides
-    if overrides is not None:
-        overrides = tuple(map(without_password, overrides))
-    swept = {
-        key: tuple(map(without_password, values)) for key, values in spec.swept.items()
-    }
-    return replace(spec, overrides=overrides, swept=swept)
 
 
 def _with_objective(

@@ -11,9 +11,9 @@ from typing import Any
 from run_cases import finished_run
 
 from ltrbench.runs.record import Run
-from ltrbench.runs.spec import RunSpec
+from ltrbench.runs.spec import JobKey, RunSpec
 from ltrbench.runs.writing import write_run
-from ltrbench.sweep.plan import Job, JobKey, Plan
+from ltrbench.sweep.plan import Job, Plan
 
 SETTINGS: dict[str, Any] = {
     **{name: {} for name in ("model", "params", "data", "tracking", "executor")},

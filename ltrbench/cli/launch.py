@@ -41,7 +41,7 @@ from ltrbench.cli.hydra_private import (
     replace_sweeper,
     write_configs_with,
 )
-from ltrbench.cli.session import SWEEP_FILE, Session, SweepOrder, relative, run_command
+from ltrbench.cli.session import SWEEP_FILE, Session, relative, run_command
 from ltrbench.config import (
     build_experiment,
     build_tracker,
@@ -57,8 +57,8 @@ from ltrbench.experiment.loading import load_once
 from ltrbench.folders import conf_dir
 from ltrbench.measure import without_password
 from ltrbench.rankers.base import SavedModelError
-from ltrbench.runs.record import SETTINGS_OF_COMMAND, writing_to
-from ltrbench.runs.spec import RunSpec
+from ltrbench.runs.record import writing_to
+from ltrbench.runs.spec import SETTINGS_OF_COMMAND, RunSpec
 from ltrbench.sweep.plan import Job, draft, with_shared_choices
 from ltrbench.sweep.running import report
 
@@ -201,7 +201,7 @@ class _Command:
         tracker = build_tracker(settings)
         tracker.open(None)
         session.tracker = tracker
-        session.register = settings["register"]
+        session.settings = settings
         folder = session.folder = Path(composed.runtime.output_dir)
         try:
             with showing(settings["progress"], experiment.model) as on_progress:
@@ -252,12 +252,9 @@ class _Command:
             )
             drafts.append(self._draft(replace(job, spec=spec)))
         self.session.run_sweep(
-            SweepOrder(
-                folder=folder,
-                drafts=with_shared_choices(drafts),
-                folder_of=lambda job, number: folder_of(job.overrides, number),
-                settings=specs[0].settings,
-            )
+            folder,
+            with_shared_choices(drafts),
+            lambda job, number: folder_of(job.overrides, number),
         )
 
     def _draft(self, experiment: Experiment) -> Job:

@@ -30,6 +30,7 @@ from ltrbench.cli.console import (
 )
 from ltrbench.config import build, build_tracker
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError, TrackingError
+from ltrbench.experiment import ChosenSettings
 from ltrbench.experiment.loading import forget
 from ltrbench.measure import lacks_password
 from ltrbench.runs.origin import Trial
@@ -64,7 +65,6 @@ from ltrbench.sweep.plan import (
     wanted,
 )
 from ltrbench.sweep.running import (
-    ChosenSettings,
     JobTask,
     Outcome,
     failure,
@@ -98,25 +98,6 @@ _SQLITE = "sqlite:///"
 # ---- The command.
 
 
-@dataclass(frozen=True, kw_only=True)
-class SweepOrder:
-    """The jobs that a command wants to run, and how.
-
-    Attributes:
-        folder: folder of the sweep.
-        drafts: the jobs, without numbers.
-        folder_of: chooses the folder of a new job.
-        settings: the settings of the command: tracking, executor, register, progress, num_threads.
-        only_failed: whether only failed jobs run; otherwise every job that has not finished.
-    """
-
-    folder: Path
-    drafts: Sequence[Job]
-    folder_of: FolderOf
-    settings: Mapping[str, Any]
-    only_failed: bool = False
-
-
 def in_order(jobs: Iterable[Job]) -> list[Job]:
     """Returns each job once, in the order of their numbers."""
     once = {job.number: job for job in jobs}
@@ -138,8 +119,7 @@ class Session:
             command tracks the sweep.
         sweep: folder of the sweep; None for a single run.
         jobs: the jobs of the sweep that belong to this command.
-        register: name under which the best model is registered.
-        looks: number of looks at the sweep that are declared in advance.
+        settings: those of the whole command, such as `executor`.
         folder: folder of a single run.
         failures: one outcome for each failed job.
     """
@@ -147,8 +127,7 @@ class Session:
     tracker: Tracker | None = None
     sweep: Path | None = None
     jobs: Sequence[Job] = ()
-    register: str | None = None
-    looks: int = 1
+    settings: Mapping[str, Any] = field(default_factory=dict)
     folder: Path | None = None
     failures: list[Outcome] = field(default_factory=list)
     registered: str = ""
@@ -160,18 +139,30 @@ class Session:
             None  # opened at the end, when no other command tracks the sweep
         )
 
-    def run_sweep(self, order: SweepOrder) -> None:
+    def run_sweep(
+        self,
+        sweep: Path,
+        drafts: Sequence[Job],
+        folder_of: FolderOf,
+        only_failed: bool = False,
+    ) -> None:
         """Plans the jobs, and runs those that have not finished.
+
+        Args:
+            sweep: folder of the sweep.
+            drafts: the jobs, without numbers. Settings of the whole command are those of the last one.
+            folder_of: chooses the folder of a new job.
+            only_failed: whether only failed jobs run; otherwise every job that has not finished.
 
         Raises:
             LtrbenchError: The folder, the tracking store or the executor cannot be used, or a finished job
                 has changed. A failure of a job is not raised.
         """
-        if order.settings["only_trials"]:
-            plan, states, jobs = self._unplanned(order)
+        if drafts[-1].spec.settings["only_trials"]:
+            plan, states, jobs = self._unplanned(sweep, drafts)
         else:
-            plan, states = self._planned(order)
-            jobs = [state.job for state in wanted(states, order.only_failed)]
+            plan, states = self._planned(sweep, drafts, folder_of)
+            jobs = [state.job for state in wanted(states, only_failed)]
         if any(state.run is not None for state in states):
             of_command = [state for state in states if not state.job.is_trial]
             click.echo(
@@ -179,30 +170,33 @@ class Session:
                 f"This command runs {len(jobs)}.",
                 err=True,
             )
-        executor = build(order.settings, "executor", Executor)
-        tracker = build_tracker(order.settings)
-        check_executor_of_distributed(
-            [draft.spec.settings for draft in order.drafts], executor
-        )
+        executor = build(self.settings, "executor", Executor)
+        tracker = build_tracker(self.settings)
+        check_executor_of_distributed(drafts, executor)
         self._open_tracker(tracker)
         if jobs:
-            self._run_jobs(executor, order, plan, jobs)
+            self._run_jobs(executor, plan, jobs)
 
-    def time_sweep(self, order: SweepOrder) -> None:
+    def time_sweep(
+        self, sweep: Path, drafts: Sequence[Job], folder_of: FolderOf
+    ) -> None:
         """Takes the times of the finished jobs that shared the machine again, one after another.
+
+        Args:
+            sweep, drafts, folder_of: as in `run_sweep`.
 
         Raises:
             LtrbenchError: As in `run_sweep`. A failure of a job is not raised.
         """
-        _, states = self._planned(order)
+        _, states = self._planned(sweep, drafts, folder_of)
         jobs = untimed(states)
         click.echo(
             f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True
         )
-        self._open_tracker(build_tracker(order.settings))
+        self._open_tracker(build_tracker(self.settings))
         for job in jobs:
             try:
-                timed = take_times(order.folder, job, [state.job for state in states])
+                timed = take_times(sweep, job, [state.job for state in states])
             except LtrbenchError as error:
                 self.failures.append(failure(error))
                 click.echo(f"job {job.number}: error: {error}", err=True)
@@ -213,29 +207,34 @@ class Session:
                 err=True,
             )
 
-    def _planned(self, order: SweepOrder) -> tuple[Plan, list[JobState]]:
-        """Plans the jobs of an order, and returns the plan and the states of these jobs."""
-        prepare_sweep(order.folder)
-        plan = read_plan(order.folder)
-        jobs = in_order(plan_jobs(plan, order.drafts, order.folder_of))
-        self.sweep = relative(order.folder)
+    def _planned(
+        self, sweep: Path, drafts: Sequence[Job], folder_of: FolderOf
+    ) -> tuple[Plan, list[JobState]]:
+        """Plans the jobs, and returns the plan and their states."""
+        prepare_sweep(sweep)
+        plan = read_plan(sweep)
+        jobs = in_order(plan_jobs(plan, drafts, folder_of))
+        self.sweep = relative(sweep)
         self.jobs = jobs
-        self.register = order.settings["register"]
-        self.looks = order.settings.get("looks", 1)
-        return plan, states_of(order.folder, jobs)
+        self.settings = drafts[-1].spec.settings
+        return plan, states_of(sweep, jobs)
 
-    def _unplanned(self, order: SweepOrder) -> tuple[Plan, list[JobState], list[Job]]:
-        """Returns the plan, no states, and the searches of an order, whose trials are planned, but which
+    def _unplanned(
+        self, sweep: Path, drafts: Sequence[Job]
+    ) -> tuple[Plan, list[JobState], list[Job]]:
+        """Returns the plan, no states, and the jobs with a search, whose trials are planned, but which
         themselves are not."""
-        prepare_sweep(order.folder)
-        searched = [draft for draft in order.drafts if draft.is_search]
+        prepare_sweep(sweep)
+        searched = [draft for draft in drafts if draft.spec.is_search]
         if not searched:
             raise ConfigError(
                 "only_trials is true, but no job has a search; set search=tpe, or leave out only_trials."
             )
-        self.sweep = relative(order.folder)
+        self.sweep = relative(sweep)
+        # No model is trained that could be registered.
+        self.settings = drafts[-1].spec.with_settings(register=None).settings
         jobs = [replace(job, number=number) for number, job in enumerate(searched)]
-        return read_plan(order.folder), [], jobs
+        return read_plan(sweep), [], jobs
 
     def _open_tracker(self, tracker: Tracker, wait: float = 0.0) -> None:
         """Opens the tracker of a sweep, unless another command tracks the same sweep.
@@ -252,9 +251,7 @@ class Session:
             self.tracker = tracker
         self._later = None if self.tracker is tracker else tracker
 
-    def _run_jobs(
-        self, executor: Executor, order: SweepOrder, plan: Plan, jobs: Sequence[Job]
-    ) -> None:
+    def _run_jobs(self, executor: Executor, plan: Plan, jobs: Sequence[Job]) -> None:
         is_inline = isinstance(executor, InlineExecutor)
         if not is_inline:
             # The workers load the data themselves.
@@ -264,26 +261,26 @@ class Session:
             with contextlib.closing(executor):
                 executor.open(
                     functools.partial(run_task, showing=showing),
-                    order.settings["num_threads"],
+                    self.settings["num_threads"],
                 )
                 if executor.message:
                     click.echo(executor.message, err=True)
                 on_start = (lambda _: None) if is_inline else _say_started
                 on_end = functools.partial(self.ended, is_inline=is_inline)
-                for tasks in self._batches(order, plan, jobs, is_inline):
+                for tasks in self._batches(plan, jobs, is_inline):
                     run_tasks(tasks, executor, on_start, on_end, _say_waiting)
         finally:
             # Closes the log file of the last job.
             log_to(None)
 
     def _batches(
-        self, order: SweepOrder, plan: Plan, jobs: Sequence[Job], is_inline: bool
+        self, plan: Plan, jobs: Sequence[Job], is_inline: bool
     ) -> Iterator[list[JobTask]]:
         """Yields the tasks of the jobs in batches: first the jobs without a search and the first trials of
         all searches, later the jobs whose settings were searched."""
-        task_of = functools.partial(_task_of, order, plan, is_inline)
-        batch = [task_of(job) for job in jobs if not job.is_search]
-        searched = {job.number: job for job in jobs if job.is_search}
+        task_of = functools.partial(self._task_of, plan, is_inline)
+        batch = [task_of(job) for job in jobs if not job.spec.is_search]
+        searched = {job.number: job for job in jobs if job.spec.is_search}
         if not searched:
             yield batch
             return
@@ -291,15 +288,15 @@ class Session:
         from ltrbench.sweep.searching import Searches, searches_of
 
         # With the finished jobs, whose folds take part in a shared choice.
-        all_searched = [job for job in self.jobs if job.is_search] or jobs
-        sweep = order.folder.resolve()
+        all_searched = [job for job in self.jobs if job.spec.is_search] or jobs
+        sweep = plan.sweep.resolve()
         searches = searches_of(sweep, all_searched, searched)
         plan_trials = functools.partial(self._plan_trials, plan)
         rounds = Searches(sweep, plan_trials, searches)
         while True:
             trials, choices = rounds.next_round()
             batch += [task_of(job) for job in trials]
-            only_trials = order.settings["only_trials"]
+            only_trials = self.settings["only_trials"]
             if only_trials:
                 _say_chosen(searched, choices)
             for number, choice in choices.items():
@@ -314,6 +311,20 @@ class Session:
                 return
             yield batch
             batch = []
+
+    def _task_of(self, plan: Plan, is_inline: bool, job: Job) -> JobTask:
+        leader = plan.trained_before(job)
+        progress = self.settings["progress"]
+        if not is_inline and progress != "none":
+            # A bar of a worker would be drawn over those of the others.
+            progress = "plain"
+        return JobTask(
+            job=job,
+            sweep=plan.sweep.resolve(),
+            trained=None if leader is None else (leader.folder, leader.digest),
+            progress=progress,
+            on_console=is_inline,
+        )
 
     def _plan_trials(self, plan: Plan, drafts: Sequence[Job]) -> list[Job]:
         trials = plan_jobs(
@@ -349,13 +360,10 @@ class Session:
                 self._keep_comparison()
             with _warning("the tracking store does not have the whole sweep"):
                 self._complete_tracking()
-            if (
-                self.tracker is not None
-                and self.register is not None
-                and status == "finished"
-            ):
-                with _warning(f"no model was registered as '{self.register}'"):
-                    self._register(self.tracker, self.register)
+            name = self.settings.get("register")
+            if self.tracker and name is not None and status == "finished":
+                with _warning(f"no model was registered as '{name}'"):
+                    self._register(self.tracker, name)
         except KeyboardInterrupt:
             status = "interrupted"
             raise
@@ -449,7 +457,8 @@ class Session:
     @cached_property
     def comparisons(self) -> list[Comparison]:
         """The comparisons of the runs, one for each data set."""
-        return compared(self.runs, self.looks)
+        looks = 1 if self.sweep is None else self.settings.get("looks", 1)
+        return compared(self.runs, looks)
 
     def report(self) -> None:
         """Prints the comparison on standard output, and failed trials and the locations of the results on
@@ -580,17 +589,11 @@ def install_signal_handlers() -> None:
         signal.signal(signal.SIGINT, interrupt)
 
 
-def check_executor_of_distributed(
-    settings: Iterable[Mapping[str, Any]], executor: Executor
-) -> None:
-    """Raises ConfigError if a job fits on several workers, but its executor runs several jobs at a time.
-
-    Args:
-        settings: the settings of each job.
-    """
+def check_executor_of_distributed(jobs: Iterable[Job], executor: Executor) -> None:
+    """Raises ConfigError if a job fits on several workers, but its executor runs several jobs at a time."""
     if isinstance(executor, InlineExecutor):
         return
-    if any(each["distributed"] is not None for each in settings):
+    if any(job.spec.settings["distributed"] is not None for job in jobs):
         raise ConfigError(
             f"distributed is set and executor is {type(executor).__name__}, but jobs that run at the same "
             "time would share the cores and the memory of the workers that fit together. Set "
@@ -598,27 +601,12 @@ def check_executor_of_distributed(
         )
 
 
-def _task_of(order: SweepOrder, plan: Plan, is_inline: bool, job: Job) -> JobTask:
-    leader = plan.trained_before(job)
-    progress = order.settings["progress"]
-    if not is_inline and progress != "none":
-        # A bar of a worker would be drawn over those of the others.
-        progress = "plain"
-    return JobTask(
-        job=job,
-        sweep=order.folder.resolve(),
-        trained=None if leader is None else (leader.folder, leader.digest),
-        progress=progress,
-        on_console=is_inline,
-    )
-
-
 def _say_started(task: JobTask) -> None:
     log.info(
         "%s %s started: %s",
         task.job.kind,
         task.job.number,
-        " ".join(task.job.settings_of_job),
+        task.job.in_words,
     )
 
 
@@ -627,7 +615,7 @@ def _say_chosen(
 ) -> None:
     """Logs the settings that each search would choose."""
     for number, choice in choices.items():
-        model = searched[number].spec.choice("model")
+        model = searched[number].spec.model
         if isinstance(choice, LtrbenchError):
             log.error("%s: %s", model, choice)
             continue

@@ -58,7 +58,8 @@ from ltrbench.compare.views import joined
 from ltrbench.errors import ResultError
 from ltrbench.plots import PAPER, write_figures
 from ltrbench.runs import Run
-from ltrbench.runs.record import RunResult, of_job
+from ltrbench.runs.record import RunResult
+from ltrbench.runs.spec import of_job
 from ltrbench.statistics.checks import AT_MOST, FAILS, Check
 from ltrbench.tables import (
     GLOSSARY_FILE,

@@ -77,7 +77,7 @@ from ltrbench.runs.record import (
     TrialRow,
     read_run,
 )
-from ltrbench.runs.spec import RunSpec
+from ltrbench.runs.spec import JobKey, RunSpec
 from ltrbench.runs.writing import claim, copy_run, write_run
 from ltrbench.settings import without_effect
 from ltrbench.shapes import Scores
@@ -88,10 +88,6 @@ from ltrbench.tracking import NoTracking, Tracker
 #
 # If a seed changes no score, a sweep over seeds would train the same model several times. Instead the model
 # is trained once. Every run still has its own folder, and the origin `Copied` names the run that was trained.
-
-_MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
-"""Settings that determine the model and the measurements; ranker and data source are
-described separately."""
 
 _OF_EACH_JOB = (
     "seed",
@@ -104,21 +100,6 @@ _OF_EACH_JOB = (
     "started",
 )
 """Fields of `RunResult` that a copy of an earlier run does not copy."""
-
-
-def settings_without_seed(experiment: Experiment) -> list[Any]:
-    """Returns all settings that determine the outcome of a run, except its seed, as JSON values."""
-    ranker = measure.described(experiment.ranker)
-    fields = {name: value for name, value in ranker["fields"].items() if name != "seed"}
-    drawn = None
-    if experiment.resample is not None:
-        drawn = experiment.resample.describe()
-    settings = measure.plain(experiment.spec.settings)
-    measured = [settings.get(name) for name in _MEASURED]
-    source = measure.described(experiment.source)
-    is_trial = isinstance(experiment.origin, Trial)
-    described_run = [experiment.model, experiment.params, is_trial]
-    return [*described_run, ranker["class"], fields, drawn, source, *measured]
 
 
 # ---- Determines which shared parameters a ranker uses, and which settings replace them.
@@ -175,6 +156,19 @@ class Destination(Protocol):
         """Raises ConfigError for a ranker that is trained on these data."""
 
 
+@dataclass(frozen=True)
+class ChosenSettings:
+    """The settings that a search chose.
+
+    Attributes:
+        record: `RunResult.search`.
+        trials: the trials of the search.
+    """
+
+    record: Mapping[str, Any]
+    trials: Sequence[TrialRow] = ()
+
+
 MONITORED = "monitored"
 CLEAN = "clean"
 
@@ -197,13 +191,11 @@ class Experiment:
             trees.
         spec: what the command asked for, for the record; the fields of `ranker` and `source` are recorded
             independently of it.
-        key: digest of everything that the results depend on, of a job of a sweep; None for other runs.
-        fingerprints: split -> fingerprint with which the job was planned; the run fails before it trains if
-            the loaded data have another one. Empty: not checked.
+        key: everything that the results of a job of a sweep depend on; the run fails before it trains if the
+            loaded data have other fingerprints. None for other runs.
         origin: `Trained`; `Trial`, which is evaluated on the validation set only; or `Final`, which is
             trained on all labelled queries, without early stopping, and has no metrics.
-        search: the search that chose the settings, as in `RunResult.search`; empty without one.
-        trials: the trials of that search.
+        chosen: the settings that a search chose, which `ranker` has; None without a search.
         distributed: the workers that fit together; None: this process fits alone.
         notes: sentences for `RunResult.notes`.
         destination: what the model is trained for, which refuses data before the fit; None: nothing is
@@ -223,11 +215,9 @@ class Experiment:
     importance: ImportanceSettings | None = field(default_factory=ImportanceSettings)
     timing: str = MONITORED
     spec: RunSpec = field(default_factory=RunSpec)
-    key: str | None = None
-    fingerprints: Mapping[str, str] = field(default_factory=dict)
+    key: JobKey | None = None
     origin: Origin = field(default_factory=Trained)
-    search: Mapping[str, Any] = field(default_factory=dict)
-    trials: Sequence[TrialRow] = ()
+    chosen: ChosenSettings | None = None
     distributed: Distribution | None = None
     notes: Sequence[str] = ()
     destination: Destination | None = None
@@ -242,6 +232,11 @@ class Experiment:
         require_choice("timing", self.timing, (MONITORED, CLEAN))
         if self.distributed is not None:
             self.ranker.check_distributed()
+
+    @property
+    def trials(self) -> Sequence[TrialRow]:
+        """The trials of the search that chose the settings."""
+        return () if self.chosen is None else self.chosen.trials
 
     @property
     def is_repeatable(self) -> bool:
@@ -364,7 +359,7 @@ def _begin(experiment: Experiment) -> RunResult:
         params=params,
         own_settings=own_settings,
         seed=int(ranker.seed),  # a notebook may pass a NumPy number
-        shared_machine=_shares_machine(experiment.spec.settings),
+        shared_machine=experiment.spec.shares_machine,
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),
         threads=resolve_threads(ranker.num_threads),
@@ -373,9 +368,9 @@ def _begin(experiment: Experiment) -> RunResult:
         sweep=experiment.spec.sweep,
         swept=experiment.spec.swept,
         flags=tuple(experiment.spec.flags),
-        key=experiment.key,
+        key=None if experiment.key is None else experiment.key.digest,
         origin=experiment.origin,
-        search=experiment.search,
+        search={} if experiment.chosen is None else experiment.chosen.record,
         notes=tuple(experiment.notes),
         started_in=str(Path.cwd()),
         started=now(),
@@ -384,15 +379,6 @@ def _begin(experiment: Experiment) -> RunResult:
         machine=measure.machine(),
         config=config,
     )
-
-
-def _shares_machine(config: Mapping[str, Any]) -> bool:
-    """Returns whether the command runs several jobs at a time."""
-    executor = config.get("executor") or {}
-    target = str(executor.get("_target_", "InlineExecutor"))
-    if target.endswith("InlineExecutor"):
-        return False
-    return bool(executor.get("workers", 2) > 1)
 
 
 class _Seconds(dict[str, float]):
@@ -644,9 +630,9 @@ def _load(experiment: Experiment, seconds: _Seconds) -> tuple[Splits, dict[str, 
 
 def _refuse_changed(experiment: Experiment, splits: Splits) -> None:
     """Raises DataError if the data have changed since the job was planned."""
-    planned = experiment.fingerprints
-    if not planned:
+    if experiment.key is None:
         return
+    planned = experiment.key.data
     for name, split in splits:
         if split.fingerprint != planned.get(name):
             raise DataError(

@@ -55,42 +55,6 @@ log = logging.getLogger("ltrbench")
 Overrides = tuple[str, ...]
 
 
-SETTINGS_OF_COMMAND = (
-    "cv_repeats",
-    "executor",
-    "looks",
-    "only_trials",
-    "progress",
-    "register",
-    "target",
-    "tracking",
-)
-"""Settings of a whole command, which cannot change a result: a job with other values is the same job."""
-
-
-def of_job(overrides: Iterable[str]) -> list[str]:
-    """Returns the overrides without those that apply to the whole command.
-
-    >>> of_job(["executor.workers=2", "+tracking.uri=x", "hydra.sweep.dir=s", "seed=1"])
-    ['seed=1']
-    """
-    return [
-        line
-        for line in overrides
-        if first_word(line) not in (*SETTINGS_OF_COMMAND, "hydra")
-    ]
-
-
-def first_word(override: str) -> str:
-    """Returns the first word of the key of an override.
-
-    >>> first_word("search.trials=3"), first_word("search/space=native"), first_word("+search=tpe")
-    ('search', 'search', 'search')
-    """
-    key, _, _ = override.lstrip("+~").partition("=")
-    return re.split(r"[./]", key)[0]
-
-
 def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
     """Returns few lists of overrides that together sweep over exactly these distinct jobs.
 

@@ -56,9 +56,10 @@ from ltrbench.compare.table import ModelRow
 from ltrbench.errors import ResultError
 from ltrbench.measure import now
 from ltrbench.metrics import DEFAULT
-from ltrbench.runs.record import Run, first_word, of_job
+from ltrbench.runs.record import Run
+from ltrbench.runs.spec import digest_of, first_word, of_job
 from ltrbench.statistics import LEVEL
-from ltrbench.sweep.plan import DONE, Job, digest_of, read_plan, state_of, sweep_id
+from ltrbench.sweep.plan import DONE, Job, read_plan, state_of, sweep_id
 from ltrbench.untrusted import read_bytes
 
 LEDGER_FILE = "looks.jsonl"

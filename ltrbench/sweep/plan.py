@@ -3,18 +3,9 @@
     plan/NUMBER.json   a `Job`: what to run, and in which folder
     plan/sweep.json    the id of the sweep, for tracking stores
 
-The key of a job is everything that its results depend on. Two jobs with equal keys give the same metrics. A
-finished job is therefore not run again, and a finished job whose key has changed is not compared with the
-others.
-
-    settings   the resolved configuration, without settings that cannot change a result
-    data       fingerprint of each split
-    code       digests of the code that computes: of ltrbench, and of a user's modules with backends or data
-               sources; plug-ins with metrics are among the versions
-    versions   library -> version
-
-The code of searches and the version of Optuna belong to the keys of jobs whose settings a search chooses. The
-key of a trial has neither: its results depend on its settings, not on what proposed them.
+The key of a job is a `JobKey`. The code of searches and the version of Optuna belong to the keys of jobs
+whose settings a search chooses. The key of a trial has neither: its results depend on its settings, not on
+what proposed them.
 """
 
 from __future__ import annotations
@@ -29,7 +20,6 @@ from collections.abc import (
     Callable,
     Collection,
     Iterable,
-    Iterator,
     Mapping,
     Sequence,
 )
@@ -41,13 +31,13 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from ltrbench.config import Config
+from ltrbench.config import Config, build_experiment
 from ltrbench.data import Splits
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
-from ltrbench.experiment import Experiment, settings_without_seed
+from ltrbench.experiment import ChosenSettings, Experiment
 from ltrbench.experiment.loading import load_once
 from ltrbench.folders import find_class
-from ltrbench.measure import now, plain, versions, without_password
+from ltrbench.measure import described, now, plain, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective
 from ltrbench.runs.origin import Copied, Origin, Trained, Trial
@@ -56,13 +46,11 @@ from ltrbench.runs.record import (
     FINISHED,
     INTERRUPTED,
     RESULT_FILE,
-    SETTINGS_OF_COMMAND,
     Run,
-    of_job,
     read_whole_run,
     writing_to,
 )
-from ltrbench.runs.spec import RunSpec
+from ltrbench.runs.spec import JobKey, RunSpec, digest_of, of_job, without
 from ltrbench.runs.writing import Holder, hold, holder
 from ltrbench.search import ACROSS_DATA, PER_FOLD, Search
 from ltrbench.untrusted import Count, Name, read_json
@@ -78,18 +66,6 @@ PLAN_FOLDER = "plan"
 COMPARISON_FOLDER = "comparison"
 TRIALS_FOLDER = "trials"
 """Folders in the folder of a sweep; only trials of a search have folders in the last one."""
-
-_OF_DATA = (
-    "train",
-    "valid",
-    "test",
-    "root",
-    "obtain",
-    "feature_names",
-    "fetch",
-    "cache",
-)
-"""Settings of a data set that name its files, describe or cache it; the fingerprints cover their content."""
 
 _FOLDER = Path(__file__).parents[1]
 
@@ -118,56 +94,6 @@ _PACKAGE_OF_SEARCH = "optuna"
 
 _DATA_ERROR = "error"
 """The key in `JobKey.data` of data that could not be loaded."""
-
-_LONGEST = 100
-"""Maximum number of characters of a value in a difference."""
-
-
-@dataclass(frozen=True)
-class JobKey:
-    """Everything that the results of a job depend on; the docstring of the module explains the parts."""
-
-    settings: Mapping[str, Any]
-    data: Mapping[str, str]
-    code: Mapping[str, str]
-    versions: Mapping[str, str]
-
-    @functools.cached_property
-    def digest(self) -> str:
-        """The key as 32 hexadecimal digits."""
-        return digest_of([self.settings, self.data, self.code, self.versions])
-
-    def differences(self, earlier: JobKey) -> list[str]:
-        """Returns one text per difference, such as `versions.lightgbm: 4.6.0 -> 4.7.0`."""
-        texts = []
-        for name in ("settings", "data", "code", "versions"):
-            changes = _changes(getattr(earlier, name), getattr(self, name), name)
-            texts += [f"{key}: {before} -> {after}" for key, before, after in changes]
-        return texts
-
-
-def _changes(before: Any, after: Any, key: str) -> Iterator[tuple[str, str, str]]:
-    """Yields (key, earlier value, new value) of each difference between two JSON values."""
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        for name in sorted({*before, *after}):
-            yield from _changes(
-                before.get(name, "absent"), after.get(name, "absent"), f"{key}.{name}"
-            )
-    elif digest_of(before) != digest_of(after):
-        yield key, _short(before), _short(after)
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    if len(text) <= _LONGEST:
-        return text
-    return f"{text[:_LONGEST]}..."
-
-
-def digest_of(value: Any) -> str:
-    """Returns 32 hexadecimal digits that identify a JSON value."""
-    text = json.dumps(value, sort_keys=True, default=str)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,27 +143,27 @@ class Job:
         return digest_of(words)
 
     @property
-    def is_search(self) -> bool:
-        """Whether a search chooses the settings of the job."""
-        return self.spec.settings["search"] is not None
-
-    @property
     def kind(self) -> str:
         """The word for the job in messages."""
         return "trial" if self.is_trial else "job"
 
+    def experiment(self, chosen: ChosenSettings | None = None) -> Experiment:
+        """Builds the experiment of the job. A process that runs a job builds it anew: a fit changes the
+        ranker, and the objects with which the command checked the job are in another process.
+
+        Args:
+            chosen: the settings that a search chose; None: the job trains with its own.
+
+        Raises:
+            ConfigError: A setting does not exist, has the wrong type, or is out of range.
+        """
+        return build_experiment(self.spec, self.key, self.origin, chosen)
+
     @property
-    def settings_of_job(self) -> list[str]:
-        """The overrides that differ from those of other jobs of the command; without any, all that do not
-        apply to the whole command."""
-        overrides = of_job(self.overrides)
-        differing = tuple(self.spec.swept)
-        if self.is_trial:
-            differing = (*differing, "model.")
-        varying = [
-            line for line in overrides if line.lstrip("+~").startswith(differing)
-        ]
-        return varying or overrides
+    def in_words(self) -> str:
+        """The overrides that differ from those of other jobs of the command, as `RunSpec.varying`."""
+        of_trial = ("model.",) if self.is_trial else ()
+        return " ".join(self.spec.varying(of_trial))
 
 
 def as_text(job: Job) -> str:
@@ -304,15 +230,16 @@ def key_of(experiment: Experiment, splits: Splits | str) -> JobKey:
         splits: the data; the error message if the data cannot be loaded.
     """
     ranker = experiment.ranker
+    spec = experiment.spec
     fields_of_ranker = vars(ranker).values()
     objectives = {
         type(value) for value in fields_of_ranker if isinstance(value, Objective)
     }
     code = _code_of(type(ranker), type(experiment.source), *objectives)
     packages = list(ranker.packages)
-    settings = experiment.spec.settings
-    if settings["search"] is not None:
-        search = find_class(str(settings["search"]["_target_"]), Search, "search")
+    if spec.is_search:
+        target = str(spec.settings["search"]["_target_"])
+        search = find_class(target, Search, "search")
         code = {**code, _CODE_OF_SEARCH: _code_of_search(search)}
         packages.append(_PACKAGE_OF_SEARCH)
     if isinstance(splits, str):
@@ -320,12 +247,8 @@ def key_of(experiment: Experiment, splits: Splits | str) -> JobKey:
     else:
         data = {name: each.fingerprint for name, each in splits}
     is_trial = isinstance(experiment.origin, Trial)
-    return JobKey(
-        settings=effective_settings(experiment.spec, is_trial),
-        data=data,
-        code=code,
-        versions=versions(packages) | plugin_versions(),
-    )
+    all_versions = versions(packages) | plugin_versions()
+    return spec.key(data, code, all_versions, is_trial=is_trial)
 
 
 def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
@@ -335,30 +258,9 @@ def key_of_trial(key: JobKey, spec: RunSpec) -> JobKey:
         key: the key of the job.
         spec: that of the trial.
     """
-    return JobKey(
-        settings=effective_settings(spec, is_trial=True),
-        data=key.data,
-        code=_without(key.code, {_CODE_OF_SEARCH}),
-        versions=_without(key.versions, {_PACKAGE_OF_SEARCH}),
-    )
-
-
-def _without(values: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if name not in names}
-
-
-def effective_settings(spec: RunSpec, is_trial: bool = False) -> dict[str, Any]:
-    """Returns the settings without those that have no effect on a result, with the names of their YAMLs."""
-    choices = spec.choices
-    kept = _without(spec.settings, SETTINGS_OF_COMMAND)
-    kept["data"] = _without(spec.settings["data"], _OF_DATA)
-    kept["names"] = {
-        group: str(choices[group])
-        for group in ("model", "params", "data")
-        if group in choices
-    }
-    kept["trial"] = is_trial
-    return dict(plain(kept))
+    code = without(key.code, {_CODE_OF_SEARCH})
+    present_versions = without(key.versions, {_PACKAGE_OF_SEARCH})
+    return spec.key(key.data, code, present_versions, is_trial=True)
 
 
 @functools.cache
@@ -597,7 +499,7 @@ def seconds_left(states: Sequence[JobState]) -> float | None:
     failed = {state.job.folder for state in states if state.name == FAILED}
     for state in states:
         if state.name in left and state.job.same_training in (None, *failed):
-            expected = fmean(taken.get(state.job.spec.choice("model"), [overall]))
+            expected = fmean(taken.get(state.job.spec.model, [overall]))
             since = 0.0
             if state.holder is not None:
                 since = _between(state.holder.since, now())
@@ -641,12 +543,16 @@ CHOSEN_WITH = "chosen_with"
 """Part of the settings in the key of a job that shares the choice of a search with other folds: name of the
 data -> digests of its splits. The choice depends on the data of all of them."""
 
+_MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
+"""Settings that determine the model and the measurements, beside ranker and data source."""
+
 _SHOWN = 3
 """Maximum number of jobs, and of differences of a job, that a message shows."""
 
 
 def draft(experiment: Experiment) -> Job:
-    """Returns a job that has no number and no folder yet. Loads the data of the job.
+    """Returns the job of an experiment, without number and folder, which the plan gives it: whether the sweep
+    has the job already is known only by its key. Loads the data of the job, for the key.
 
     Raises:
         ConfigError: The destination of the models cannot hold a model that is trained on these data.
@@ -660,7 +566,7 @@ def draft(experiment: Experiment) -> Job:
         experiment.destination.check_data(experiment.ranker, splits.train)
     key = key_of(experiment, splits)
     is_trial = isinstance(experiment.origin, Trial)
-    is_searched = is_trial or experiment.spec.settings["search"] is not None
+    is_searched = is_trial or experiment.spec.is_search
     training = ""
     if not isinstance(splits, str) and not is_searched:
         training = _training(experiment, key, splits)
@@ -678,13 +584,25 @@ def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     """Returns a digest of everything that a training depends on, except its seed; empty if every seed is
     trained."""
     num_documents = splits.train.num_documents
+    drawn = None
     if experiment.resample is not None:
         num_documents = experiment.resample.num_documents(splits.train)
+        drawn = experiment.resample.describe()
     if not experiment.is_repeatable or experiment.ranker.seed_matters(num_documents):
         return ""
-    return digest_of(
-        [settings_without_seed(experiment), key.data, key.code, key.versions]
-    )
+    ranker = described(experiment.ranker)
+    settings = plain(experiment.spec.settings)
+    without_seed = [
+        experiment.model,
+        experiment.params,
+        isinstance(experiment.origin, Trial),
+        ranker["class"],
+        without(ranker["fields"], {"seed"}),
+        drawn,
+        described(experiment.source),
+        *(settings.get(name) for name in _MEASURED),
+    ]
+    return digest_of([without_seed, key.data, key.code, key.versions])
 
 
 def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
@@ -692,7 +610,7 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
     keys."""
     groups: dict[str, dict[str, Job]] = {}
     for item in drafts:
-        if item.is_search and item.spec.settings["search"]["choose"] != PER_FOLD:
+        if item.spec.is_search and item.spec.settings["search"]["choose"] != PER_FOLD:
             groups.setdefault(search_group(item), {})[item.digest] = item
     shared = {}
     for group in groups.values():
@@ -705,7 +623,7 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
 def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
     data: dict[str, list[str]] = {}
     for other in group:
-        data.setdefault(data_of(other), []).append(digest_of(other.key.data))
+        data.setdefault(other.spec.data, []).append(digest_of(other.key.data))
     settings = dict(item.key.settings)
     settings[CHOSEN_WITH] = {name: sorted(data[name]) for name in sorted(data)}
     return replace(item, key=replace(item.key, settings=settings))
@@ -717,20 +635,11 @@ def search_group(job: Job) -> str:
     choose = job.spec.settings["search"]["choose"]
     if choose == PER_FOLD:
         return job.digest
-    settings["data"] = _without(settings["data"], {"fold"})
+    settings["data"] = without(settings["data"], {"fold"})
     if choose == ACROSS_DATA:
         del settings["data"]
-        settings["names"] = _without(settings["names"], {"data"})
+        settings["names"] = without(settings["names"], {"data"})
     return digest_of(settings)
-
-
-def data_of(job: Job) -> str:
-    """Returns the data of a job in words, such as "mq2008 fold 1"."""
-    fold = job.spec.settings["data"].get("fold")
-    name = str(job.spec.settings["data"].get("name", job.spec.choices.get("data")))
-    if fold is None:
-        return name
-    return f"{name} fold {fold}"
 
 
 def plan_jobs(plan: Plan, drafts: Sequence[Job], folder_of: FolderOf) -> list[Job]:
@@ -808,7 +717,7 @@ def _refuse_other_data(plan: Plan, drafts: Sequence[Job]) -> None:
             if state_of(plan.sweep, job).name in (DONE, RUNNING):
                 differences = item.key.differences(replace(item.key, data=job.key.data))
                 raise ResultError(
-                    f"{plan.sweep} has runs on other data of the name {data_of(item)}, such as job "
+                    f"{plan.sweep} has runs on other data of the name {item.spec.data}, such as job "
                     f"{job.number}: {'; '.join(differences[:_SHOWN])}. Restore the files, choose another "
                     "folder with hydra.sweep.dir=..., or name the new data with data.name=NAME."
                 )

@@ -14,7 +14,7 @@ import threading
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -23,16 +23,19 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.config import build_experiment
 from ltrbench.errors import LtrbenchError, ResultError, debugging, error_text
-from ltrbench.experiment import Experiment, describe_outcome, record_failure, run
+from ltrbench.experiment import (
+    ChosenSettings,
+    describe_outcome,
+    record_failure,
+    run,
+)
 from ltrbench.experiment.loading import OnProgress
 from ltrbench.folders import modules_folder, searching_only, settings_in
 from ltrbench.rankers.base import resolve_threads
 from ltrbench.runs.origin import Copied, Trained
-from ltrbench.runs.record import FINISHED, Run, RunResult, TrialRow, read_run
+from ltrbench.runs.record import FINISHED, Run, RunResult, read_run
 from ltrbench.runs.writing import LeaseHeldError, delete_damaged, hold, rewrite_result
-from ltrbench.settings import replaced
 from ltrbench.sweep.executors import AllWorkersLostError, Executor, WorkerLostError
 from ltrbench.sweep.plan import (
     DONE,
@@ -55,22 +58,10 @@ stopping = threading.Event()
 """Set by a signal handler before it raises KeyboardInterrupt: compiled code turns it into another error."""
 
 
-@dataclass(frozen=True)
-class ChosenSettings:
-    """The settings that a search chose.
-
-    Attributes:
-        record: `RunResult.search`.
-        trials: the trials of the search.
-    """
-
-    record: Mapping[str, Any]
-    trials: Sequence[TrialRow]
-
-
 @dataclass(frozen=True, kw_only=True)
 class JobTask:
-    """A job, and everything that its process needs to run it.
+    """A job, and everything that its process needs to run it: plain values, because a worker may be another
+    process, on another host, whose modules of the user are found only when it begins the job.
 
     Attributes:
         sweep: folder of the sweep, absolute.
@@ -97,8 +88,7 @@ class JobTask:
         return self.sweep / self.job.folder
 
     def __str__(self) -> str:
-        words = " ".join(self.job.settings_of_job)
-        return f"{self.job.kind} {self.job.number}: {words}"
+        return f"{self.job.kind} {self.job.number}: {self.job.in_words}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,40 +168,8 @@ def failure(error: BaseException) -> Outcome:
     )
 
 
-def experiment_of(job: Job) -> Experiment:
-    """Builds the experiment of a job.
-
-    Raises:
-        ConfigError: A setting does not exist, has the wrong type, or is out of range.
-    """
-    experiment = build_experiment(job.spec)
-    return replace(
-        experiment,
-        key=job.digest,
-        fingerprints=job.key.data,
-        origin=job.origin,
-    )
-
-
-def with_choice(
-    experiment: Experiment, search: Mapping[str, Any], trials: Sequence[TrialRow] = ()
-) -> Experiment:
-    """Returns the experiment with the settings that a search chose.
-
-    Args:
-        search: `RunResult.search`; empty without a search.
-        trials: the trials of the search, for the record.
-    """
-    if not search:
-        return experiment
-    ranker = replaced(experiment.ranker, search["settings"])
-    return replace(experiment, ranker=ranker, search=search, trials=trials)
-
-
 def _run(task: JobTask, showing: Showing | None) -> str:
-    experiment = experiment_of(task.job)
-    if task.choice is not None:
-        experiment = with_choice(experiment, task.choice.record, task.choice.trials)
+    experiment = task.job.experiment(task.choice)
     watching: contextlib.AbstractContextManager[OnProgress | None]
     watching = contextlib.nullcontext()
     if showing is not None:
@@ -350,7 +308,7 @@ def record_failed(task: JobTask, error: Exception) -> Outcome:
     if isinstance(error, WorkerLostError):
         outcome = replace(outcome, error=f"failed: {error}")
     try:
-        record_failure(experiment_of(task.job), task.folder, str(error))
+        record_failure(task.job.experiment(), task.folder, str(error))
     except (LtrbenchError, OSError) as unrecorded:
         # The folder may still be held by a process on another host.
         return replace(
@@ -392,9 +350,11 @@ def take_times(sweep: Path, job: Job, others: Sequence[Job]) -> list[Run]:
     folder = sweep / job.folder
     with hold(folder):
         earlier = read_run(folder)
+        choice = None
+        if earlier.result.search:
+            choice = ChosenSettings(earlier.result.search)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".partial-") as scratch:
-            experiment = with_choice(experiment_of(job), earlier.result.search)
-            timed = run(experiment, Path(scratch, "run"))
+            timed = run(job.experiment(choice), Path(scratch, "run"))
             before, now = (each.scored("test").scores for each in (earlier, timed))
             if not np.array_equal(before, now):
                 raise ResultError(

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from ltrbench.config import build
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, LtrbenchError, ResultError
+from ltrbench.experiment import ChosenSettings
 from ltrbench.experiment.loading import load_once
 from ltrbench.folders import find_class
 from ltrbench.metrics import evaluate
@@ -37,9 +38,9 @@ from ltrbench.runs.record import (
     Run,
     SearchRecord,
     TrialRow,
-    first_word,
     writing_to,
 )
+from ltrbench.runs.spec import first_word
 from ltrbench.search import (
     PER_FOLD,
     Proposal,
@@ -57,13 +58,11 @@ from ltrbench.sweep.plan import (
     DONE,
     RUNNING,
     Job,
-    data_of,
     key_of_trial,
     search_group,
     state_of,
     states_of,
 )
-from ltrbench.sweep.running import ChosenSettings, experiment_of
 
 _NOT_OF_A_TRIAL = ("search", "seed", "metrics", "importance", "timing")
 """Settings of a job that its trials do not take over."""
@@ -96,7 +95,7 @@ class JobSearch:
 
     def __post_init__(self) -> None:
         first = self.jobs[0]
-        experiment = experiment_of(first)
+        experiment = first.experiment()
         self.search = build(first.spec.settings, "search", Search)
         ranker = experiment.ranker
         model = experiment.model
@@ -138,7 +137,7 @@ class JobSearch:
         for job in self.jobs:
             source = build(job.spec.settings, "data", DataSource)
             # The number, because two data sets may have the same name.
-            splits[f"{data_of(job)} (job {job.number})"] = load_once(source)[0]
+            splits[f"{job.spec.data} (job {job.number})"] = load_once(source)[0]
         leaked = []
         for (name, of_name), (other, of_other) in itertools.permutations(
             splits.items(), 2
@@ -160,7 +159,7 @@ class JobSearch:
     def name(self) -> str:
         """The jobs whose settings are searched, such as "native, mq2008 fold 1 (job 0)"."""
         numbers = ", ".join(str(job.number) for job in self.jobs)
-        return f"{self.jobs[0].spec.choice('model')}, {data_of(self.jobs[0])} (job {numbers})"
+        return f"{self.jobs[0].spec.model}, {self.jobs[0].spec.data} (job {numbers})"
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
         """Returns the jobs of the next trials that have not ended; none if the search has ended.

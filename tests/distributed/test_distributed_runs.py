@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from messages import naming
+from plan_cases import job
 
 from ltrbench.cli.session import check_executor_of_distributed
 from ltrbench.data import Splits
@@ -152,14 +153,14 @@ def test_an_experiment_that_cannot_be_distributed_is_refused_before_anything_is_
 
 
 def test_jobs_that_run_at_the_same_time_cannot_be_distributed() -> None:
-    settings: list[dict[str, Any]] = [
-        {"distributed": None},
-        {"distributed": {"workers": 2}},
+    jobs = [
+        job("seed=1"),
+        job("seed=2", values={"distributed": {"workers": 2}}),
     ]
-    check_executor_of_distributed(settings, InlineExecutor())
-    check_executor_of_distributed(settings[:1], ProcessExecutor())
+    check_executor_of_distributed(jobs, InlineExecutor())
+    check_executor_of_distributed(jobs[:1], ProcessExecutor())
     with pytest.raises(
         ConfigError,
         match=naming("ProcessExecutor", "executor=inline", "distributed=none"),
     ):
-        check_executor_of_distributed(settings, ProcessExecutor())
+        check_executor_of_distributed(jobs, ProcessExecutor())

@@ -21,7 +21,7 @@ from toy_runs import search_record
 from ltrbench.cli import main
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import DamagedRunError, ResultError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment import ChosenSettings, Experiment, run
 from ltrbench.rankers.lightgbm import LightGBMRanker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.record import (
@@ -68,15 +68,14 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("whole")
     source = Synthetic(name="synthetic", num_queries=20)
     rankers = {"lightgbm": LightGBMRanker(num_trees=3), "random": RandomRanker()}
-    of_search: dict[str, Any] = {"search": search_record(), "trials": TRIALS}
+    of_search = ChosenSettings(search_record(), TRIALS)
     for model, ranker in rankers.items():
-        chosen = of_search if model == "lightgbm" else {}
         experiment = Experiment(
             model=model,
             ranker=ranker,
             source=source,
             spec=RunSpec(settings=CONFIG),
-            **chosen,
+            chosen=of_search if model == "lightgbm" else None,
         )
         run(experiment, folder / "runs" / model)
     return folder

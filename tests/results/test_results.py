@@ -18,7 +18,7 @@ from ltrbench.compare import compare
 from ltrbench.data import Judgments
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ResultError
-from ltrbench.experiment import Experiment, run
+from ltrbench.experiment import ChosenSettings, Experiment, run
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import (
@@ -223,7 +223,7 @@ def experiment(**settings: Any) -> Experiment:
 @pytest.fixture
 def sweep(tmp_path: Path) -> Path:
     """A sweep with a final run and two trials."""
-    run(experiment(search=SEARCH, trials=TRIALS), tmp_path / "sweep/0")
+    run(experiment(chosen=ChosenSettings(SEARCH, TRIALS)), tmp_path / "sweep/0")
     for number in (0, 1):
         run(experiment(origin=Trial()), tmp_path / f"sweep/trials/{number}")
     return tmp_path / "sweep"
@@ -233,7 +233,7 @@ def test_trials_are_read_as_they_were_written_and_written_the_same_every_time(
     tmp_path: Path,
 ) -> None:
     for name in ("a", "b"):
-        run(experiment(search=SEARCH, trials=TRIALS), tmp_path / name)
+        run(experiment(chosen=ChosenSettings(SEARCH, TRIALS)), tmp_path / name)
     assert (tmp_path / "a" / TRIALS_FILE).read_bytes() == (
         tmp_path / "b" / TRIALS_FILE
     ).read_bytes()

@@ -15,11 +15,11 @@ from messages import naming
 from run_cases import finished_run
 
 from ltrbench.errors import ConfigError, LtrbenchError
+from ltrbench.experiment import ChosenSettings
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.writing import write_run
 from ltrbench.search import Proposal
 from ltrbench.sweep.plan import Job, Plan, plan_jobs, read_plan, with_shared_choices
-from ltrbench.sweep.running import ChosenSettings, experiment_of
 from ltrbench.sweep.searching import JobSearch, Searches, searches_of, trial_job
 
 SYNTHETIC = (
@@ -225,7 +225,7 @@ def test_a_trial_is_a_job_without_test_metrics_importances_and_search(
         4, {"num_leaves": 5, "l2": None}, num_trees=2, minimum={1: 0.25}
     )
     trial = trial_job(job, proposal, search)
-    experiment = experiment_of(trial)
+    experiment = trial.experiment()
     fields: Any = experiment.ranker
     assert (fields.num_leaves, fields.l2, fields.num_trees, fields.seed) == (
         5,
@@ -240,7 +240,7 @@ def test_a_trial_is_a_job_without_test_metrics_importances_and_search(
         "monitored",
     )
     assert experiment.metrics == (search.metric,)
-    assert not trial.is_search
+    assert not trial.spec.is_search
     assert set(job.key.data) == {"train", "valid", "test"}
 
 
@@ -262,7 +262,7 @@ def test_the_settings_of_an_objective_are_those_of_the_trial(
         trial_job(job, proposal, search.search, search.objective)
         for proposal in proposals
     ]
-    rankers: list[Any] = [experiment_of(draft).ranker for draft in drafts]
+    rankers: list[Any] = [draft.experiment().ranker for draft in drafts]
     assert [ranker.objective.targets for ranker in rankers] == ["labels", "softmax"]
 
 

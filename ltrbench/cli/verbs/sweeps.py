@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shlex
@@ -18,7 +19,6 @@ from ltrbench.cli.session import (
     TRACKING,
     Session,
     Store,
-    SweepOrder,
     mirror,
     recorded_store,
     run_command,
@@ -54,7 +54,7 @@ from ltrbench.sweep.plan import (
     wanted,
     with_shared_choices,
 )
-from ltrbench.sweep.running import experiment_of, untimed
+from ltrbench.sweep.running import untimed
 from ltrbench.tables import duration
 
 
@@ -107,19 +107,19 @@ def resume_verb(
         if dry_run:
             refuse_changed(plan, drafts)
             return _show(plan, failed, timing)
-        order = SweepOrder(
-            folder=plan.sweep,
-            drafts=drafts,
-            folder_of=lambda job, number: job.folder,
-            settings=last.spec.settings,
-            only_failed=failed,
-        )
         session = Session()
+        work = functools.partial(
+            session.time_sweep if timing else session.run_sweep,
+            plan.sweep,
+            drafts,
+            lambda job, number: job.folder,
+        )
         again = f"{PROGRAM} resume {shlex.quote(str(plan.sweep))}"
         if timing:
             again = f"{again} --timing"
-            return run_command(session, again, lambda: session.time_sweep(order))
-        return run_command(session, again, lambda: session.run_sweep(order))
+        else:
+            work = functools.partial(work, only_failed=failed)
+        return run_command(session, again, work)
 
 
 def _read_plan(sweep: Path) -> Plan:
@@ -162,7 +162,7 @@ def _refuse_unstored(plan: Plan) -> None:
 
 def redrafted(job: Job) -> Job:
     """Returns a planned job with its present key."""
-    again = draft(experiment_of(job))
+    again = draft(job.experiment())
     # The folds that share a choice are those of the command that planned the job.
     if CHOSEN_WITH not in job.key.settings:
         return again
@@ -179,9 +179,7 @@ def _show(plan: Plan, failed: bool, timing: bool) -> int:
     else:
         states = wanted(states, failed)
     for state in states:
-        echo(
-            f"job {state.job.number} ({state.name}): {' '.join(state.job.settings_of_job)}"
-        )
+        echo(f"job {state.job.number} ({state.name}): {state.job.in_words}")
     num_jobs = sum(not job.is_trial for job in plan.jobs.values())
     echo(f"{len(states)} of {num_jobs} jobs would run.")
     return OK
@@ -269,7 +267,7 @@ def _status_text(plan: Plan, states: Sequence[JobState]) -> str:
 
 def _line_of(state: JobState) -> str:
     job = state.job
-    line = f"  {state.name} {job.folder}  {' '.join(job.settings_of_job)}"
+    line = f"  {state.name} {job.folder}  {job.in_words}"
     if state.holder is not None:
         line += f" ({state.holder})"
     if state.reason:

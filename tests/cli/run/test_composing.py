@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from paths import CONF
 
 from ltrbench.cli import launch
 from ltrbench.cli.launch import Composer, Composition, check_keys, new_folder
-from ltrbench.cli.session import SweepOrder
 from ltrbench.config import build_experiment, build_tracker, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.experiment import Experiment
@@ -30,6 +29,7 @@ from ltrbench.folders import conf_dir, find_class
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.spec import RunSpec
+from ltrbench.sweep.plan import FolderOf, Job
 
 
 @pytest.fixture
@@ -212,23 +212,25 @@ def test_a_command_builds_each_job_once_to_check_and_to_plan_it(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     built: list[RunSpec] = []
-    orders: list[SweepOrder] = []
+    planned: list[Job] = []
+
+    def plan(sweep: Path, drafts: Sequence[Job], folder_of: FolderOf) -> None:
+        planned.extend(drafts)
 
     def build(spec: RunSpec) -> Experiment:
         built.append(spec)
         return build_experiment(spec)
 
     monkeypatch.setattr(launch, "build_experiment", build)
-    session: Any = SimpleNamespace(run_sweep=orders.append)
+    session: Any = SimpleNamespace(run_sweep=plan)
     words = ["tracking=none", "progress=none", "data.num_queries=20"]
     master = loader.load_configuration("config", words, RunMode.MULTIRUN)
     overrides = [[*words, "model=random", f"seed={seed}"] for seed in (1, 2)]
     jobs = launch._composed(loader, master, overrides)
     command = launch._Command(session, ["--config-dir", "mine"])
     command.sweep(tmp_path / "s", jobs, master, lambda _, number: str(number))
-    (order,) = orders
     assert len(built) == 2
-    for draft, job in zip(order.drafts, overrides, strict=True):
+    for draft, job in zip(planned, overrides, strict=True):
         spec = draft.spec
         assert (spec.overrides, spec.sweep) == (tuple(job), "s")
         assert spec.swept == {"seed": ["1", "2"]}
