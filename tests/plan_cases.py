@@ -4,41 +4,31 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 from run_cases import finished_run
 
+from ltrbench.config import Config
 from ltrbench.runs.record import Run
 from ltrbench.runs.spec import JobKey, RunSpec
 from ltrbench.runs.writing import write_run
 from ltrbench.sweep.plan import Job, Plan
 
 SETTINGS: dict[str, Any] = {
+    # Every setting, so that a new one needs no line here.
+    **{item.name: None for item in fields(Config)},
     **{name: {} for name in ("model", "params", "data", "tracking", "executor")},
-    **dict.fromkeys(
-        (
-            "search",
-            "distributed",
-            "register",
-            "early_stopping",
-            "importance",
-            "cv",
-            "replicates",
-            "study",
-            "target",
-        )
-    ),
-    **{
-        "plugins": [],
-        "metrics": ["ndcg@10"],
-        "timing": "monitored",
-        "progress": "none",
-    },
-    **{"seed": 0, "num_threads": 1},
-    **{"cv_split": "test", "cv_repeats": 1},
-    **{"looks": 1, "only_trials": False},
+    "plugins": [],
+    "metrics": ["ndcg@10"],
+    "timing": "monitored",
+    "progress": "none",
+    "seed": 0,
+    "num_threads": 1,
+    "cv_split": "test",
+    "cv_repeats": 1,
+    "looks": 1,
 }
 CODE, VERSIONS = {"ltrbench": "1"}, {"numpy": "1"}
 
@@ -79,7 +69,7 @@ def jobs(*names: str, **parts: Any) -> list[Job]:
     return [job(name, **parts) for name in names]
 
 
-def finish(plan: Plan, planned: Job, **fields: Any) -> Run:
+def finish(plan: Plan, planned: Job, **of_run: Any) -> Run:
     """Writes a finished run of a planned job."""
     folder = plan.sweep / planned.folder
     toy = finished_run(folder, "native").result
@@ -87,7 +77,7 @@ def finish(plan: Plan, planned: Job, **fields: Any) -> Run:
         folder,
         replace(
             toy,
-            **{"key": planned.digest, "overrides": tuple(planned.overrides), **fields},
+            **{"key": planned.digest, "overrides": tuple(planned.overrides), **of_run},
         ),
     )
 

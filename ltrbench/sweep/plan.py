@@ -37,7 +37,7 @@ from ltrbench.errors import ConfigError, LtrbenchError, ResultError
 from ltrbench.experiment import ChosenSettings, Experiment
 from ltrbench.experiment.loading import load_once
 from ltrbench.folders import find_class
-from ltrbench.measure import described, now, plain, versions, without_password
+from ltrbench.measure import described, now, versions, without_password
 from ltrbench.metrics.evaluation import plugin_versions
 from ltrbench.native.objectives.base import Objective
 from ltrbench.runs.origin import Copied, Origin, Trained, Trial
@@ -543,8 +543,9 @@ CHOSEN_WITH = "chosen_with"
 """Part of the settings in the key of a job that shares the choice of a search with other folds: name of the
 data -> digests of its splits. The choice depends on the data of all of them."""
 
-_MEASURED = ("metrics", "importance", "timing", "plugins", "distributed")
-"""Settings that determine the model and the measurements, beside ranker and data source."""
+_WITH_SEED = ("seed", "model", "data", "replicates")
+"""Settings with the seed or with parts of the objects that are described without it: of ranker, data source
+and resample."""
 
 _SHOWN = 3
 """Maximum number of jobs, and of differences of a job, that a message shows."""
@@ -591,16 +592,12 @@ def _training(experiment: Experiment, key: JobKey, splits: Splits) -> str:
     if not experiment.is_repeatable or experiment.ranker.seed_matters(num_documents):
         return ""
     ranker = described(experiment.ranker)
-    settings = plain(experiment.spec.settings)
     without_seed = [
-        experiment.model,
-        experiment.params,
-        isinstance(experiment.origin, Trial),
+        without(key.settings, _WITH_SEED),
         ranker["class"],
         without(ranker["fields"], {"seed"}),
         drawn,
         described(experiment.source),
-        *(settings.get(name) for name in _MEASURED),
     ]
     return digest_of([without_seed, key.data, key.code, key.versions])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from plan_cases import SETTINGS, numbered
 from test_experiment import Recorder, Toy
 
+from ltrbench.config import Config
 from ltrbench.data import RankingDataset, TrainingResample
 from ltrbench.experiment import Experiment, run
 from ltrbench.measure import plain
@@ -23,7 +25,7 @@ from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 from ltrbench.runs.origin import Copied
 from ltrbench.runs.record import RESULT_FILE, Run, read_run
-from ltrbench.runs.spec import RunSpec
+from ltrbench.runs.spec import SETTINGS_OF_COMMAND, RunSpec
 from ltrbench.sweep.plan import Job, draft, plan_jobs, prepare_sweep, read_plan
 
 FEW = 1000
@@ -191,3 +193,22 @@ def test_a_job_that_differs_in_more_than_the_seed_trains(
 ) -> None:
     jobs = planned(tmp_path, experiment(1), experiment(2, **fields), experiment(3))
     assert copied_of(jobs) == [None, None, "0"]
+
+
+NOT_COPIED = [
+    item.name
+    for item in dataclasses.fields(Config)
+    # Ranker, data source and resample are described themselves; a job with a search is never a copy.
+    if item.name not in ("seed", "model", "data", "replicates", "search")
+]
+
+
+@pytest.mark.parametrize("name", NOT_COPIED)
+def test_a_job_with_another_value_of_any_setting_of_a_result_trains(
+    name: str, tmp_path: Path
+) -> None:
+    other = experiment(2)
+    spec = other.spec.with_settings(**{name: {"another": 1}})
+    jobs = planned(tmp_path, experiment(1), replace(other, spec=spec))
+    copied = "0" if name in SETTINGS_OF_COMMAND else None
+    assert copied_of(jobs) == [None, copied]
