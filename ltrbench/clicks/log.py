@@ -404,7 +404,7 @@ def _positions(rows: Rows, sessions: Codes, first: int | None) -> NDArray[np.int
 
 _CLEAR = 0.9
 """Share of the lists that start at one number, from which it is the first position."""
-_SOME = 0.5
+_SOME = 0.1
 
 
 def _first_position(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.clicks.checks import is_rejected, replays
 from ltrbench.clicks.estimators import log_of
 from ltrbench.clicks.log import ROLES, Log, compared_sessions, first_rows, read_log
 from ltrbench.clicks.propensities import (
@@ -143,6 +144,7 @@ class ClickSource(SplitSource):
             train=lists.sessions_of(train),
             valid=None if valid is None else _with_columns(_without_errors(valid)),
             test=_with_columns(lists.with_errors(test, num_folds)),
+            facts=lists.facts,
         )
 
 
@@ -237,6 +239,23 @@ class _Lists:
         elif log.is_shown.all():
             fields["positions"] = log.positions[order]
         return dataset.with_fields(**fields)
+
+    @cached_property
+    def facts(self) -> dict[str, Any]:
+        """What a comparison says about the log: its size, its examination, and the check by replay."""
+        whole = self.whole
+        given = _impressions_of(whole)
+        checked = replays(given, whole.query_of_document, [*self.log.ranker_names])
+        values = given.theta.astype(object)
+        values[np.isnan(given.theta)] = None
+        return {
+            "kind": CLICKS,
+            "propensity": self.settings.propensity,
+            "sessions": len(self.log.session_names),
+            "theta": values.tolist(),
+            "replays": [vars(replay) for replay in checked],
+            "is_rejected": is_rejected(checked),
+        }
 
     @cached_property
     def _num_sessions(self) -> Values:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ltrbench.compare.claims import NOT_REPEATED, Claim, Pair
+from ltrbench.compare.clicks import Evidence
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import (
     KEEP,
@@ -25,7 +26,7 @@ from ltrbench.compare.remarks import IMPORTANT, percent
 from ltrbench.compare.table import (
     Trainings,
 )
-from ltrbench.metrics import bounds_of
+from ltrbench.metrics import bounds_of, parse_metric
 from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (
     BETTER,
@@ -86,7 +87,8 @@ def answer_of(comparison: Comparison) -> Answer:
     remarks.extend(
         str(remark.note) for remark in comparison.remarks if remark.kind in IMPORTANT
     )
-    if any(pair.withheld for pair in comparison.family):
+    is_withheld = any(pair.withheld for pair in comparison.family)
+    if is_withheld and comparison.evidence is None:
         remarks.append(
             "Train the missing runs, or make claims without them (compare --selected REASON)."
         )
@@ -156,6 +158,11 @@ def _better_in_words(comparison: Comparison, decision: Decision) -> str:
         f"Take {first}: on these queries it is better than {comparison.baseline} "
         f"({_difference_in_words(comparison, claim)})."
     )
+    if comparison.evidence is not None:
+        pair = pairs_of(comparison, first)[comparison.baseline]
+        text = (
+            f"Take {first}: {_clicks_in_words(comparison, comparison.evidence, pair)}."
+        )
     if others:
         text += f" {listed(others)} {_is(others)} better, too."
     return text
@@ -171,6 +178,22 @@ def _difference_in_words(comparison: Comparison, claim: Claim) -> str:
         return f"{difference} {format_interval(*ends[1:], DIFFERENCE)}"
     change, low, high = (100 * end / mean for end in ends)
     return f"{change:+.1f} % [{low:+.1f}, {high:+.1f}]"
+
+
+def _clicks_in_words(comparison: Comparison, evidence: Evidence, pair: Pair) -> str:
+    """Returns how a model differs from the baseline in a metric of clicks."""
+    lists = f"{evidence.num_lists:,} lists"
+    if comparison.queries is not None:
+        lists += f" of {comparison.queries.distinct.num_queries:,} queries"
+    if pair.is_order_only:
+        return f"on {lists} it is better than {comparison.baseline}"
+    claim = pair.models
+    assert claim.interval is not None  # a decided claim has one
+    ends = format_interval(claim.interval.low, claim.interval.high, ".2f")
+    difference = f"{claim.difference or 0.0:.2f} {ends}"
+    if parse_metric(evidence.metric)[0] == "clicks":
+        return f"on {lists} it would get {difference} more clicks a list than {comparison.baseline}"
+    return f"on {lists} its {evidence.metric} is higher than that of {comparison.baseline} by {difference}"
 
 
 def _leader_in_words(comparison: Comparison, decision: Decision) -> str:

@@ -112,6 +112,7 @@ class Pair:
         inference: Analysis of trainings and queries, if training was repeated on one test set; else None.
         variation: Variation over folds; None without folds.
         withheld: Why there is no claim although the data are enough; empty if nothing withholds it.
+        is_order_only: Whether only the sign of the difference is claimed, and its size is not shown.
         p_adjusted: "holm" -> test -> p-value of `statistics`, adjusted for the family.
     """
 
@@ -124,6 +125,7 @@ class Pair:
     inference: Inference | None = None
     variation: FoldVariation | None = None
     withheld: str = ""
+    is_order_only: bool = False
     p_adjusted: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property

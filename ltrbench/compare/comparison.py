@@ -30,6 +30,7 @@ from ltrbench.compare.cells import (
     runs_by_table,
 )
 from ltrbench.compare.claims import Pair, against, all_pairs, decided
+from ltrbench.compare.clicks import Evidence
 from ltrbench.compare.derived import default_metric, reported_metrics, unknown_metrics
 from ltrbench.compare.fairness import (
     best_on_validation,
@@ -195,6 +196,7 @@ class Comparison:
         queries: The paired queries; None if no rows can be paired.
         remarks: Facts that a note tells: skipped queries, failed runs, unmatched parameters, and others.
         slices: Slices of the queries to show; the report adds those by the attributes of every data set.
+        evidence: What claims in a metric of clicks rest on; None for other metrics.
     """
 
     data: str
@@ -211,6 +213,7 @@ class Comparison:
     declared: Mapping[str, tuple[Pair, ...]] = field(default_factory=dict)
     sweeps: SweepState = field(default_factory=SweepState)
     slices: Sequence[Slice] = ()
+    evidence: Evidence | None = None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -256,7 +259,7 @@ class Comparison:
         """
         if self.queries is None or label not in self.queries.labels:
             return None
-        if any(pair.withheld for pair in self.pairs):
+        if any(pair.withheld or pair.is_order_only for pair in self.pairs):
             return None
         if label not in self._losses:
             self._losses[label] = largest_loss(
@@ -363,15 +366,18 @@ def _compare_on(
     )
     if absent:
         settings = replace(settings, baseline=None)
+    evidence = Evidence.of(table.paired, metric, settings.convention)
     pairs: tuple[Pair, ...] = ()
     family: tuple[Pair, ...] = ()
     if queries is not None:
-        pairs = all_pairs(queries, metric, settings)
+        pairs = _pairs_with(evidence, queries, metric, settings)
         family = _family(pairs, queries, base, settings)
     declared = {}
     for name, of_metric in paired.items():
         if of_metric is not None:
-            pairs_of_metric = all_pairs(of_metric, name, settings)
+            measured = settings.guard_of(name).metric
+            of_name = Evidence.of(table.paired, measured, settings.convention)
+            pairs_of_metric = _pairs_with(of_name, of_metric, name, settings)
             declared[name] = _family(pairs_of_metric, of_metric, base, settings)
     remarks = [
         *first_remarks,
@@ -379,6 +385,7 @@ def _compare_on(
         *absent,
         *table.remarks,
         *warnings(table.rows, metric, settings.convention),
+        *(evidence.remarks() if evidence else ()),
     ]
     return Comparison(
         data=name_of_table,
@@ -393,7 +400,24 @@ def _compare_on(
         queries=queries,
         remarks=tuple(remarks),
         declared=declared,
+        evidence=evidence,
     )
+
+
+def _pairs_with(
+    evidence: Evidence | None, queries: PairedQueries, metric: str, settings: Settings
+) -> tuple[Pair, ...]:
+    """Returns all pairs, with no more claims than the evidence of a metric of clicks allows."""
+    pairs = all_pairs(queries, metric, settings)
+    if evidence is None:
+        return pairs
+    reasons = evidence.against_claims()
+    marked = []
+    for pair in pairs:
+        withheld = reasons.get(pair.a) or reasons.get(pair.b) or ""
+        is_order_only = evidence.is_order_only
+        marked.append(replace(pair, withheld=withheld, is_order_only=is_order_only))
+    return decided(marked, queries, settings)
 
 
 def _evaluated_rows(runs: Sequence[Run], settings: Settings) -> list[ModelRow]:

@@ -433,6 +433,8 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
 def difference_cell(pair: Pair) -> TableCell:
     """Returns the difference of these models with its interval, emphasised as its claim."""
     claim = pair.models
+    if pair.is_order_only:
+        return TableCell(note="order only", emphasis=emphasis_of(claim))
     return TableCell(
         claim.difference,
         note=between(claim.interval, SIGNED),
@@ -615,7 +617,7 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
         "search": _fields(search_totals(row)),
         "metrics": dict(row.metrics),
         "interval": _ends(comparison.intervals.get(row.label)),
-        "difference_interval": None if pair is None else _ends(pair.models.interval),
+        "difference_interval": _shown_ends(pair),
         "num_queries": values["num_queries"] or 0,
         "seconds": dict(row.seconds),
     }
@@ -648,6 +650,13 @@ def _claim_record(claim: Claim) -> dict[str, Any]:
         "reason": claim.reason,
         "detectable": claim.power.detectable,
     }
+
+
+def _shown_ends(pair: Pair | None) -> list[float] | None:
+    """Returns the interval of a difference; None without one, or if only its sign is claimed."""
+    if pair is None or pair.is_order_only:
+        return None
+    return _ends(pair.models.interval)
 
 
 def _ends(interval: Interval | None) -> list[float] | None:

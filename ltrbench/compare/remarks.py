@@ -412,6 +412,52 @@ def _clicks(metric: str) -> str:
     )
 
 
+def _click_log(
+    theta: Sequence[float | None],
+    replays: Sequence[Mapping[str, Any]],
+    is_rejected: bool,
+    heaviest: float,
+) -> str:
+    known = [value for value in theta if value is not None]
+    first = [f"{value:.2g}" for value in known[:_MOST_POSITIONS]]
+    examination = ""
+    if first:
+        examination = f"Examination from the first position on: {listed(first)}. "
+    return (
+        f"{_replay_in_words(replays, is_rejected)} {examination}The three heaviest clicks carry "
+        f"{_rounded_percent(heaviest)} of an estimate."
+    )
+
+
+def _rounded_percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
+
+
+_MOST_POSITIONS = 5
+
+
+def _replay_in_words(replays: Sequence[Mapping[str, Any]], is_rejected: bool) -> str:
+    assumption = "that examination depends on the position only"
+    if not replays:
+        return f"This assumes {assumption} (not checked: the log has no two rankers)."
+    worst = max(replays, key=_error_of)
+    error = _rounded_percent(_error_of(worst))
+    if is_rejected:
+        return (
+            f"It is rejected {assumption}: the other lists predict the clicks of {worst['ranker']} with an "
+            f"error of {error}. Claims are about the order only, without a size."
+        )
+    return (
+        f"This assumes {assumption} (checked: the other lists predict the clicks of {worst['ranker']} within "
+        f"{error})."
+    )
+
+
+def _error_of(replay: Mapping[str, Any]) -> float:
+    observed = float(replay["observed"])
+    return abs(float(replay["predicted"]) - observed) / observed
+
+
 def _commits(commits: Sequence[str]) -> str:
     return f"The runs were made by different commits of the code: {', '.join(commits)}."
 
@@ -460,6 +506,7 @@ class Kind(Enum):
     REPEATED_RUNS = ON_DATA, "repeated runs", _repeated_runs
     REPEATED_QUERIES = ON_DATA, "repeated queries", _repeated_queries
     CLICKS = ON_DATA, "clicks", _clicks
+    CLICK_LOG = ON_CLAIMS, "clicks", _click_log
     COMMITS = ON_DATA, "commits", _commits
     OF_RUNS = ON_DATA, "notes of runs", _of_runs
     FURTHER = ON_DATA, "notes of runs", _further
@@ -483,6 +530,7 @@ IMPORTANT = frozenset(
         Kind.MISSING_RUNS,
         Kind.MISSING_CELLS,
         Kind.CLICKS,
+        Kind.CLICK_LOG,
     }
 )
 """Kinds that belong to the answer: runs or rows are missing, claims are at another level, or the metric does

@@ -40,6 +40,7 @@ class Splits:
         spans: split -> first and last time of its queries, as text; empty without times.
         num_in_gaps: number of queries left out because they are in a gap between splits.
         notes: sentences about splits that are not as large as they were asked to be.
+        facts: what the source knows about its data, for the record of a run; JSON values.
 
     Raises:
         DataError: The splits differ in their number of features, or share a query.
@@ -52,6 +53,7 @@ class Splits:
     spans: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True)
     num_in_gaps: int = field(default=0, kw_only=True)
     notes: Sequence[str] = field(default=(), kw_only=True)
+    facts: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
     # Of train as it was given.
     _mean_weight: float = field(init=False, repr=False, default=1.0)
 

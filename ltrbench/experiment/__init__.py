@@ -682,6 +682,8 @@ def describe_data(source: DataSource, splits: Splits) -> dict[str, Any]:
     }
     if splits.rule:
         described["rule"] = splits.rule
+    if splits.facts:
+        described["facts"] = dict(splits.facts)
     for name, split in splits:
         worst = np.minimum.reduceat(split.labels, split.query_start[:-1])
         without_relevant = float(np.mean(~has_relevant_document(split)))

@@ -6,6 +6,7 @@ kernels       the loops of the metrics, compiled
 evaluation    `evaluate`: values per query, and their means; metrics from users' modules
 """
 
+from ltrbench.clicks.checks import Support
 from ltrbench.metrics.conventions import (
     DEFAULT,
     PRESETS,
@@ -22,6 +23,7 @@ from ltrbench.metrics.evaluation import (
     left_out_judgments,
     load_plugins,
     rope_of,
+    support_of,
     upside_down,
     warm_up_metrics,
 )
@@ -34,6 +36,7 @@ __all__ = [
     "Convention",
     "Evaluation",
     "Ranking",
+    "Support",
     "bounds_of",
     "evaluate",
     "first_k",
@@ -45,6 +48,7 @@ __all__ = [
     "preset",
     "rank",
     "rope_of",
+    "support_of",
     "upside_down",
     "warm_up_metrics",
     "with_settings",

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.clicks.checks import Support, support
 from ltrbench.data import Judgments
 from ltrbench.errors import (
     ConfigError,
@@ -45,6 +46,7 @@ from ltrbench.metrics.functions import (
     METRICS,
     Metric,
     Ranking,
+    click_gains,
     full_name,
     metric_of,
     parse_metric,
@@ -178,6 +180,23 @@ def evaluate(
         share_without_relevant=share,
         convention=convention,
     )
+
+
+def support_of(
+    ranked: Sequence[tuple[Judgments, Scores]],
+    name: str,
+    convention: Convention = DEFAULT,
+) -> Support:
+    """Returns on what the value of a ranker in a metric of clicks rests.
+
+    Args:
+        ranked: for each test set, its judgments with impressions, and (D,) the scores.
+    """
+    logs = []
+    for judgments, scores in ranked:
+        ranking = rank(judgments, scores, convention.ties)
+        logs.append(click_gains(ranking, name, convention))
+    return support(logs)
 
 
 def _filled(

@@ -750,6 +750,28 @@ def clicks(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     return log.values(*_examined(ranking, log, k))
 
 
+def is_of_clicks(name: str) -> bool:
+    """Returns whether a metric is of the clicks of a log.
+
+    >>> is_of_clicks("clicks@10"), is_of_clicks("dcv@5:corrected"), is_of_clicks("ndcg@10")
+    (True, True, False)
+    """
+    word = parse_metric(name)[0]
+    return word in CLICK_METRICS or word == f"dcv:{CORRECTED}"
+
+
+def click_gains(
+    ranking: Ranking, name: str, convention: Convention
+) -> tuple[ClickLog, Values]:
+    """Returns the log, and (D,) the value of the rank of each document in a metric of clicks."""
+    word, k = parse_metric(name)
+    log = log_of(ranking.judgments)
+    if word in CLICK_METRICS:
+        return log, _examined(ranking, log, k)[0]
+    discounts = _discounts(ranking.judgments, convention)
+    return log, _gains_of_rows(ranking, k, discounts)
+
+
 @metric("snips", depth=first_k)
 def snips(ranking: Ranking, k: int | None, convention: Convention) -> PerQuery:
     """SNIPS@k = Clicks@k / (sum over documents of g), with one divisor for all queries and rankers: the mean

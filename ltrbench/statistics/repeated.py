@@ -308,7 +308,7 @@ def fold_variations(
         shares = differences.weights[cell] / differences.weights[cell].sum()
         values = np.take(differences.values, cell, axis=1)
         means.append(weighted_sum(values, shares))
-        errors.append(squared_errors(values, shares))
+        errors.append(squared_errors(values, shares, differences.are_clusters))
     num_sets = len(means)
     num_repeats = num_sets / num_folds
     # Repeats have no new queries.

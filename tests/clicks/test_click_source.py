@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from click_logs import dataset_of, make_log, make_world
+from click_cases import dataset_of, make_log, make_world
 from command_line import run
 
 from ltrbench.clicks.estimators import log_of

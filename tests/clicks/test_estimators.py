@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click_logs import GOLDEN, dataset_of, make_log, make_world
+from click_cases import GOLDEN, dataset_of, golden_judgments, make_log, make_world
 
 from ltrbench.data import Judgments
-from ltrbench.data.impressions import Impressions
 from ltrbench.errors import DataError
 from ltrbench.metrics import DEFAULT, evaluate
 from ltrbench.metrics.functions import metric_of, rank
@@ -17,40 +16,10 @@ from ltrbench.statistics.paired import student_intervals
 IPS = GOLDEN["ips"]
 
 
-def _golden_judgments() -> Judgments:
-    theta = np.array(IPS["theta"])
-    # The position of each document in each session, and whether the document was clicked.
-    positions = np.array(IPS["shown"]).ravel()
-    queries = np.repeat(IPS["query"], 3)
-    rows = 3 * queries + np.tile(np.arange(3), len(IPS["shown"]))
-    order = np.argsort(rows, kind="stable")
-    num = len(rows)
-    impressions = Impressions(
-        rows=rows[order],
-        positions=positions[order],
-        units=rows[order],
-        shown=np.ones(num),
-        clicks=np.array(IPS["clicks"], dtype=np.float64).ravel()[order],
-        rankers=np.zeros(num, dtype=np.int64),
-        is_randomised=np.zeros(num, dtype=np.bool_),
-        is_compared=np.ones(num, dtype=np.bool_),
-        propensities=theta[positions[order]],
-        theta=theta,
-        influence=np.zeros((3, 3)),
-        method=np.array(["column"]),
-    )
-    return Judgments(
-        labels=np.zeros(9),
-        query_start=np.array([0, 3, 6, 9]),
-        query_weights=np.array(IPS["sessions_per_query"], dtype=np.float64),
-        impressions=impressions,
-    )
-
-
 @pytest.mark.parametrize("system", ["A", "B"])
 def test_values_are_those_of_the_formulas(system: str) -> None:
     golden = IPS["values"][system]
-    judgments = _golden_judgments()
+    judgments = golden_judgments()
     scores = -np.array(golden["rank"], dtype=np.float64).ravel()
     names = ["clicks@3", "snips@3", "dcv@3:corrected"]
     evaluation = evaluate(judgments, scores, names)
@@ -73,7 +42,7 @@ def test_values_are_those_of_the_formulas(system: str) -> None:
 
 
 def test_the_error_of_a_difference_is_that_of_clusters() -> None:
-    judgments = _golden_judgments()
+    judgments = golden_judgments()
     values = []
     for system in "AB":
         ranks = np.array(IPS["values"][system]["rank"], dtype=np.float64).ravel()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click_logs import (
+from click_cases import (
     GOLDEN,
     THETA,
     dataset_of,

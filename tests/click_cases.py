@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.log import Rows, checked
 from ltrbench.clicks.source import ClickSource, _Lists
-from ltrbench.data import RankingDataset
+from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.impressions import Impressions
 
-GOLDEN: dict[str, Any] = json.loads(Path(__file__).with_name("golden.json").read_text())
+GOLDEN: dict[str, Any] = json.loads(
+    (Path(__file__).parent / "clicks" / "golden.json").read_text()
+)
 
 NUM_DOCUMENTS = 10
 THETA = 1 / np.arange(1.0, NUM_DOCUMENTS + 1)
@@ -116,4 +118,35 @@ def impressions_of_counts(shown: Any, clicks: Any, **columns: Any) -> Impression
         influence=np.zeros((0, num_positions)),
         method=np.array([""]),
         **(fields | columns),
+    )
+
+
+def golden_judgments() -> Judgments:
+    """The log of the golden values: three queries of three documents."""
+    theta = np.array(GOLDEN["ips"]["theta"])
+    # The position of each document in each session, and whether the document was clicked.
+    positions = np.array(GOLDEN["ips"]["shown"]).ravel()
+    queries = np.repeat(GOLDEN["ips"]["query"], 3)
+    rows = 3 * queries + np.tile(np.arange(3), len(GOLDEN["ips"]["shown"]))
+    order = np.argsort(rows, kind="stable")
+    num = len(rows)
+    impressions = Impressions(
+        rows=rows[order],
+        positions=positions[order],
+        units=rows[order],
+        shown=np.ones(num),
+        clicks=np.array(GOLDEN["ips"]["clicks"], dtype=np.float64).ravel()[order],
+        rankers=np.zeros(num, dtype=np.int64),
+        is_randomised=np.zeros(num, dtype=np.bool_),
+        is_compared=np.ones(num, dtype=np.bool_),
+        propensities=theta[positions[order]],
+        theta=theta,
+        influence=np.zeros((3, 3)),
+        method=np.array(["column"]),
+    )
+    return Judgments(
+        labels=np.zeros(9),
+        query_start=np.array([0, 3, 6, 9]),
+        query_weights=np.array(GOLDEN["ips"]["sessions_per_query"], dtype=np.float64),
+        impressions=impressions,
     )

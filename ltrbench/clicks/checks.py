@@ -1,0 +1,221 @@
+"""Checks of a log, before a claim rests on it.
+
+replay    the clicks of each logging ranker, predicted from the log of the others: it fails if examination
+          does not depend on the position only
+support   how much of an estimate rests on the heaviest clicks, and on how many queries
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr
+
+from ltrbench.clicks.estimators import ClickLog
+from ltrbench.clicks.propensities import total
+from ltrbench.data.impressions import Impressions
+from ltrbench.shapes import PerQuery, Values
+from ltrbench.statistics import LEVEL
+from ltrbench.statistics.paired import effective_size
+
+FEWEST_QUERIES = 10
+"""Minimum number of queries that two rankers share, for a check of their clicks."""
+RANDOMISED = "randomised lists"
+_HEAVIEST = 3
+"""Number of clicks whose part in an estimate is reported."""
+
+
+@dataclass(frozen=True)
+class Replay:
+    """The clicks of a logging ranker, predicted from the log of the others.
+
+    Attributes:
+        ranker: its name.
+        observed, predicted: clicks on documents that the others showed, too.
+        p_value: two-sided, of no difference.
+    """
+
+    ranker: str
+    observed: float
+    predicted: float
+    p_value: float
+
+    @property
+    def error(self) -> float:
+        """Predicted over observed clicks, minus 1."""
+        return self.predicted / self.observed - 1
+
+
+def replays(
+    given: Impressions, query_of_row: NDArray[np.int64], names: Sequence[str]
+) -> list[Replay]:
+    """Returns a check for each ranker that shares enough documents with others; without rankers, of the
+    randomised lists against all others.
+
+    For a query and document u let n, c and m be the numbers of displays, of clicks, and the sum of theta over
+    the displays, by the ranker (f) and by all others (g). The clicks are c_f, and their prediction is
+    m_f c_g / m_g. The variance of the sum of the differences is that of a cluster sample by query, with the
+    influence of theta.
+
+    Args:
+        names: name of each ranker.
+    """
+    groups = given.rankers
+    if len(names) < 2:
+        groups = given.is_randomised.astype(np.int64)
+        names = ["other lists", RANDOMISED]
+    checked = []
+    for number, name in enumerate(names):
+        replay = _replay(given, query_of_row, groups == number, name)
+        if replay is not None:
+            checked.append(replay)
+    return checked
+
+
+def _replay(
+    given: Impressions,
+    query_of_row: NDArray[np.int64],
+    is_own: NDArray[np.bool_],
+    name: str,
+) -> Replay | None:
+    """Returns the check of the lists of one ranker; None with too few common queries."""
+    predicted = _Prediction.of(given, is_own)
+    query_of_unit = np.zeros(len(predicted.clicks), dtype=np.int64)
+    query_of_unit[given.units] = query_of_row[given.rows]
+    excess = predicted.observed - predicted.clicks
+    differences = total(query_of_unit, excess, len(given.influence))
+    error = _error_of_sum(differences - given.influence @ predicted.gradient)
+    num_common = len(np.unique(query_of_unit[predicted.is_common]))
+    observed = float(predicted.observed.sum())
+    if num_common < FEWEST_QUERIES or not observed or not error:
+        return None
+    t = abs(differences.sum()) / error
+    p_value = 2 * float(stdtr(num_common - 1, -t))
+    return Replay(name, observed, float(predicted.clicks.sum()), p_value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prediction:
+    """The clicks of some lists on each query and document, predicted from all other lists.
+
+    Attributes:
+        is_common: (U,), whether both showed the document.
+        observed, clicks: (U,), observed and predicted clicks; 0 unless both showed the document.
+        gradient: (K,), derivative of the sum of the predicted clicks by log theta.
+    """
+
+    is_common: NDArray[np.bool_]
+    observed: Values
+    clicks: Values
+    gradient: Values
+
+    @classmethod
+    def of(cls, given: Impressions, is_own: NDArray[np.bool_]) -> _Prediction:
+        num_units = int(given.units.max(initial=-1)) + 1
+        examined = given.shown * np.nan_to_num(given.theta)[given.positions]
+        own = _Sums.of(given, is_own, examined, num_units)
+        others = _Sums.of(given, ~is_own, examined, num_units)
+        is_common = (own.examined > 0) & (others.examined > 0)
+        rates = _ratio(others.clicks, others.examined, is_common)
+        predicted = own.examined * rates
+        shares = _ratio(predicted, others.examined, is_common)
+        of_own = rates[given.units]
+        of_others = -shares[given.units]
+        terms = np.where(is_own, of_own, of_others) * examined
+        return cls(
+            is_common=is_common,
+            observed=np.where(is_common, own.clicks, 0.0),
+            clicks=predicted,
+            gradient=total(given.positions, terms, given.num_positions),
+        )
+
+
+def _ratio(numerators: Values, denominators: Values, where: Any) -> Values:
+    """Returns quotients; 0 elsewhere."""
+    ratio = np.zeros(len(numerators))
+    np.divide(numerators, denominators, out=ratio, where=where)
+    return ratio
+
+
+@dataclass(frozen=True, eq=False)
+class _Sums:
+    """Of each query and document: clicks, and the sum of theta over displays."""
+
+    clicks: Values
+    examined: Values
+
+    @classmethod
+    def of(
+        cls,
+        given: Impressions,
+        chosen: NDArray[np.bool_],
+        examined: Values,
+        num_units: int,
+    ) -> _Sums:
+        units = given.units[chosen]
+        clicks = total(units, given.clicks[chosen], num_units)
+        return cls(clicks, total(units, examined[chosen], num_units))
+
+
+def _error_of_sum(values: PerQuery) -> float:
+    """Returns the standard error of the sum of independent values."""
+    size = len(values)
+    if size < 2:
+        return 0.0
+    return float(np.sqrt(size * values.var(ddof=1)))
+
+
+def is_rejected(checked: Sequence[Replay]) -> bool:
+    """Returns whether a check fails at 5 %, divided by their number (Bonferroni)."""
+    return any(replay.p_value < LEVEL / len(checked) for replay in checked)
+
+
+@dataclass(frozen=True)
+class Support:
+    """On what an estimate of expected clicks rests.
+
+    Attributes:
+        num_clicks: number of clicks with a weight.
+        largest_share: share of the heaviest click in the sum of the weights lambda / theta.
+        heaviest_share: share of the three heaviest clicks.
+        effective_share: effective number of clicks over their number, (sum w)^2 / (n sum w^2).
+        effective_queries: effective number of queries.
+    """
+
+    num_clicks: int
+    largest_share: float
+    heaviest_share: float
+    effective_share: float
+    effective_queries: float
+
+
+def support(logs: Sequence[tuple[ClickLog, Values]]) -> Support:
+    """Returns the support of an estimate.
+
+    Args:
+        logs: for each test set, its clicks, and (D,) the lambda of the rank of each document.
+    """
+    weights = []
+    sessions = []
+    for log, gains in logs:
+        clicks = log.impressions.clicks.astype(np.int64)
+        each = _ratio(log.weights, log.impressions.clicks, clicks > 0)
+        of_rows = each * gains[log.impressions.rows]
+        weights.append(np.repeat(of_rows, clicks))
+        sessions.append(log.num_sessions)
+    of_clicks = np.concatenate(weights)
+    of_clicks = of_clicks[of_clicks > 0]
+    sum_of_weights = max(float(of_clicks.sum()), 1e-300)
+    heaviest = np.sort(of_clicks)[::-1][:_HEAVIEST]
+    effective = effective_size(of_clicks)
+    return Support(
+        num_clicks=len(of_clicks),
+        largest_share=float(heaviest.max(initial=0)) / sum_of_weights,
+        heaviest_share=float(heaviest.sum()) / sum_of_weights,
+        effective_share=effective / max(len(of_clicks), 1),
+        effective_queries=effective_size(np.concatenate(sessions)),
+    )

@@ -1,0 +1,109 @@
+"""Comparisons of clicks: what is claimed, what is withheld, and what is said about it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click_cases import dataset_of, make_log, make_world
+from toy_runs import write
+
+from ltrbench.compare import Comparison, Settings, compare
+from ltrbench.compare.answer import answer_of
+from ltrbench.compare.leaderboard import difference_cell
+from ltrbench.data import Judgments
+
+FACTS = {
+    "propensity": "harvest",
+    "theta": [1.0, 0.5, None],
+    "replays": [{"ranker": "P", "observed": 50.0, "predicted": 51.0, "p_value": 0.5}],
+    "is_rejected": False,
+}
+
+
+def _judged(num_queries: int = 160, num_sessions: int = 2000) -> Judgments:
+    return dataset_of(make_log(make_world(0, num_queries), num_sessions=num_sessions))
+
+
+def _compared(
+    folder: Path, judged: Judgments, metric: str = "clicks@10", **facts: Any
+) -> Comparison:
+    runs = []
+    for model, skill in (("good", 2.0), ("bad", -2.0)):
+        run = write(folder / model, model, judged=judged, skill=skill)
+        data = {**run.result.data, "facts": FACTS | facts}
+        runs.append(replace(run, result=replace(run.result, data=data)))
+    settings = Settings(metric=metric, baseline="bad", num_draws=200)
+    (comparison,) = compare(runs, settings=settings)
+    return comparison
+
+
+def test_expected_clicks_are_claimed_with_what_they_assume(tmp_path: Path) -> None:
+    comparison = _compared(tmp_path, _judged())
+    answer = answer_of(comparison)
+    pair = comparison.claim("good")
+    assert pair is not None
+    assert pair.models.interval is not None
+    assert answer.headline.startswith("Take good: on 2,000 lists of 1")
+    low, high = pair.models.interval.low, pair.models.interval.high
+    size = f"{pair.models.difference:.2f} [{low:.2f}, {high:.2f}] more clicks a list"
+    assert size in answer.headline
+    said = " ".join(answer.sentences)
+    assert "predict the clicks of P within 2 %" in said
+    assert "1 and 0.5" in said
+
+
+def test_the_interval_is_that_of_clusters(tmp_path: Path) -> None:
+    comparison = _compared(tmp_path, _judged())
+    assert comparison.queries is not None
+    sample = comparison.queries.distinct.differences([(0, 1)])
+    values, shares = sample.values[0], sample.weights
+    size = len(values)
+    squared = shares**2 * (values - shares @ values) ** 2
+    error = np.sqrt(size / (size - 1) * squared.sum())
+    assert sample.standard_errors[0] == pytest.approx(error)
+
+
+def test_without_a_valid_model_only_the_order_is_claimed(tmp_path: Path) -> None:
+    comparison = _compared(tmp_path, _judged(), is_rejected=True)
+    pair = comparison.claim("good")
+    assert pair is not None
+    assert pair.models.state == "better"
+    assert difference_cell(pair).value is None
+    answer = answer_of(comparison)
+    assert answer.headline.endswith("it is better than bad.")
+    assert "without a size" in " ".join(answer.sentences)
+    assert comparison.largest_loss("good") is None
+
+
+WITHHELD = [
+    ("clicks@10", {"propensity": "em"}, 160, "data.propensity=em"),
+    ("clicks@10", {"propensity": "power:1"}, 160, "sensitivity"),
+    ("clipped_clicks@10", {}, 160, "clipped weights are biased"),
+    ("clicks@10", {}, 30, "effective number of queries is 17"),
+]
+
+
+@pytest.mark.parametrize(("metric", "facts", "num_queries", "reason"), WITHHELD)
+def test_claims_are_withheld_with_a_reason(
+    tmp_path: Path, metric: str, facts: dict[str, Any], num_queries: int, reason: str
+) -> None:
+    comparison = _compared(tmp_path, _judged(num_queries), metric, **facts)
+    pair = comparison.claim("good")
+    assert pair is not None
+    assert pair.models.interval is None
+    assert reason in answer_of(comparison).headline
+
+
+def test_one_heavy_click_carries_no_claim(tmp_path: Path) -> None:
+    judged = _judged()
+    given = judged.impressions
+    assert given is not None
+    propensities = given.propensities.copy()
+    propensities[int(np.argmax(given.clicks == 1))] = 1e-4
+    heavy = replace(given, propensities=propensities)
+    comparison = _compared(tmp_path, replace(judged, impressions=heavy))
+    assert "one click carries" in answer_of(comparison).headline
