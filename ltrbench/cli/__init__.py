@@ -2,6 +2,7 @@
 
 Only this folder and `config` import Hydra.
 
+    auto              the verb `auto`: from a table to a model, by the steps of other commands
     verbs             commands on runs, scores and data
     launch            runs and sweeps, composed by Hydra
     hydra_private     the private names of Hydra that it needs

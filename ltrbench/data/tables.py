@@ -368,6 +368,13 @@ def _numbers(
     return numbers, (is_number | is_missing).to_numpy()
 
 
+def times_of_cells(
+    cells: pd.Series[Any],
+) -> tuple[pd.Series[Any], NDArray[np.bool_]]:
+    """Returns the (D,) times in cells, NaT for a missing one, and which cells are times or missing."""
+    return _times_of(cells, MISSING)
+
+
 _FORMS_OF_NUMBERS = {r"\d{8}": "%Y%m%d", r"\d{9,10}(\.\d*)?": "s", r"\d{12,13}": "ms"}
 """Form of a number -> its format, or the unit since 1970."""
 
@@ -458,6 +465,16 @@ def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Tab
                     f"{table.name}: two columns have the name '{column}'; rename one of them."
                 )
     return tables
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """Returns all columns of a CSV or Parquet table, with the types of their cells.
+
+    Raises:
+        DataError: The table cannot be read, has no rows, or two columns of a name.
+    """
+    (table,) = _open(path)
+    return table.rows([], table.columns)
 
 
 def open_table(path: Path) -> _Table:

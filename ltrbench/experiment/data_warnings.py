@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -67,8 +68,23 @@ def warnings_of_data(splits: Splits) -> Iterator[str]:
         yield f"test data: {text}"
 
 
-def feature_warnings(train: RankingDataset, num_cells: int) -> Iterator[str]:
-    """Yields one sentence for each kind of suspicion about features.
+@dataclass(frozen=True)
+class Suspicion:
+    """Features that should be no features, for one reason.
+
+    Attributes:
+        names: names of the features.
+        reason: the reason, as in "price is left out: it ...".
+        sentence: the warning about all of them.
+    """
+
+    names: tuple[str, ...]
+    reason: str
+    sentence: str
+
+
+def suspicions(train: RankingDataset, num_cells: int) -> Iterator[Suspicion]:
+    """Yields one suspicion for each kind of suspicious feature; no feature has two of them.
 
     Args:
         num_cells: number of feature values to look at.
@@ -76,6 +92,12 @@ def feature_warnings(train: RankingDataset, num_cells: int) -> Iterator[str]:
     sample = _sample_of(train, num_cells)
     if sample is not None:
         yield from _of_features(sample)
+
+
+def feature_warnings(train: RankingDataset, num_cells: int) -> Iterator[str]:
+    """Yields the sentence of each suspicion about features."""
+    for suspicion in suspicions(train, num_cells):
+        yield suspicion.sentence
 
 
 def repeated_documents(dataset: RankingDataset) -> Iterator[str]:
@@ -155,31 +177,40 @@ def _sample_of(train: RankingDataset, num_cells: int) -> _Sample | None:
     return _Sample(train.take_queries(np.sort(drawn[:num_queries])))
 
 
-def _of_features(sample: _Sample) -> Iterator[str]:
-    """Yields one sentence for each kind of suspicious feature, and for no feature two of them."""
+def _of_features(sample: _Sample) -> Iterator[Suspicion]:
     leave_out = "If it is known only after the ranking, leave it out: data.keep, or data.ignore."
     functions = sample.are_functions_of_label()
     if functions.any():
         subject = sample.subject(functions, "is a function", "are functions")
-        yield f"{subject} of the label. {leave_out}"
+        sentence = f"{subject} of the label. {leave_out}"
+        yield Suspicion(
+            sample.named(functions), "it is a function of the label", sentence
+        )
     telling = sample.tell_one_label() & ~functions
     if telling.any():
-        yield f"{sample.telling_in_words(telling)} {leave_out}"
+        sentence = f"{sample.telling_in_words(telling)} {leave_out}"
+        reason = "all documents with another than its usual value have one label"
+        yield Suspicion(sample.named(telling), reason, sentence)
     leaks = sample.ndcg_of_leaks(~(functions | telling))
     if leaks:
         alone = np.isin(np.arange(len(sample.names)), [*leaks])
         subject = sample.subject(alone, "has", "have at least")
         chance = f"random order {sample.by_chance.mean():.3f}"
-        yield (
-            f"{subject} {_METRIC} {min(leaks.values()):.3f} alone, and {chance}. {leave_out}"
+        lowest = f"{_METRIC} {min(leaks.values()):.3f} alone"
+        yield Suspicion(
+            sample.named(alone),
+            f"it has {lowest}, too high to be known before the ranking",
+            f"{subject} {lowest}, and {chance}. {leave_out}",
         )
     ids = sample.are_ids() & ~(functions | telling)
     ids[[*leaks]] = False
     if ids.any():
         subject = sample.subject(ids, "looks like an id", "look like ids")
-        yield (
-            f"{subject}, which says nothing about new documents or queries. If so, leave it out: "
-            "data.document, data.query or data.ignore."
+        nothing = "which says nothing about new documents or queries"
+        yield Suspicion(
+            sample.named(ids),
+            f"it looks like an id, {nothing}",
+            f"{subject}, {nothing}. If so, leave it out: data.document, data.query or data.ignore.",
         )
 
 
@@ -204,6 +235,10 @@ class _Sample:
         # More than half of the documents have the usual value, if there is one.
         self._usual = self._sorted[len(self._sorted) // 2]
         self.by_chance = self._ndcg(np.zeros(data.num_documents))
+
+    def named(self, which: NDArray[np.bool_]) -> tuple[str, ...]:
+        """Returns the names of some features."""
+        return tuple(self.names[which].tolist())
 
     def subject(self, which: NDArray[np.bool_], one: str, several: str) -> str:
         """Returns the number and the first names of some features, and the verb for one or several."""

@@ -707,7 +707,7 @@ def inspect_data(
         only_relevant=int((worst >= DEFAULT.relevance_threshold).sum()),
         single_document=int((dataset.query_sizes == 1).sum()),
         merged=dataset.merged,
-        feature_faults=_feature_faults(dataset),
+        feature_faults=feature_faults(dataset),
         row_order=_row_order(dataset),
         query_weights=None if weights is None else _range(weights),
         weights_vary_within_queries=dataset.document_weights is not None,
@@ -732,30 +732,38 @@ def _quantiles(query_sizes: NDArray[np.int64]) -> dict[str, float]:
     }
 
 
+def nothing_to_learn(dataset: RankingDataset) -> str:
+    """Returns a sentence if no pair of documents can be learned from; empty if there is one."""
+    labels = dataset.labels
+    if not (
+        np.minimum.reduceat(labels, dataset.query_start[:-1]) == dataset.best_labels
+    ).all():
+        return ""
+    values = "no query has two different ones"
+    if (labels == labels[0]).all():
+        values = f"all are {labels[0]:g}"
+    return (
+        f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
+        "column has the labels, and which one the queries."
+    )
+
+
 def label_warnings(dataset: RankingDataset) -> Iterator[str]:
     """Yields a sentence if labels are too high for the gain 2^label - 1, and if no pair of documents can be
     learned from."""
     labels = dataset.labels
-    best = dataset.best_labels
-    highest = best.max()
+    highest = labels.max()
     if highest > _HIGHEST_GRADE:
         yield (
             f"labels[{labels.argmax()}] is {highest:g}. Above {_HIGHEST_GRADE} the gain 2^label - 1 "
             "hides all others, and LightGBM refuses them: map the labels to grades such as 0 to 4."
         )
-    if (np.minimum.reduceat(labels, dataset.query_start[:-1]) == best).all():
-        values = "no query has two different ones"
-        if (labels == highest).all():
-            values = f"all are {highest:g}"
-        yield (
-            f"The labels within each query are equal ({values}), so there is nothing to learn: check which "
-            "column has the labels, and which one the queries."
-        )
+    sentence = nothing_to_learn(dataset)
+    if sentence:
+        yield sentence
 
 
-_TIME_NAME = re.compile(
-    r"(.*_)?(date|datetime|day|timestamp)|.*_at|time", re.IGNORECASE
-)
+TIME_NAME = re.compile(r"(.*_)?(date|datetime|day|timestamp)|.*_at|time", re.IGNORECASE)
 _DATE = re.compile(r"\d{4}-\d\d(-\d\d.*)?")
 
 
@@ -768,7 +776,7 @@ def _times(dataset: RankingDataset, reading: Mapping[str, Any]) -> Iterator[str]
         first = ""
         if name in dataset.kept:
             first = str(dataset.kept[name][0])
-        if _TIME_NAME.fullmatch(name) or _DATE.fullmatch(first):
+        if TIME_NAME.fullmatch(name) or _DATE.fullmatch(first):
             yield (
                 f"The column {name} has times, but queries are held out at random. To test on the latest, as "
                 f"in production, set data.split_by={name}."
@@ -805,7 +813,7 @@ def _ascend(query_ids: NDArray[np.str_]) -> bool:
     return bool((numbers[1:] >= numbers[:-1]).all())
 
 
-def _feature_faults(dataset: RankingDataset) -> FeatureFaults:
+def feature_faults(dataset: RankingDataset) -> FeatureFaults:
     """Finds missing and constant features. A missing value counts as one more value: a feature without
     any value is constant, a feature with values in some documents is not."""
     missing = np.zeros(dataset.num_features, dtype=np.int64)

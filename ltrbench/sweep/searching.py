@@ -491,7 +491,7 @@ def rows(
         ResultError: a run has no scores of validation.
     """
     complete = [trial.proposal.number for trial in trials if trial.is_complete]
-    sample = _on_validation([runs[number] for number in complete], metric)
+    sample = on_validation([runs[number] for number in complete], metric)
     of_complete = winner_intervals(
         sample, complete.index(winner.proposal.number), seed=seed
     )
@@ -499,9 +499,7 @@ def rows(
     return [_row(trial, intervals.get(trial.proposal.number)) for trial in trials]
 
 
-def _on_validation(
-    runs_of_trials: Sequence[Sequence[Run]], metric: str
-) -> PairedSample:
+def on_validation(runs_of_trials: Sequence[Sequence[Run]], metric: str) -> PairedSample:
     """Returns values (T, Q) of complete trials under the default convention; the folds are strata."""
     judgments = [run.scored("valid").judgments for run in runs_of_trials[0]]
     values: list[NDArray[np.float64]] = []

@@ -11,15 +11,16 @@ import importlib
 import click
 
 _VERBS = {
-    "comparisons": ("compare", "ensemble", "reproduce"),
-    "data": ("conventions", "data", "evaluate", "inspect"),
-    "deployment": ("final", "monitor", "serve", "ship"),
-    "explain": ("explain", "glossary", "walkthrough"),
-    "frontier": ("frontier",),
-    "runs": ("export", "import", "predict", "show", "ui"),
-    "sweeps": ("resume", "status", "sync"),
+    "..auto": ("auto",),
+    ".comparisons": ("compare", "ensemble", "reproduce"),
+    ".data": ("conventions", "data", "evaluate", "inspect"),
+    ".deployment": ("final", "monitor", "serve", "ship"),
+    ".explain": ("explain", "glossary", "walkthrough"),
+    ".frontier": ("frontier",),
+    ".runs": ("export", "import", "predict", "show", "ui"),
+    ".sweeps": ("resume", "status", "sync"),
 }
-"""Module -> its verbs."""
+"""Module -> its verbs. `auto` is above the verbs, because it takes their steps."""
 
 MODULE_OF: dict[str, str] = {}
 """Verb -> its module."""
@@ -37,7 +38,7 @@ class _Verbs(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in MODULE_OF:
             return None
-        module = importlib.import_module(f"{__name__}.{MODULE_OF[cmd_name]}")
+        module = importlib.import_module(MODULE_OF[cmd_name], __name__)
         for item in vars(module).values():
             if isinstance(item, click.Command) and item.name == cmd_name:
                 return item

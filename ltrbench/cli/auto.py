@@ -1,0 +1,1281 @@
+"""The verb `auto` and `ltrbench.auto`: from a table to a shipped model within a given time.
+
+It is a plan of steps over the other commands. Each step is the words of a command line, which run in this
+process and are listed in `commands.sh`; what they print is in `auto.log`. Nothing else trains, compares or
+ships.
+
+    Order       what the user asks for
+    Journal     what has been done, so that the same command goes on
+    Clock       the time spent, and the line that shows it
+    Auto        the steps
+    answer      the page about the outcome
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+import logging
+import math
+import shlex
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+import numpy as np
+
+from ltrbench.cli.console import (
+    OK,
+    PATH,
+    PROGRAM,
+    RUN_INTERRUPTED,
+    as_paragraph,
+    echo,
+    split_settings,
+    wrapped,
+    write_output,
+)
+from ltrbench.cli.launch import launch
+from ltrbench.cli.verbs import verbs
+from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.features import row_blocks
+from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, require
+from ltrbench.experiment.columns import TIME, DataPlan, propose
+from ltrbench.experiment.data_warnings import clicked_labels, repeated_documents
+from ltrbench.experiment.loading import forget, nothing_to_learn
+from ltrbench.folders import conf_dir, find_class, settings_in
+from ltrbench.metrics import parse_metric
+from ltrbench.rankers.base import refuse
+from ltrbench.runs.origin import Trial
+from ltrbench.runs.record import Run, find_runs_and_trials, holds_runs, writing_to
+from ltrbench.shipping.destination import Destination
+from ltrbench.statistics.claims import BETTER, WORSE, winner_intervals
+from ltrbench.sweep.searching import on_validation
+from ltrbench.tables import Table, TableRow, columns_of, duration, listed
+from ltrbench.untrusted import read_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from ltrbench.compare import Comparison
+    from ltrbench.rankers import Ranker
+    from ltrbench.runs import LoadedModel
+
+BASELINE = "single_feature"
+CANDIDATES = ("linear", "native", "lightgbm", "xgboost", "catboost", "mlp")
+"""Models that are tried, the fastest first; the last two need an extra."""
+
+_SLOW = ("catboost", "mlp")
+"""Models whose fit takes much longer than that of the others; tried if a fit of few queries says that there
+is time."""
+_PART = 0.1
+"""Part of the training queries of the fit by which the time of a slow model is predicted."""
+
+PRODUCTION = "production"
+"""Name of the row of `--production`."""
+
+FEWEST_QUERIES = 20
+"""Number of queries below which no test set says anything."""
+_FOLDS = ((1000, 5), (5000, 3))
+"""Number of queries below which validation is a cross-validation -> number of folds; without times."""
+
+CLEARLY_WORSE = 0.01
+"""Difference of the metric on validation from which a model that is significantly worse gets no more time."""
+
+MOST_TRIALS = 200
+"""Number of settings of each model after which a search ends early."""
+
+_SHARE_OF_FIRST_FITS = 0.4
+"""Share of the time after which no further model is tried."""
+_SHARE_OF_ROUND = 0.6
+"""Share of the time left that a round of the search may take, as predicted by the rounds before."""
+_SECONDS_OF_COMMANDS = 15.0
+"""Time that is kept for the comparison, its report, and shipping, without fits."""
+_FITS_AT_THE_END = 1.5
+"""The chosen settings of all models are trained once more for the table, and those of one on all queries."""
+_FEWEST_TRIALS = 16
+"""Number of settings of each model for which the slowest models are left out of the search."""
+
+_WIDTH = 99
+"""Maximum number of characters of the line that shows the time."""
+
+JOURNAL_FILE = "auto.json"
+LOG_FILE = "auto.log"
+ANSWER_FILE = "answer.md"
+COMMANDS_FILE = "commands.sh"
+_FOLDER = "OUTPUT_FOLDER"  # in the words of a step: the folder of the results
+_SWEEP_FOLDER = f"hydra.sweep.dir={_FOLDER}/sweep"
+_PART_FOLDER = "part"  # of the fits that predict times; deleted
+
+
+# ---- What the user asks for, what has been done, and the time.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """What the user asks for.
+
+    Attributes:
+        table: the file.
+        columns: role -> column, of the given roles.
+        kept: features that stay, whatever speaks against them.
+        target: name of the target to ship to; None: the model stays as it is.
+        options: options of the target.
+        production: file with the scores of the ranking in use.
+        metric: metric of the choice and of the decision.
+        output: folder of the results.
+        seed: random seed of all fits and searches.
+    """
+
+    table: Path
+    columns: Mapping[str, str] = field(default_factory=dict)
+    kept: tuple[str, ...] = ()
+    target: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    production: Path | None = None
+    metric: str = "ndcg@10"
+    output: Path = Path("auto")
+    seed: int = 0
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The order as it is in the journal."""
+        plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        return plain
+
+
+@dataclass
+class Journal:
+    """What has been done, on disk after each step.
+
+    Attributes:
+        order: record of the order.
+        seconds: time spent in all commands.
+        left_out: model -> why it gets no more time.
+        trials: number of settings that each model of the search has tried.
+        searched: whether the search has ended.
+        chosen: model that validation chooses; empty before.
+        done: whether the answer is complete.
+    """
+
+    order: Mapping[str, Any]
+    seconds: float = 0.0
+    left_out: dict[str, str] = field(default_factory=dict)
+    trials: int = 0
+    searched: bool = False
+    chosen: str = ""
+    done: bool = False
+
+    @classmethod
+    def of(cls, order: Order) -> Journal:
+        """Reads the journal of an order, or begins it.
+
+        Raises:
+            ConfigError: The folder has the results of another order.
+        """
+        path = order.output / JOURNAL_FILE
+        if path.exists():
+            journal = cls(**read_json(path, "Delete the folder and repeat the command"))
+            if journal.order != order.record and journal.trials:
+                names = [
+                    name
+                    for name, value in order.record.items()
+                    if journal.order.get(name) != value
+                ]
+                raise ConfigError(
+                    f"{order.output} has the results of a command with another {listed(names)}; name another "
+                    "folder with --output, or delete it."
+                )
+            journal.order = order.record
+            return journal
+        if order.output.exists() and any(order.output.iterdir()):
+            raise ConfigError(
+                f"{order.output} has other files; name another folder with --output."
+            )
+        return cls(order.record)
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps(vars(self), indent=2)
+        write_output(f"{text}\n", folder / JOURNAL_FILE)
+
+
+class Clock:
+    """The time spent, of the time asked for, and the line on standard error that shows it.
+
+    Args:
+        budget: time asked for, in seconds.
+        spent: time that earlier commands have spent.
+    """
+
+    def __init__(self, budget: float, spent: float = 0.0) -> None:
+        self.budget = budget
+        self._began = time.monotonic() - spent
+        self._line = sys.stderr
+        self._text = ""
+        self._ended = threading.Event()
+
+    @property
+    def spent(self) -> float:
+        return time.monotonic() - self._began
+
+    @property
+    def left(self) -> float:
+        return self.budget - self.spent
+
+    def say(self, text: str) -> None:
+        """Shows what is done now; outside a terminal as a line of its own."""
+        self._text = text
+        if not self._line.isatty():
+            print(self._now(), file=self._line, flush=True)
+
+    def print(self, text: str) -> None:
+        """Prints a text of its own."""
+        end = "\x1b[K\n" if self._line.isatty() else "\n"
+        print(text, end=end, file=self._line, flush=True)
+
+    def _now(self) -> str:
+        share = min(self.spent / self.budget, 1.0)
+        left = duration(max(self.left, 0.0))
+        return f"{share:4.0%}  {self._text}  (about {left} left)"
+
+    @contextlib.contextmanager
+    def shown(self) -> Iterator[None]:
+        """Draws the line every second while the steps run."""
+        if not self._line.isatty():
+            yield
+            return
+        drawing = threading.Thread(target=self._draw, daemon=True)
+        drawing.start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+            drawing.join()
+            print("\r\x1b[K", end="", file=self._line, flush=True)
+
+    def _draw(self) -> None:
+        while not self._ended.wait(1.0):
+            text = self._now()[:_WIDTH]
+            print(f"\r{text}\x1b[K", end="", file=self._line, flush=True)
+
+
+# ---- The steps.
+
+
+class Auto:
+    """The steps of an order.
+
+    Args:
+        minutes: time asked for.
+    """
+
+    def __init__(self, order: Order, minutes: float) -> None:
+        require("--minutes", minutes, above=0)
+        self.order = order
+        self.journal = Journal.of(order)
+        self.clock = Clock(60 * minutes, self.journal.seconds)
+        self._seconds_of: dict[str, float] = {}  # model -> one setting on one fold
+        self._seconds_of_trial = 0.0  # one setting of each model on all folds, together
+
+    @property
+    def folder(self) -> Path:
+        return self.order.output
+
+    @property
+    def sweep(self) -> Path:
+        return self.folder / "sweep"
+
+    def run(self, finish: bool = False, anyway: bool = False) -> str:
+        """Takes all steps that are left, and returns the answer.
+
+        Args:
+            finish: end the search with what it has.
+            anyway: ship a model that is not shown to be better.
+        """
+        self._check_order()
+        path = self.folder / ANSWER_FILE
+        if self.journal.done and (holds_runs(self.folder / "model") or not anyway):
+            return path.read_text(encoding="utf-8")
+        self.clock.say("reading the table")
+        self._check_data()
+        with writing_to(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        self._write()
+        try:
+            with self.clock.shown():
+                answer = self._take_steps(finish, anyway)
+        finally:
+            self._write()
+        write_output(answer, path)
+        return answer
+
+    def _take_steps(self, finish: bool, anyway: bool) -> str:
+        self._write_data()
+        self._say_data()
+        if not self.journal.trials:
+            self._try_models()
+        if not self.journal.searched:
+            if not finish:
+                self._search()
+            self.journal.searched = True
+            self._write()
+        self.clock.say("testing the chosen settings")
+        self._run(self.table_words())
+        self.journal.chosen = self._chosen()
+        compared = self._compare()
+        outcome = Outcome.read(
+            compared, self.journal.chosen, self.baseline, self._rule()
+        )
+        is_shipped = outcome.is_better or anyway
+        if is_shipped:
+            self._make_model()
+        self.journal.done = True
+        self._write_commands(is_shipped)
+        return answer(self, outcome, is_shipped)
+
+    def _write(self) -> None:
+        self.journal.seconds = self.clock.spent
+        self.journal.write(self.folder)
+
+    # Data and models.
+
+    @cached_property
+    def data(self) -> DataPlan:
+        """How the table is read."""
+        order = self.order
+        can_split = True
+        if order.target is not None:
+            can_split = Destination.of(order.target).target.holds_categories
+        plan = propose(order.table, order.columns, {*order.kept}, can_split)
+        is_taken = (conf_dir() / "data" / f"{plan.name}.yaml").exists()
+        return replace(plan, name=f"{plan.name}_data") if is_taken else plan
+
+    def _check_order(self) -> None:
+        """Raises ConfigError if the order cannot be carried out, before anything is read."""
+        if importlib.util.find_spec("optuna") is None:
+            raise ConfigError("auto needs Optuna: pip install 'ltrbench[search]'")
+        if self.order.target is not None:
+            Destination.of({"name": self.order.target, **self.order.options})
+        production = self.order.production
+        if production is not None and not production.exists():
+            raise ConfigError(
+                f"--production {production} does not exist. Check the path."
+            )
+        parse_metric(self.order.metric)
+
+    def _check_data(self) -> None:
+        """Raises DataError if nothing can be learnt from the data, or no test set be held out."""
+        dataset = self.data.dataset
+        text = nothing_to_learn(dataset)
+        if text:
+            raise DataError(f"{self.order.table}: {text}")
+        if dataset.num_queries < FEWEST_QUERIES:
+            raise DataError(
+                f"{self.order.table}: the rows belong to {dataset.num_queries} queries, too few to hold out "
+                f"validation and test; {FEWEST_QUERIES} are the least, and hundreds are better. Check which "
+                "column has the queries (--query)."
+            )
+
+    def _say_data(self) -> None:
+        """Prints what the columns are taken for, and what speaks against the data, before the work."""
+        for sentence in (*about_data(self.data), *about_columns(self.data)):
+            self.clock.print(wrapped(sentence, "  "))
+
+    def _write_data(self) -> None:
+        path = self.folder / "conf" / "data" / f"{self.data.name}.yaml"
+        with writing_to(self.folder):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_output(self.data.yaml(), path)
+        # The plan has a copy of the rows, which the runs read again.
+        forget()
+
+    @cached_property
+    def destination(self) -> Destination | None:
+        """The target with its options: without a given one, a missing value is an absent feature."""
+        order = self.order
+        if order.target is None:
+            return None
+        options: dict[str, str] = dict(order.options)
+        fields = vars(type(Destination.of(order.target).target)).get(
+            "__annotations__", {}
+        )
+        if "absent" in fields and "absent" not in options and self._has_missing_values:
+            options["absent"] = "missing"
+        return Destination.of({"name": order.target, **options})
+
+    @cached_property
+    def _has_missing_values(self) -> bool:
+        blocks = row_blocks(self.data.dataset.features)
+        return any(np.isnan(block).any() for _, block in blocks)
+
+    @cached_property
+    def candidates(self) -> list[str]:
+        """The models that are installed, take these data, and can be shipped; notes why others are left out.
+
+        Raises:
+            ConfigError: None can be shipped.
+        """
+        models = []
+        for model in CANDIDATES:
+            try:
+                self._check_model(model)
+            except LtrbenchError as error:
+                self.journal.left_out[model] = str(error)
+            else:
+                models.append(model)
+        if not models:
+            raise ConfigError(next(iter(self.journal.left_out.values())))
+        return models
+
+    def _check_model(self, model: str) -> None:
+        """Raises LtrbenchError if a model is not installed, or takes neither the data nor the target."""
+        ranker = _ranker(model)
+        dataset = self.data.dataset
+        refuse(ranker, dataset)
+        if self.destination is not None:
+            self.destination.check_data(ranker, dataset)
+
+    # The first fits, and the search.
+
+    def _try_models(self) -> None:
+        """Trains each model with its default settings on one fold, as long as there is time."""
+        tried: list[str] = []
+        for model in self.candidates:
+            self.clock.say(f"{model} with default settings")
+            reason = self._lacks_time(model)
+            if reason:
+                self.journal.left_out[model] = reason
+                continue
+            self._run(self._trial_words([model], 1, first_fold=True))
+            tried.append(model)
+        runs = self._first_runs(tried)
+        self._leave_out_clearly_worse(runs)
+        self._leave_out_slow(runs)
+        self.journal.trials = 1
+        self._write()
+
+    def _lacks_time(self, model: str) -> str:
+        """Returns why there is no time to try a model; empty if there is."""
+        allowed = _SHARE_OF_FIRST_FITS * self.clock.budget
+        if self.clock.spent > allowed:
+            return "no time was left to try it"
+        if model not in _SLOW:
+            return ""
+        words = [
+            *self._trial_words([model], 1, first_fold=True),
+            f"data.subset={_PART}",
+        ]
+        words[words.index(_SWEEP_FOLDER)] = f"hydra.sweep.dir={_FOLDER}/{_PART_FOLDER}"
+        self._run(words)
+        runs = find_runs_and_trials([self.folder / _PART_FOLDER])
+        expected = max(map(_seconds_of_fit, runs)) / _PART
+        shutil.rmtree(self.folder / _PART_FOLDER, ignore_errors=True)
+        if self.clock.spent + expected <= allowed:
+            return ""
+        part = f"by a fit of {_PART:.0%} of the queries"
+        return f"no time was left to try it: a fit would take about {duration(expected)}, {part}"
+
+    def _first_runs(self, models: Sequence[str]) -> dict[str, Run]:
+        """Returns model -> its run with default settings, without the models whose fit failed.
+
+        Raises:
+            ResultError: All failed.
+        """
+        runs: dict[str, Run] = {}
+        for run in self.runs:
+            if run.result.model in models and self._value(run) is not None:
+                runs.setdefault(run.result.model, run)
+        for model in models:
+            if model not in runs:
+                self.journal.left_out[model] = (
+                    f"its fit failed; {LOG_FILE} has the reason"
+                )
+        if not runs:
+            raise self._nothing_trained()
+        for model, run in runs.items():
+            self._seconds_of[model] = _seconds_of_fit(run)
+        return {model: runs[model] for model in models if model in runs}
+
+    def _best_of(self, runs: Mapping[str, Run]) -> str:
+        """Returns the model whose run has the highest metric on validation."""
+
+        def value(model: str) -> float:
+            found = self._value(runs[model])
+            return -math.inf if found is None else found
+
+        return max(runs, key=value)
+
+    def _nothing_trained(self) -> ResultError:
+        log = self.folder / LOG_FILE
+        return ResultError(f"no model could be trained; {log} has the reasons.")
+
+    def _leave_out_clearly_worse(self, runs: Mapping[str, Run]) -> None:
+        """Leaves out the models that are significantly worse than the best on validation, and by much."""
+        names = list(runs)
+        best = names.index(self._best_of(runs))
+        sample = on_validation([[run] for run in runs.values()], self.order.metric)
+        for name, interval in zip(names, winner_intervals(sample, best), strict=True):
+            if interval is not None and interval.high < -CLEARLY_WORSE:
+                lower = (
+                    f"lower than that of {names[best]} by {-interval.high:.3f} or more"
+                )
+                self.journal.left_out[name] = (
+                    f"with default settings its {self.order.metric} on validation is {lower}"
+                )
+
+    def _leave_out_slow(self, runs: Mapping[str, Run]) -> None:
+        """Leaves out the slowest models, but for the best and one other, until there is time for a search."""
+        left = self.clock.left - _SECONDS_OF_COMMANDS
+        best = self._best_of(runs)
+        while len(self.searched) > 2:
+            of_model = {model: self._seconds_of[model] for model in self.searched}
+            of_all = self.num_folds * sum(of_model.values())
+            slowest = max(
+                set(of_model).difference([best]), key=lambda name: of_model[name]
+            )
+            if of_all * (_FEWEST_TRIALS + _FITS_AT_THE_END) <= left:
+                return
+            if of_model[slowest] * len(of_model) < sum(of_model.values()):
+                return  # it is no slower than the others
+            self.journal.left_out[slowest] = (
+                f"a fit takes {of_model[slowest]:.1f} s; without it each other model can try more settings"
+            )
+
+    def _value(self, run: Run) -> float | None:
+        return run.result.metrics.get(f"valid/{self.order.metric}")
+
+    @property
+    def runs(self) -> list[Run]:
+        """The runs and trials of the sweep."""
+        return find_runs_and_trials([self.sweep])
+
+    @property
+    def searched(self) -> list[str]:
+        """The models whose settings are searched."""
+        return [
+            model for model in self.candidates if model not in self.journal.left_out
+        ]
+
+    def _search(self) -> None:
+        """Tries settings of all models that are left, in rounds, until the time is spent."""
+        if self.num_folds > 1 or not self._seconds_of:
+            self._round(max(self.journal.trials, 1))
+        else:
+            of_models = (self._seconds_of[model] for model in self.searched)
+            self._seconds_of_trial = sum(of_models)
+        while self.journal.trials < MOST_TRIALS:
+            left = self.clock.left - self._reserved
+            number = self._number_of_next(left)
+            if number < 1:
+                return
+            self._round(min(self.journal.trials + number, MOST_TRIALS))
+
+    def _number_of_next(self, left: float) -> int:
+        """Returns the number of settings of each model in the next round: as many as before at most, because
+        the times of these predict theirs."""
+        of_one = max(self._seconds_of_trial, 1e-3)
+        fitting = math.floor(_SHARE_OF_ROUND * left / of_one)
+        if fitting < 1 and left > of_one:
+            fitting = 1
+        return min(fitting, max(2 * self.journal.trials, 4))
+
+    def _round(self, trials: int) -> None:
+        names = ", ".join(self.searched)
+        self.clock.say(f"searching settings of {names}: up to setting {trials}")
+        began = self.clock.spent
+        self._run(self._trial_words(self.searched, trials))
+        new = max(trials - self.journal.trials, 1)
+        self._seconds_of_trial = (self.clock.spent - began) / new
+        self.journal.trials = trials
+        self._write()
+
+    @property
+    def _reserved(self) -> float:
+        """The time to keep for what follows the search."""
+        return _SECONDS_OF_COMMANDS + _FITS_AT_THE_END * self._seconds_of_trial
+
+    def _chosen(self) -> str:
+        """Returns the model with the highest metric on validation, of the runs of the table."""
+        values: dict[str, list[float]] = {}
+        for run in self.runs:
+            value = self._value(run)
+            if isinstance(run.result.origin, Trial) or value is None:
+                continue
+            if run.result.model != BASELINE:
+                values.setdefault(run.result.model, []).append(value)
+        if not values:
+            raise self._nothing_trained()
+        return max(values, key=lambda model: fmean(values[model]))
+
+    def _rule(self) -> str:
+        """Returns how the queries were divided, of the first run of the table."""
+        runs = (run for run in self.runs if not isinstance(run.result.origin, Trial))
+        return str(next(runs).result.data["rule"])
+
+    # The words of the commands.
+
+    @property
+    def num_folds(self) -> int:
+        """Number of folds of validation; 1 with times: later queries are validation."""
+        if TIME in self.data.roles:
+            return 1
+        number = self.data.dataset.num_queries
+        return next((folds for most, folds in _FOLDS if number < most), 1)
+
+    @property
+    def baseline(self) -> str:
+        return BASELINE if self.order.production is None else f"{PRODUCTION} (imported)"
+
+    def _sweep_words(self, models: Sequence[str], trials: int) -> list[str]:
+        order = self.order
+        words = [
+            *("--config-dir", str(order.output / "conf")),
+            f"data={self.data.name}",
+            f"model={','.join(models)}",
+            *("search=tpe", f"search.trials={trials}"),
+        ]
+        if self.num_folds > 1:
+            words += [f"cv={self.num_folds}", "cv_split=valid", "search.choose=overall"]
+        if order.metric != "ndcg@10":
+            words += [f"metrics=[{order.metric}]", f"search.metric={order.metric}"]
+            words.append(f"early_stopping.metric={order.metric}")
+        if self.destination is not None:
+            fields = {"name": order.target, **self.destination.options}
+            named = [f"{name}: {value}" for name, value in fields.items()]
+            words.append(f"target={{{', '.join(named)}}}")
+        if order.seed:
+            words.append(f"seed={order.seed}")
+        return [*words, "tracking=none", "-m", _SWEEP_FOLDER]
+
+    def _trial_words(
+        self, models: Sequence[str], trials: int, first_fold: bool = False
+    ) -> list[str]:
+        """Returns the words of a command that tries settings and sees no test query."""
+        words = [*self._sweep_words(models, trials), "only_trials=true"]
+        if first_fold and self.num_folds > 1:
+            words.append("data.fold=1")
+        return words
+
+    def table_words(self) -> list[str]:
+        """Returns the words of the command that trains the chosen settings, and evaluates them on test."""
+        words = self._sweep_words([BASELINE, *self.searched], self.journal.trials)
+        # The second look is the comparison with production.
+        return words if self.order.production is None else [*words, "looks=2"]
+
+    def compare_words(self) -> list[str]:
+        return [
+            *("compare", f"{_FOLDER}/sweep", f"{PRODUCTION}={self.order.production}"),
+            *("--baseline", self.baseline, "--primary", self.order.metric),
+            *("--looks", "2", "--output", f"{_FOLDER}/comparison"),
+        ]
+
+    def final_words(self) -> list[str]:
+        return [
+            *("final", f"{_FOLDER}/sweep", "--model", self.journal.chosen),
+            *("--metric", self.order.metric, "--output", f"{_FOLDER}/model"),
+        ]
+
+    def ship_words(self) -> list[str]:
+        assert self.destination is not None
+        to = shlex.split(self.destination.words)
+        return ["ship", f"{_FOLDER}/model", *to, "--output", f"{_FOLDER}/shipped"]
+
+    # What follows the search.
+
+    def _compare(self) -> Path:
+        """Compares the runs with production; returns the folder of the comparison."""
+        if self.order.production is None:
+            return self.sweep / "comparison"
+        self.clock.say(f"comparing with {PRODUCTION}")
+        self._run(self.compare_words())
+        return self.folder / "comparison"
+
+    def _make_model(self) -> None:
+        """Trains the chosen settings on all labelled queries, and ships the model if there is a target."""
+        if not holds_runs(self.folder / "model"):
+            self.clock.say(f"training {self.journal.chosen} on all queries")
+            self._run(self.final_words())
+        if self.destination is not None and not (self.folder / "shipped").exists():
+            self.clock.say(f"shipping to {self.order.target}")
+            self._run(self.ship_words())
+
+    def _write_commands(self, is_shipped: bool) -> None:
+        """Writes the commands that give the same model, step by step."""
+        steps = [self.table_words()]
+        if self.order.production is not None:
+            steps.append(self.compare_words())
+        if is_shipped:
+            steps.append(self.final_words())
+            if self.destination is not None:
+                steps.append(self.ship_words())
+        lines = [
+            "#!/bin/sh",
+            f"# The same work as {PROGRAM} auto, step by step, into a new folder: sh {COMMANDS_FILE} FOLDER",
+            f"# Columns, and why some are left out: {self.folder}/conf/data/{self.data.name}.yaml",
+            "set -e",
+            "out=${1:?Name a new folder}",
+        ]
+        for words in steps:
+            line = shlex.join(["python", "-m", "ltrbench", *words])
+            lines.append(line.replace(_FOLDER, '"$out"'))
+        write_output("\n".join(lines) + "\n", self.folder / COMMANDS_FILE)
+
+    def _run(self, words: Sequence[str]) -> None:
+        """Runs a command in this process; what it prints goes to the log.
+
+        Raises:
+            KeyboardInterrupt: Ctrl-C ended the command, which has saved what it could.
+            ResultError: The command failed.
+        """
+        given = [word.replace(_FOLDER, str(self.folder)) for word in words]
+        line = shlex.join(["python", "-m", "ltrbench", *given])
+        path = self.folder / LOG_FILE
+        with path.open("a", encoding="utf-8") as log:
+            log.write(f"\n$ {line}\n")
+            with _printing_to(log):
+                code = _exit_code_of(given)
+        if code == RUN_INTERRUPTED:
+            raise KeyboardInterrupt
+        if code != OK:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            reason = next((text for text in reversed(lines) if "error: " in text), "")
+            raise ResultError(
+                f"a step failed: {reason.partition('error: ')[2] or line}. {path} has all that it printed."
+            )
+
+
+@contextlib.contextmanager
+def _printing_to(log: TextIO) -> Iterator[None]:
+    """Redirects what is printed, and restores the handlers of messages, which Hydra replaces by others."""
+    loggers = [logging.getLogger(), logging.getLogger("ltrbench")]
+    handlers = [list(logger.handlers) for logger in loggers]
+    levels = [logger.level for logger in loggers]
+    try:
+        with contextlib.redirect_stdout(log), contextlib.redirect_stderr(log):
+            yield
+    finally:
+        for logger, of_logger, level in zip(loggers, handlers, levels, strict=True):
+            logger.handlers[:] = of_logger
+            logger.setLevel(level)
+
+
+def _seconds_of_fit(run: Run) -> float:
+    """Returns the time of a fit with its validation."""
+    seconds = run.result.seconds
+    return sum(seconds.get(name, 0.0) for name in ("fit", "monitor", "predict"))
+
+
+def _ranker(model: str) -> Ranker:
+    """Returns a model with its default settings.
+
+    Raises:
+        ConfigError: Its package is not installed.
+    """
+    from ltrbench.config import build
+    from ltrbench.rankers import BoostingRanker, Ranker
+
+    settings = settings_in("model", model)
+    kind = find_class(settings["_target_"], Ranker, model)
+    if issubclass(kind, BoostingRanker):
+        settings = settings_in("params", "matched") | settings
+    return build({model: settings}, model, Ranker)
+
+
+def _exit_code_of(words: Sequence[str]) -> int:
+    """Runs a command line, and returns its exit code; an error is printed."""
+    sys.argv = ["ltrbench", *words]
+    try:
+        if "=" in words[0] or words[0].startswith("-"):
+            return launch(list(words))
+        outcome = verbs.main(list(words), prog_name=PROGRAM, standalone_mode=False)
+    except click.Abort:
+        return RUN_INTERRUPTED
+    except LtrbenchError as error:
+        echo(as_paragraph(error), err=True)
+        return 2
+    return outcome if isinstance(outcome, int) else OK
+
+
+# ---- The outcome, and the page about it.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A row of the table, on test.
+
+    Attributes:
+        value: the metric.
+        difference: it minus that of the baseline; None for the baseline, or if they cannot be paired.
+        low, high: ends of the interval of the difference; None without one.
+        claim: better, worse, equivalent or undecided; empty for the baseline.
+    """
+
+    label: str
+    value: float
+    difference: float | None = None
+    low: float | None = None
+    high: float | None = None
+    claim: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The claims about the models on test.
+
+    Attributes:
+        rows: all rows, the highest value first.
+        chosen: label of the model that validation chose.
+        baseline: label of the row that it is compared with.
+        level: 1 minus the probability that all intervals hold together.
+        num_queries: number of queries of test.
+        rule: how the queries were divided.
+    """
+
+    rows: Sequence[Row]
+    chosen: Row
+    baseline: Row
+    level: float
+    num_queries: int
+    rule: str
+
+    @property
+    def is_better(self) -> bool:
+        return self.chosen.claim == BETTER
+
+    @classmethod
+    def read(cls, folder: Path, chosen: str, baseline: str, rule: str) -> Outcome:
+        """Reads the claims from the files of a comparison.
+
+        Args:
+            chosen: name of the chosen model.
+            baseline: label of the baseline.
+        """
+        record = read_json(folder / "comparison.json", "Repeat the command")
+        metric = record["metric"]
+        pairs = [pair for pair in record["pairs"] if pair["metric"] == metric]
+        rows = [_row(row, baseline, metric, pairs) for row in record["rows"]]
+        rows.sort(key=lambda row: -row.value)
+        labels = [row.label for row in rows]
+        models = [label.partition(" ")[0] for label in labels]
+        return cls(
+            rows=rows,
+            chosen=rows[models.index(chosen)],
+            baseline=rows[labels.index(baseline)],
+            level=record["level"],
+            num_queries=max(pair["num_queries"] for pair in pairs),
+            rule=rule,
+        )
+
+
+def _row(
+    record: Mapping[str, Any],
+    baseline: str,
+    metric: str,
+    pairs: Sequence[Mapping[str, Any]],
+) -> Row:
+    """Returns a row with its claim against the baseline."""
+    label = record["label"]
+    row = Row(label=label, value=record["metrics"][metric])
+    for pair in pairs:
+        claim = pair["models"]
+        low, high = claim["interval"] or (None, None)
+        if (pair["a"], pair["b"]) == (label, baseline):
+            difference = claim["difference"]
+            return replace(
+                row, difference=difference, low=low, high=high, claim=claim["claim"]
+            )
+        if (pair["b"], pair["a"]) == (label, baseline):
+            turned = {BETTER: WORSE, WORSE: BETTER}
+            return replace(
+                row,
+                difference=-claim["difference"],
+                low=None if high is None else -high,
+                high=None if low is None else -low,
+                claim=turned.get(claim["claim"], claim["claim"]),
+            )
+    return row
+
+
+def answer(auto: Auto, outcome: Outcome, is_shipped: bool) -> str:
+    """Returns the page: what was chosen, how sure that is, what was left out, and what to do next."""
+    parts = [
+        f"# {_headline(auto, outcome, is_shipped)}",
+        _claim_in_words(auto, outcome),
+        _table(auto, outcome).markdown(),
+        *_paragraphs("Data", [*about_data(auto.data), f"{outcome.rule}."]),
+        *_paragraphs("Left out", [*about_columns(auto.data), *_about_models(auto)]),
+        *_paragraphs("Next", _next_steps(auto, is_shipped)),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _headline(auto: Auto, outcome: Outcome, is_shipped: bool) -> str:
+    chosen = outcome.chosen.label
+    baseline = outcome.baseline.label
+    if outcome.is_better:
+        return f"{auto.data.name}: {chosen} is better than {baseline}"
+    no_model = "" if is_shipped else ", so no model is made"
+    return f"{auto.data.name}: no model is shown to be better than {baseline}{no_model}"
+
+
+def _claim_in_words(auto: Auto, outcome: Outcome) -> str:
+    chosen = outcome.chosen
+    baseline = outcome.baseline
+    metric = auto.order.metric
+    difference = "cannot be compared"
+    if chosen.difference is not None:
+        form = f"{chosen.difference:+.4f}"
+        if chosen.low is not None and chosen.high is not None:
+            level = f"{100 * (1 - outcome.level):g} % interval"
+            form += f" ({level} {chosen.low:+.4f} to {chosen.high:+.4f})"
+        difference = f"the difference is {form}"
+    trials = auto.journal.trials
+    tuned = "their default settings"
+    if trials > 1:
+        tuned = f"the best of {trials} settings of each"
+    others = [row.label for row in outcome.rows if row not in (chosen, baseline)]
+    highest = f"the highest {metric} on validation, before {listed(others)}"
+    return wrapped(
+        f"{chosen.label} has {highest}, with {tuned}. "
+        f"On {outcome.num_queries} test queries, at which nothing had looked, its {metric} is "
+        f"{chosen.value:.4f}, that of {baseline.label} {baseline.value:.4f}: {difference}."
+    )
+
+
+def _table(auto: Auto, outcome: Outcome) -> Table:
+    against = f"difference to {outcome.baseline.label}"
+    columns = columns_of(
+        {"model": None, auto.order.metric: ".4f", against: None, "claim": None}
+    )
+    rows: list[TableRow] = []
+    for row in outcome.rows:
+        text = "-"
+        if row.difference is not None:
+            text = f"{row.difference:+.4f}"
+        if row.low is not None and row.high is not None:
+            text += f" [{row.low:+.4f}, {row.high:+.4f}]"
+        rows.append([row.label, row.value, text, row.claim or "-"])
+    return Table(columns, rows)
+
+
+def _paragraphs(title: str, sentences: Iterable[str]) -> Iterator[str]:
+    lines = [wrapped(f"- {sentence}", "  ") for sentence in sentences]
+    if lines:
+        yield f"## {title}"
+        yield "\n".join(lines)
+
+
+def about_data(plan: DataPlan) -> Iterator[str]:
+    """Yields sentences about what the columns of a table are taken for, and what speaks against the data."""
+    dataset = plan.dataset
+    yield (
+        f"{plan.path}: {dataset.num_documents:,} documents of {dataset.num_queries:,} queries, "
+        f"{dataset.num_features} features."
+    )
+    if plan.roles:
+        yield f"{_roles_in_words(plan)}. A wrong guess is corrected with --label and so on."
+    for text in (*repeated_documents(dataset), *clicked_labels(dataset)):
+        yield text[0].upper() + text[1:]
+
+
+def _roles_in_words(plan: DataPlan) -> str:
+    parts = []
+    for role, column in plan.roles.items():
+        guess = " (guessed)" if role in plan.guessed else ""
+        name = "time" if role == TIME else role
+        parts.append(f"the {name} is in {column}{guess}")
+    text = listed(parts)
+    return text[0].upper() + text[1:]
+
+
+def about_columns(plan: DataPlan) -> Iterator[str]:
+    """Yields a sentence about each column that is left out."""
+    for column, reason in plan.left_out.items():
+        yield f"The column {column} is left out: {reason}. --keep-feature {column} takes it back."
+
+
+def _about_models(auto: Auto) -> Iterator[str]:
+    for model, reason in auto.journal.left_out.items():
+        yield f"The model {model} is left out: {reason.rstrip('.')}."
+
+
+def _next_steps(auto: Auto, is_shipped: bool) -> Iterator[str]:
+    folder = shlex.quote(str(auto.folder))
+    new = f"NEW{auto.order.table.suffix}"
+    if not is_shipped:
+        yield (
+            "To make the model nevertheless, repeat the command with --anyway. More judged queries, or "
+            "features that say more, help more than further settings."
+        )
+    elif auto.destination is not None:
+        yield f"To upload it: {folder}/shipped/README.md has the commands for {auto.order.target}."
+    if is_shipped:
+        yield f"To ask it for scores: {PROGRAM} serve {folder}/model"
+        yield f"To watch it: {PROGRAM} monitor {folder}/model {new} --max-psi 0.2"
+    yield f"All intervals and pictures: {outcome_folder(auto)}/report.html"
+    yield f"The same work step by step: sh {folder}/{COMMANDS_FILE} FOLDER"
+    yield f"To look at the runs in MLflow: {PROGRAM} sync {folder}/sweep, then {PROGRAM} ui"
+
+
+def outcome_folder(auto: Auto) -> Path:
+    """Returns the folder of the comparison with the baseline."""
+    if auto.order.production is None:
+        return auto.sweep / "comparison"
+    return auto.folder / "comparison"
+
+
+# ---- The command line, and Python.
+
+_ROLES = ("label", "query", "document", "weight", "position")
+
+
+@click.command("auto")
+@click.argument("table", type=PATH)
+@click.option("--label", metavar="COLUMN", help="Column of the labels or clicks.")
+@click.option("--query", metavar="COLUMN", help="Column of the queries or sessions.")
+@click.option("--document", metavar="COLUMN", help="Column of the ids of documents.")
+@click.option("--weight", metavar="COLUMN", help="Column of the weights of queries.")
+@click.option("--position", metavar="COLUMN", help="Column of the shown positions.")
+@click.option(
+    "--time",
+    "split_by",
+    metavar="COLUMN",
+    help="Column of times; the latest queries are the test set.",
+)
+@click.option(
+    "--target", metavar="NAME", help="Engine or library to ship to, as in ship --to."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Option of the target; may be repeated.",
+)
+@click.option(
+    "--minutes",
+    type=float,
+    default=10.0,
+    show_default=True,
+    help="Time for everything; the search ends so that the rest fits.",
+)
+@click.option(
+    "--production",
+    type=PATH,
+    metavar="FILE",
+    help="Table with query_id, document_id and score of the ranking in use, to be beaten.",
+)
+@click.option(
+    "--keep-feature",
+    "kept",
+    multiple=True,
+    metavar="COLUMN",
+    help="Keep a feature that would be left out; may be repeated.",
+)
+@click.option("--metric", default="ndcg@10", show_default=True, metavar="NAME")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option(
+    "--finish", is_flag=True, help="End an interrupted search with what it has."
+)
+@click.option(
+    "--anyway",
+    is_flag=True,
+    help="Make the model even if it is not shown to be better.",
+)
+@click.option(
+    "--output",
+    type=PATH,
+    metavar="DIR",
+    help="Folder of the results. Default: TABLE-auto in the current folder.",
+)
+def auto_verb(
+    table: Path,
+    *,
+    target: str | None,
+    settings: tuple[str, ...],
+    minutes: float,
+    production: Path | None,
+    kept: tuple[str, ...],
+    metric: str,
+    seed: int,
+    finish: bool,
+    anyway: bool,
+    output: Path | None,
+    **columns: str | None,
+) -> int:
+    """Makes a model from TABLE within --minutes: chooses columns, models and settings, tests the choice, and
+    ships it if it is better.
+
+    Columns that are not named are guessed, and columns that give the label away are left out. Models that are
+    not clearly worse are searched for settings with equal budgets on validation. The best on validation is
+    compared on test with production, or with the best single feature. The folder DIR has the model, its form
+    for the target, answer.md, and commands.sh with the same work step by step. Ctrl-C loses nothing: the
+    same command goes on.
+
+    \b
+        python -m ltrbench auto shop.parquet --label clicked --query session --minutes 10
+        python -m ltrbench auto shop.parquet --target elasticsearch --production production.csv
+    """
+    order = Order(
+        table=table,
+        columns={role: column for role, column in columns.items() if column},
+        kept=kept,
+        target=target,
+        options=split_settings("--set", settings),
+        production=production,
+        metric=metric,
+        output=output or Path(f"{without_compression_ending(table).stem}-auto"),
+        seed=seed,
+    )
+    auto = Auto(order, minutes)
+    try:
+        text = auto.run(finish, anyway)
+    except KeyboardInterrupt:
+        echo(
+            f"interrupted; the same command goes on, and with --finish it ends the search at "
+            f"{auto.journal.trials} settings of each model.",
+            err=True,
+        )
+        return RUN_INTERRUPTED
+    echo(text.rstrip())
+    return OK
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `ltrbench.auto` returns.
+
+    Attributes:
+        folder: the folder of the results.
+        answer: the page about the outcome, in Markdown.
+        comparison: the models on test.
+    """
+
+    folder: Path
+    answer: str
+    comparison: Comparison
+
+    @cached_property
+    def model(self) -> LoadedModel:
+        """The model, trained on all labelled queries.
+
+        Raises:
+            ResultError: No model was made, because none is shown to be better.
+        """
+        from ltrbench.runs import load
+
+        return load(self.folder / "model")
+
+    def _repr_markdown_(self) -> str:
+        return self.answer
+
+
+def auto(
+    data: pd.DataFrame | str | Path,
+    *,
+    label: str | None = None,
+    query: str | None = None,
+    document: str | None = None,
+    time: str | None = None,
+    weight: str | None = None,
+    position: str | None = None,
+    target: str | None = None,
+    options: Mapping[str, str] = {},
+    minutes: float = 10.0,
+    production: str | Path | None = None,
+    keep_features: Sequence[str] = (),
+    metric: str = "ndcg@10",
+    seed: int = 0,
+    anyway: bool = False,
+    output: str | Path = "auto",
+) -> Result:
+    """Makes a model from a table within a given time, as the command `python -m ltrbench auto`.
+
+    Args:
+        data: the table, or its path; a DataFrame is written to OUTPUT-DIGEST.parquet.
+        label, query, document, time, weight, position: columns; None: guessed from names and contents.
+        target: name of a target of the verb `ship`; None: the model stays as it is.
+        options: options of the target.
+        minutes: time for everything.
+        production: table with query_id, document_id and score of the ranking in use.
+        keep_features: features that stay, whatever speaks against them.
+        anyway: make the model even if it is not shown to be better.
+        output: folder of the results; the same call goes on with them.
+
+    Raises:
+        LtrbenchError: The table cannot be read, nothing can be learnt from it, or a step failed.
+    """
+    folder = Path(output)
+    path = _path_of(data, folder)
+    given = {
+        **{"label": label, "query": query, "document": document, TIME: time},
+        **{"weight": weight, "position": position},
+    }
+    order = Order(
+        table=path,
+        columns={role: column for role, column in given.items() if column},
+        kept=tuple(keep_features),
+        target=target,
+        options=dict(options),
+        production=None if production is None else Path(production),
+        metric=metric,
+        output=folder,
+        seed=seed,
+    )
+    steps = Auto(order, minutes)
+    words = sys.argv
+    try:
+        text = steps.run(anyway=anyway)
+    finally:
+        sys.argv = words
+    return Result(folder, text, _comparison(steps))
+
+
+def _comparison(steps: Auto) -> Comparison:
+    """Returns the comparison of the answer."""
+    from ltrbench.cli.verbs.runs import load_splits
+    from ltrbench.compare import Settings
+    from ltrbench.compare.derived import Import, import_runs
+    from ltrbench.sweep.ledger import compare_sweeps
+
+    order = steps.order
+    runs = [run for run in steps.runs if not isinstance(run.result.origin, Trial)]
+    settings = Settings(metric=order.metric)
+    declared = 1
+    if order.production is not None:
+        production = Import(PRODUCTION, str(order.production))
+        runs += import_runs(production, runs, load_splits)
+        settings = Settings(metric=order.metric, baseline=steps.baseline)
+        declared = 2
+    (comparison,) = compare_sweeps(runs, settings, declared)
+    return comparison
+
+
+def _path_of(data: pd.DataFrame | str | Path, folder: Path) -> Path:
+    """Returns the path of a table; a frame is written beside the folder of the results, with a digest of its
+    content in the name."""
+    import pandas as pd
+
+    from ltrbench.data.tables import write_frame
+
+    if isinstance(data, str | Path):
+        return Path(data)
+    of_rows = pd.util.hash_pandas_object(data, index=False).to_numpy()
+    names = ",".join(map(str, data.columns))
+    content = hashlib.sha256(of_rows.tobytes() + names.encode())
+    digest = content.hexdigest()[:8]
+    path = folder.with_name(f"{folder.name}-{digest}.parquet")
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_frame(data, path)
+    return path

@@ -1,0 +1,357 @@
+"""What the columns of a table are: labels, queries and other roles, features, and columns to leave out.
+
+`propose` guesses what is not given, from names and contents, and leaves out columns that no model should
+learn from, each for a reason. `DataPlan.yaml` is the YAML with which every later command reads the table.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ltrbench.data import RankingDataset, read_data
+from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.tables import (
+    PARQUET,
+    read_frame,
+    read_table,
+    times_of_cells,
+)
+from ltrbench.errors import DataError, did_you_mean
+from ltrbench.experiment.data_warnings import CELLS_OF_INSPECTION, suspicions
+from ltrbench.experiment.loading import TIME_NAME, feature_faults
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+USUAL_NAMES = {
+    "label": ("label", "relevance", "grade", "clicked", "click", "purchased"),
+    "query": (
+        *("query_id", "qid", "session_id", "session", "search_id", "request_id"),
+        "query",
+    ),
+    "document": (
+        *("document_id", "docid", "doc_id", "document", "product_id", "item_id"),
+        *("product", "item"),
+    ),
+    "weight": ("weight",),
+    "position": ("position",),
+}
+"""Role -> names of columns that have it if none is given, the most specific first."""
+
+TIME = "split_by"
+
+Roles = Mapping[str, str]
+"""Role -> column."""
+
+_TABLES = (".csv", PARQUET)
+_ROWS_OF_CATEGORY = 5
+"""Mean number of rows of a text from which the texts of a column are categories, not ids or descriptions."""
+_LOOKED_AT = 1000
+"""Number of cells whose types are looked at."""
+_MOST_ENCODED = 50
+"""Number of categories up to which each becomes a feature for a target that holds no categories."""
+_GAP = 0.04
+"""Part of the time that the table covers which lies between training and later queries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataPlan:
+    """How a file is read.
+
+    Attributes:
+        name: name of the data set in commands and tables.
+        path: the file.
+        is_table: whether it has named columns; otherwise it is LETOR text.
+        roles: role -> column; the time is `split_by`.
+        guessed: the roles that were guessed.
+        categorical, encode, dates: features of these kinds.
+        left_out: column that is no feature -> the reason.
+        gap: time between training and later queries, as `data.gap`; None without times.
+        dataset: the rows as they are read, with the features that are not left out.
+    """
+
+    name: str
+    path: Path
+    is_table: bool
+    roles: Roles = field(default_factory=dict)
+    guessed: Set[str] = frozenset()
+    categorical: Sequence[str] = ()
+    encode: Sequence[str] = ()
+    dates: Sequence[str] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    gap: str | float | None = None
+    dataset: RankingDataset = field(repr=False)
+
+    def yaml(self) -> str:
+        """Returns the text of conf/data/NAME.yaml."""
+        lines = ["defaults:", f"  - {self._base}", "  - _self_", ""]
+        for key, value in self._settings().items():
+            # JSON is YAML, and quotes every text.
+            lines.append(f"{key}: {json.dumps(value)}")
+            if key == "ignore":
+                reasons = self.left_out.items()
+                lines += [f"# {column}: {reason}" for column, reason in reasons]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def _base(self) -> str:
+        return "table" if self.is_table else "letor"
+
+    def _settings(self) -> dict[str, Any]:
+        settings: dict[str, Any] = {"name": self.name, "train": str(self.path)}
+        settings["sort_queries"] = True
+        settings |= self.roles
+        named: dict[str, Any] = {
+            "gap": self.gap,
+            "categorical": list(self.categorical),
+            "encode": list(self.encode),
+            "dates": list(self.dates),
+            "ignore": list(self.left_out),
+        }
+        return settings | {key: value for key, value in named.items() if value}
+
+
+def is_table(path: Path) -> bool:
+    """Returns whether a file has named columns: CSV, plain or compressed, or Parquet."""
+    return without_compression_ending(path).suffix.lower() in _TABLES
+
+
+def propose(
+    path: Path,
+    given: Mapping[str, str | None],
+    kept: Set[str] = frozenset(),
+    can_split_categories: bool = True,
+) -> DataPlan:
+    """Returns how to read a file.
+
+    Args:
+        given: role -> column, of the roles that are known; None or no entry: to guess.
+        kept: columns that stay features whatever speaks against them.
+        can_split_categories: whether a model may split by categories; otherwise they are encoded as features
+            of 0 and 1, or left out if they are many.
+
+    Raises:
+        DataError: The file cannot be read, has no column of a given name, or none that can be the label or
+            the query, or no feature is left.
+    """
+    named = {role: column for role, column in given.items() if column}
+    if not is_table(path):
+        if named:
+            raise DataError(
+                f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
+                f"{', '.join(f'--{role}' for role in named)}."
+            )
+        return DataPlan(
+            name=_name_of(path),
+            path=path,
+            is_table=False,
+            dataset=read_data(path, sort_queries=True),
+        )
+    frame = read_frame(path)
+    roles = _roles(path, frame, named)
+    features = [name for name in frame.columns if name not in {*roles.values()}]
+    unknown = [name for name in kept if name not in features]
+    if unknown:
+        raise DataError(
+            f"{path}: '{unknown[0]}' is to stay a feature, but is no column without a role"
+            f"{did_you_mean(unknown[0], features)}"
+        )
+    kinds = _Kinds(frame, features, kept)
+    options: dict[str, Any] = {
+        **{role: column for role, column in roles.items() if role != TIME},
+        "categorical": kinds.categorical,
+        "dates": kinds.dates,
+        "ignore": [*kinds.left_out, *_time_column(roles)],
+        "sort_queries": True,
+    }
+    dataset = read_table(path, **options)
+    left_out = kinds.left_out | _not_to_learn_from(dataset, kept)
+    categorical = [name for name in kinds.categorical if name not in left_out]
+    encode: list[str] = []
+    if not can_split_categories:
+        many = _with_many(dataset, categorical, kept)
+        left_out |= many
+        encode = [name for name in categorical if name not in many]
+        categorical = []
+    options["ignore"] = [*left_out, *_time_column(roles)]
+    options["categorical"] = categorical
+    options["encode"] = encode or None
+    options["dates"] = [name for name in kinds.dates if name not in left_out]
+    if len(left_out) == len(features):
+        raise DataError(
+            f"{path}: no column is left as a feature ({_reasons(left_out)}). Keep one with --keep-feature."
+        )
+    return DataPlan(
+        name=_name_of(path),
+        path=path,
+        is_table=True,
+        roles=roles,
+        guessed=frozenset(roles).difference(named),
+        categorical=categorical,
+        encode=encode,
+        dates=options["dates"],
+        left_out=left_out,
+        gap=_gap(frame, roles),
+        dataset=read_table(path, **options),
+    )
+
+
+def _name_of(path: Path) -> str:
+    """Returns a name for the data set that is no name of a YAML of ltrbench."""
+    stem = without_compression_ending(path).stem
+    return re.sub(r"\W+", "_", stem).strip("_").lower() or "data"
+
+
+def _reasons(left_out: Mapping[str, str]) -> str:
+    return "; ".join(f"{column}: {reason}" for column, reason in left_out.items())
+
+
+def _time_column(roles: Roles) -> list[str]:
+    return [roles[TIME]] if TIME in roles else []
+
+
+# ---- Roles.
+
+
+def _roles(path: Path, frame: pd.DataFrame, named: Roles) -> dict[str, str]:
+    """Returns role -> column.
+
+    Raises:
+        DataError: There is no column of a given name, or none that can be the label or the query.
+    """
+    columns = list(frame.columns)
+    for role, column in named.items():
+        if column not in columns:
+            option = "time" if role == TIME else role
+            raise DataError(
+                f"{path}: the table has no column '{column}' (--{option})"
+                f"{did_you_mean(column, columns)} Its columns are {', '.join(columns)}."
+            )
+    roles = dict(named)
+    for role, names in USUAL_NAMES.items():
+        free = [
+            name for name in names if name in columns and name not in roles.values()
+        ]
+        if role not in roles and free:
+            roles[role] = free[0]
+    for role in ("label", "query"):
+        if role not in roles:
+            raise DataError(
+                f"{path}: which column has the {role}? Name it with --{role}; the columns are "
+                f"{', '.join(columns)}."
+            )
+    if TIME not in roles:
+        times = [name for name in columns if _is_time(frame, name, roles)]
+        if times:
+            roles[TIME] = times[0]
+    return roles
+
+
+def _is_time(frame: pd.DataFrame, name: str, roles: Roles) -> bool:
+    """Returns whether a column without a role has the times of queries, by its name and its cells."""
+    if name in roles.values() or not TIME_NAME.fullmatch(name):
+        return False
+    return _are_dates(frame[name])
+
+
+def _are_dates(cells: pd.Series[Any]) -> bool:
+    if cells.dtype.kind in "bf":
+        return False
+    _, valid = times_of_cells(cells)
+    return bool(valid.all()) and bool(cells.notna().any())
+
+
+def _gap(frame: pd.DataFrame, roles: Roles) -> str | float | None:
+    """Returns a part of the time that the table covers, in whole days between dates."""
+    if TIME not in roles:
+        return None
+    cells = frame[roles[TIME]]
+    if not _are_dates(cells):
+        numbers = cells.to_numpy(np.float64)
+        return float(_GAP * (np.nanmax(numbers) - np.nanmin(numbers)))
+    times, _ = times_of_cells(cells)
+    days = (times.max() - times.min()).days
+    return f"{round(_GAP * days)}d" if _GAP * days >= 1 else None
+
+
+# ---- Kinds of features, and what no model should learn from.
+
+
+class _Kinds:
+    """The kinds of the columns without a role.
+
+    Attributes:
+        categorical: columns of texts that are categories.
+        dates: columns of dates.
+        left_out: column that can be no feature -> the reason.
+    """
+
+    def __init__(
+        self, frame: pd.DataFrame, columns: Sequence[str], kept: Set[str]
+    ) -> None:
+        self.categorical: list[str] = []
+        self.dates: list[str] = []
+        self.left_out: dict[str, str] = {}
+        for name in columns:
+            self._add(name, frame[name], name in kept)
+
+    def _add(self, name: str, cells: pd.Series[Any], is_kept: bool) -> None:
+        if str(cells.dtype) == "category":
+            self.categorical.append(name)
+            return
+        if cells.dtype.kind in "biuf":
+            return
+        if cells.dtype.kind == "M" or _are_dates(cells):
+            self.dates.append(name)
+            return
+        known = cells.dropna()
+        first = known.head(_LOOKED_AT)
+        if not all(isinstance(cell, str | bool) for cell in first):
+            self.left_out[name] = "its cells are neither numbers nor texts"
+            return
+        num_texts = known.nunique()
+        if num_texts == 0:
+            self.left_out[name] = "it is empty"
+            return
+        if num_texts * _ROWS_OF_CATEGORY > len(known) and not is_kept:
+            rows = f"{num_texts:,} different texts in {len(known):,} rows"
+            self.left_out[name] = f"it has {rows}, too many for categories"
+            return
+        self.categorical.append(name)
+
+
+def _not_to_learn_from(dataset: RankingDataset, kept: Set[str]) -> dict[str, str]:
+    """Returns feature -> why no model should learn from it."""
+    reasons = dict(_doubts(dataset))
+    return {name: reason for name, reason in reasons.items() if name not in kept}
+
+
+def _doubts(dataset: RankingDataset) -> Iterator[tuple[str, str]]:
+    for name in feature_faults(dataset).constant:
+        yield name, "it is constant"
+    for name in dataset.merged:
+        yield name, "different values of it are equal in 32-bit numbers"
+    for suspicion in suspicions(dataset, CELLS_OF_INSPECTION):
+        for name in suspicion.names:
+            yield name, suspicion.reason
+
+
+def _with_many(
+    dataset: RankingDataset, categorical: Sequence[str], kept: Set[str]
+) -> dict[str, str]:
+    """Returns categorical feature -> why it is not encoded."""
+    left_out = {}
+    for name in categorical:
+        number = len(dataset.categories[name])
+        if number > _MOST_ENCODED and name not in kept:
+            left_out[name] = (
+                f"it has {number:,} categories, each of which the target needs as a feature"
+            )
+    return left_out

@@ -1,0 +1,182 @@
+"""The verb `auto`: from a table to a model, with everything that a careful person would have typed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import COMMAND, run
+
+MINUTES = ("--minutes", "0.4")
+ENGINE = ("--target", "elasticsearch", *MINUTES)
+
+
+def clicks(num_queries: int = 240, noise: float = 0.3) -> pd.DataFrame:
+    """Returns a table of eight products for each query, whose clicks two of its columns explain together."""
+    rng = np.random.default_rng(0)
+    num_rows = 8 * num_queries
+    price, rating, age = rng.normal(size=(3, num_rows))
+    is_clicked = price + rating + noise * rng.normal(size=num_rows) > 1
+    return pd.DataFrame(
+        {
+            "session": np.repeat(np.arange(num_queries), 8),
+            "product": np.tile(np.arange(8), num_queries),
+            "day": np.repeat(
+                pd.date_range("2026-01-01", periods=num_queries // 4), 32
+            ).astype(str),
+            "clicked": is_clicked.astype(int),
+            "price": price,
+            "rating": rating,
+            "age": age,
+            "kind": rng.choice(["shoe", "hat", "coat"], num_rows),
+            "revenue": is_clicked * rng.uniform(5, 50, num_rows),
+            "row_id": np.arange(num_rows),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a finished command."""
+    folder = tmp_path_factory.mktemp("made")
+    table = clicks()
+    table.to_csv(folder / "shop.csv", index=False)
+    scores = table.rename(columns={"session": "query_id", "product": "document_id"})
+    scores = scores.assign(score=scores.age)[["query_id", "document_id", "score"]]
+    scores.to_csv(folder / "production.csv", index=False)
+    run("auto", "shop.csv", *ENGINE, "--production", "production.csv", folder=folder)
+    return folder
+
+
+@pytest.mark.slow
+def test_a_table_becomes_a_certified_model_without_columns_that_tell_the_label(
+    made: Path,
+) -> None:
+    certificate = json.loads((made / "shop-auto/shipped/certificate.json").read_text())
+    assert certificate["status"] == "certified"
+    features = (made / "shop-auto/shipped/featureset.json").read_text()
+    assert all(f'"{name}"' in features for name in ("price", "rating", "kind=hat"))
+    assert "revenue" not in features
+    yaml = (made / "shop-auto/conf/data/shop.yaml").read_text()
+    assert 'ignore: ["revenue", "row_id"]' in yaml
+    assert 'split_by: "day"' in yaml
+    answer = (made / "shop-auto/answer.md").read_text()
+    assert "is better than production (imported)" in answer.splitlines()[0]
+    looks = (made / "shop-auto/sweep/looks.jsonl").read_text().splitlines()
+    assert [json.loads(look)["declared"] for look in looks] == [2, 2]
+
+
+@pytest.mark.slow
+def test_the_commands_give_the_same_model(made: Path) -> None:
+    script = (made / "shop-auto/commands.sh").read_text()
+    steps = [line for line in script.splitlines() if line.startswith("python -m")]
+    assert len(steps) == 4
+    subprocess.run(
+        ["sh", "shop-auto/commands.sh", "again"],
+        cwd=made,
+        check=True,
+        capture_output=True,
+        env={"PATH": f"{Path(COMMAND[0]).parent}:/usr/bin:/bin", "HOME": str(made)},
+    )
+    for file in (made / "shop-auto/shipped").iterdir():
+        if file.name != "certificate.json":  # has the time
+            same = (made / "again/shipped" / file.name).read_bytes()
+            assert file.read_bytes().replace(b"shop-auto", b"again") == same, file
+
+
+@pytest.mark.slow
+def test_the_same_command_shows_the_answer_and_another_one_is_refused(
+    made: Path,
+) -> None:
+    words = ("auto", "shop.csv", "--production", "production.csv")
+    again = run(*words, *ENGINE, folder=made)
+    assert again.stdout == (made / "shop-auto/answer.md").read_text()
+    other = run(*words, *ENGINE, "--seed", "1", folder=made, check=2)
+    assert "another seed" in other.stderr
+    assert "--output" in other.stderr
+
+
+@pytest.mark.slow
+def test_an_interrupted_search_is_finished_with_what_it_has(tmp_path: Path) -> None:
+    clicks().to_csv(tmp_path / "shop.csv", index=False)
+    words = ("auto", "shop.csv", "--minutes", "30")
+    with subprocess.Popen(
+        [*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        while "searching" not in process.stderr.readline():
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+        assert process.wait() == 130, said
+    assert "--finish" in said
+    done = run(*words, "--finish", folder=tmp_path)
+    trials = json.loads((tmp_path / "shop-auto/auto.json").read_text())["trials"]
+    assert "is better than single_feature" in done.stdout
+    assert trials >= 1
+    assert (
+        f"search.trials={trials} " in (tmp_path / "shop-auto/commands.sh").read_text()
+    )
+
+
+IN_PYTHON = """
+import ltrbench, pandas as pd
+table = pd.read_parquet("noise.parquet")
+result = ltrbench.auto(table, minutes=0.3, output="made")
+print(result.answer.splitlines()[0])
+print(result.comparison.best)
+try:
+    result.model
+except ltrbench.LtrbenchError as error:
+    print("refused:", error)
+result = ltrbench.auto(table, minutes=0.3, output="made", anyway=True)
+print(result.model.predict(table).shape)
+"""
+
+
+@pytest.mark.slow
+def test_nothing_is_made_of_noise_unless_it_is_asked_for(tmp_path: Path) -> None:
+    clicks(60, noise=1000.0).to_parquet(tmp_path / "noise.parquet")
+    # In a process of its own, because Hydra closes the log handlers of pytest.
+    done = subprocess.run(
+        [COMMAND[0], "-c", IN_PYTHON],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    headline, best, refusal, shape = done.stdout.splitlines()
+    assert "no model is shown to be better" in headline
+    assert best
+    assert refusal.startswith("refused: ")
+    assert shape == "(480,)"
+
+
+def refused(table: pd.DataFrame, folder: Path, *words: str) -> str:
+    table.to_csv(folder / "t.csv", index=False)
+    done = run("auto", "t.csv", *words, folder=folder, check=2)
+    error = [line for line in done.stderr.splitlines() if "error: " in line]
+    assert len(error) == 1
+    assert not list(folder.glob("t-auto/sweep"))
+    return error[0]
+
+
+def test_data_from_which_nothing_can_be_learnt_are_refused_in_one_sentence(
+    tmp_path: Path,
+) -> None:
+    table = clicks(40)
+    assert "nothing to learn" in refused(table.assign(clicked=1), tmp_path)
+    assert "1 queries" in refused(table.assign(session=1), tmp_path)
+    assert "nothing to learn" in refused(table.head(3).assign(clicked=0), tmp_path)
+    texts = table.assign(clicked=np.where(table.clicked == 1, "yes", "no"))
+    assert "t.csv:2: column 'clicked'" in refused(texts, tmp_path)
+    assert "--label" in refused(table.drop(columns="clicked"), tmp_path)
+    assert "'sesion'" in refused(table, tmp_path, "--query", "sesion")
+    few = table[["session", "clicked", "row_id"]]
+    assert "--keep-feature" in refused(few, tmp_path)
+    assert "elastic" in refused(table, tmp_path, "--target", "elastic")
