@@ -103,6 +103,7 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 	$(BIN)/python tests/bench/bench_check.py
 	$(BIN)/python tests/bench/bench_compare.py
 	$(BIN)/python tests/bench/bench_compare.py --output
+	$(BIN)/python tests/bench/bench_auto.py --repetitions 1
 	$(BIN)/python tests/bench/bench_sweep.py
 	$(BIN)/python tests/bench/bench_predict.py
 	$(BIN)/python tests/bench/bench_networks.py

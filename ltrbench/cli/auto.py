@@ -134,7 +134,7 @@ class Order:
         production: file with the scores of the ranking in use.
         metric: metric of the choice and of the decision.
         output: folder of the results.
-        seed: random seed of all fits and searches.
+        seed: random seed of the split, all fits and searches.
     """
 
     table: Path
@@ -646,6 +646,8 @@ class Auto:
         ]
         if self.num_folds > 1:
             words += [f"cv={self.num_folds}", "cv_split=valid", "search.choose=overall"]
+        if order.seed and TIME not in self.data.roles:
+            words.append(f"data.split_seed={order.seed}")
         if order.metric != "ndcg@10":
             words += [f"metrics=[{order.metric}]", f"search.metric={order.metric}"]
             words.append(f"early_stopping.metric={order.metric}")
