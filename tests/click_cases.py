@@ -10,7 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from ltrbench.clicks.log import Rows, checked
+from ltrbench.clicks.log import checked
+from ltrbench.clicks.rows import Rows
 from ltrbench.clicks.source import ClickSource, _Lists
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.impressions import Impressions

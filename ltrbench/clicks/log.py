@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ltrbench.clicks.rows import Rows
+from ltrbench.clicks.ubi import is_ubi, read_ubi
 from ltrbench.data.blocks import as_paths
 from ltrbench.data.tables import open_table
 from ltrbench.errors import DataError, did_you_mean
@@ -55,7 +57,6 @@ NUMBERS = ("position", "click", "propensity")
 NOT_SHOWN = -1
 """Position of a candidate that was not shown."""
 HIGHEST_POSITION = 1000
-_LONGEST_SHOWN = 40
 _SECONDS_OF_A_DAY = 86_400
 _LARGEST_SECONDS = 1e11
 """Above it a time is in milliseconds since 1970."""
@@ -112,36 +113,6 @@ class Log:
         return self.positions >= 0
 
 
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Unchecked columns of a log, before `checked`.
-
-    Attributes:
-        frame: columns named by their roles; texts, or numbers for `NUMBERS`.
-        others: columns without a role.
-    """
-
-    frame: pd.DataFrame
-    others: pd.DataFrame
-    location: Callable[[int], str]
-    notes: tuple[str, ...] = ()
-
-    def check(self, is_valid: NDArray[np.bool_], message: Callable[[int], str]) -> None:
-        """Raises DataError for the first row that is not valid, with its place."""
-        if not is_valid.all():
-            row = int(is_valid.argmin())
-            raise DataError(f"{self.location(row)}: {message(row)}")
-
-    def shown(self, role: str, row: int) -> str:
-        """Returns a cell as it is shown in messages."""
-        text = str(self.frame[role].iloc[row])
-        return repr(text[:_LONGEST_SHOWN])
-
-    def words(self, role: str) -> pd.Series[str]:
-        """Returns the cells of a column in lower case."""
-        return self.frame[role].astype(str).str.strip().str.lower()
-
-
 def read_log(
     source: str | Path | Sequence[str | Path],
     *,
@@ -149,6 +120,7 @@ def read_log(
     texts: Collection[str] = (),
     ignore: Collection[str] = (),
     first_position: int | None = None,
+    applications: Collection[str] | None = None,
 ) -> Log:
     """Reads and checks a log.
 
@@ -159,6 +131,7 @@ def read_log(
         texts: names or patterns of columns without a role that are read as text.
         ignore: names or patterns of columns that are not read.
         first_position: number of the first position, 0 or 1; None: found from the log.
+        applications: applications that are read; None: all.
 
     Raises:
         DataError: A file cannot be read, a column is missing, or a row is invalid.
@@ -168,8 +141,36 @@ def read_log(
         if not path.exists():
             raise DataError(f"{path} does not exist. Check the path in data.log.")
     given = dict(columns or {})
+    are_events = [is_ubi(path) for path in paths]
+    if all(are_events):
+        return checked(read_ubi(paths, applications), first_position)
+    if any(are_events):
+        raise DataError(
+            f"data.log has tables and UBI events ({', '.join(map(str, paths))}); name files of one kind."
+        )
     parts = [_read_table(path, given, texts, ignore) for path in paths]
-    return checked(_joined(parts), first_position)
+    rows = _joined(parts)
+    if applications is not None:
+        rows = _of_applications(rows, applications)
+    return checked(rows, first_position)
+
+
+def _of_applications(rows: Rows, applications: Collection[str]) -> Rows:
+    """Returns the rows of some applications."""
+    kept = np.zeros(len(rows.frame), dtype=np.bool_)
+    if "application" in rows.frame:
+        kept = rows.frame["application"].astype(str).isin(applications).to_numpy()
+    chosen = np.flatnonzero(kept)
+    if not len(chosen):
+        raise DataError(
+            f"{rows.location(0)}: no row has an application of data.applications={list(applications)}."
+        )
+    return Rows(
+        rows.frame.iloc[chosen].reset_index(drop=True),
+        rows.others.iloc[chosen].reset_index(drop=True),
+        lambda row: rows.location(int(chosen[row])),
+        rows.notes,
+    )
 
 
 def _read_table(
@@ -462,6 +463,7 @@ def _clicks(rows: Rows, positions: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 _NUMBER = "A session is one shown list: number each list."
+_LEAVE = "Or leave its application out (data.applications)."
 
 
 def _check_one_of_each(
@@ -504,7 +506,7 @@ def _check_distinct(
     def of_position(row: int) -> str:
         session = rows.shown("session", row)
         position = rows.shown("position", row)
-        return f"session {session} has two documents at position {position}. {_NUMBER}"
+        return f"session {session} has two documents at position {position}. {_NUMBER} {_LEAVE}"
 
     candidates = -1 - np.arange(len(places))
     of_shown = np.where(positions >= 0, places, candidates)
@@ -549,6 +551,81 @@ def _days(rows: Rows) -> NDArray[np.int64] | None:
     rows.check(times.notna().to_numpy(), message)
     since = times - pd.Timestamp("1970-01-01", tz="UTC")
     return np.asarray(since.dt.days, dtype=np.int64)
+
+
+# ---- Features in a table of their own.
+
+
+def with_features(
+    log: Log, path: Path, texts: Collection[str], ignore: Collection[str]
+) -> Log:
+    """Returns the log with columns of a table, joined by document, and by query if the table has queries.
+
+    Args:
+        texts, ignore: as in `read_log`.
+
+    Raises:
+        DataError: The table cannot be read, has a document twice or a column of the log, or has no document
+            of the log.
+    """
+    import pandas as pd
+
+    features, keys = _read_features(path, texts, ignore)
+    columns = [name for name in features if name not in keys]
+    both = [name for name in columns if name in log.others]
+    if both:
+        raise DataError(
+            f"{path}: the column '{both[0]}' is in the log, too; ignore or rename one of them."
+        )
+    wanted = pd.DataFrame({"document": log.document_names[log.documents]})
+    if "query" in keys:
+        wanted["query"] = log.query_names[log.queries]
+    joined = wanted.merge(features, how="left", on=keys, indicator=True)
+    is_lost = (joined["_merge"] != "both").to_numpy()
+    if is_lost.all():
+        raise DataError(f"{path}: the table has no document of the log.")
+    notes = log.notes
+    if is_lost.any():
+        notes = (*notes, f"{path}: {is_lost.sum()} rows of the log have no features")
+    others = pd.concat([log.others, joined[columns]], axis=1)
+    return replace(log, others=others, notes=notes)
+
+
+def _read_features(
+    path: Path, texts: Collection[str], ignore: Collection[str]
+) -> tuple[pd.DataFrame, list[str]]:
+    """Returns a table of features, and the columns by which it is joined: document, and query if any."""
+    if not path.exists():
+        raise DataError(f"{path} does not exist. Check the path in data.documents.")
+    table = open_table(path)
+    role_of: dict[str, str] = {}
+    for role in ("document", "query"):
+        names = [name for name in ROLES[role] if name in table.columns]
+        role_of |= dict.fromkeys(names[:1], role)
+    keys = list(role_of.values())
+    if "document" not in keys:
+        raise _no_documents(path, table.columns)
+    as_text = list(role_of)
+    numbers: list[str] = []
+    for name in table.columns:
+        if name in role_of or _matches(name, ignore):
+            continue
+        (as_text if _matches(name, texts) else numbers).append(name)
+    read = table.rows(as_text, numbers).rename(columns=role_of)
+    rows = Rows(read, read, table.location)
+    rows.check(
+        ~read.duplicated(keys).to_numpy(),
+        lambda row: f"document {rows.shown('document', row)} is twice; keep one row.",
+    )
+    return read.astype(dict.fromkeys(keys, str)), keys
+
+
+def _no_documents(path: Path, columns: Sequence[str]) -> DataError:
+    names = " or ".join(ROLES["document"])
+    return DataError(
+        f"{path}: the table has no column {names}, by which features are joined. Its columns are "
+        f"{', '.join(columns)[:200]}."
+    )
 
 
 # ---- What a log says about its rankers.

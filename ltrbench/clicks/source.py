@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -19,7 +20,14 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.checks import is_rejected, replays
 from ltrbench.clicks.estimators import log_of
-from ltrbench.clicks.log import ROLES, Log, compared_sessions, first_rows, read_log
+from ltrbench.clicks.log import (
+    ROLES,
+    Log,
+    compared_sessions,
+    first_rows,
+    read_log,
+    with_features,
+)
 from ltrbench.clicks.propensities import (
     HARVEST,
     check_method,
@@ -62,7 +70,9 @@ class ClickSource(SplitSource):
             application: column of each role; None: the default name, if the log has it.
         propensity: how the examination of positions is estimated: harvest, column, random, em, power:1.
         first_position: number of the first position in the log, 0 or 1; None: found from the log.
+        applications: applications that are read; None: all.
         cluster: unit of intervals: query, or user; with user, each session is a list of its own.
+        documents: path of a table of features, joined by document, or by query and document; None: none.
         features: feature columns, as names or shell patterns; None: all other columns.
         categorical, keep, ignore, missing: as for `TableFiles`.
         metrics: metrics of runs on these data, unless the command sets others.
@@ -85,7 +95,9 @@ class ClickSource(SplitSource):
     application: str | None = None
     propensity: str = HARVEST
     first_position: int | None = None
+    applications: list[str] | None = None
     cluster: str = QUERY
+    documents: str | None = None
     features: list[str] | None = None
     categorical: list[str] = field(default_factory=list)
     keep: list[str] = field(default_factory=list)
@@ -124,7 +136,12 @@ class ClickSource(SplitSource):
             texts=[*self.categorical, *self.keep],
             ignore=self.ignore,
             first_position=self.first_position,
+            applications=self.applications,
         )
+        if self.documents is not None:
+            texts = [*self.categorical, *self.keep]
+            table = Path(self.documents).expanduser()
+            log = with_features(log, table, texts, self.ignore)
         lists = _Lists(log, self)
         groups = lists.groups
         splits = self.complete(lists.whole, groups=groups, notes=lists.notes)
@@ -288,8 +305,8 @@ class _Lists:
         settings = self.settings
         if set(frame.columns) <= set(_RESERVED):
             raise DataError(
-                f"{self.log.location(0)}: the log has no features. Add their columns, or compare files of "
-                "scores."
+                f"{self.log.location(0)}: the log has no features. Add their columns, or name a table of "
+                "them: data.documents=FILE."
             )
         return read_table(
             frame,

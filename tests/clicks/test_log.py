@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
 
-from ltrbench.clicks.log import compared_sessions, read_log
+from ltrbench.clicks.log import compared_sessions, read_log, with_features
 from ltrbench.errors import DataError
 
 
@@ -130,3 +132,110 @@ def test_a_log_without_a_column_names_those_that_it_has(tmp_path: Path) -> None:
     rows["clik"] = rows.pop("click")
     with pytest.raises(DataError, match=r"'click' or 'clicked' \(click\).*'clik'"):
         read_log(_write(tmp_path, rows))
+
+
+def _event(action: str | None, document: str = "a", **fields: Any) -> dict[str, Any]:
+    position = fields.pop("position", 0)
+    event: dict[str, Any] = {
+        "application": "shop",
+        "query_id": "q1",
+        "user_query": "shoes",
+        "client_id": "u1",
+        "timestamp": "2026-01-01T10:00:00Z",
+        "event_attributes": {
+            "object": {"object_id": document},
+            "position": {"ordinal": position},
+        },
+    }
+    if action is not None:
+        event["action_name"] = action
+    return event | fields
+
+
+def _write_events(folder: Path, *events: dict[str, Any]) -> Path:
+    path = folder / "events.ndjson"
+    path.write_text("\n".join(map(json.dumps, events)) + "\n")
+    return path
+
+
+SHOWN = [
+    _event("impression", "a"),
+    _event("impression", "b", position=1),
+    _event("impression", "b", position=2, query_id="q2", timestamp=1767261600000),
+    _event("impression", "a", position=1, query_id="q2"),
+    _event("click", "b", query_id="q2"),
+]
+
+
+def test_events_become_lists(tmp_path: Path) -> None:
+    more = [
+        {"index": {"_index": "ubi_events"}},
+        _event("click", "z"),
+        _event("search", event_attributes=None),
+        _event("impression", "a"),
+        _event("click", event_attributes=None),
+    ]
+    shop = [event | {"application": "other"} for event in SHOWN[2:]]
+    log = read_log(_write_events(tmp_path, *SHOWN[:2], *more, *shop))
+    assert log.session_names[log.sessions].tolist() == ["q1", "q1", "q2", "q2"]
+    assert log.positions.tolist() == [0, 1, 1, 0]
+    assert log.clicks.tolist() == [0, 0, 1, 0]
+    assert log.days is not None
+    assert len(set(log.days.tolist())) == 1
+    said = " ".join(log.notes)
+    for left_out in ("1 repeated impressions", "1 clicks on", "1 events without"):
+        assert left_out in said
+
+
+def test_without_impressions_the_documents_returned_are_shown(tmp_path: Path) -> None:
+    returned = [
+        _event(None, query_id=name, query_response_hit_ids=["a", "b", "c"])
+        for name in ("q1", "q2")
+    ]
+    log = read_log(_write_events(tmp_path, *returned, _event("click", "c")))
+    assert log.positions.tolist() == [0, 1, 2, 0, 1, 2]
+    assert log.clicks.tolist() == [0, 0, 1, 0, 0, 0]
+    assert "may not have seen" in log.notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("event", "named"),
+    [
+        ("{", ["events.ndjson:6", "JSON"]),
+        (
+            json.dumps(_event("click", timestamp="soon", query_id="q9")),
+            [":6", "'soon'"],
+        ),
+    ],
+)
+def test_a_line_of_events_is_refused(
+    tmp_path: Path, event: str, named: list[str]
+) -> None:
+    path = _write_events(tmp_path, *SHOWN)
+    path.write_text(path.read_text() + event + "\n")
+    with pytest.raises(DataError) as caught:
+        read_log(path)
+    for part in named:
+        assert part in str(caught.value)
+
+
+def test_the_sample_of_ubi_is_read_by_application(
+    letor_data: Callable[[str], Path],
+) -> None:
+    path = letor_data("clicks") / "ubi_queries_events.ndjson"
+    log = read_log(path, applications=["esci_ubi_sample"])
+    assert (len(log), log.clicks.sum(), len(log.session_names)) == (1000, 60, 200)
+    with pytest.raises(DataError, match=r"ndjson:\d+: session .* position '3'"):
+        read_log(path)
+
+
+def test_features_are_joined_by_document(tmp_path: Path) -> None:
+    log = read_log(_write_events(tmp_path, *SHOWN), first_position=0)
+    table = tmp_path / "products.csv"
+    table.write_text("document,price\na,1\n")
+    joined = with_features(log, table, [], [])
+    assert joined.others["price"].fillna(-1).tolist() == [1, -1, -1, 1]
+    assert "2 rows of the log have no features" in joined.notes[-1]
+    table.write_text("document,price\na,1\na,2\n")
+    with pytest.raises(DataError, match=r"products.csv:3: document 'a'"):
+        with_features(log, table, [], [])
