@@ -50,7 +50,7 @@ from ltrbench.compare.settings import (
     Settings,
 )
 from ltrbench.compare.table import ModelRow
-from ltrbench.compare.views import Chapter, Figures, Prose, Section, drawn
+from ltrbench.compare.views import Chapter, Figures, Prose, Section, View, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.features import gather_rows
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
@@ -97,9 +97,12 @@ _NUM_LISTS = 5
 _NUM_TIMED = {20: 100, 100: 100, 1000: 20}
 """Number of different lists, and number of times that a list of each length is timed."""
 
-Times = dict[str, dict[int, tuple[float, float]]]
+_MedianAndTail = tuple[float, float]
+Times = dict[str, dict[int, _MedianAndTail]]
 """Form, such as "service" or "c" -> number of documents -> median and 99th percentile of the time to score a
 list on one thread, in ms."""
+Distil = Mapping[str, Callable[[int | None], Ranker]]
+"""Name of a model -> its unfitted ranker, given the number of trees of the best row or None."""
 Lists = Mapping[int, Sequence[tuple[Features, bytes]]]
 """Number of documents -> lists: their features, and the body of the request to rank them."""
 
@@ -170,7 +173,7 @@ def frontier(
     load_splits: LoadSplits,
     overrides: Sequence[str],
     refit: Callable[[Run], Ranker] | None = None,
-    distil: Mapping[str, Callable[[int | None], Ranker]] = MappingProxyType({}),
+    distil: Distil = MappingProxyType({}),
     on_step: Callable[[str], None] = lambda step: None,
 ) -> tuple[Frontier, list[Run]]:
     """Makes variants of the best row, measures the costs of all rows, and chooses the cheapest by the guards.
@@ -198,9 +201,9 @@ def frontier(
     if all(guard.metric in COSTS for guard in settings.guards):
         equal = Guard(metric, -settings.rope_of(metric))
         settings = replace(settings, guards=(equal, *settings.guards))
-    trained = {
-        row.label: [read_run(run.path) for run in row.runs] for row in before.rows
-    }
+    trained = {}
+    for row in before.rows:
+        trained[row.label] = [read_run(run.path) for run in row.runs]
     best = min(before.rows, key=lambda row: row.rank_by(metric)).label
     on_step(f"{best} is the best of {len(trained)} models on validation")
     made: list[Run] = []
@@ -225,7 +228,8 @@ def frontier(
     for each in prices:
         if each.row in (*trained, chosen):
             on_step(f"timing {each.row} in its library and in the formats of ship")
-            each.times.update(_times(load(each.runs[0]), lists, FORMS))
+            model = load(each.runs[0])
+            each.times.update(_times(model, lists, FORMS))
     done = Frontier(
         sentence="",
         metric=metric,
@@ -254,7 +258,7 @@ def _variants(
     shares: Sequence[int],
     load_splits: LoadSplits,
     refit: Callable[[Run], Ranker] | None,
-    distil: Mapping[str, Callable[[int | None], Ranker]],
+    distil: Distil,
     on_step: Callable[[str], None],
 ) -> Iterator[tuple[_Variant | str, Splits]]:
     """Yields the variants of a run with its data; instead of those of a kind that it cannot have, the kind
@@ -359,9 +363,8 @@ def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
 
     def validated(run: Run) -> Run:
         data = {**run.result.data, "test": run.result.data["valid"]}
-        return Run(
-            run.path, replace(run.result, data=data), held={"test": run.scored("valid")}
-        )
+        result = replace(run.result, data=data)
+        return Run(run.path, result, held={"test": run.scored("valid")})
 
     return only(compare([*map(validated, runs)], settings))
 
@@ -370,11 +373,8 @@ def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
     """Adds the claim about the best row and the chosen one, given their comparison on test."""
     guards = comparison.settings.guards
     chosen = comparison.rows[1]
-    test = [
-        check_of_guard(comparison, chosen.label, guard)
-        for guard in guards
-        if guard.metric not in COSTS
-    ]
+    on_metrics = [guard for guard in guards if guard.metric not in COSTS]
+    test = [check_of_guard(comparison, chosen.label, guard) for guard in on_metrics]
     evaluated = itertools.chain.from_iterable(row.evaluated for row in comparison.rows)
     seen = seen_by_choice(list(evaluated))
     scope = [Scope(Varied.MODELS).in_words, "choice by validation"]
@@ -397,10 +397,12 @@ def _sentence(done: Frontier, guards: Sequence[Guard], on_test: str) -> str:
         )
     if done.chosen in (None, done.best):
         return f"No other row meets all guards on validation ({limits}) and is faster than {done.best}."
-    changes = [
-        f"{cost} {costs[done.chosen][cost]:.3g} {unit} instead of {costs[done.best][cost]:.3g}"
-        for cost, unit in ((LATENCY, "ms"), (SIZE, "MB"), (MEMORY, "MB"))
-    ]
+    of_best = costs[done.best]
+    of_chosen = costs[done.chosen]
+    changes = []
+    for cost, unit in ((LATENCY, "ms"), (SIZE, "MB"), (MEMORY, "MB")):
+        change = f"{of_chosen[cost]:.3g} {unit} instead of {of_best[cost]:.3g}"
+        changes.append(f"{cost} {change}")
     first = f"Cheapest row equivalent to the best, {done.best}: {done.chosen}, {listed(changes)}."
     keep = ""
     if worst(done.test) != HOLDS:
@@ -450,7 +452,8 @@ def _shares_of_trees(runs: Sequence[Run]) -> list[int]:
         return [*shares]
     chosen: dict[tuple[int, ...], int] = {}
     for share in shares:
-        numbers = tuple(math.ceil(total * share / 100) for total in known)
+        exact = [total * share / 100 for total in known]
+        numbers = tuple(map(math.ceil, exact))
         chosen.setdefault(numbers, share)
     chosen.pop(tuple(known), None)
     return [*chosen.values()]
@@ -479,11 +482,12 @@ def _refitted(
     order = by_size(kind, of_model[kind])
     for share in (50, 25, 10):
         left = order[math.ceil(len(order) * share / 100) :]
-        train, valid = (
-            without_features(data, left) for name, data in splits if name != "test"
-        )
-        origin = f"the settings of {{}}, trained on {len(order) - len(left)} of {len(order)} features"
-        yield _Variant(f"features={share}%", origin, replace(ranker).fit(train, valid))
+        fitting = [data for name, data in splits if name != "test"]
+        train, valid = (without_features(data, left) for data in fitting)
+        num_kept = len(order) - len(left)
+        origin = f"the settings of {{}}, trained on {num_kept} of {len(order)} features"
+        fitted = replace(ranker).fit(train, valid)
+        yield _Variant(f"features={share}%", origin, fitted)
     if getattr(ranker, "num_leaves", None) is None:
         raise ConfigError(
             f"{type(ranker).__name__} has no maximum number of leaves (num_leaves)."
@@ -506,9 +510,8 @@ def _distilled(
     scores = teacher.predict_lists(
         splits.train.features, splits.train.query_start
     ).astype(np.float64)
-    train = splits.train.with_fields(
-        labels=(scores - scores.min()) / (scores.std() or 1.0)
-    )
+    labels = (scores - scores.min()) / (scores.std() or 1.0)
+    train = splits.train.with_fields(labels=labels)
     origin = "{}, whose scores on train it was fitted to"
     yield _Variant(f"distil={words}", origin, student.fit(train, splits.valid))
 
@@ -529,24 +532,28 @@ def _written(
             scores = ranker.predict_lists(data.features, data.query_start)
             scored[part] = replace(run.scored(part), scores=scores)
     record = described(ranker)
+    num_trees = None
+    if ranker.summary is not None:
+        num_trees = ranker.summary.num_trees
     by = type(variant.fitted or ranker).__qualname__
+    origin = Variant(
+        of=label,
+        run=str(run.path),
+        change=variant.name,
+        ranker=by,
+        is_imported=run.result.origin.is_imported,
+    )
     derived = derived_run(
         path,
         run,
         scored,
         model=f"{label} {variant.name}",
         params=run.result.params,
-        origin=Variant(
-            of=label,
-            run=str(run.path),
-            change=variant.name,
-            ranker=by,
-            is_imported=run.result.origin.is_imported,
-        ),
+        origin=origin,
         notes=[f"It has {variant.origin.format(label)}."],
         overrides=overrides,
         model_settings={"_target_": record["class"], **record["fields"]},
-        num_trees=ranker.summary.num_trees if ranker.summary else None,
+        num_trees=num_trees,
     )
     result = replace(derived.result, started_in=run.result.started_in)
     return write_derived(
@@ -582,14 +589,14 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
     """Returns lists of documents in the order of the data, which begins again at its end."""
     lists = []
     for start in range(0, _NUM_LISTS * length, length):
-        features = gather_rows(
-            data.features, np.arange(start, start + length) % data.num_documents
-        )
+        rows = np.arange(start, start + length) % data.num_documents
+        features = gather_rows(data.features, rows)
         # The shortest decimals of float32, as a client sends them.
         values = features.astype(str).astype(np.float64).astype(object)
         for name, texts in data.categories.items():
-            column = values[:, data.feature_names.index(name)]
-            column[:] = [code if code != code else texts[int(code)] for code in column]
+            feature = data.feature_names.index(name)
+            for row in np.flatnonzero(~np.isnan(features[:, feature])):
+                values[row, feature] = texts[int(values[row, feature])]
         values[np.isnan(features)] = None
         documents = [
             {"id": number, "features": each}
@@ -600,7 +607,9 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
 
 
 def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
-    runs = sorted(row.runs, key=lambda run: -(run.result.best_iteration or 0))
+    runs = sorted(
+        row.runs, key=lambda run: run.result.best_iteration or 0, reverse=True
+    )
     model = load(runs[0].path)  # imports its library
     with (meter := MemoryMeter()):
         model = load(runs[0].path)
@@ -663,7 +672,8 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
     times: Times = {name: {} for name in forms if name in known}
     for name, length in itertools.product(times, LENGTHS):
         of_form = [each[name == SERVICE] for each in lists[length]]
-        times[name][length] = latency_of(known[name], of_form, _NUM_TIMED[length])
+        num_timed = _NUM_TIMED[length]
+        times[name][length] = latency_of(known[name], of_form, num_timed)
     return times
 
 
@@ -685,26 +695,21 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
     ]
     rows: list[TableRow] = []
     for each in done.prices:
-        front = ", ".join(
-            cost for cost, labels in done.fronts.items() if each.row in labels
-        )
-        costs = [each.costs[SIZE], each.costs[MEMORY], each.trees, each.features, front]
+        fronts = [cost for cost, labels in done.fronts.items() if each.row in labels]
+        memory = [each.costs[SIZE], each.costs[MEMORY]]
+        others = [*memory, each.trees, each.features, ", ".join(fronts)]
         for form, times in each.times.items():
             medians = [times[length][0] for length in LENGTHS]
-            rows.append(
-                [each.row, form, each.quality, *medians, times[TYPICAL][1], *costs]
-            )
+            tail = times[TYPICAL][1]
+            rows.append([each.row, form, each.quality, *medians, tail, *others])
     figures = []
     for name, cost in _AXES.items():
         draw = partial(_draw, done, name, cost)
         figures += drawn(draw, f"Against the {cost.name}", f"{name}.png")
+    table = Table.of(head, rows, _FORM)
     notes = map(Prose, done.notes)
-    section = Section(
-        "costs",
-        "Costs",
-        _ABOUT,
-        [Figures(figures), Table.of(head, rows, _FORM), *notes],
-    )
+    views: list[View] = [Figures(figures), table, *notes]
+    section = Section("costs", "Costs", _ABOUT, views)
     return Chapter("frontier", title, [section], headline=done.sentence)
 
 

@@ -70,7 +70,8 @@ class Series:
 def data_of(series: Sequence[Series]) -> str:
     """Returns the names of the data sets of the runs."""
     runs = itertools.chain.from_iterable(item.runs for item in series)
-    return ", ".join(dict.fromkeys(str(run.result.data.get("name")) for run in runs))
+    names = dict.fromkeys(str(run.result.data.get("name")) for run in runs)
+    return ", ".join(names)
 
 
 # ---- Styles of series: a backend has one color and marker; its rows differ in line, fill style and hatch.
@@ -120,9 +121,9 @@ def styles_of(series: Sequence[Series]) -> list[Style]:
     for item in series:
         colour = colour_of(item.model)
         rank = _rank(item.model)
-        marker = (
-            _MARKERS.get(item.model) or _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)]
-        )
+        marker = _MARKERS.get(item.model)
+        if marker is None:
+            marker = _OTHER_MARKERS[rank // 2 % len(_OTHER_MARKERS)]
         variant = seen[colour]
         seen[colour] += 1
         # Each backend starts with a different line and hatch, so that they differ in print without colors.
@@ -152,7 +153,8 @@ def _rank(model: str) -> int:
 
 
 def colour_of(model: str) -> str:
-    return COLOURS.get(model) or OTHER_COLOURS[_rank(model) % len(OTHER_COLOURS)]
+    other = OTHER_COLOURS[_rank(model) % len(OTHER_COLOURS)]
+    return COLOURS.get(model, other)
 
 
 # ---- Layout of every picture: sizes, title, panels, legend, and names in characters of the font.
@@ -204,15 +206,15 @@ def titled_panels(
 
     labels = [str(key.get_label()) for key in keys]
     # A column also has the line, and the gap before the next column.
-    columns = max(
-        1, int(_CHARACTERS * page.width) // (max(map(len, labels), default=0) + 9)
-    )
+    characters = int(_CHARACTERS * page.width)
+    longest = max(map(len, labels), default=0)
+    columns = max(1, characters // (longest + 9))
     height += _ROW_OF_LEGEND * math.ceil(len(keys) / columns)
     figure = Figure((page.width, height), dpi=DPI, layout="constrained")
     FigureCanvasAgg(figure)
     figure.set_label(title)
     if page.titled:
-        heading = textwrap.fill(short_name(title, 180), int(_CHARACTERS * page.width))
+        heading = textwrap.fill(short_name(title, 180), characters)
         figure.suptitle(
             heading,
             fontsize=TEXT + 1,
@@ -247,17 +249,19 @@ def keys_of(series: Sequence[Series]) -> list[Artist]:
     from matplotlib.lines import Line2D
 
     look: dict[str, Any] = {"linewidth": 1.4, "markersize": 5}
-    return [
-        Line2D([], [], label=label, linestyle=style.line, **style.points, **look)
-        for label, style in _labelled(series)
-    ]
+    keys: list[Artist] = []
+    for label, style in _labelled(series):
+        line = {"linestyle": style.line, **style.points, **look}
+        keys.append(Line2D([], [], label=label, **line))
+    return keys
 
 
 def keys_of_bars(series: Sequence[Series]) -> list[Artist]:
     """Returns the entries of the legend for bars."""
     from matplotlib.patches import Patch
 
-    return [Patch(label=label, **style.bar) for label, style in _labelled(series)]
+    labelled = _labelled(series)
+    return [Patch(label=label, **style.bar) for label, style in labelled]
 
 
 def _labelled(series: Sequence[Series]) -> Iterator[tuple[str, Style]]:
@@ -274,15 +278,17 @@ def short_name(text: str, most: int) -> str:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
     font = get_font(findfont(FontProperties()))
-    shown = "".join(
-        letter
-        if font.get_char_index(ord(letter))
-        else letter.encode("unicode_escape").decode()
-        for letter in visible(" ".join(text.split()))
-    )
+    letters = []
+    for letter in visible(" ".join(text.split())):
+        if not font.get_char_index(ord(letter)):
+            letter = letter.encode("unicode_escape").decode()
+        letters.append(letter)
+    shown = "".join(letters)
     if len(shown) <= most:
         return shown
-    return f"{shown[: most // 2]}…{shown[len(shown) - (most - most // 2 - 1) :]}"
+    num_first = most // 2
+    num_last = most - num_first - 1
+    return f"{shown[:num_first]}…{shown[len(shown) - num_last :]}"
 
 
 _LONGEST_NAME = 24  # characters
@@ -303,14 +309,14 @@ def draw_bars(
     """
     thickness = 0.84 / len(styles)
     for number, (of_series, style) in enumerate(zip(widths, styles, strict=True)):
-        rows = np.arange(len(names)) + (number - (len(styles) - 1) / 2) * thickness
+        offset = (number - (len(styles) - 1) / 2) * thickness
+        rows = np.arange(len(names)) + offset
         axes.barh(rows, of_series, thickness, **style.bar)
         if errors:
             there = errors[number] > 0
             look: dict[str, Any] = {"fmt": "none", "ecolor": "black", "elinewidth": 0.7}
-            axes.errorbar(
-                of_series[there], rows[there], xerr=errors[number][there], **look
-            )
+            lengths = errors[number][there]
+            axes.errorbar(of_series[there], rows[there], xerr=lengths, **look)
     _name_rows(axes, [short_name(name, _LONGEST_NAME) for name in names])
     axes.locator_params(axis="x", nbins=5)
 
@@ -362,11 +368,10 @@ def metric_against_cost(
     Args:
         metric: name of the values, such as "ndcg@10 on test".
     """
-    known = [
-        (item, max(cost.least, spent), item.value)
-        for item, spent in zip(series, costs, strict=True)
-        if spent is not None and item.value is not None
-    ]
+    known = []
+    for item, spent in zip(series, costs, strict=True):
+        if spent is not None and item.value is not None:
+            known.append((item, max(cost.least, spent), item.value))
     if not known:
         return None
     # Points without a name use no style of the others.
@@ -406,15 +411,18 @@ def _draw_front(axes: Axes, points: Sequence[Point]) -> None:
     """Draws the Pareto front up to the right end of the axis."""
     right = axes.get_xlim()[1]
     costs, values = zip(*pareto_front(points), strict=True)
+    look: dict[str, Any] = {
+        "color": "#777777",
+        "linewidth": 1.0,
+        "linestyle": (0, (4, 2)),
+    }
     axes.step(
         [*costs, right],
         [*values, values[-1]],
         where="post",
         label="Pareto front",
-        color="#777777",
-        linewidth=1.0,
-        linestyle=(0, (4, 2)),
         zorder=1,
+        **look,
     )
     axes.set_xlim(right=right)
     axes.legend(loc="best", fontsize=SMALL, frameon=False)
@@ -427,7 +435,12 @@ def pareto_front(points: Sequence[Point]) -> list[Point]:
     [(1.0, 0.4), (3.0, 0.5)]
     """
     front: list[Point] = []
-    for cost, value in sorted(set(points), key=lambda point: (point[0], -point[1])):
+
+    def cheapest_then_best(point: Point) -> Point:
+        cost, value = point
+        return cost, -value
+
+    for cost, value in sorted(set(points), key=cheapest_then_best):
         if not front or value > front[-1][1]:
             front.append((cost, value))
     return front
@@ -438,9 +451,8 @@ def _make_logarithmic(axes: Axes) -> None:
 
     axes.set_xscale("log")
     low, high = axes.get_xlim()
-    axes.xaxis.set_major_locator(
-        LogLocator(subs=(1, 2, 5) if high < 100 * low else (1,))
-    )
+    subs = (1, 2, 5) if high < 100 * low else (1,)
+    axes.xaxis.set_major_locator(LogLocator(subs=subs))
     axes.xaxis.set_major_formatter(lambda cost, _: f"{cost:g}")
     axes.xaxis.set_minor_locator(NullLocator())
 
@@ -475,10 +487,12 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     kinds = [kind for kind in _AXIS_OF_KIND if any(kind in each for each in shown)]
     if not kinds:
         return None
-    of_first_kind = [each[kinds[0]] for each in shown if kinds[0] in each]
+    first = kinds[0]
+    of_first_kind = [each[first] for each in shown if first in each]
     features = _by_mean(of_first_kind)[:_MOST_FEATURES]
     # About five points per bar show its hatch; the height of the page limits it.
-    height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * (0.08 + 0.07 * len(drawn))))
+    height_of_feature = 0.08 + 0.07 * len(drawn)
+    height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * height_of_feature))
     title = f"{data_of(drawn)}: most important features"
     grid = {"ncols": len(kinds[:_MOST_PANELS]), "sharey": True}
     figure, panels = titled_panels(title, keys_of_bars(drawn), height, page, **grid)
@@ -487,7 +501,8 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
 
     for axes, kind in zip(panels, kinds, strict=False):
         factor = _PERCENT.get(kind, 1)
-        widths = [factor * _values(each.get(kind, {}), features) for each in shown]
+        of_kind = [_values(each.get(kind, {}), features) for each in shown]
+        widths = [factor * values for values in of_kind]
         label = _AXIS_OF_KIND[kind].format(metric=metric)
         errors: list[Floats] = []
         if any(kind + HIGH in each for each in shown):
@@ -590,7 +605,8 @@ def curves_by_iteration(
     mark = Line2D([], [], label="iteration kept", **look)
     title = f"{data_of(drawn)}: {name} by iteration"
     height = max(page.height(HEIGHT), _LOWEST)
-    figure, panels = titled_panels(title, [*keys_of(drawn), mark], height, page, **grid)
+    keys = [*keys_of(drawn), mark]
+    figure, panels = titled_panels(title, keys, height, page, **grid)
     styles = styles_of(drawn)
     for train, style in zip(on_train, styles, strict=True):
         if train is not None:
@@ -601,9 +617,11 @@ def curves_by_iteration(
                 "linestyle": style.line,
             }
             panels[0].plot(train.iterations, means, **thin)
+    with_band = len(drawn) <= _MOST_BANDS
     for valid, style in zip(on_valid, styles, strict=True):
-        _draw_curve(panels[-1], valid, style, with_band=len(drawn) <= _MOST_BANDS)
-    for axes, split in zip(panels[::-1], ("validation", "train"), strict=False):
+        _draw_curve(panels[-1], valid, style, with_band)
+    splits = ("validation", "train")
+    for axes, split in zip(panels[::-1], splits, strict=False):
         name_axes(axes, y=f"{name}, {split}")
         axes.margins(x=0.02)
     panels[-1].set_xlabel("iteration (one tree each)", fontsize=TEXT)
@@ -613,11 +631,9 @@ def curves_by_iteration(
 
 def _shown_metric(curves: Iterable[LearningCurve], metric: str) -> str:
     """Returns a metric if a curve has it on validation, otherwise the first one on validation."""
-    names = [
-        name.removeprefix("valid/")
-        for name in itertools.chain.from_iterable(curve.values for curve in curves)
-        if name.startswith("valid/")
-    ]
+    recorded = itertools.chain.from_iterable(curve.values for curve in curves)
+    on_valid = [name for name in recorded if name.startswith("valid/")]
+    names = [name.removeprefix("valid/") for name in on_valid]
     if metric in names or not names:
         return metric
     return names[0]
@@ -630,9 +646,10 @@ def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> Non
         "markevery": max(1, len(curve.iterations) // 5),
         **style.points,
     }
+    means = curve.values.mean(axis=0)
     axes.plot(
         curve.iterations,
-        curve.values.mean(axis=0),
+        means,
         linewidth=1.4,
         linestyle=style.line,
         **marks,
@@ -644,12 +661,9 @@ def _draw_curve(axes: Axes, curve: _Curve, style: Style, with_band: bool) -> Non
             curve.iterations, low, high, color=style.colour, alpha=0.12, linewidth=0
         )
     if curve.kept:
-        axes.plot(
-            *zip(*curve.kept, strict=True),
-            linestyle="none",
-            zorder=5,
-            **{**style.points, **_KEPT},
-        )
+        iterations, values = zip(*curve.kept, strict=True)
+        look = style.points | _KEPT
+        axes.plot(iterations, values, linestyle="none", zorder=5, **look)
 
 
 def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
@@ -660,8 +674,9 @@ def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     for curve in curves:
         later = curve.values[:, len(curve.iterations) // 20 :]
         kept = [value for _, value in curve.kept]
-        lowest.append(min([float(later.min()), *kept]))
-        highest.append(max([float(curve.values.max()), *kept]))
+        extremes = [float(later.min()), float(curve.values.max()), *kept]
+        lowest.append(min(extremes))
+        highest.append(max(extremes))
     low = min(lowest)
     high = max(highest)
     margin = 0.05 * (high - low) or 0.05
@@ -673,7 +688,8 @@ def _curve(item: Series, curves: Sequence[LearningCurve], name: str) -> _Curve |
     if not all(curve.values.get(name) for curve in curves):
         return None
     length = min(len(curve.iterations) for curve in curves)
-    values = np.array([curve.values[name][:length] for curve in curves])
+    of_runs = [curve.values[name] for curve in curves]
+    values = np.array([of_run[:length] for of_run in of_runs])
     kept = []
     for run, curve in zip(item.runs, curves, strict=True):
         iteration = run.result.best_iteration
@@ -710,9 +726,9 @@ def best_by_trials(
     title = f"{data_of(series)}: {best} {metric} on validation by number of trials, and {metric} on test"
     # A common axis would flatten the lines, because validation and test have different queries.
     grid = {"ncols": 2, "width_ratios": (3, 1)}
-    figure, (left, right) = titled_panels(
-        title, keys_of(series), page.height(HEIGHT), page, **grid
-    )
+    keys = keys_of(series)
+    height = page.height(HEIGHT)
+    figure, (left, right) = titled_panels(title, keys, height, page, **grid)
     for item, style in zip(series, styles_of(series), strict=True):
         marks = {"markersize": 4.5, **style.points}
         every = max(1, len(item.best) // _MOST_MARKS)
@@ -724,7 +740,8 @@ def best_by_trials(
     name_axes(left, "number of trials", f"{best} {metric} on validation")
     name_axes(right, "trials", f"{metric} of the chosen settings on test")
     left.locator_params(axis="x", integer=True)
-    budgets = sorted({item.test[0] for item in series if item.test is not None})
+    on_test = [item.test for item in series if item.test is not None]
+    budgets = sorted({budget for budget, _ in on_test})
     right.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
     right.margins(x=0.3)
     _give_one_scale((left, right))
@@ -737,11 +754,13 @@ def _give_one_scale(panels: Sequence[Axes]) -> None:
     ends = [axes.get_ylim() for axes in panels]
     half = max(high - low for low, high in ends) / 2
     for axes, (low, high) in zip(panels, ends, strict=True):
-        axes.set_ylim((low + high) / 2 - half, (low + high) / 2 + half)
+        middle = (low + high) / 2
+        axes.set_ylim(middle - half, middle + half)
 
 
 def setting_importance_bars(
-    shares: Sequence[tuple[Series, Mapping[str, float]]], page: Page = PAPER
+    shares: Sequence[tuple[Series, Mapping[str, float]]],
+    page: Page = PAPER,
 ) -> Figure | None:
     """Draws the share of the variance that each setting explains, one bar per row; None without shares.
 
@@ -754,12 +773,13 @@ def setting_importance_bars(
     settings = _by_mean([of_row for _, of_row in shown])
     series = [item for item, _ in shown]
     title = f"{data_of(series)}: importance of the settings"
-    height = 1.2 + len(settings) * (0.12 + 0.09 * len(series))
+    height_of_setting = 0.12 + 0.09 * len(series)
+    height = 1.2 + len(settings) * height_of_setting
     figure, (axes,) = titled_panels(title, keys_of_bars(series), height, page)
-    widths = [
-        np.array([100 * of_row.get(name, 0.0) for name in settings])
-        for _, of_row in shown
-    ]
+    widths = []
+    for _, of_row in shown:
+        in_percent = [100 * of_row.get(name, 0.0) for name in settings]
+        widths.append(np.array(in_percent))
     draw_bars(axes, settings, widths, styles_of(series))
     axes.set_xlabel(
         "share of the variance of the value on validation, %", fontsize=TEXT
@@ -794,13 +814,15 @@ def sorted_differences(
         "horizontalalignment": "right",
         "parse_math": False,
     }
-    for sign, row, (height, side) in zip((1, -1), (a, b), corners, strict=True):
+    sides = zip((1, -1), (a, b), corners, strict=True)
+    for sign, row, (height, side) in sides:
         won = sign * np.maximum(sign * descending, 0)
         wins = int((sign * values > 0).sum())
         colour = colour_of(row.model)
         axes.fill_between(100 * shares, won, color=colour, alpha=0.55, linewidth=0)
         name = short_name(row.label, _LONGEST_AXIS_LABEL)
-        text = f"{name} better: {wins:,} of {count:,} ({wins / count:.0%})"
+        share = f"{wins / count:.0%}"
+        text = f"{name} better: {wins:,} of {count:,} ({share})"
         axes.text(
             0.98, height, text, transform=axes.transAxes, verticalalignment=side, **look
         )
@@ -826,16 +848,16 @@ def differences_by_row(
     Args:
         ends: one per row; those of the baseline are 0.
     """
-    figure, (axes,) = titled_panels(title, [], 0.6 + _ROW * (len(series) + 2), page)
-    for number, (item, (low, middle, high)) in enumerate(
-        zip(series, ends, strict=True)
-    ):
+    height = 0.6 + _ROW * (len(series) + 2)
+    figure, (axes,) = titled_panels(title, [], height, page)
+    names = []
+    for number, (item, of_row) in enumerate(zip(series, ends, strict=True)):
+        low, middle, high = of_row
         colour = colour_of(item.model)
         axes.plot([low, high], [number, number], color=colour, linewidth=1.6)
         axes.plot(middle, number, color=colour, marker="o", markersize=4.5)
-    names = [
-        f"{short_name(item.label, LONGEST_LABEL)}  {item.value:.4f}" for item in series
-    ]
+        name = short_name(item.label, LONGEST_LABEL)
+        names.append(f"{name}  {item.value:.4f}")
     _name_rows(axes, names)
     name_axes(axes, "difference")
     return figure
@@ -862,12 +884,13 @@ def critical_difference_diagram(
     Args:
         groups: indices of models; one bar per group.
     """
-    order = sorted(range(len(labels)), key=lambda number: average_ranks[number])
+    order = sorted(range(len(labels)), key=average_ranks.__getitem__)
     half = math.ceil(len(order) / 2)
     depth = 0.6 + _BAR * len(groups)
     bottom = depth + half + 0.6
     title = "Average ranks over data sets; a bar joins models without a significant difference (Nemenyi, 5 %)"
-    figure, (axes,) = titled_panels(title, [], _ROW * (bottom + 3), page)
+    height = _ROW * (bottom + 3)
+    figure, (axes,) = titled_panels(title, [], height, page)
     room = 0.5 * (len(labels) - 1)  # for the labels on both sides
     axes.set_xlim(1 - room, len(labels) + room)
     axes.set_ylim(bottom, 0)
@@ -877,12 +900,13 @@ def critical_difference_diagram(
     axes.set_xticks(range(1, len(labels) + 1))
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
-    axes.spines["top"].set(visible=True, bounds=(1, len(labels)))
+    top = axes.spines["top"]
+    top.set(visible=True, bounds=(1, len(labels)))
     for row, group in enumerate(groups):
         ranks = [average_ranks[number] for number in group]
-        axes.plot(
-            [min(ranks), max(ranks)], [0.4 + _BAR * row] * 2, color="black", linewidth=3
-        )
+        ends = [min(ranks), max(ranks)]
+        height = 0.4 + _BAR * row
+        axes.plot(ends, [height, height], color="black", linewidth=3)
     look: dict[str, Any] = {
         "fontsize": SMALL,
         "verticalalignment": "bottom",
@@ -939,9 +963,10 @@ def draw_run(run: Run, folder: Path) -> list[Path]:
 
 def write_figures(folder: Path, figures: Mapping[str, Figure | None]) -> list[Path]:
     """Writes figures by file name, without those that are None; returns the files written."""
-    drawn = {
-        folder / name: figure for name, figure in figures.items() if figure is not None
-    }
+    drawn = {}
+    for name, figure in figures.items():
+        if figure is not None:
+            drawn[folder / name] = figure
     for path, figure in drawn.items():
         folder.mkdir(parents=True, exist_ok=True)
         # Without a date and a version in the file, so that the same data give the same bytes.

@@ -108,15 +108,14 @@ def title_of(comparison: Comparison) -> str:
     if comparison.queries is not None:
         count = comparison.queries.distinct.num_queries
         parts.append(f"{count:,} queries" if count > 1 else "1 query")
-    numbers = {
-        len(row.runs)
-        for row in comparison.rows
-        if not any(of.is_imported for of in _trainings_of(comparison, row.label))
-    }
+    numbers = set()
+    for row in comparison.rows:
+        trainings = _trainings_of(comparison, row.label)
+        if not any(of_cell.is_imported for of_cell in trainings):
+            numbers.add(len(row.runs))
     if numbers:
-        span = " to ".join(
-            f"{number:,}" for number in sorted({min(numbers), max(numbers)})
-        )
+        ends = sorted({min(numbers), max(numbers)})
+        span = " to ".join(f"{number:,}" for number in ends)
         noun = "training" if numbers == {1} else "trainings"
         parts.append(f"{span} {noun} of each model")
     return ", ".join(parts)
@@ -225,10 +224,9 @@ def _guards_in_words(comparison: Comparison, decision: Decision) -> Iterator[str
         if guards:
             yield f"The guards hold: {checks_in_words(comparison, guards)}."
         return
-    in_words = [
-        f"{label}: {checks_in_words(comparison, checks)}"
-        for label, checks in decision.checks.items()
-    ]
+    in_words = []
+    for label, checks in decision.checks.items():
+        in_words.append(f"{label}: {checks_in_words(comparison, checks)}")
     yield f"{'; '.join(in_words)}."
     for label, checks in decision.checks.items():
         needed = _queries_needed(comparison, label, checks)
@@ -337,11 +335,7 @@ def _on_these_queries(comparison: Comparison, pairs: dict[str, Pair]) -> str:
     if len(of_state[BETTER]) == len(pairs):
         others = pairs if len(pairs) == 1 else ["all others"]
         return f"On these queries it is better than {listed([*others])}."
-    parts = [
-        f"{state} than {listed(of_state[state])}"
-        for state in (BETTER, WORSE)
-        if of_state[state]
-    ]
+    parts = _better_and_worse(of_state)
     if not parts:
         parts.append("not shown to be better than any other")
     if of_state[EQUIVALENT]:
@@ -358,11 +352,10 @@ def _methods_in_words(
     if comparison.settings.names_baseline and subject != comparison.baseline:
         # Claims are about pairs with the baseline only.
         pairs = {comparison.baseline: pairs[comparison.baseline]}
-    known = {
-        label: pair.methods
-        for label, pair in pairs.items()
-        if pair.methods.interval is not None
-    }
+    known = {}
+    for label, pair in pairs.items():
+        if pair.methods.interval is not None:
+            known[label] = pair.methods
     if not known:
         reasons = {pair.methods.reason for pair in pairs.values()} - {""}
         if reasons == {NOT_REPEATED}:
@@ -375,11 +368,7 @@ def _methods_in_words(
         _TRAINED_AGAIN[claim.scope.varied] for claim in known.values()
     )
     of_state = _by_state(known)
-    parts = [
-        f"{state} than {listed(of_state[state])}"
-        for state in (BETTER, WORSE)
-        if of_state[state]
-    ]
+    parts = _better_and_worse(of_state)
     if len(of_state[BETTER]) == len(pairs) > 1:
         parts = ["better than all others"]
     if of_state[EQUIVALENT]:
@@ -397,11 +386,20 @@ def _distinct_in_words(texts: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(texts))
 
 
+def _better_and_worse(of_state: dict[str, list[str]]) -> list[str]:
+    """Returns than which rows a row is better, and than which it is worse."""
+    parts = []
+    for state in (BETTER, WORSE):
+        labels = of_state[state]
+        if labels:
+            parts.append(f"{state} than {listed(labels)}")
+    return parts
+
+
 def _by_state(claims: dict[str, Claim]) -> dict[str, list[str]]:
     """Returns state -> the labels with that claim."""
-    of_state: dict[str, list[str]] = {
-        state: [] for state in (BETTER, WORSE, EQUIVALENT, UNDECIDED)
-    }
+    states = (BETTER, WORSE, EQUIVALENT, UNDECIDED)
+    of_state: dict[str, list[str]] = {state: [] for state in states}
     for label, claim in claims.items():
         of_state[claim.state].append(label)
     return of_state

@@ -54,7 +54,8 @@ def grouped(
 
 def first_by(items: Iterable[_Item], key: Callable[[_Item], _Key]) -> dict[_Key, _Item]:
     """Returns key -> its first item."""
-    return {value: group[0] for value, group in grouped(items, key).items()}
+    groups = grouped(items, key)
+    return {value: group[0] for value, group in groups.items()}
 
 
 class DataCell(NamedTuple):
@@ -78,7 +79,8 @@ class DataCell(NamedTuple):
     @property
     def fingerprints(self) -> dict[str, str | None]:
         """Fingerprint of each split."""
-        return dict(zip(DATA_SPLITS, (self.train, self.valid, self.test), strict=True))
+        fingerprints = (self.train, self.valid, self.test)
+        return dict(zip(DATA_SPLITS, fingerprints, strict=True))
 
     @property
     def words(self) -> str:
@@ -131,7 +133,8 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
     first = first_by(runs, cell_of)
     folds = {cell.fold for cell in first}
     # A split without folds is not a further fold.
-    if len(folds) == len(first) and (None not in folds or len(folds) == 1):
+    is_like_others = None not in folds or len(folds) == 1
+    if len(folds) == len(first) and is_like_others:
         return {cell: [] for cell in first}
     settings = {}
     for cell, run in first.items():
@@ -139,20 +142,21 @@ def _settings_of_cells(runs: Sequence[Run]) -> dict[DataCell, list[str]]:
         excluded = of_a_fold if cell.repeat is None else {"fold", "split_seed"}
         settings[cell] = _settings_of(run, "data", _NOT_OF_THE_DOCUMENTS | excluded)
     rivals = list(settings.values())
-    return {
-        cell: [f"data.{word}" for word in _varied(of_cell, rivals)]
-        for cell, of_cell in settings.items()
-    }
+    words = {}
+    for cell, of_cell in settings.items():
+        words[cell] = [f"data.{word}" for word in _varied(of_cell, rivals)]
+    return words
 
 
 def _settings_of(run: Run, part: str, excluded: set[str]) -> dict[str, Any]:
     """Returns full name -> value of the settings in the part "model" or "data" of a run."""
     flat = flatten(run.result.settings.get(part, {}))
-    return {
-        key: value
-        for key, value in flat.items()
-        if not {key, key.partition(".")[0]} & excluded
-    }
+    kept = {}
+    for key, value in flat.items():
+        names = {key, key.partition(".")[0]}
+        if not names & excluded:
+            kept[key] = value
+    return kept
 
 
 def settings_of_model(run: Run) -> dict[str, Any]:
@@ -167,13 +171,12 @@ def settings_of_model(run: Run) -> dict[str, Any]:
         return settings
     # Several YAMLs may name one class: the one with the most equal settings is that of the run.
     fixed = settings | dict.fromkeys(searched)
-    equal = {
-        name: sum(
-            fixed.get(f"objective.{key}") == value for key, value in of_yaml.items()
-        )
-        for name, of_yaml in yamls().items()
-        if of_yaml.get("_target_") == target
-    }
+    equal = {}
+    for name, of_yaml in yamls().items():
+        if of_yaml.get("_target_") == target:
+            equal[name] = sum(
+                fixed.get(f"objective.{key}") == value for key, value in of_yaml.items()
+            )
     return settings | {
         "objective": max(
             equal, key=equal.__getitem__, default=target.rpartition(".")[2]
@@ -187,23 +190,25 @@ def runs_by_label(runs: Sequence[Run]) -> dict[str, list[Run]]:
     The label of an imported model says so, as in "production (imported)".
     """
     label_of_run: dict[int, str] = {}
-    for (model, is_imported), of_model in grouped(
-        runs, lambda run: (run.result.model, isinstance(run.result.origin, Imported))
-    ).items():
+
+    def model_of_row(run: Run) -> tuple[str, bool]:
+        return run.result.model, isinstance(run.result.origin, Imported)
+
+    for (model, is_imported), of_model in grouped(runs, model_of_row).items():
         settings = _settings_of_rows(of_model)
         has_several = len({run.result.params for run in of_model}) > 1
         for run, of_run in zip(of_model, settings, strict=True):
             # Library parameters differ from matched ones in every setting, so that `params=` alone is named.
             params = run.result.params if has_several else None
-            rivals = [
-                of_rival
-                for rival, of_rival in zip(of_model, settings, strict=True)
-                if params in (None, rival.result.params)
-            ]
+            rivals = []
+            for rival, of_rival in zip(of_model, settings, strict=True):
+                if params in (None, rival.result.params):
+                    rivals.append(of_rival)
             words = [] if params is None else [f"params={params}"]
             if is_imported:
                 words = ["(imported)"]
-            label_of_run[id(run)] = " ".join([model, *words, *_varied(of_run, rivals)])
+            words += _varied(of_run, rivals)
+            label_of_run[id(run)] = " ".join([model, *words])
     return grouped(runs, lambda run: label_of_run[id(run)])
 
 
@@ -244,9 +249,10 @@ def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:
         return {}
     optional = {"seed": search.get("seed"), **search.get("budget", {})}
     settings = {key: search.get(key) for key in ("metric", "choose", "space")}
-    settings |= {
-        key: value for key, value in optional.items() if f"search.{key}" in swept
-    }
+    for key, value in optional.items():
+        is_varied = f"search.{key}" in swept
+        if is_varied:
+            settings[key] = value
     return {"search": search.get("name"), **flatten(settings, "search.")}
 
 
@@ -260,7 +266,8 @@ def resample_of(run: Run) -> dict[str, Any] | None:
 
 def replicate_of(run: Run) -> Replicate:
     """Returns the resample and the seed of a run."""
-    return Replicate(run.result.data.get("resample", {}).get("index"), run.result.seed)
+    resample = run.result.data.get("resample", {}).get("index")
+    return Replicate(resample, run.result.seed)
 
 
 def is_per_fold(run: Run) -> bool:
@@ -308,7 +315,8 @@ def _varied(
     An objective is named without its key and before its settings, as in `yetirank mode=NDCG`. Next to other
     objectives, its settings that differ from its YAML are named, too; settings without effect never are.
     """
-    of_yaml = flatten(yamls().get(str(settings.get("objective")), {}), "objective.")
+    yaml = yamls().get(str(settings.get("objective")), {})
+    of_yaml = flatten(yaml, "objective.")
     compared = list(rivals)
     if any(_loss(rival) != _loss(settings) for rival in rivals):
         compared.append({**settings, **of_yaml})
@@ -383,9 +391,9 @@ def cell_of(run: Run) -> DataCell:
         data.get(split, {}).get("fingerprint") for split in DATA_SPLITS
     )
     whole_train = data.get("resample", {}).get("train", train)
-    return DataCell(
-        str(data["name"]), data.get("fold"), whole_train, valid, test, run.result.repeat
-    )
+    name = str(data["name"])
+    fold = data.get("fold")
+    return DataCell(name, fold, whole_train, valid, test, run.result.repeat)
 
 
 def describe_cells(cells: Sequence[DataCell]) -> str:

@@ -93,7 +93,8 @@ def about_claims(comparison: Comparison) -> str:
         return ""
     metrics = [comparison.metric, *comparison.declared]
     ropes = {metric: comparison.settings.rope_of(metric) for metric in metrics}
-    regions = [f"±{rope:g} {metric}" for metric, rope in ropes.items() if rope]
+    known = {metric: rope for metric, rope in ropes.items() if rope}
+    regions = [f"±{rope:g} {metric}" for metric, rope in known.items()]
     if len(set(ropes.values())) == 1:
         regions = [region.split()[0] for region in regions[:1]]
     equivalent = ""
@@ -107,11 +108,11 @@ def about_claims(comparison: Comparison) -> str:
 
 def about_training_sets(comparison: Comparison) -> str:
     """Returns the largest F over folds, and for which pairs training sets matter; empty without folds."""
-    tested = [
-        pair
-        for pair in comparison.family
-        if pair.variation is not None and pair.variation.statistic is not None
-    ]
+    tested = []
+    for pair in comparison.family:
+        variation = pair.variation
+        if variation is not None and variation.statistic is not None:
+            tested.append(pair)
     if not tested:
         return ""
     mattering = [pair for pair in tested if pair.variation and pair.variation.matters]
@@ -121,9 +122,10 @@ def about_training_sets(comparison: Comparison) -> str:
             "Folds differ no more than their queries explain: the largest F is "
             f"{_statistic(largest):.2f} ({largest.a} and {largest.b})."
         )
-    pairs = [
-        f"{pair.a} and {pair.b} (F = {_statistic(pair):.2f})" for pair in mattering
-    ]
+    pairs = []
+    for pair in mattering:
+        largest_f = f"F = {_statistic(pair):.2f}"
+        pairs.append(f"{pair.a} and {pair.b} ({largest_f})")
     return (
         f"Training sets matter for {listed(pairs)}: their folds differ more than the queries explain, so "
         "that the intervals of the methods are wider."
@@ -141,12 +143,10 @@ def about_few_trainings(comparison: Comparison) -> str:
     queries = comparison.queries
     if queries is None:
         return ""
-    claimed = {
-        label
-        for pair in comparison.claims
-        if pair.methods.is_decided
-        for label in (pair.a, pair.b)
-    }
+    claimed = set()
+    for pair in comparison.claims:
+        if pair.methods.is_decided:
+            claimed |= {pair.a, pair.b}
     counts = []
     for label, trainings in zip(queries.labels, queries.trainings, strict=True):
         is_fixed = any(each.is_imported or each.is_constant for each in trainings)
@@ -178,11 +178,9 @@ def about_weights(comparison: Comparison) -> str:
     if comparison.queries is not None:
         sample = comparison.queries.distinct
     # Folds of sizes 6 and 7 give queries in several repeats nearly equal weights.
-    if (
-        sample is None
-        or not sample.is_weighted
-        or round(sample.effective_sizes.sum()) == sample.num_queries
-    ):
+    if sample is None or not sample.is_weighted:
+        return ""
+    if round(sample.effective_sizes.sum()) == sample.num_queries:
         return ""
     return (
         f"Queries have different weights: the {sample.num_queries:,} queries count in intervals like "

@@ -93,17 +93,18 @@ def _differences_by_row(shown: Shown) -> list[View]:
         if pair.models.interval
     ]
     ends = {comparison.baseline: (0.0, 0.0, 0.0), **differences_of(has_interval)}
-    shared = [
-        row.label for row in shown.rows if row.label in ends and row.label in series
-    ]
+    both = [row.label for row in shown.rows if row.label in series]
+    shared = [label for label in both if label in ends]
     if shared in ([], [comparison.baseline]):
         return []
-    of_rows = [series[label] for label in shared], [ends[label] for label in shared]
+    of_rows = [series[label] for label in shared]
+    ends_of_rows = [ends[label] for label in shared]
+    level = comparison.settings.confidence
     title = (
         f"{comparison.data}: {comparison.metric} minus that of {comparison.baseline}, with simultaneous "
-        f"{comparison.settings.confidence} intervals"
+        f"{level} intervals"
     )
-    figure = partial(differences_by_row, *of_rows, title)
+    figure = partial(differences_by_row, of_rows, ends_of_rows, title)
     return [Figures(drawn(figure, "Differences to the baseline", "differences.png"))]
 
 
@@ -151,7 +152,10 @@ def _matrix(shown: Shown, kind: str, scope: str) -> Table:
 
     columns = [TableColumn("", left=True, sortable=False)]
     columns += [TableColumn(b, DIFFERENCE, sortable=False) for b in labels]
-    rows = [[shown.cell_of(a), *(cell(a, b) for b in labels)] for a in labels]
+    rows: list[TableRow] = []
+    for a in labels:
+        cells = [cell(a, b) for b in labels]
+        rows.append([shown.cell_of(a), *cells])
     return Table(columns, rows, f"Row minus column: {scope}")
 
 
@@ -166,9 +170,9 @@ def data_sets_chapters(comparisons: Sequence[Comparison]) -> list[Chapter]:
         return []
     columns = [TableColumn("data set", left=True)]
     columns += [TableColumn(label, QUALITY) for label in over.labels]
-    rows: list[TableRow] = [
-        [data, *means] for data, means in zip(over.data, over.means, strict=True)
-    ]
+    rows: list[TableRow] = []
+    for data, means in zip(over.data, over.means, strict=True):
+        rows.append([data, *means])
     table = Table(columns, rows, "Means by data set")
     lead = f"Mean {comparisons[0].metric} on test, one row per data set."
     ranks = Section("ranks", "Tests over data sets", "", [Prose(over.reason)])
@@ -200,9 +204,8 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
         diagram = partial(critical_difference_diagram, *ranks)
         figures = drawn(diagram, "Critical-difference diagram")
         parts += [Prose(sentence), Figures(figures)]
-    average: list[TableRow] = [
-        [label, rank] for label, rank in zip(labels, test.average_ranks, strict=True)
-    ]
+    by_label = zip(labels, test.average_ranks, strict=True)
+    average: list[TableRow] = [[label, rank] for label, rank in by_label]
     pairs: list[TableRow] = []
     for pair in test.pairs:
         name = minus(labels[pair.a], labels[pair.b])
@@ -236,7 +239,8 @@ def queries_section(shown: Shown) -> Section | None:
     if baseline not in queries.labels or baseline not in series:
         return None
     values = {label: _differences(queries, label, baseline) for label in labels}
-    reach = max(float(np.abs(of_label).max()) for of_label in values.values()) or 1.0
+    largest = [float(np.abs(of_label).max()) for of_label in values.values()]
+    reach = max(largest) or 1.0
     figures = []
     wins = []
     for label, of_label in values.items():
@@ -269,11 +273,10 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     if not won:
         return []
     comparison = shown.comparison
-    convention = comparison.settings.convention.of(parse_metric(comparison.metric)[0])
-    values = [
-        queries.distinct.values[queries.labels.index(label)]
-        for label in (winner, loser)
-    ]
+    metric, _ = parse_metric(comparison.metric)
+    convention = comparison.settings.convention.of(metric)
+    places = [queries.labels.index(label) for label in (winner, loser)]
+    values = [queries.distinct.values[place] for place in places]
     firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
     rows: list[TableRow] = []
     for number in won:
@@ -363,18 +366,18 @@ def _interactions_table(shown: Shown, tested: Sequence[Interaction]) -> Table:
 
 def _slice_table(shown: Shown, attribute: str) -> Table:
     slices = [item for item in shown.comparison.slices if item.attribute == attribute]
+    of_labels = [TableColumn(label, QUALITY, with_notes=True) for label in shown.paired]
     columns = [
         TableColumn("slice", left=True),
         TableColumn("queries", COUNT),
-        *(TableColumn(label, QUALITY, with_notes=True) for label in shown.paired),
+        *of_labels,
     ]
     rows: list[TableRow] = []
     for number, item in enumerate(slices):
         of_label = {row.label: _in_slice(row) for row in item.rows}
         name = TableCell(float(number), item.name)
-        rows.append(
-            [name, item.num_queries, *(of_label[label] for label in shown.paired)]
-        )
+        cells = [of_label[label] for label in shown.paired]
+        rows.append([name, item.num_queries, *cells])
     return Table(columns, rows, _TITLES.get(attribute, attribute), "compact")
 
 

@@ -92,12 +92,19 @@ class Claim:
 
     def turned(self) -> Claim:
         """Returns the claim about row `b` minus row `a`."""
+        difference = self.difference
+        interval = self.interval
+        opposite = {BETTER: WORSE, WORSE: BETTER}
         return replace(
             self,
-            difference=None if self.difference is None else 0.0 - self.difference,
-            interval=None if self.interval is None else self.interval.turned(),
-            state={BETTER: WORSE, WORSE: BETTER}.get(self.state, self.state),
+            difference=None if difference is None else 0.0 - difference,
+            interval=None if interval is None else interval.turned(),
+            state=opposite.get(self.state, self.state),
         )
+
+
+Adjusted = Mapping[str, float | None]
+"""Test -> adjusted p-value."""
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,7 @@ class Pair:
     variation: FoldVariation | None = None
     withheld: str = ""
     is_order_only: bool = False
-    p_adjusted: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
+    p_adjusted: Mapping[str, Adjusted] = field(default_factory=dict)
 
     @property
     def claims(self) -> tuple[Claim, Claim]:
@@ -134,6 +141,7 @@ class Pair:
 
     def turned(self) -> Pair:
         """Returns row `b` minus row `a`."""
+        inference = self.inference
         return replace(
             self,
             a=self.b,
@@ -141,17 +149,14 @@ class Pair:
             statistics=self.statistics.turned(),
             models=self.models.turned(),
             methods=self.methods.turned(),
-            inference=None if self.inference is None else self.inference.turned(),
+            inference=None if inference is None else inference.turned(),
         )
 
 
 def against(pairs: Sequence[Pair], base: str) -> tuple[Pair, ...]:
     """Returns each other row minus `base`, given pairs in any direction."""
-    return tuple(
-        pair if pair.b == base else pair.turned()
-        for pair in pairs
-        if base in (pair.a, pair.b)
-    )
+    others = [pair for pair in pairs if base in (pair.a, pair.b)]
+    return tuple(pair if pair.b == base else pair.turned() for pair in others)
 
 
 # ---- Pairs and their claims.
@@ -172,19 +177,20 @@ def all_pairs(
         if not variation:
             inference = _inference(queries, a, b)
         scope, reason = _scope_of_methods(queries, a, b, variation, inference)
-        difference = of_pair.difference if inference is None else inference.difference
-        pairs.append(
-            Pair(
-                a=queries.labels[a],
-                b=queries.labels[b],
-                metric=metric,
-                statistics=of_pair,
-                models=Claim(Scope(Varied.MODELS), of_pair.difference),
-                methods=Claim(scope, difference, reason=reason),
-                inference=inference,
-                variation=variation,
-            )
+        models = Claim(Scope(Varied.MODELS), of_pair.difference)
+        of_methods = of_pair if inference is None else inference
+        methods = Claim(scope, of_methods.difference, reason=reason)
+        pair = Pair(
+            a=queries.labels[a],
+            b=queries.labels[b],
+            metric=metric,
+            statistics=of_pair,
+            models=models,
+            methods=methods,
+            inference=inference,
+            variation=variation,
         )
+        pairs.append(pair)
     return decided(pairs, queries, settings)
 
 
@@ -200,38 +206,34 @@ def decided(
         return ()
     level = settings.level_of(family[0].metric)
     each = level / len(family)
-    numbers = [
-        (queries.labels.index(pair.a), queries.labels.index(pair.b)) for pair in family
-    ]
+    place_of = {label: place for place, label in enumerate(queries.labels)}
+    numbers = [(place_of[pair.a], place_of[pair.b]) for pair in family]
     over_queries = simultaneous_intervals(
         queries.distinct, numbers, settings.num_draws, settings.seed, level
     )
-    adjusted = {
-        test: holm([pair.statistics.p_values[test] for pair in family])
-        for test in TESTS
-    }
+    adjusted = {}
+    for test in TESTS:
+        adjusted[test] = holm([pair.statistics.p_values[test] for pair in family])
     claimed = []
     for place, (pair, interval) in enumerate(zip(family, over_queries, strict=True)):
-        of_models = design_of_models(pair.statistics)
-        of_methods = design_of_methods(
-            queries, numbers[place][0], pair.statistics, pair.inference, pair.variation
+        rows = numbers[place]
+        models = _decided_models(pair, interval, settings)
+        design = design_of_models(pair.statistics)
+        power = power_of(queries, pair.metric, rows, design, settings, each)
+        models = replace(models, power=power)
+
+        methods = _decided_methods(pair, interval, settings, each)
+        design = design_of_methods(
+            queries, rows[0], pair.statistics, pair.inference, pair.variation
         )
-        models, methods = (
-            replace(
-                claim,
-                power=power_of(
-                    queries, pair.metric, numbers[place], design, settings, each
-                ),
-            )
-            for claim, design in (
-                (_decided_models(pair, interval, settings), of_models),
-                (_decided_methods(pair, interval, settings, each), of_methods),
-            )
-        )
+        power = power_of(queries, pair.metric, rows, design, settings, each)
+        methods = replace(methods, power=power)
+
         of_tests = {test: values[place] for test, values in adjusted.items()}
         claimed.append(
             replace(pair, models=models, methods=methods, p_adjusted={"holm": of_tests})
         )
+    return tuple(claimed)
     return tuple(claimed)
 
 
@@ -292,7 +294,8 @@ def _variations(
 def _inference(queries: PairedQueries, a: int, b: int) -> Inference | None:
     """Returns the analysis of trainings on one test set; None if training was not repeated on it."""
     # Models with different training sets allow no claim about training on either of them.
-    if len(queries.cells) > 1 or queries.cells[0].train is None:
+    first = queries.cells[0]
+    if len(queries.cells) > 1 or first.train is None:
         return None
     of_a, of_b = (queries.distinct_trainings(row) for row in (a, b))
     shares = queries.distinct.weights
@@ -304,9 +307,12 @@ def _inference(queries: PairedQueries, a: int, b: int) -> Inference | None:
 def _over_resamples(a: Trainings, b: Trainings, shares: PerQuery) -> Inference | None:
     """Returns the analysis of the resamples of two rows that are the same; None without two of them."""
     common = sorted(set(a.keys) & set(b.keys))
-    if a.resample is None or a.resample != b.resample or len(common) < 2:
+    if a.resample is None or a.resample != b.resample:
         return None
-    factor = resampling_factor(a.resample["kind"], len(common), a.resample["share"])
+    if len(common) < 2:
+        return None
+    resample = a.resample
+    factor = resampling_factor(resample["kind"], len(common), resample["share"])
     return shared_replicates(a.values_of(common), b.values_of(common), shares, factor)
 
 
@@ -334,8 +340,9 @@ def _scope_of_methods(
     If the trainings of tuned rows have searches with different seeds, the variance of tuning is a part of
     theirs, and the scope says so. An imported model was not trained again: the scope says that, too.
     """
-    imported = [queries.trainings[row][0].is_imported for row in (a, b)]
-    resampled = any(queries.trainings[row][0].resample is not None for row in (a, b))
+    first_trainings = [queries.trainings[row][0] for row in (a, b)]
+    imported = [trainings.is_imported for trainings in first_trainings]
+    resampled = any(trainings.resample is not None for trainings in first_trainings)
     if variation is not None:
         varied = queries.varied_by_folds
     elif resampled or inference is None:
@@ -359,4 +366,5 @@ def _is_repeated(queries: PairedQueries, a: int, b: int) -> bool:
     """Returns whether a row has several trainings, though not in the same way as the other one."""
     if len(queries.cells) > 1:
         return True
-    return any(len(queries.trainings[row][0].keys) > 1 for row in (a, b))
+    keys = [queries.trainings[row][0].keys for row in (a, b)]
+    return any(len(of_row) > 1 for of_row in keys)

@@ -112,7 +112,8 @@ def _of_row(row: ModelRow, seeds: set[int], num_folds: int, num_repeats: int) ->
     num_present = len({fold for fold, _ in training_sets})
     parts = _folds_in_words(num_present, num_folds, num_repeats)
     if num_resamples and not is_imported:
-        planned = max(run.result.data["resample"]["number"] for run in row.runs)
+        resamples = [run.result.data["resample"] for run in row.runs]
+        planned = max(resample["number"] for resample in resamples)
         parts.append(_count([*num_resamples.values()], planned, "resample"))
     if row.seeds_change_nothing:
         parts.append("1 (seeds change nothing)")
@@ -248,9 +249,9 @@ class Comparison:
     def beats_all(self, label: str) -> bool:
         """Returns whether the family claims that a row is better than every other row."""
         others = against(self.family, label)
-        return len(others) == len(self.rows) - 1 > 0 and all(
-            pair.models.state == WORSE for pair in others
-        )
+        if not others or len(others) < len(self.rows) - 1:
+            return False
+        return all(pair.models.state == WORSE for pair in others)
 
     def largest_loss(self, label: str) -> float | None:
         """Returns an upper bound of how much a paired row loses to any of the others; None if not available.
@@ -262,12 +263,14 @@ class Comparison:
         if any(pair.withheld or pair.is_order_only for pair in self.pairs):
             return None
         if label not in self._losses:
+            queries = self.queries.distinct
+            settings = self.settings
             self._losses[label] = largest_loss(
-                self.queries.distinct,
+                queries,
                 self.queries.labels.index(label),
-                self.settings.num_draws,
-                self.settings.seed,
-                self.settings.level_of(self.metric),
+                settings.num_draws,
+                settings.seed,
+                settings.level_of(self.metric),
             )
         return self._losses[label]
 
@@ -282,10 +285,10 @@ class Comparison:
         return replicate_counts(self.rows)
 
     def __repr__(self) -> str:
-        means = [(row.label, row.metrics.get(self.metric)) for row in self.rows]
-        rows = [
-            label if mean is None else f"{label} {mean:.4f}" for label, mean in means
-        ]
+        rows = []
+        for row in self.rows:
+            mean = row.metrics.get(self.metric)
+            rows.append(row.label if mean is None else f"{row.label} {mean:.4f}")
         return one_line(
             "Comparison", {"data": self.data, "metric": self.metric, "rows": rows}
         )
@@ -361,9 +364,9 @@ def _compare_on(
     best = None
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
-    base, absent = _baseline_of(
-        runs_by_label(runs), settings.baseline, best, table.paired or table.rows
-    )
+    rows_by_label = runs_by_label(runs)
+    rows_to_pair = table.paired or table.rows
+    base, absent = _baseline_of(rows_by_label, settings.baseline, best, rows_to_pair)
     if absent:
         settings = replace(settings, baseline=None)
     evidence = Evidence.of(table.paired, metric, settings.convention)
@@ -379,14 +382,11 @@ def _compare_on(
             of_name = Evidence.of(table.paired, measured, settings.convention)
             pairs_of_metric = _pairs_with(of_name, of_metric, name, settings)
             declared[name] = _family(pairs_of_metric, of_metric, base, settings)
-    remarks = [
-        *first_remarks,
-        *unknown_metrics([run.result for run in runs]),
-        *absent,
-        *table.remarks,
-        *warnings(table.rows, metric, settings.convention),
-        *(evidence.remarks() if evidence else ()),
-    ]
+    remarks = [*first_remarks]
+    remarks += unknown_metrics([run.result for run in runs])
+    remarks += [*absent, *table.remarks]
+    remarks += warnings(table.rows, metric, settings.convention)
+    remarks += evidence.remarks() if evidence else ()
     return Comparison(
         data=name_of_table,
         metric=metric,
@@ -472,7 +472,8 @@ def with_level(
             return ()
         marked = []
         for pair in family:
-            reason = withheld.get(pair.a) or withheld.get(pair.b) or pair.withheld
+            of_rows = withheld.get(pair.a) or withheld.get(pair.b)
+            reason = of_rows or pair.withheld
             marked.append(replace(pair, withheld=reason))
         return decided(marked, queries, settings)
 
@@ -480,10 +481,10 @@ def with_level(
     family: tuple[Pair, ...] = ()
     if queries is not None:
         family = _family(pairs, queries, comparison.baseline, settings)
-    declared = {
-        name: again(of, pair_in_group(comparison.table.paired, name, settings))
-        for name, of in comparison.declared.items()
-    }
+    declared = {}
+    for name, of_metric in comparison.declared.items():
+        queries_of_metric = pair_in_group(comparison.table.paired, name, settings)
+        declared[name] = again(of_metric, queries_of_metric)
     return replace(
         comparison,
         settings=settings,
@@ -498,13 +499,13 @@ def _intervals(queries: PairedQueries | None, metric: str) -> dict[str, Interval
     """Returns label -> interval of the mean of a row, without values that the metric cannot have."""
     if queries is None:
         return {}
-    intervals = zip(queries.labels, system_intervals(queries.distinct), strict=True)
+    of_rows = system_intervals(queries.distinct)
     bounds = bounds_of(metric)
-    return {
-        label: interval if bounds is None else interval.within(*bounds)
-        for label, interval in intervals
-        if interval is not None
-    }
+    intervals = {}
+    for label, interval in zip(queries.labels, of_rows, strict=True):
+        if interval is not None:
+            intervals[label] = interval if bounds is None else interval.within(*bounds)
+    return intervals
 
 
 def _family(
@@ -529,8 +530,11 @@ def _baseline_of(
     """Returns the label of the baseline, and a remark if the first paired row replaces it."""
     matching = [label for label in rows if label == baseline]
     if not matching:
+        first_of_rows = {label: runs[0] for label, runs in rows.items()}
         matching = [
-            label for label, runs in rows.items() if runs[0].result.model == baseline
+            label
+            for label, first in first_of_rows.items()
+            if first.result.model == baseline
         ]
     if len(matching) > 1:
         raise ConfigError(
@@ -609,18 +613,17 @@ def best_by_validation(
     superlative = "best " if len(validated) > 1 else ""
     reason = f"{best}: {superlative}validation {metric}, {mean:.4f}"
     if len(row.runs) > 1:
-        reason += (
-            f", the mean of {len(row.runs)} runs; the best run is {_training_in_words(run)}, "
-            f"{validated[best][number]:.4f}"
-        )
+        value = f"{validated[best][number]:.4f}"
+        reason += f", the mean of {len(row.runs)} runs; the best run is {_training_in_words(run)}, {value}"
     if len(validated) > 1:
         evaluated = itertools.chain.from_iterable(row.evaluated for row in rows)
         leaking = seen_by_choice(list(evaluated))
         if leaking:
             reason += f"; {leak_in_words(leaking)}"
-    metrics = {
-        f"test/{name}": mean for name, mean in row.metrics.items() if mean is not None
-    }
+    metrics = {}
+    for name, of_test in row.metrics.items():
+        if of_test is not None:
+            metrics[f"test/{name}"] = of_test
     metrics[f"valid/{metric}"] = mean
     return Choice(row=row, run=run, reason=reason, metrics=metrics)
 

@@ -131,11 +131,8 @@ def _of_leader(
         )
     leader = models[0]
     pairs = pairs_of(comparison, leader)
-    unbeaten = tuple(
-        label
-        for label in considered
-        if label not in models and pairs[label].models.state != BETTER
-    )
+    others = [label for label in considered if label not in models]
+    unbeaten = tuple(label for label in others if pairs[label].models.state != BETTER)
     return Decision(
         NONE if unbeaten else TAKE,
         models=() if unbeaten else (leader,),
@@ -153,7 +150,8 @@ def _against_baseline(
     baseline = comparison.baseline
     pairs = pairs_of(comparison, baseline)
     others = [label for label in models if label in pairs]
-    better = tuple(label for label in others if pairs[label].models.state == WORSE)
+    states = {label: pairs[label].models.state for label in others}
+    better = tuple(label for label in others if states[label] == WORSE)
     if better:
         return Decision(
             SHIP,
@@ -162,7 +160,7 @@ def _against_baseline(
             loss=comparison.largest_loss(better[0]),
             excluded=tuple(excluded),
         )
-    is_open = any(pairs[label].models.state == UNDECIDED for label in others)
+    is_open = UNDECIDED in states.values()
     return Decision(
         UNDECIDED if is_open else KEEP,
         models=(baseline,),
@@ -182,13 +180,10 @@ def _by_guards(
         guard for guard in comparison.settings.guards if guard.name != comparison.metric
     ]
     labels = [label for label in models if label != base]
-    checks = {
-        label: [
-            check_of_primary(comparison, label),
-            *(check_of_guard(comparison, label, guard) for guard in guards),
-        ]
-        for label in labels
-    }
+    checks = {}
+    for label in labels:
+        of_guards = [check_of_guard(comparison, label, guard) for guard in guards]
+        checks[label] = [check_of_primary(comparison, label), *of_guards]
     times = []
     for of_label in checks.values():
         times += [check.value for check in of_label if check.name == LATENCY]
@@ -204,11 +199,12 @@ def _by_guards(
         kind = SHIP
     elif UNDECIDED in states.values():
         kind = UNDECIDED
+    subject = shipped[0] if shipped else base
     return Decision(
         kind,
         models=shipped or (base,),
-        subject=shipped[0] if shipped else base,
-        loss=comparison.largest_loss(shipped[0] if shipped else base),
+        subject=subject,
+        loss=comparison.largest_loss(subject),
         excluded=tuple(excluded),
         checks=checks,
     )
@@ -274,16 +270,21 @@ def _chosen_by_validation(
         for number, value in validated.get(row.label, {}).items():
             of_rows = of_cells.setdefault(row.evaluated[number].cell, {})
             of_rows.setdefault(row.label, []).append(value)
-    means = [
-        {label: fmean(values) for label, values in of_rows.items()}
-        for of_rows in of_cells.values()
-    ]
+    means_of_cells = []
+    for of_rows in of_cells.values():
+        means = {label: fmean(values) for label, values in of_rows.items()}
+        means_of_cells.append(means)
+
+    def is_best_everywhere(label: str) -> bool:
+        """Returns whether no other row is better in any cell; False if a row lacks a cell."""
+        for means in means_of_cells:
+            if len(means) < len(rows) or means[label] < max(means.values()):
+                return False
+        return True
+
     # Tuned rows first: a search also tries the default settings, so that they are often equal.
     for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label)):
-        if all(
-            len(each) == len(rows) and each[row.label] == max(each.values())
-            for each in means
-        ):
+        if is_best_everywhere(row.label):
             return row.label, "the validation of every fold"
     return None, leak_in_words(seen)
 
@@ -346,6 +347,5 @@ def latency_of_row(row: ModelRow, load_splits: Callable[[Run], Splits]) -> float
     ranker.num_threads = 1
     test = load_splits(run).test
     ends = test.query_start[: MOST_LISTS + 1]
-    return latency_of(
-        ranker.predict, np.split(np.array(test.features[: ends[-1]]), ends[1:-1])
-    )[0]
+    documents = np.array(test.features[: ends[-1]])
+    return latency_of(ranker.predict, np.split(documents, ends[1:-1]))[0]

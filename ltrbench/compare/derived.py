@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.compare.cells import (
+    DataCell,
     Replicate,
     cell_of,
     first_by,
@@ -86,7 +87,8 @@ def reciprocal_ranks(
     """
     ranking = rank(judgments, scores)
     ranks = np.empty(len(scores))
-    ranks[ranking.order] = ranking.tie_mean(ranking.ranks.astype(np.float64) + 1.0)
+    ranks_from_1 = ranking.ranks.astype(np.float64) + 1.0
+    ranks[ranking.order] = ranking.tie_mean(ranks_from_1)
     return np.where(np.isneginf(scores), 0.0, 1.0 / (k + ranks))
 
 
@@ -95,10 +97,10 @@ def z_scores(judgments: Judgments, scores: Scores) -> FusionPart:
     finite = _finite(judgments, scores)
     start = judgments.query_start[:-1]
     sizes = judgments.query_sizes
-    centred = finite - np.repeat(np.add.reduceat(finite, start) / sizes, sizes)
-    return _scaled(
-        judgments, finite, centred, np.sqrt(np.add.reduceat(centred**2, start) / sizes)
-    )
+    means = np.add.reduceat(finite, start) / sizes
+    centred = finite - np.repeat(means, sizes)
+    variances = np.add.reduceat(centred**2, start) / sizes
+    return _scaled(judgments, finite, centred, np.sqrt(variances))
 
 
 def min_max(judgments: Judgments, scores: Scores) -> FusionPart:
@@ -119,8 +121,9 @@ def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
     """
     given = np.asarray(scores, dtype=np.float64)
     start = judgments.query_start[:-1]
-    lowest = np.minimum.reduceat(np.where(np.isfinite(given), given, np.inf), start)
-    highest = np.maximum.reduceat(np.where(np.isfinite(given), given, -np.inf), start)
+    is_finite = np.isfinite(given)
+    lowest = np.minimum.reduceat(np.where(is_finite, given, np.inf), start)
+    highest = np.maximum.reduceat(np.where(is_finite, given, -np.inf), start)
     ends: NDArray[np.float64] = np.where(
         np.isinf(lowest), [[0.0], [1.0]], [lowest, highest]
     )
@@ -136,9 +139,12 @@ def _scaled(
 ) -> FusionPart:
     """Returns values / by_query; 0 in a query whose documents are tied: rounding must not order them."""
     start = judgments.query_start[:-1]
-    tied = np.minimum.reduceat(scores, start) == np.maximum.reduceat(scores, start)
+    lowest = np.minimum.reduceat(scores, start)
+    highest = np.maximum.reduceat(scores, start)
+    tied = lowest == highest
     by = np.repeat(np.where(tied, 0.0, by_query), judgments.query_sizes)
-    scaled: FusionPart = np.divide(values, by, out=np.zeros_like(values), where=by > 0)
+    zeros = np.zeros_like(values)
+    scaled: FusionPart = np.divide(values, by, out=zeros, where=by > 0)
     return scaled
 
 
@@ -189,7 +195,8 @@ def select_greedily(
     best = np.zeros(len(parts))
     highest = -math.inf
     for number in range(1, size + 1):
-        values = [reached((drawn + one) / number) for one in np.eye(len(parts))]
+        with_one_more = [drawn + one for one in np.eye(len(parts))]
+        values = [reached(draws / number) for draws in with_one_more]
         chosen = int(np.argmax(values))
         drawn[chosen] += 1
         if values[chosen] > highest:
@@ -308,7 +315,8 @@ def default_metric(runs: Sequence[Run]) -> str:
         )
     ndcgs = [name for name in names if parse_metric(name)[0] == "ndcg"]
     if ndcgs:
-        return max(ndcgs, key=lambda name: parse_metric(name)[1] or math.inf)
+        cutoffs = {name: parse_metric(name)[1] or math.inf for name in ndcgs}
+        return max(ndcgs, key=cutoffs.__getitem__)
     return names[0]
 
 
@@ -371,11 +379,11 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
         require_choice("model to fuse", name, dict.fromkeys(known))
     made: list[Run] = []
     for table in tables:
-        members = {
-            label: of_row
-            for label, of_row in table.items()
-            if not fusing.of or {label, of_row[0].result.model} & {*fusing.of}
-        }
+        members = {}
+        for label, of_row in table.items():
+            names = {label, of_row[0].result.model}
+            if not fusing.of or names & {*fusing.of}:
+                members[label] = of_row
         if len(members) < 2:
             continue
         groups, lacking = _groups(members, shares_runs=GREEDY not in fusing.methods)
@@ -388,22 +396,24 @@ def fuse(runs: Sequence[Run], fusing: Fusing) -> list[Run]:
     return made
 
 
+_Group = tuple[Run, dict[str, Run]]
+"""The first run with the resample and seed of a fused run; and label -> run of each of its members."""
+
+
 def _groups(
     members: Mapping[str, Sequence[Run]], shares_runs: bool
-) -> tuple[list[tuple[Run, dict[str, Run]]], list[str]]:
+) -> tuple[list[_Group], list[str]]:
     """Returns the groups to fuse, and a sentence for each member that lacks a run.
 
-    A group is the first run with the resample and seed of the fused run; and label -> run of each member. A
-    member with one run in a cell is in the fusion of every replicate if it was imported or `shares_runs`.
+    A member with one run in a cell is in the fusion of every replicate if it was imported or `shares_runs`.
     """
-    groups: list[tuple[Run, dict[str, Run]]] = []
+    groups: list[_Group] = []
     lacking: list[str] = []
     all_runs = itertools.chain.from_iterable(members.values())
     for cell in dict.fromkeys(map(cell_of, all_runs)):
-        runs_here = {
-            label: [run for run in runs if cell_of(run) == cell]
-            for label, runs in members.items()
-        }
+        runs_here = {}
+        for label, runs in members.items():
+            runs_here[label] = [run for run in runs if cell_of(run) == cell]
         for replicate, like in _replicates(list(runs_here.values())).items():
             group: dict[str, Run] = {}
             for label, runs in runs_here.items():
@@ -511,9 +521,10 @@ def _ensemble(
     _, words = FUSION_METHODS[GREEDY]
     words = words.format(metric=fusing.metric, size=fusing.size)
     shares = dict(zip(members, weights.tolist(), strict=True))
+    paths = {label: str(run.path) for label, run in members.items()}
     origin = Ensemble(
         weights=shares,
-        runs={label: str(run.path) for label, run in members.items()},
+        runs=paths,
         is_imported=_has_imported(members),
     )
     name = f"{GREEDY}({' + '.join(members)})"
@@ -568,26 +579,32 @@ def _words_of_fusion(
 ) -> list[str]:
     """Returns the words of the command that fuses the runs again."""
     # The path of a run in memory is the file of its scores.
-    sources = [
-        f"{run.result.model}={run.path}" if run.held is not None else str(run.path)
-        for run in members.values()
-    ]
+    sources = []
+    for run in members.values():
+        source = str(run.path)
+        if run.held is not None:
+            source = f"{run.result.model}={source}"
+        sources.append(source)
     return ["compare", *sources, "--fuse", method, *options]
 
 
 def _with_times(
-    fused: Run, like: Run, members: Mapping[str, Run], shares: Mapping[str, float]
+    fused: Run,
+    like: Run,
+    members: Mapping[str, Run],
+    shares: Mapping[str, float],
 ) -> Run:
     """Adds to an ensemble the sums of the times of the runs that it needs."""
+    all_runs = list(members.values())
     drawn = [run for label, run in members.items() if shares[label]]
     seconds = {}
-    for kind, runs in (("fit", [*members.values()]), ("predict", drawn)):
+    for kind, runs in {"fit": all_runs, "predict": drawn}.items():
         if all(kind in run.result.seconds for run in runs):
             seconds[kind] = sum(run.result.seconds[kind] for run in runs)
     result = replace(
         fused.result,
         seconds=seconds,
-        shared_machine=any(run.result.shared_machine for run in members.values()),
+        shared_machine=any(run.result.shared_machine for run in all_runs),
         machine=like.result.machine,
         threads=like.result.threads,
     )
@@ -714,11 +731,11 @@ def import_runs(
     """
     finished = [run for run in runs if run.result.is_compared]
     by_seed = "{seed" in system.pattern
-    of_cells = [
-        *first_by(
-            finished, lambda run: (cell_of(run), by_seed and run.result.seed)
-        ).values()
-    ]
+
+    def cell_and_seed(run: Run) -> tuple[DataCell, int | bool]:
+        return cell_of(run), by_seed and run.result.seed
+
+    of_cells = list(first_by(finished, cell_and_seed).values())
     if not of_cells:
         raise ResultError(
             f"{system}: there is no finished run, and so no judgments to evaluate the scores with."
@@ -776,13 +793,12 @@ def import_like(
             return write_derived(run, folder)
         features = splits.test.features
         scores = ranker.predict(features)
+        settings = _importance_settings(like)
         return write_derived(
             run,
             folder,
             ranker=ranker,
-            importances=importances(
-                ranker, splits, _importance_settings(like), ranker.seed
-            ),
+            importances=importances(ranker, splits, settings, ranker.seed),
             example=splits.test,
             check_model=lambda saved: check_saved(ranker, saved, features, scores),
         )
@@ -861,7 +877,7 @@ def _columns_of_ids(like: Run) -> dict[str, str]:
     """Returns "query_id" and "document_id" -> column of the table of a run, if its source names it."""
     fields = like.result.source.get("fields", {})
     named = {"query_id": fields.get("query"), "document_id": fields.get("document")}
-    return {use: str(name) for use, name in named.items() if name is not None}
+    return {use: str(column) for use, column in named.items() if column is not None}
 
 
 def _imported(
@@ -977,9 +993,7 @@ def _importance_settings(like: Run) -> ImportanceSettings | None:
     recorded: Any = like.result.config.get("importance")
     if recorded is None:
         return None
-    settings = ImportanceSettings(
-        **{name: value for name, value in recorded.items() if name != "_target_"}
-    )
-    return replace(
-        settings, kinds=[kind for kind in settings.kinds if kind != DROP_COLUMN]
-    )
+    given = {name: value for name, value in recorded.items() if name != "_target_"}
+    settings = ImportanceSettings(**given)
+    without_fit = [kind for kind in settings.kinds if kind != DROP_COLUMN]
+    return replace(settings, kinds=without_fit)

@@ -54,7 +54,8 @@ def mismatches(tables: Mapping[str, Sequence[Run]]) -> list[Remark]:
         tables: Name -> runs.
     """
     remarks: dict[tuple[str, str], Remark] = {}
-    for names in grouped(tables, lambda name: cell_of(tables[name][0]).data).values():
+    by_data = grouped(tables, lambda name: cell_of(tables[name][0]).data)
+    for names in by_data.values():
         placed: dict[_Placed, None] = {}
         for name in names:
             for label, of_row in runs_by_label(tables[name]).items():
@@ -86,21 +87,22 @@ class _Placed(NamedTuple):
 
 
 def _mismatch(
-    labels: tuple[str, str], cells: tuple[DataCell, DataCell], tables: Sequence[str]
+    labels: tuple[str, str],
+    cells: tuple[DataCell, DataCell],
+    tables: Sequence[str],
 ) -> Remark:
     one, other = cells
-    pairs = {
-        split: (fingerprint, other.fingerprints[split])
-        for split, fingerprint in one.fingerprints.items()
-    }
+    differing = {}
+    for split, fingerprint in one.fingerprints.items():
+        pair = (fingerprint, other.fingerprints[split])
+        if pair[0] != pair[1]:
+            differing[split] = pair
     return Remark.of(
         Kind.MISMATCHED_DATA,
         data=one.data,
         fold=one.fold,
         labels=labels,
-        fingerprints={
-            split: pair for split, pair in pairs.items() if pair[0] != pair[1]
-        },
+        fingerprints=differing,
         tables=tables,
     )
 
@@ -109,23 +111,29 @@ def warnings(
     rows: Sequence[ModelRow], metric: str, convention: Convention
 ) -> list[Remark]:
     """Returns the remarks on how fairly the rows are compared."""
+    return list(_warnings(rows, metric, convention))
+
+
+def _warnings(
+    rows: Sequence[ModelRow], metric: str, convention: Convention
+) -> Iterator[Remark]:
     evaluated = list(itertools.chain.from_iterable(row.evaluated for row in rows))
     results = [item.run.result for item in evaluated]
+    fitted = [result for result in results if result.origin.was_fitted]
     untuned = [row for row in rows if not row.is_tuned]
-    return [
-        *_about_convention(convention.of(parse_metric(metric)[0]), evaluated, metric),
-        *_about_seeds(rows),
-        *_about_clicks(results, metric),
-        *_about_test_sets(evaluated, metric),
-        *_circumstances([result for result in results if result.origin.was_fitted]),
-        *_about_shared_machine(rows),
-        *_about_searches(rows),
-        *_about_settings(untuned, metric, convention),
-        *_about_choice_over_folds(rows),
-        *_about_stopping_on_test(results),
-        *_about_ensembles(rows),
-        *_recorded_notes(results),
-    ]
+    convention_of_metric = convention.of(parse_metric(metric)[0])
+    yield from _about_convention(convention_of_metric, evaluated, metric)
+    yield from _about_seeds(rows)
+    yield from _about_clicks(results, metric)
+    yield from _about_test_sets(evaluated, metric)
+    yield from _circumstances(fitted)
+    yield from _about_shared_machine(rows)
+    yield from _about_searches(rows)
+    yield from _about_settings(untuned, metric, convention)
+    yield from _about_choice_over_folds(rows)
+    yield from _about_stopping_on_test(results)
+    yield from _about_ensembles(rows)
+    yield from _recorded_notes(results)
 
 
 def _about_convention(
@@ -135,12 +143,13 @@ def _about_convention(
     yield Remark.of(
         Kind.CONVENTION, name=fields["name"], gain=fields["gain"], ties=fields["ties"]
     )
+    evaluations = [item.evaluation for item in items]
     yield Remark.of(
         Kind.SKIPPED_QUERIES,
-        share=fmean(item.evaluation.share_without_relevant for item in items),
+        share=fmean(each.share_without_relevant for each in evaluations),
         value=convention.no_relevant.value,
         metric=metric,
-        are_skipped=any(item.evaluation.skipped[metric] for item in items),
+        are_skipped=any(each.skipped[metric] for each in evaluations),
         are_filtered=convention.filters != "none",
     )
 
@@ -211,18 +220,22 @@ def _circumstances(trained: Sequence[RunResult]) -> Iterator[Remark]:
     if any(result.seconds.get("monitor") for result in trained):
         yield Remark.of(Kind.MONITORED)
     yield from parameters(trained)
-    machines = _several(
-        f"{item.machine.get('cpu')} ({item.machine.get('cores')} cores)"
-        for item in trained
-    )
+    machines = _several(map(_machine_in_words, trained))
     if len(machines) > 1:
         yield Remark.of(Kind.MACHINES, machines=machines)
-    commits = _several(
-        str(item.commit or f"version {item.versions.get('ltrbench')}")
-        for item in trained
-    )
+    commits = _several(map(_version_in_words, trained))
     if len(commits) > 1:
         yield Remark.of(Kind.COMMITS, commits=commits)
+
+
+def _machine_in_words(result: RunResult) -> str:
+    cpu = result.machine.get("cpu")
+    cores = result.machine.get("cores")
+    return f"{cpu} ({cores} cores)"
+
+
+def _version_in_words(result: RunResult) -> str:
+    return str(result.commit or f"version {result.versions.get('ltrbench')}")
 
 
 def _about_shared_machine(rows: Sequence[ModelRow]) -> Iterator[Remark]:
@@ -251,7 +264,8 @@ def parameters(results: Sequence[RunResult]) -> Iterator[Remark]:
         if fixed or (result.params == OWN and not result.search):
             settings.setdefault(result.model, []).append(fixed)
     if kinds or settings or tuned:
-        yield Remark.of(Kind.PARAMETERS, kinds=kinds, settings=settings, tuned=[*tuned])
+        is_tuned = list(tuned)
+        yield Remark.of(Kind.PARAMETERS, kinds=kinds, settings=settings, tuned=is_tuned)
 
 
 def _several(values: Iterable[str]) -> list[str]:
@@ -304,7 +318,8 @@ def _about_choice_over_folds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
 def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> list[str]:
     """Returns the folds whose validation queries are test queries of other folds or repeats."""
     first = first_by(evaluated, lambda item: item.cell)
-    folds = {cell: item for cell, item in first.items() if cell.fold is not None}
+    numbered = [cell for cell in first if cell.fold is not None]
+    folds = {cell: first[cell] for cell in numbered}
     valid_keys: dict[DataCell, QueryKeys] = {}
     for item in evaluated:
         if item.cell in folds and item.cell not in valid_keys:
@@ -313,11 +328,12 @@ def seen_by_choice(evaluated: Sequence[EvaluatedRun]) -> list[str]:
                 valid_keys[item.cell] = item.run.scored("valid").query_keys
     leaking: dict[str, None] = {}
     for cell, keys in valid_keys.items():
-        others = (
-            item.query_keys
+        folds_of_others = [
+            item
             for other, item in folds.items()
             if other.fold_and_repeat != cell.fold_and_repeat
-        )
+        ]
+        others = (item.query_keys for item in folds_of_others)
         if any(np.isin(keys, other).any() for other in others):
             leaking[str(cell.fold)] = None
     return [*leaking]
@@ -360,16 +376,16 @@ def _value_on_validation(run: Run, metric: str, convention: Convention) -> float
 
 def _about_stopping_on_test(results: Sequence[RunResult]) -> Iterator[Remark]:
     for model, folds in stopped_on_test(results).items():
-        yield Remark.of(Kind.PICKED_ON_TEST, model=model, folds=[*dict.fromkeys(folds)])
+        different = list(dict.fromkeys(folds))
+        yield Remark.of(Kind.PICKED_ON_TEST, model=model, folds=different)
 
 
 def stopped_on_test(results: Iterable[RunResult]) -> dict[str, list[object]]:
     """Returns model -> the folds in which its validation set is the test set, None without folds."""
     folds: dict[str, list[object]] = {}
     for result in results:
-        valid, test = (
-            result.data.get(split, {}).get("fingerprint") for split in ("valid", "test")
-        )
+        test = result.data.get("test", {}).get("fingerprint")
+        valid = result.data.get("valid", {}).get("fingerprint")
         if valid is not None and valid == test:
             folds.setdefault(result.model, []).append(result.data.get("fold"))
     return folds
@@ -382,10 +398,9 @@ def _about_ensembles(rows: Sequence[ModelRow]) -> Iterator[Remark]:
         weights = [each.weights for each in origins if isinstance(each, Ensemble)]
         if not weights:
             continue
-        means = {
-            label: fmean(each.get(label, 0.0) for each in weights)
-            for label in weights[0]
-        }
+        means = {}
+        for label in weights[0]:
+            means[label] = fmean(each.get(label, 0.0) for each in weights)
         yield Remark.of(Kind.ENSEMBLE, subject=row.label, weights=means)
 
 
@@ -472,9 +487,12 @@ class SearchTotals:
         failed = ""
         if self.failed:
             failed = f" ({self.failed} failed)"
+        seconds = (
+            f"{self.seconds:,.1f}" if self.seconds < 10 else f"{self.seconds:,.0f}"
+        )
         return (
-            f"settings: {len(self.space)}, searches: {self.searches}, trials: {trials}{failed}, iterations: "
-            f"{self.iterations:,}, fits: {self.seconds:,.{int(self.seconds < 10)}f} s"
+            f"settings: {len(self.space)}, searches: {self.searches}, trials: {trials}{failed}, "
+            f"iterations: {self.iterations:,}, fits: {seconds} s"
         )
 
 
@@ -488,7 +506,8 @@ def searched_runs(row: ModelRow) -> list[Run]:
         chosen_for = cell_of(run) if is_per_fold(run) else cell_of(run).data
         return chosen_for, replicate_of(run).resample, run.result.search.get("seed")
 
-    return [*first_by([run for run in row.runs if run.result.search], search).values()]
+    searched = [run for run in row.runs if run.result.search]
+    return list(first_by(searched, search).values())
 
 
 def search_totals(row: ModelRow) -> SearchTotals | None:
@@ -498,6 +517,9 @@ def search_totals(row: ModelRow) -> SearchTotals | None:
         return None
     first = searches[0]
     trials = [search.get("trials", 0) for search in searches]
+    failed = [search.get("failed", 0) for search in searches]
+    iterations = [search.get("iterations", 0) for search in searches]
+    seconds = [search.get("seconds", 0.0) for search in searches]
     return SearchTotals(
         name=first.get("name", ""),
         choose=first.get("choose", ""),
@@ -505,9 +527,9 @@ def search_totals(row: ModelRow) -> SearchTotals | None:
         space=first.get("space", {}),
         searches=len(searches),
         trials=(min(trials), max(trials)),
-        failed=sum(search.get("failed", 0) for search in searches),
-        iterations=sum(search.get("iterations", 0) for search in searches),
-        seconds=sum(search.get("seconds", 0.0) for search in searches),
+        failed=sum(failed),
+        iterations=sum(iterations),
+        seconds=sum(seconds),
     )
 
 
@@ -527,13 +549,11 @@ def _about_searches(rows: Sequence[ModelRow]) -> Iterator[Remark]:
     if differences and len(models) > 1:
         yield Remark.of(Kind.UNEQUAL_SEARCHES, differences=differences)
     # Yardsticks have no parameters.
-    untuned = [
-        row.model
-        for row in rows
-        if row.model not in models
-        and _was_fitted(row)
-        and row.runs[0].result.params != NO_PARAMETERS
-    ]
+    untuned = []
+    for row in rows:
+        has_parameters = row.runs[0].result.params != NO_PARAMETERS
+        if has_parameters and row.model not in models and _was_fitted(row):
+            untuned.append(row.model)
     if untuned:
         example = next(iter(totals.values()))
         yield Remark.of(
@@ -553,12 +573,9 @@ def _sizes_of_searches(totals: Mapping[str, SearchTotals]) -> Iterator[Remark]:
         return search.name, search.choose, search.metric
 
     for (name, choose, metric), labels in grouped(totals, kind).items():
+        sizes = {label: str(totals[label]) for label in labels}
         yield Remark.of(
-            Kind.SEARCHES,
-            name=name,
-            choose=choose,
-            metric=metric,
-            sizes={label: str(totals[label]) for label in labels},
+            Kind.SEARCHES, name=name, choose=choose, metric=metric, sizes=sizes
         )
 
 

@@ -61,10 +61,8 @@ def _split_of(run: Run) -> tuple[object, ...]:
     """Returns what runs on the same queries have in common: the data without its features, the fold, and the
     numbers of documents and queries of each split."""
     data = run.result.data
-    sizes = [
-        (data.get(split, {}).get("documents"), data.get(split, {}).get("queries"))
-        for split in _SPLITS
-    ]
+    facts = [data.get(split, {}) for split in _SPLITS]
+    sizes = [(each.get("documents"), each.get("queries")) for each in facts]
     settings = run.result.settings.get("data", {})
     others = {
         key: repr(value)
@@ -91,8 +89,8 @@ def _same(run: Run, other: Run) -> bool:
     """Returns whether two runs differ in their features and have the same test judgments."""
     if feature_settings(run) == feature_settings(other):
         return False
-    of_run, of_other = (_digest(each.scored("test").judgments) for each in (run, other))
-    return of_run == of_other
+    of_run = _digest(run.scored("test").judgments)
+    return of_run == _digest(other.scored("test").judgments)
 
 
 def _digest(judgments: Judgments) -> str:
@@ -101,7 +99,8 @@ def _digest(judgments: Judgments) -> str:
     digest.update(judgments.query_start.tobytes())
     digest.update("\0".join(judgments.query_ids.tolist()).encode())
     if judgments.document_ids is not None:
-        digest.update("\0".join(np.asarray(judgments.document_ids).tolist()).encode())
+        ids = np.asarray(judgments.document_ids).tolist()
+        digest.update("\0".join(ids).encode())
     return digest.hexdigest()
 
 

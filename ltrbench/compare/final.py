@@ -85,6 +85,8 @@ def final_fit(
     if trees:
         num_trees = math.ceil(scale * median(trees))
     interval = comparison.intervals.get(row.label)
+    low = None if interval is None else interval.low
+    high = None if interval is None else interval.high
     origin = Final(
         row=row.label,
         reason=reason,
@@ -94,8 +96,8 @@ def final_fit(
         scale=scale,
         metric=comparison.metric,
         estimate=row.metrics[comparison.metric],
-        low=None if interval is None else interval.low,
-        high=None if interval is None else interval.high,
+        low=low,
+        high=high,
     )
     notes = [
         f"Final model, trained on all labelled queries. Settings: those of {run.path} ({reason})."
@@ -107,11 +109,8 @@ def final_fit(
             f"Number of {unit}: {_trees_in_words(num_trees, origin, is_scaled)}"
         )
     notes.append(_estimate_in_words(origin))
-    notes.extend(
-        remark.note.sentence
-        for remark in comparison.remarks
-        if remark.kind is Kind.FAILED_RUN
-    )
+    failed = [each for each in comparison.remarks if each.kind is Kind.FAILED_RUN]
+    notes.extend(remark.note.sentence for remark in failed)
     return FinalFit(run, num_trees, origin, tuple(notes))
 
 
@@ -161,12 +160,11 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
     """Returns the best run by validation among the rows of a name, its row and the reason; a single row needs
     no validation."""
     labels = [row.label for row in comparison.rows]
-    require_choice(
-        "model",
-        model,
-        [*dict.fromkeys([*labels, *(row.model for row in comparison.rows)])],
-    )
-    rows = [row for row in comparison.rows if model in (None, row.label, row.model)]
+    names = [*labels, *(row.model for row in comparison.rows)]
+    require_choice("model", model, list(dict.fromkeys(names)))
+    rows = list(comparison.rows)
+    if model is not None:
+        rows = [row for row in rows if model in (row.label, row.model)]
     if model is None:
         rows = [row for row in rows if not isinstance(_origin(row), Variant)]
     choice = best_by_validation(comparison, rows)
@@ -177,7 +175,8 @@ def _choice(comparison: Comparison, model: str | None) -> tuple[Run, ModelRow, s
             "the model is chosen by validation, but the runs have no validation set; choose with --model: "
             f"{', '.join(labels)}."
         )
-    return rows[0].runs[0], rows[0], f"{rows[0].label}: the only row"
+    row = rows[0]
+    return row.runs[0], row, f"{row.label}: the only row"
 
 
 # ---- The command that trains the final model.
@@ -188,9 +187,8 @@ def final_command(
 ) -> str:
     """Returns the shell command that trains the final model of runs in folders."""
     runs = list(runs)
-    plugins = dict.fromkeys(
-        name for run in runs for name in run.result.config.get("plugins") or ()
-    )
+    plugins_of_runs = [run.result.config.get("plugins") or () for run in runs]
+    plugins = dict.fromkeys(itertools.chain.from_iterable(plugins_of_runs))
     folders = list(dict.fromkeys(str(_folder_of(run)) for run in runs))
     folders = (
         folders if len(folders) <= _MOST_FOLDERS else [os.path.commonpath(folders)]
@@ -208,9 +206,10 @@ def _folder_of(run: Run) -> Path:
     if run.result.sweep is None:
         return run.path
     name = Path(run.result.sweep).name
-    return next(
-        (folder for folder in run.path.parents if folder.name == name), run.path.parent
-    )
+    for folder in run.path.parents:
+        if folder.name == name:
+            return folder
+    return run.path.parent
 
 
 def refuse_part(

@@ -45,9 +45,8 @@ def query_size(judgments: Judgments, convention: Convention) -> NDArray[np.float
 def num_relevant(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
     """Returns the number of documents with a label at or above the relevance threshold, (Q,)."""
     relevant = judgments.labels >= convention.relevance_threshold
-    return np.add.reduceat(
-        relevant.astype(np.float64), judgments.query_start[:-1].astype(np.int64)
-    )
+    starts = judgments.query_start[:-1].astype(np.int64)
+    return np.add.reduceat(relevant.astype(np.float64), starts)
 
 
 def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.float64]:
@@ -61,15 +60,15 @@ def label_entropy(judgments: Judgments, convention: Convention) -> NDArray[np.fl
     sizes = judgments.query_sizes
     entropy = np.zeros(judgments.num_queries)
     for label in np.unique(judgments.labels):
-        share = (
-            np.add.reduceat((judgments.labels == label).astype(np.float64), starts)
-            / sizes
-        )
-        entropy -= share * np.log2(share, where=share > 0, out=np.zeros_like(share))
+        has_label = (judgments.labels == label).astype(np.float64)
+        share = np.add.reduceat(has_label, starts) / sizes
+        zeros = np.zeros_like(share)
+        entropy -= share * np.log2(share, where=share > 0, out=zeros)
     return entropy
 
 
-ATTRIBUTES: dict[str, Callable[[Judgments, Convention], NDArray[np.float64]]] = {
+OfQueries = Callable[[Judgments, Convention], NDArray[np.float64]]
+ATTRIBUTES: dict[str, OfQueries] = {
     "query_size": query_size,
     "num_relevant": num_relevant,
     "label_entropy": label_entropy,
@@ -95,9 +94,11 @@ def column_of_queries(judgments: Judgments, name: str) -> NDArray[Any]:
     else:
         values = judgments.column(name).astype(np.str_)
     split = np.split(values, starts[1:])
-    return np.array(
-        [mode([*filter(None, of_query.tolist())] or ["missing"]) for of_query in split]
-    )
+    most_frequent = []
+    for of_query in split:
+        given = list(filter(None, of_query.tolist()))
+        most_frequent.append(mode(given or ["missing"]))
+    return np.array(most_frequent)
 
 
 Given = Mapping[str, Mapping[str, str]]
@@ -161,7 +162,10 @@ def read_attributes(path: Path) -> Given:
         raise DataError(
             f"{path}:{row + 2}: query '{ids[row]}' is repeated; keep one line per query."
         )
-    return {name: dict(zip(ids, table[name], strict=True)) for name in names}
+    attributes = {}
+    for name in names:
+        attributes[name] = dict(zip(ids, table[name], strict=True))
+    return attributes
 
 
 TRAFFIC = ("head", "torso", "tail")
@@ -186,16 +190,18 @@ def group_of_queries(
         )
         require_choice(f"the group of queries by {name}", value, kinds)
         return kinds[value]
-    known = [(item.query_weights, item.num_queries) for item in queries.judgments]
-    weights = queries.of_query(
-        [np.ones(count) if each is None else each for each, count in known]
-    )
+    of_cells = []
+    for item in queries.judgments:
+        weights_of_cell = item.query_weights
+        if weights_of_cell is None:
+            weights_of_cell = np.ones(item.num_queries)
+        of_cells.append(weights_of_cell)
+    weights = queries.of_query(of_cells)
     _, place = np.unique(-weights, return_inverse=True)
     shares = np.bincount(place, weights) / weights.sum()
     # Queries of equal weight are in one part, that of the middle of their shares.
-    parts = np.array(TRAFFIC)[
-        (3 * (shares.cumsum() - shares / 2)).astype(np.int64)[place]
-    ]
+    middles = shares.cumsum() - shares / 2
+    parts = np.array(TRAFFIC)[(3 * middles).astype(np.int64)[place]]
     if group not in parts:
         raise ConfigError(
             f"no query is in the group '{group}'{did_you_mean(group, {*TRAFFIC} - {group})} Name "
@@ -251,20 +257,19 @@ def kinds_of_values(values: NDArray[Any]) -> list[tuple[str, NDArray[np.bool_]]]
     ends = np.unique(values)
     if len(ends) > _MOST_VALUES:
         # Each range ends at a value that occurs, so that its name is exact.
-        ends = np.unique(
-            np.quantile(
-                values, np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES, method="lower"
-            )
-        )
+        shares = np.arange(1, _NUM_RANGES + 1) / _NUM_RANGES
+        ends = np.unique(np.quantile(values, shares, method="lower"))
     kind = np.searchsorted(ends, values)
-    limits = np.array(
-        [np.sort(values[kind == number])[[0, -1]] for number in range(len(ends))]
-    )
+    limits = []
+    for number in range(len(ends)):
+        of_range = np.sort(values[kind == number])
+        limits.append(of_range[[0, -1]])
     names = _names(np.unique(limits))
-    return [
-        (" to ".join(dict.fromkeys((names[low], names[high]))), kind == number)
-        for number, (low, high) in enumerate(limits.tolist())
-    ]
+    ranges = []
+    for number, (low, high) in enumerate(np.array(limits).tolist()):
+        ends_of_range = dict.fromkeys((names[low], names[high]))
+        ranges.append((" to ".join(ends_of_range), kind == number))
+    return ranges
 
 
 def _as_number(text: str) -> tuple[float, str]:
@@ -280,7 +285,8 @@ def _with_others(texts: NDArray[np.str_]) -> NDArray[np.str_]:
     distinct, counts = np.unique(texts, return_counts=True)
     if len(distinct) <= _MOST_TEXTS:
         return texts
-    kept = distinct[np.argsort(-counts, kind="stable")[: _MOST_TEXTS - 1]]
+    by_count = np.argsort(-counts, kind="stable")
+    kept = distinct[by_count[: _MOST_TEXTS - 1]]
     return np.where(np.isin(texts, kept), texts, _OTHERS)
 
 

@@ -18,7 +18,10 @@ from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
 
 LATENCY = "latency"
 MEMORY = "memory"
-COSTS = {LATENCY: {"ms": 1.0, "s": 1e3}, MEMORY: {"MB": 1.0, "GB": 1e3}}
+COSTS = {
+    LATENCY: {"ms": 1.0, "s": 1e3},
+    MEMORY: {"MB": 1.0, "GB": 1e3},
+}
 """Cost -> unit -> its factor to ms or MB. Latency is the median time to score one list of the test set on one
 thread, and memory the peak memory of the fit."""
 
@@ -54,22 +57,22 @@ class Guard:
         >>> Guard.parse("ndcg@10:device=phone=-0.01"), Guard.parse("latency=0.5s").limit
         (Guard(metric='ndcg@10', limit=-0.01, group='device=phone'), 500.0)
         """
-        name, _, number = text.rpartition("=") if "=" in text else (text, "", "")
+        name = text
+        number = ""
+        if "=" in text:
+            name, _, number = text.rpartition("=")
         word = re.split("[@:]", name)[0]
-        require_choice(
-            f"--guard {text}: the name", word, [*COSTS, *METRICS, *ALIASES, *OF_COLUMNS]
-        )
+        known = [*COSTS, *METRICS, *ALIASES, *OF_COLUMNS]
+        require_choice(f"--guard {text}: the name", word, known)
         num_parts = 2 if word in OF_COLUMNS else 1
         parts = name.split(":", num_parts)
         metric = ":".join(parts[:num_parts])
         group = "".join(parts[num_parts:])
         units = COSTS.get(word, {"": 1.0})
         match = re.fullmatch(r"(-?\d*\.?\d+)([A-Za-z]*)", number)
-        limit = (
-            float(match[1]) * units[match[2]]
-            if match and match[2] in units
-            else math.nan
-        )
+        limit = math.nan
+        if match and match[2] in units:
+            limit = float(match[1]) * units[match[2]]
         if not (limit > 0 if word in COSTS else limit <= 0):
             raise ConfigError(
                 f"--guard {text}: '{number}' is no limit. Give the lowest difference to the baseline, as in "

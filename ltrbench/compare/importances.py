@@ -66,7 +66,8 @@ class ImportanceComparison:
 
     def values_of(self, kind: str) -> list[NDArray[np.float64]]:
         """Returns the importances of a kind, (F,) each, of the models that have it."""
-        return [row.values[kind] for row in self.rows.values() if kind in row.values]
+        values = [row.values.get(kind) for row in self.rows.values()]
+        return [of_row for of_row in values if of_row is not None]
 
     @cached_property
     def kinds(self) -> tuple[str, ...]:
@@ -79,20 +80,19 @@ class ImportanceComparison:
         if not self.kinds:
             return ()
         first = self.kinds[0]
-        return tuple(by_size(first, np.mean(self.values_of(first), axis=0)).tolist())
+        means = np.mean(self.values_of(first), axis=0)
+        return tuple(by_size(first, means).tolist())
 
     @cached_property
     def correlations(self) -> Mapping[str, Correlations]:
         """Kind -> Spearman's rank correlations between the models, for kinds that two models have."""
-        return {
-            kind: self._correlations(kind)
-            for kind in self.kinds
-            if len(self.values_of(kind)) > 1
-        }
+        shared = [kind for kind in self.kinds if len(self.values_of(kind)) > 1]
+        return {kind: self._correlations(kind) for kind in shared}
 
     def _correlations(self, kind: str) -> Correlations:
         values = [row.values.get(kind) for row in self.rows.values()]
-        return tuple(tuple(spearman(a, b) for b in values) for a in values)
+        matrix = [tuple(spearman(a, b) for b in values) for a in values]
+        return tuple(matrix)
 
     @cached_property
     def notes(self) -> tuple[str, ...]:
@@ -101,11 +101,13 @@ class ImportanceComparison:
             f"{label} is left out: its features have other names."
             for label in self.left_out
         ]
-        ignoring = [*filter(None, (_about_ignored(label, self) for label in self.rows))]
+        about_ignored = (_about_ignored(label, self) for label in self.rows)
+        ignoring = list(filter(None, about_ignored))
         if not ignoring and len(self.rows) > 1:
             ignoring = ["No feature that one model uses is ignored by another."]
         notes += ignoring
-        if any(set(row.kinds) <= {GAIN, SPLIT} for row in self.rows.values()):
+        kinds = [set(row.kinds) for row in self.rows.values()]
+        if any(of_row <= {GAIN, SPLIT} for of_row in kinds):
             notes.append(MORE_KINDS)
         return tuple(notes)
 
@@ -130,7 +132,8 @@ def compare_importances(
     rows: dict[str, Importances] = {}
     left_out: list[str] = []
     names: tuple[str, ...] = ()
-    for label, means in zip(recorded, in_common(list(recorded.values())), strict=True):
+    of_common_features = in_common(list(recorded.values()))
+    for label, means in zip(recorded, of_common_features, strict=True):
         if not rows:
             names = means.feature_names
         if means.feature_names == names:
@@ -152,18 +155,19 @@ def spearman(
 
     if a is None or b is None or len(a) < 2:
         return None
-    if (a == a[0]).all() or (b == b[0]).all():
-        return None
-    return round(float(np.corrcoef(rankdata(a), rankdata(b))[0, 1]), 12)
+    for values in (a, b):
+        if (values == values[0]).all():
+            return None
+    correlations = np.corrcoef(rankdata(a), rankdata(b))
+    return round(float(correlations[0, 1]), 12)
 
 
 def _uses(row: Importances) -> NDArray[np.bool_]:
     """Returns whether any run splits on a feature or, without splits, has a nonzero importance, (F,)."""
     if SPLIT in row.values:
         return row.values[SPLIT] > 0
-    used: NDArray[np.bool_] = np.any(
-        [row.values[kind] != 0 for kind in row.kinds], axis=0
-    )
+    is_used = [row.values[kind] != 0 for kind in row.kinds]
+    used: NDArray[np.bool_] = np.any(is_used, axis=0)
     return used
 
 
@@ -175,11 +179,8 @@ def _about_ignored(ignoring: str, compared: ImportanceComparison) -> str:
     uses = {label: _uses(row) for label, row in compared.rows.items()}
     ignored = []
     for feature in np.flatnonzero(~uses[ignoring]).tolist():
-        users = [
-            _Use.of(label, row, feature)
-            for label, row in compared.rows.items()
-            if uses[label][feature]
-        ]
+        using = [label for label in compared.rows if uses[label][feature]]
+        users = [_Use.of(label, compared.rows[label], feature) for label in using]
         if users:
             most = max(users, key=_Use.rank)
             name = compared.feature_names[feature]
@@ -214,7 +215,8 @@ class _Use(NamedTuple):
         return self.kind in SHARES, self.value
 
     def __str__(self) -> str:
-        return f"{_written(self.kind, self.value)} by {self.label}'s {NAMES[self.kind]}"
+        value = _written(self.kind, self.value)
+        return f"{value} by {self.label}'s {NAMES[self.kind]}"
 
 
 def importances_csv(comparisons: Mapping[str, ImportanceComparison]) -> str:
@@ -256,23 +258,25 @@ def importances_markdown(data: str, importances: ImportanceComparison) -> str:
         parts.append(f"{title}:\n\n{_table(kind, importances).markdown()}")
     labels = list(importances.rows)
     for kind, matrix in importances.correlations.items():
-        rows = [[label, *row] for label, row in zip(labels, matrix, strict=True)]
+        rows: list[TableRow] = []
+        for label, row in zip(labels, matrix, strict=True):
+            rows.append([label, *row])
         table = Table.of(["model", *labels], rows, ".2f")
         parts.append(
             f"Spearman's rank correlation by {NAMES[kind]}:\n\n{table.markdown()}"
         )
     if importances.notes:
-        parts.append("\n".join(f"- {in_markdown(note)}" for note in importances.notes))
+        notes = [f"- {in_markdown(note)}" for note in importances.notes]
+        parts.append("\n".join(notes))
     return "\n\n".join(parts) + "\n"
 
 
 def _table(kind: str, importances: ImportanceComparison) -> Table:
     """Returns the importances of a kind, a row for each of the most important features."""
-    having = {
-        label: row.values
-        for label, row in importances.rows.items()
-        if kind in row.values
-    }
+    having = {}
+    for label, row in importances.rows.items():
+        if kind in row.values:
+            having[label] = row.values
     rows: list[TableRow] = []
     for feature in importances.order[:_MOST_ROWS]:
         cells = (_cell(values, kind, feature) for values in having.values())

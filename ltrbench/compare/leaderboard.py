@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,8 @@ Cell = TableCell | CellValue
 
 def values_of(comparison: Comparison, row: ModelRow) -> dict[str, CellValue]:
     """Returns column name of table.csv -> value, without the metrics and the times; None if not available."""
-    low, high = _ends(comparison.intervals.get(row.label)) or (None, None)
+    ends = _ends(comparison.intervals.get(row.label))
+    low, high = ends or (None, None)
     values: dict[str, CellValue] = {
         "low": low,
         "high": high,
@@ -118,9 +119,8 @@ KINDS = ("models", "methods")
 
 def _values_of_claim(kind: str, claim: Claim | None) -> dict[str, CellValue]:
     """Returns the columns of a claim in table.csv; without one, all of them are None."""
-    values: dict[str, CellValue] = dict.fromkeys(
-        f"{kind}{part}" for part in _PARTS_OF_A_CLAIM
-    )
+    names = [f"{kind}{part}" for part in _PARTS_OF_A_CLAIM]
+    values: dict[str, CellValue] = dict.fromkeys(names)
     if claim is None:
         return values
     values[f"{kind}_scope"] = claim.scope.name
@@ -141,7 +141,8 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
     """Returns the content of table.csv for one comparison; `NotebookComparison.to_frame` describes it."""
     import pandas as pd  # half a second to import
 
-    frame = pd.DataFrame(in_full([comparison]).records()).drop(columns="data")
+    records = in_full([comparison]).records()
+    frame = pd.DataFrame(records).drop(columns="data")
     texts = ["model", "baseline", "note", "trainings"]
     for kind in KINDS:
         texts += [kind, f"{kind}_scope", f"{kind}_reason"]
@@ -152,8 +153,9 @@ def as_frame(comparison: Comparison) -> pd.DataFrame:
 
 def in_full(comparisons: Sequence[Comparison]) -> Table:
     """Returns one row per model of each comparison, with all of its values: the content of table.csv."""
+    first_rows = [item.rows[0] for item in comparisons]
     metrics = dict.fromkeys(
-        itertools.chain.from_iterable(item.rows[0].metrics for item in comparisons)
+        itertools.chain.from_iterable(row.metrics for row in first_rows)
     )
     declared = dict.fromkeys(
         itertools.chain.from_iterable(item.declared for item in comparisons)
@@ -182,7 +184,8 @@ def in_full(comparisons: Sequence[Comparison]) -> Table:
                 f"{kind}_seconds": row.seconds.get(kind) for kind in kinds_of_time
             }
             rows.append(values)
-    return Table.of(list(rows[0]), [list(row.values()) for row in rows])
+    columns = list(rows[0])
+    return Table.of(columns, [list(row.values()) for row in rows])
 
 
 @dataclass(frozen=True)
@@ -242,45 +245,51 @@ def columns_of_tables(comparison: Comparison, which: str = ALL) -> list[Column]:
 
 def _columns(comparison: Comparison) -> list[Column]:
     """Returns all columns but the first, without optional ones that no row has."""
+    columns = []
+    for item in _possible_columns(comparison):
+        if item.optional:
+            cells = map(item.cell, comparison.rows)
+            if not any(map(_is_known, cells)):
+                continue
+        columns.append(item)
+    return columns
+
+
+def _possible_columns(comparison: Comparison) -> Iterator[Column]:
+    """Yields all columns but the first, with optional ones, in their order."""
     first, *others = comparison.rows[0].metrics
     declared = [name for name in others if name in comparison.declared]
     descriptive = [name for name in others if name not in comparison.declared]
     values = {row.label: values_of(comparison, row) for row in comparison.rows}
 
     def metric(name: str) -> Column:
-        column = TableColumn(name, QUALITY, with_notes=name != first)
+        is_first = name == first
         return Column(
             "metric",
-            column,
+            TableColumn(name, QUALITY, with_notes=not is_first),
             lambda row: _mean(row, name, comparison),
-            is_main=name == first,
+            is_main=is_first,
             in_report=True,
         )
 
-    columns = [
-        metric(first),
-        *_columns_of_differences(comparison),
-        *map(metric, declared),
-        replace(_seconds("fit", ".2f", optional=True), is_main=True),
-        _seconds("predict", ".3f"),
-        _cost("trees", ".0f", lambda row: row.trees),
-        *map(metric, descriptive),
-        *_columns_of_queries(comparison, values),
-        Column(
-            "trainings",
-            TableColumn("trainings"),
-            lambda row: comparison.replicates[row.label],
-        ),
-        _seconds("monitor", ".2f"),
-        _seconds("fit_clean", ".2f", optional=True),
-        _cost("memory MB", ".0f", lambda row: row.peak_memory_mb),
-    ]
-    return [
-        item
-        for item in columns
-        if not item.optional
-        or any(_is_known(item.cell(row)) for row in comparison.rows)
-    ]
+    yield metric(first)
+    if len(comparison.rows) > 1:
+        yield from _columns_of_differences(comparison)
+    yield from map(metric, declared)
+    yield replace(_seconds("fit", ".2f", optional=True), is_main=True)
+    yield _seconds("predict", ".3f")
+    yield _cost("trees", ".0f", lambda row: row.trees)
+    yield from map(metric, descriptive)
+    if len(comparison.rows) > 1:
+        yield from _columns_of_queries(comparison, values)
+    yield Column(
+        "trainings",
+        TableColumn("trainings"),
+        lambda row: comparison.replicates[row.label],
+    )
+    yield _seconds("monitor", ".2f")
+    yield _seconds("fit_clean", ".2f", optional=True)
+    yield _cost("memory MB", ".0f", lambda row: row.peak_memory_mb)
 
 
 def _cost(
@@ -290,7 +299,10 @@ def _cost(
 
 
 def _seconds(kind: str, form: Form, optional: bool = False) -> Column:
-    return _cost(f"{TIMES[kind]} s", form, lambda row: row.seconds.get(kind), optional)
+    def seconds(row: ModelRow) -> float | None:
+        return row.seconds.get(kind)
+
+    return _cost(f"{TIMES[kind]} s", form, seconds, optional)
 
 
 def _is_known(cell: Cell) -> bool:
@@ -299,10 +311,8 @@ def _is_known(cell: Cell) -> bool:
     return cell is not None
 
 
-def _columns_of_differences(comparison: Comparison) -> list[Column]:
-    """Returns the columns with the differences to the baseline and the two claims; empty with one row."""
-    if len(comparison.rows) < 2:
-        return []
+def _columns_of_differences(comparison: Comparison) -> Iterator[Column]:
+    """Yields the columns with the differences to the baseline and the two claims."""
     level = comparison.settings.confidence
     at_level = ""
     if level != "95 %":
@@ -331,44 +341,40 @@ def _columns_of_differences(comparison: Comparison) -> list[Column]:
 
         return cell
 
-    return [
-        Column(
-            "difference",
-            TableColumn(header, SIGNED, left=True, with_notes=True),
-            difference,
-            is_main=True,
-        ),
-        Column(
-            "difference",
-            TableColumn(header, SIGNED, with_notes=True),
-            difference,
-            in_tables=False,
-            in_report=True,
-        ),
-        Column(
-            "these models",
-            TableColumn("these models", left=True),
-            claim("models"),
-            is_main=True,
-            in_report=True,
-        ),
-        Column(
-            "trained again",
-            TableColumn("trained again", left=True),
-            claim("methods"),
-            is_main=True,
-            in_report=True,
-            optional=True,
-        ),
-    ]
+    yield Column(
+        "difference",
+        TableColumn(header, SIGNED, left=True, with_notes=True),
+        difference,
+        is_main=True,
+    )
+    yield Column(
+        "difference",
+        TableColumn(header, SIGNED, with_notes=True),
+        difference,
+        in_tables=False,
+        in_report=True,
+    )
+    yield Column(
+        "these models",
+        TableColumn("these models", left=True),
+        claim("models"),
+        is_main=True,
+        in_report=True,
+    )
+    yield Column(
+        "trained again",
+        TableColumn("trained again", left=True),
+        claim("methods"),
+        is_main=True,
+        in_report=True,
+        optional=True,
+    )
 
 
 def _columns_of_queries(
     comparison: Comparison, values: Mapping[str, Mapping[str, CellValue]]
-) -> list[Column]:
-    """Returns the columns that describe the paired queries; empty with one row."""
-    if len(comparison.rows) < 2:
-        return []
+) -> Iterator[Column]:
+    """Yields the columns that describe the paired queries."""
 
     def wins(row: ModelRow) -> Cell:
         pair = comparison.claim(row.label)
@@ -376,35 +382,33 @@ def _columns_of_queries(
             return None
         return wins_cell(pair)
 
-    return [
-        Column(
-            "better, tied, worse",
-            TableColumn("better/tied/worse"),
-            wins,
-            in_report=True,
-            optional=True,
-        ),
-        Column(
-            "effect size",
-            TableColumn("effect size", SIGNED),
-            lambda row: values[row.label]["effect_size"],
-            in_tables=False,
-            in_report=True,
-        ),
-        Column(
-            "minimum detectable difference",
-            TableColumn("detectable", QUALITY),
-            lambda row: values[row.label]["models_detectable"],
-            in_report=True,
-        ),
-        Column(
-            "note",
-            TableColumn("note", left=True),
-            lambda row: values[row.label]["note"],
-            in_report=True,
-            optional=True,
-        ),
-    ]
+    yield Column(
+        "better, tied, worse",
+        TableColumn("better/tied/worse"),
+        wins,
+        in_report=True,
+        optional=True,
+    )
+    yield Column(
+        "effect size",
+        TableColumn("effect size", SIGNED),
+        lambda row: values[row.label]["effect_size"],
+        in_tables=False,
+        in_report=True,
+    )
+    yield Column(
+        "minimum detectable difference",
+        TableColumn("detectable", QUALITY),
+        lambda row: values[row.label]["models_detectable"],
+        in_report=True,
+    )
+    yield Column(
+        "note",
+        TableColumn("note", left=True),
+        lambda row: values[row.label]["note"],
+        in_report=True,
+        optional=True,
+    )
 
 
 def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
@@ -426,7 +430,8 @@ def _mean(row: ModelRow, metric: str, comparison: Comparison) -> TableCell:
         return TableCell(mean)
     claim = pair.models
     difference = format_number(claim.difference, DIFFERENCE)
-    note = " ".join(filter(None, [difference, between(claim.interval), claim.state]))
+    parts = [difference, between(claim.interval), claim.state]
+    note = " ".join(filter(None, parts))
     return TableCell(mean, note=note)
 
 
@@ -510,19 +515,22 @@ def comparisons_as_json(comparisons: Sequence[Comparison]) -> dict[str, Any]:
     for comparison in comparisons:
         for name, records in _records_of(comparison).items():
             joined[name].extend(records)
+    settings = first.settings
+    convention = settings.convention
+    draws = {"number": settings.num_draws, "seed": settings.seed}
     return {
         "metric": first.metric,
-        "convention": first.settings.convention.name,
-        "convention_fields": first.settings.convention.describe(),
+        "convention": convention.name,
+        "convention_fields": convention.describe(),
         "plugins": plugin_versions(),
         "family": family_of(first),
         "comparisons": joined["comparisons"],
-        "level": first.settings.level,
-        "draws": {"number": first.settings.num_draws, "seed": first.settings.seed},
+        "level": settings.level,
+        "draws": draws,
         "runs": joined["runs"],
         "rows": joined["rows"],
         "claimed_metrics": [first.metric, *first.declared],
-        "rope": first.settings.rope_of(first.metric),
+        "rope": settings.rope_of(first.metric),
         "pairs": joined["pairs"],
         "slices": joined["slices"],
         "interactions": joined["interactions"],
@@ -545,16 +553,18 @@ def _records_of(comparison: Comparison) -> dict[str, list[Any]]:
     runs: list[dict[str, Any]] = []
     for row in comparison.rows:
         runs.extend(_run_record(comparison, row, item) for item in row.evaluated)
+    claims = comparison.claims
     tested = interactions(comparison, comparison.slices)
+    notes = notes_of(comparison.remarks)
     return {
         "comparisons": [about],
         "runs": runs,
         "rows": [_row_record(comparison, row) for row in comparison.rows],
-        "pairs": [_pair_record(comparison, pair) for pair in comparison.claims],
+        "pairs": [_pair_record(comparison, pair) for pair in claims],
         "slices": [of_data | asdict(each) for each in comparison.slices],
         "interactions": [of_data | asdict(each) for each in tested],
         "notes": list(comparison.notes),
-        "remarks": [of_data | asdict(note) for note in notes_of(comparison.remarks)],
+        "remarks": [of_data | asdict(note) for note in notes],
     }
 
 
@@ -569,10 +579,8 @@ def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
         if len(comparisons) > 1:
             prefix = f"{comparison.data}/"
         for row in comparison.rows:
-            by_name |= {
-                f"{prefix}{row.label}/{name}": value
-                for name, value in row.metrics.items()
-            }
+            for name, mean in row.metrics.items():
+                by_name[f"{prefix}{row.label}/{name}"] = mean
             values = values_of(comparison, row)
             against = (
                 f"{prefix}{row.label}/{comparison.metric} minus {comparison.baseline}"
@@ -582,18 +590,23 @@ def values_by_name(comparisons: Sequence[Comparison]) -> dict[str, float]:
                 by_name[f"{against} {kind} low"] = values[f"{kind}_low"]
                 by_name[f"{against} {kind} high"] = values[f"{kind}_high"]
             by_name[f"{against} p Holm"] = values["p_holm"]
-    return {name: float(value) for name, value in by_name.items() if value is not None}
+    known = {}
+    for name, value in by_name.items():
+        if value is not None:
+            known[name] = float(value)
+    return known
 
 
 def _run_record(
     comparison: Comparison, row: ModelRow, evaluated: EvaluatedRun
 ) -> dict[str, Any]:
     result = evaluated.run.result
-    computed = {
-        name: None if math.isnan(mean) else mean
-        for name, mean in evaluated.evaluation.means.items()
-    }
+    metrics: dict[str, float | None] = dict(result.metrics)
+    for name, mean in evaluated.evaluation.means.items():
+        metrics[name] = None if math.isnan(mean) else mean
+    of_result = {name: getattr(result, name) for name in _OF_RESULTS}
     return {
+        **of_result,
         **{name: getattr(result, name) for name in _OF_RESULTS},
         "search": dict(result.search) or None,
         "label": row.label,
@@ -602,7 +615,7 @@ def _run_record(
         "split_seed": result.repeat,
         "resample": result.data.get("resample"),
         "fingerprints": evaluated.cell.fingerprints,
-        "metrics": {**result.metrics, **computed},
+        "metrics": metrics,
         "path": str(evaluated.run.path),
     }
 
@@ -610,10 +623,11 @@ def _run_record(
 def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
     values = values_of(comparison, row)
     pair = comparison.claim(row.label)
+    of_row = {name: values[name] for name in _OF_ROWS}
     return {
         "data": comparison.data,
         "label": row.label,
-        **{name: values[name] for name in _OF_ROWS},
+        **of_row,
         "search": _fields(search_totals(row)),
         "metrics": dict(row.metrics),
         "interval": _ends(comparison.intervals.get(row.label)),
@@ -625,27 +639,31 @@ def _row_record(comparison: Comparison, row: ModelRow) -> dict[str, Any]:
 
 def _pair_record(comparison: Comparison, pair: Pair) -> dict[str, Any]:
     statistics = pair.statistics
+    claims = {kind: _claim_record(getattr(pair, kind)) for kind in KINDS}
+    of_queries = {name: getattr(statistics, name) for name in _OF_QUERIES}
+    p_adjusted = {name: dict(values) for name, values in pair.p_adjusted.items()}
     return {
         "data": comparison.data,
         "a": pair.a,
         "b": pair.b,
         "metric": pair.metric,
-        **{kind: _claim_record(getattr(pair, kind)) for kind in KINDS},
+        **claims,
         "inference": _fields(pair.inference),
         "folds": _fields(pair.variation),
         "p_value": dict(statistics.p_values),
-        "p_adjusted": {name: dict(values) for name, values in pair.p_adjusted.items()},
-        **{name: getattr(statistics, name) for name in _OF_QUERIES},
+        "p_adjusted": p_adjusted,
+        **of_queries,
         "note": statistics.note,
     }
 
 
 def _claim_record(claim: Claim) -> dict[str, Any]:
+    interval = claim.interval
     return {
         "scope": claim.scope.name,
         "difference": claim.difference,
-        "interval": _ends(claim.interval),
-        "method": None if claim.interval is None else claim.interval.method,
+        "interval": _ends(interval),
+        "method": None if interval is None else interval.method,
         "claim": claim.state,
         "reason": claim.reason,
         "detectable": claim.power.detectable,

@@ -131,11 +131,11 @@ def monitor(
     after = Sample(new.query_start, seed + 1)
     known = list(_of_features(train, new, before, after))
     features = [_as_read(*model) for model in models]
-    scores = [
-        model.predict_lists(read, new.query_start)
-        for (model, _), read in zip(models, features, strict=True)
-    ]
-    known.extend(_of_rare_leaves(ranker, as_array(train.features), features[0], after))
+    scores = []
+    for (model, _), read in zip(models, features, strict=True):
+        scores.append(model.predict_lists(read, new.query_start))
+    of_train = as_array(train.features)
+    known.extend(_of_rare_leaves(ranker, of_train, features[0], after))
     known.extend(_of_overlap(new, scores, after))
     if new.labels.any():
         quality = _quality(new, scores[0], metric, after)
@@ -145,7 +145,8 @@ def monitor(
     measures = []
     for each, interval in zip(known, intervals, strict=True):
         check = _check(each.name, limits, *interval)
-        measures.append(Measure(each.name, each.feature, *interval, each.then, check))
+        measure = Measure(each.name, each.feature, *interval, each.then, check)
+        measures.append(measure)
     return measures
 
 
@@ -153,18 +154,22 @@ def _of_features(
     train: RankingDataset, new: RankingDataset, before: Sample, after: Sample
 ) -> Iterator[_Known]:
     """Yields the distances of each feature, and the shares of its missing and unseen values."""
-    columns = zip(as_array(train.features).T, as_array(new.features).T, strict=True)
+    columns_then = as_array(train.features).T
+    columns_now = as_array(new.features).T
+    columns = zip(columns_then, columns_now, strict=True)
     for name, (then, now) in zip(train.feature_names, columns, strict=True):
         is_category = name in train.categories
         is_missing = np.isnan(now)
-        yield _Known("psi", name, psi(*bins_of(then, now, is_category), before, after))
+        bins = bins_of(then, now, is_category)
+        yield _Known("psi", name, psi(*bins, before, after))
         if is_category:
             is_unseen = ~np.isin(now, then) & ~is_missing
             yield _Known("unseen", name, after.mean_of_documents(is_unseen))
         elif distance := kolmogorov_smirnov(then, now, before, after):
             yield _Known("ks", name, distance)
         missing = after.mean_of_documents(is_missing)
-        yield _Known("missing", name, missing, float(np.isnan(then).mean()))
+        missing_then = float(np.isnan(then).mean())
+        yield _Known("missing", name, missing, missing_then)
 
 
 def _of_rare_leaves(
@@ -185,9 +190,11 @@ def _of_overlap(
     is_longer = new.query_sizes > FIRST
     if len(scores) < 2 or not is_longer.any():
         return
-    both = _is_first(new, scores[0]) & _is_first(new, scores[1])
-    overlap = np.add.reduceat(both, new.query_start[:-1], dtype=np.float64) / FIRST
-    yield _Known("overlap", "model", after.mean(np.where(is_longer, overlap, np.nan)))
+    first, second = scores[:2]
+    both = _is_first(new, first) & _is_first(new, second)
+    num_in_both = np.add.reduceat(both, new.query_start[:-1], dtype=np.float64)
+    overlap = np.where(is_longer, num_in_both / FIRST, np.nan)
+    yield _Known("overlap", "model", after.mean(overlap))
 
 
 def _of_quality(
@@ -221,7 +228,8 @@ def _check(
     if name not in limits:
         return None
     sense = AT_LEAST if name == "overlap" else AT_MOST
-    return Check(name, value, low=low, high=high, limit=limits[name], sense=sense)
+    limit = limits[name]
+    return Check(name, value, low=low, high=high, limit=limit, sense=sense)
 
 
 def _as_read(ranker: Ranker, data: RankingDataset) -> Features:
@@ -239,7 +247,8 @@ def _shares_in_rare_leaves(trees: Ensemble, then: Features, now: Features) -> Sc
     def is_rare(tree: FlatTree, _: float) -> NDArray[np.float64]:
         leaves = leaves_of(tree, then, trees.comparison, trees.threshold_dtype)
         counts = np.bincount(leaves, minlength=len(tree.feature))
-        return (counts <= max(RARE_LEAF * len(then), RARE_DOCUMENTS)) / len(trees.trees)
+        is_rare_leaf = counts <= max(RARE_LEAF * len(then), RARE_DOCUMENTS)
+        return is_rare_leaf / len(trees.trees)
 
     both = np.concatenate([then, now])
     return leaf_sums(trees, both, np.zeros(len(both)), is_rare)
@@ -273,16 +282,17 @@ def as_chapter(title: str, new: RankingDataset, measures: Sequence[Measure]) -> 
     answer = [READING]
     if not new.labels.any():
         answer.insert(0, UNLABELLED)
+    facts = [
+        ("queries", f"{new.num_queries:,}"),
+        ("documents", f"{new.num_documents:,}"),
+    ]
     return Chapter(
         "monitor",
         title,
         sections,
         headline=_headline(measures),
         answer=answer,
-        facts=[
-            ("queries", f"{new.num_queries:,}"),
-            ("documents", f"{new.num_documents:,}"),
-        ],
+        facts=facts,
     )
 
 
@@ -306,9 +316,11 @@ def _past_in_words(measure: Measure) -> str:
 def _table(measures: Sequence[Measure]) -> Table:
     """Returns a row for each feature, by the lower end of the PSI, and a column for each measure."""
     names = list(dict.fromkeys(item.name for item in measures))
-    in_order = sorted(
-        measures, key=lambda item: (item.name != "psi", -item.low, -item.value)
-    )
+
+    def psi_first(item: Measure) -> tuple[bool, float, float]:
+        return item.name != "psi", -item.low, -item.value
+
+    in_order = sorted(measures, key=psi_first)
     cells_of: dict[str, dict[str, TableCell]] = {}
     for item in in_order:
         cells_of.setdefault(item.feature, {})[item.name] = _cell(item)

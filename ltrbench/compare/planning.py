@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,12 +87,14 @@ def _resume(comparison: Comparison) -> NextStep:
 def _is_single(comparison: Comparison) -> bool:
     """Returns whether some models were trained once only, and no model more often."""
     queries = comparison.queries
-    if queries is None or len(queries.cells) > 1 or queries.cells[0].train is None:
+    if queries is None or len(queries.cells) > 1:
+        return False
+    if queries.cells[0].train is None:
         return False
     reasons = {pair.methods.reason for pair in comparison.pairs}
-    return NOT_REPEATED in reasons and all(
-        len(of_row[0].keys) == 1 for of_row in queries.trainings
-    )
+    if NOT_REPEATED not in reasons:
+        return False
+    return all(len(of_row[0].keys) == 1 for of_row in queries.trainings)
 
 
 # ---- Training repeated on folds or resamples.
@@ -133,8 +136,10 @@ def about(seconds: float) -> str:
     >>> about(0.2), about(41.3), about(170), about(7000)
     ('about 1 second', 'about 41 seconds', 'about 3 minutes', 'about 2 hours')
     """
-    units = (("hour", 3600), ("minute", 60), ("second", 1))
-    unit, size = next((unit for unit in units if seconds >= 1.5 * unit[1]), units[-1])
+    units = {"hour": 3600, "minute": 60, "second": 1}
+    fitting = [unit for unit in units if seconds >= 1.5 * units[unit]]
+    unit = fitting[0] if fitting else "second"
+    size = units[unit]
     count = max(round(seconds / size), 1)
     return f"about {count} {unit if count == 1 else f'{unit}s'}"
 
@@ -155,15 +160,13 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
         return ""
     values = [f"{key}={value}" for key, value in added.items()]
     removed = {*added, "replicates.number", "replicates.index"}
-    jobs = dict.fromkeys((*_without(run, removed), *values) for run in firsts)
-    products = as_products(jobs)
+    jobs = [(*_without(run, removed), *values) for run in firsts]
+    products = as_products(dict.fromkeys(jobs))
     into = []
     if len(products) > 1:
         into = [f"hydra.sweep.dir={quoted(_REPEATED)}"]
-    words = [
-        ["python", "-m", "ltrbench", *sum(flags, ()), *product, "-m", *into]
-        for product in products
-    ]
+    start_of_command = ["python", "-m", "ltrbench", *sum(flags, ())]
+    words = [[*start_of_command, *product, "-m", *into] for product in products]
     start = Path(started_in.pop())
     if start.is_dir() and not start.samefile(Path.cwd()):
         words.insert(0, ["cd", str(start)])
@@ -172,19 +175,22 @@ def _command(rows: Sequence[Sequence[Run]], added: Mapping[str, str]) -> str:
 
 def _one_a_fold(runs: Iterable[Run]) -> list[Run]:
     """Returns the run with the first resample and seed of each fold."""
-    in_order = sorted(
-        runs, key=lambda run: (replicate_of(run).resample or 0, run.result.seed)
-    )
-    return [*first_by(in_order, fold_of).values()]
+
+    def resample_and_seed(run: Run) -> tuple[int, int]:
+        return replicate_of(run).resample or 0, run.result.seed
+
+    in_order = sorted(runs, key=resample_and_seed)
+    return list(first_by(in_order, fold_of).values())
 
 
 def _without(run: Run, keys: Iterable[str]) -> list[str]:
     """Returns the overrides of a run without these keys."""
-    return [
-        line
-        for line in run.result.overrides or ()
-        if line.partition("=")[0].lstrip("+~") not in keys
-    ]
+    kept = []
+    for line in run.result.overrides or ():
+        key = line.partition("=")[0].lstrip("+~")
+        if key not in keys:
+            kept.append(line)
+    return kept
 
 
 # ---- The model to deploy, and more queries.
@@ -195,12 +201,14 @@ def _final(
 ) -> NextStep | None:
     """Returns the step that trains the chosen model on all queries; None if nothing was chosen, or if it was
     not trained here."""
-    labels = [
-        row.label
-        for row in comparison.rows
-        if any(run.result.origin.was_fitted for run in row.runs)
-    ]
-    chosen = labels[:1] if decision is None else list(decision.models[:1])
+    labels = []
+    for row in comparison.rows:
+        origins = [run.result.origin for run in row.runs]
+        if any(origin.was_fitted for origin in origins):
+            labels.append(row.label)
+    chosen = labels[:1]
+    if decision is not None:
+        chosen = list(decision.models[:1])
     if not chosen or chosen[0] not in labels:
         return None
     runs = list(itertools.chain.from_iterable(rows))
@@ -226,11 +234,11 @@ def more_queries(comparison: Comparison) -> NextStep | None:
     number = pair.models.power.queries_for(detect)
     if number is None or number <= pair.statistics.num_queries:
         return None
-    return NextStep(
-        "",
+    needed = (
         f"About {_rounded(number):,} judged queries are needed to detect {detect:g} between {pair.a} and "
-        f"{pair.b}.",
+        f"{pair.b}."
     )
+    return NextStep("", needed)
 
 
 def closest_pair(comparison: Comparison) -> Pair | None:
@@ -238,14 +246,18 @@ def closest_pair(comparison: Comparison) -> Pair | None:
     queries: PairedQueries | None = comparison.queries
     if queries is None or comparison.settings.detect_of(comparison.metric) <= 0:
         return None
-    pairs = [
-        pair
-        for pair in comparison.family
-        if comparison.baseline in (pair.a, pair.b)
-        and pair.models.state == UNDECIDED
-        and pair.models.difference is not None
-    ]
-    return min(pairs, key=lambda pair: abs(pair.models.difference or 0), default=None)
+    closest = None
+    smallest = math.inf
+    for pair in comparison.family:
+        if comparison.baseline not in (pair.a, pair.b):
+            continue
+        difference = pair.models.difference
+        if pair.models.state != UNDECIDED or difference is None:
+            continue
+        if abs(difference) < smallest:
+            closest = pair
+            smallest = abs(difference)
+    return closest
 
 
 def _rounded(number: int) -> int:

@@ -79,7 +79,8 @@ def power_of(
     detectable = design.detectable(level=level)
     means = [float(queries.sample.means[row]) for row in rows]
     # How far a mean can be from one of these means.
-    largest = max(max(mean - low, high - mean) for mean in means)
+    farthest = [max(mean - low, high - mean) for mean in means]
+    largest = max(farthest)
     return Power(detectable if detectable <= largest else None, design, level)
 
 

@@ -137,11 +137,12 @@ def as_markdown(
     tables = "\n".join(
         f"## {render(item, None, glossary_file)}" for item in comparisons
     )
+    made_by = _made_by(_runs_of(comparisons))
     parts = [
         f"# {in_markdown(title)}",
         tables.rstrip(),
         text_over_data_sets(comparisons, None),
-        in_markdown(_made_by(_runs_of(comparisons))),
+        in_markdown(made_by),
     ]
     return f"{joined(parts)}\n"
 
@@ -155,10 +156,11 @@ def _files(comparisons: Sequence[Comparison], title: str) -> dict[str, str]:
     """Returns file name -> content, without the report; the importances only if a run recorded some."""
     terms = itertools.chain.from_iterable(map(terms_of, comparisons))
     environment = _environment(_runs_of(comparisons))
+    in_latex = map(as_latex, comparisons)
     files = {
         "table.md": as_markdown(comparisons, title, GLOSSARY_FILE),
         GLOSSARY_FILE: extract(terms),
-        "table.tex": "\n".join(map(as_latex, comparisons)),
+        "table.tex": "\n".join(in_latex),
         "table.csv": in_full(comparisons).csv(),
         ENVIRONMENT_FILE: f"{json.dumps(environment, indent=2)}\n",
         PER_QUERY_TABLE: _per_query(comparisons).csv(),
@@ -183,7 +185,8 @@ def _folder_name(data: str) -> str:
     >>> _folder_name("MQ2008 fold=1"), _folder_name(".."), _folder_name("../x")
     ('MQ2008_fold_1', 'data', '_x')
     """
-    return re.sub(r"[^\w.-]+", "_", data).lstrip(".")[:_LONGEST_FOLDER_NAME] or "data"
+    name = re.sub(r"[^\w.-]+", "_", data).lstrip(".")
+    return name[:_LONGEST_FOLDER_NAME] or "data"
 
 
 def _made_by(runs: Sequence[Run]) -> str:
@@ -193,9 +196,8 @@ def _made_by(runs: Sequence[Run]) -> str:
         return (
             "Made of imported scores. environment.json lists the command of each run."
         )
-    versions = ", ".join(
-        f"{name} {version}" for name, version in _versions(runs).items()
-    )
+    of_packages = [f"{name} {version}" for name, version in _versions(runs).items()]
+    versions = ", ".join(of_packages)
     number = "1 run" if len(runs) == 1 else f"{len(runs)} runs"
     commits = _commits(runs)
     commit = ""
@@ -203,24 +205,28 @@ def _made_by(runs: Sequence[Run]) -> str:
         noun = "commit" if len(commits) == 1 else "commits"
         commit = f"{noun} {listed(commits)}, "
     cores = result.machine.get("cores")
+    machine = f"{result.machine.get('cpu')} ({cores} cores)"
     return (
-        f"Made by {number}, {commit}on {result.machine.get('cpu')} ({cores} cores): {versions}. "
+        f"Made by {number}, {commit}on {machine}: {versions}. "
         "environment.json lists the command of each run."
     )
 
 
 def _commits(runs: Sequence[Run]) -> list[str]:
     # Runs outside git have no commit.
-    return list(dict.fromkeys(run.result.commit for run in runs if run.result.commit))
+    commits = [run.result.commit for run in runs if run.result.commit]
+    return list(dict.fromkeys(commits))
 
 
 def _environment(runs: Sequence[Run]) -> dict[str, object]:
     first = runs[0].result
+    commits = ", ".join(_commits(runs))
+    threads = {run.result.threads for run in runs}
     return {
-        "commit": ", ".join(_commits(runs)) or None,
+        "commit": commits or None,
         "versions": _versions(runs),
         "machine": dict(first.machine),
-        "threads": sorted({run.result.threads for run in runs}),
+        "threads": sorted(threads),
         # Convention of the metrics below; comparison.json holds the convention of the comparison.
         "convention": dict(first.convention),
         "runs": [_run_record(run.result) for run in runs],
@@ -232,15 +238,15 @@ def _run_record(result: RunResult) -> dict[str, object]:
     command = None
     if result.command is not None:
         command = shlex.join(result.command)
+    fingerprints = {}
+    for split in DATA_SPLITS:
+        if split in result.data:
+            fingerprints[split] = result.data[split].get("fingerprint")
     record: dict[str, object] = {
         "command": command,
         "seed": result.seed,
         "metrics": dict(result.metrics),
-        "fingerprints": {
-            split: result.data[split].get("fingerprint")
-            for split in DATA_SPLITS
-            if split in result.data
-        },
+        "fingerprints": fingerprints,
     }
     if result.search:
         record["search"] = dict(result.search)
@@ -253,17 +259,22 @@ def _versions(runs: Sequence[Run]) -> dict[str, str]:
     """Returns package or plug-in -> its version; all versions if they differ between runs."""
     versions = [run.result.versions for run in runs]
     names = dict.fromkeys(itertools.chain.from_iterable(versions))
-    return {
-        name: listed(sorted({of_run[name] for of_run in versions if name in of_run}))
-        for name in names
-    }
+    in_words = {}
+    for name in names:
+        of_package = {of_run[name] for of_run in versions if name in of_run}
+        in_words[name] = listed(sorted(of_package))
+    return in_words
+
+
+_Query = tuple[str, DataCell, str]
+"""Name of the data set, cell, and id of a query."""
 
 
 def _per_query(comparisons: Sequence[Comparison]) -> Table:
     """Returns the values by query; a query that a run was not evaluated on, or that is skipped, is empty."""
     metric = comparisons[0].metric
     columns: dict[str, None] = {}
-    values: dict[tuple[str, DataCell, str], dict[str, float]] = {}
+    values: dict[_Query, dict[str, float]] = {}
     for comparison in comparisons:
         for row in comparison.rows:
             for item in row.evaluated:
@@ -285,7 +296,8 @@ def _per_query(comparisons: Sequence[Comparison]) -> Table:
     header = ["data", "fold", "query_id"]
     if are_repeated:
         header.insert(2, "split_seed")
-    return Table.of([*header, *(f"{name} {metric}" for name in columns)], rows)
+    header += [f"{name} {metric}" for name in columns]
+    return Table.of(header, rows)
 
 
 def _column(row: ModelRow, run: Run) -> str:
@@ -372,11 +384,12 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     must_be_equal = not reason and not loose
     if must_be_equal and old_values != new_values:
         differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
+    largest = max((check.value or 0.0 for check in checks), default=0.0)
     return Reproduction(
         exact=not reason,
         reason=reason or "same machine type and versions",
         num_values=len(checks),
-        largest=max((check.value or 0.0 for check in checks), default=0.0),
+        largest=largest,
         differences=tuple(differences),
         num_not_repeatable=len(loose),
     )
@@ -426,13 +439,18 @@ def _facts(content: Mapping[str, Any]) -> dict[str, object]:
     return facts
 
 
-def _runs_by_command(content: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+_Record = dict[str, Any]
+"""Record of a run in environment.json."""
+
+
+def _runs_by_command(content: Mapping[str, Any]) -> dict[str, _Record]:
     """Returns command -> run, without what cannot change a metric, such as the executor and a -m at the end.
 
     Runs made from Python have no command to match them by.
     """
-    return {
-        shlex.join(of_job(shlex.split(run["command"].removesuffix(" -m")))): run
-        for run in content["runs"]
-        if run["command"] is not None
-    }
+    by_command = {}
+    for run in content["runs"]:
+        if run["command"] is not None:
+            words = shlex.split(run["command"].removesuffix(" -m"))
+            by_command[shlex.join(of_job(words))] = run
+    return by_command

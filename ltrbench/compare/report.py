@@ -18,10 +18,10 @@ import io
 import itertools
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -110,38 +110,36 @@ def _chapter(comparison: Comparison, name: str) -> Chapter:
     added = slices(replace(comparison, settings=settings), missing)
     shown = Shown(replace(comparison, slices=[*comparison.slices, *added]))
     sections = [make(shown) for make in SECTIONS]
+    present = [section for section in sections if section is not None]
     answer = answer_of(comparison)
     headline, number = _headline(answer)
     return Chapter(
         name=name,
         title=comparison.data,
-        sections=[section for section in sections if section is not None],
+        sections=present,
         headline=headline,
         answer=answer.sentences[number:],
-        facts=_facts(comparison),
+        facts=list(_facts(comparison)),
         next_step=next_step_views(answer),
         terms=("recommendation", "these models", "trained again", "yardstick"),
     )
 
 
-def _facts(comparison: Comparison) -> list[tuple[str, str]]:
-    """Returns the facts below the headline, each with its name."""
-    facts = [
-        ("metric", comparison.metric),
-        ("convention", comparison.settings.convention.name),
-        ("models", f"{len(comparison.rows):,}"),
-    ]
+def _facts(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Yields the facts below the headline, each with its name."""
+    yield "metric", comparison.metric
+    yield "convention", comparison.settings.convention.name
+    yield "models", f"{len(comparison.rows):,}"
     if comparison.queries is not None:
-        facts.append(("queries", f"{comparison.queries.distinct.num_queries:,}"))
+        yield "queries", f"{comparison.queries.distinct.num_queries:,}"
     folds, repeats = _folds(comparison)
     if folds:
-        facts.append(("folds", f"{len(folds):,}{repeats}"))
+        yield "folds", f"{len(folds):,}{repeats}"
     num_runs = sum(len(row.runs) for row in comparison.rows)
-    facts.append(("runs", f"{num_runs:,}"))
+    yield "runs", f"{num_runs:,}"
     trainings = ", ".join(dict.fromkeys(comparison.replicates.values()))
     if trainings:
-        facts.append(("trainings", trainings))
-    return facts
+        yield "trainings", trainings
 
 
 _MOST_WORDS = 25  # of the headline
@@ -162,7 +160,8 @@ def _glossary_chapter() -> Chapter:
     entries = glossary()
     folded = Folded(f"All {len(entries)} terms", [Definitions(entries)])
     lead = "Meaning of the columns, notes and sections of this report."
-    return Chapter("glossary", "Glossary", [Section("terms", "Terms", lead, [folded])])
+    terms = Section("terms", "Terms", lead, [folded])
+    return Chapter("glossary", "Glossary", [terms])
 
 
 # ---- Chapter on the runs: versions, machine, and the commands that repeat them.
@@ -191,30 +190,32 @@ def _environment(runs: Sequence[Run]) -> Section:
     machines = [result.machine for result in results if result.machine.get("cpu")]
     facts: dict[str, Iterable[object]] = {
         "commit": (result.commit for result in results),
-        "machine": (
-            f"{machine['cpu']}, {machine.get('cores')} cores" for machine in machines
-        ),
+        "machine": map(_machine_in_words, machines),
         "system": (result.machine.get("system") for result in results),
         "threads": (result.threads or None for result in results),
         "started": [_started_in_words(results)],
     }
     packages = set(itertools.chain.from_iterable(result.versions for result in results))
-    versions = {
-        name: [result.versions.get(name) for result in results]
-        for name in sorted(packages)
-    }
+    versions = {}
+    for name in sorted(packages):
+        versions[name] = [result.versions.get(name) for result in results]
     tables = [_table(facts, "Environment"), _table(versions, "Versions")]
     return Section("made-by", "Environment of the runs", "", tables)
 
 
+def _machine_in_words(machine: Mapping[str, Any]) -> str:
+    return f"{machine['cpu']}, {machine.get('cores')} cores"
+
+
 def _started_in_words(results: Iterable[RunResult]) -> str:
     """Returns the first and the last start, to the minute; empty if no run has one."""
-    minutes = sorted(
-        f"{result.started[:16].replace('T', ' ')} UTC"
-        for result in results
-        if result.started
-    )
-    return " to ".join(dict.fromkeys([*minutes[:1], *minutes[-1:]]))
+    started = sorted(result.started for result in results if result.started)
+    if not started:
+        return ""
+    first_and_last = [
+        f"{time[:16].replace('T', ' ')} UTC" for time in (started[0], started[-1])
+    ]
+    return " to ".join(dict.fromkeys(first_and_last))
 
 
 def _table(facts: Mapping[str, Iterable[object]], caption: str) -> Table:
@@ -223,7 +224,9 @@ def _table(facts: Mapping[str, Iterable[object]], caption: str) -> Table:
         TableColumn(header, left=True, sortable=False)
         for header in ("", "value in these runs")
     ]
-    rows: list[TableRow] = [[name, _distinct(each)] for name, each in facts.items()]
+    rows: list[TableRow] = []
+    for name, values in facts.items():
+        rows.append([name, _distinct(values)])
     return Table(columns, rows, caption, "compact")
 
 
@@ -265,14 +268,17 @@ def as_page(
         "kind": lambda view: type(view).__name__.lower(),
     }
     script = (_HERE / "page.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = (_HERE / "page.css").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest())
+    if not title:
+        data_sets = ", ".join(comparison.data for comparison in comparisons)
+        title = f"{data_sets}: {comparisons[0].metric}"
     return environment.get_template("page.html.j2").render(
-        title=title
-        or f"{', '.join(comparison.data for comparison in comparisons)}: {comparisons[0].metric}",
+        title=title,
         chapters=chapters,
-        style=Markup((_HERE / "page.css").read_text(encoding="utf-8")),
+        style=Markup(style),
         script=Markup(script),
-        script_hash=f"sha256-{digest}",
+        script_hash=f"sha256-{digest.decode()}",
     )
 
 
@@ -320,7 +326,8 @@ def _with_code(text: str) -> Markup:
     >>> _with_code("a < `b`")
     Markup('a &lt; <code>b</code>')
     """
-    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(visible(text, lines=True)))))
+    escaped = str(escape(visible(text, lines=True)))
+    return Markup(_CODE.sub(r"<code>\1</code>", escaped))
 
 
 # ---- Text.
@@ -356,11 +363,13 @@ def render(
             comparison, answer, table, sections, glossary_file, shown_notes
         )
     narrow = min(width, _WIDEST)
+    sentences = [paragraph(text, narrow) for text in answer.sentences]
+    texts = [section_text(section, width) for section in sections]
     parts = [
         paragraph(answer.title, narrow),
         table.plain(width),
-        "\n".join(paragraph(text, narrow) for text in answer.sentences),
-        *(section_text(section, width) for section in sections),
+        "\n".join(sentences),
+        *texts,
         _next_in_words(answer),
     ]
     return f"{joined(parts)}\n"
@@ -444,7 +453,8 @@ def _column_terms(comparison: Comparison) -> list[str]:
 
 def terms_of(comparison: Comparison) -> list[str]:
     """Returns the terms of the glossary that the table and its notes use."""
-    return [*_column_terms(comparison), *(note.term for note in all_notes(comparison))]
+    terms_of_notes = [note.term for note in all_notes(comparison)]
+    return [*_column_terms(comparison), *terms_of_notes]
 
 
 def as_latex(comparison: Comparison) -> str:
@@ -461,9 +471,10 @@ def as_latex(comparison: Comparison) -> str:
     how = ""
     if comparison.pairs:
         how = " ".join(filter(None, sentences))
-    heading = f"% {visible(comparison.data)}, {_counts(comparison)}. {visible(how)}\n"
+    about = f"{visible(comparison.data)}, {_counts(comparison)}"
     columns = [item for item in columns_of_tables(comparison) if not item.is_cost]
-    return heading + leaderboard(Shown(comparison), comparison.rows, columns).latex()
+    table = leaderboard(Shown(comparison), comparison.rows, columns)
+    return f"% {about}. {visible(how)}\n{table.latex()}"
 
 
 def _folds(comparison: Comparison) -> tuple[set[int], str]:
@@ -471,7 +482,8 @@ def _folds(comparison: Comparison) -> tuple[set[int], str]:
     cells = {item.cell for row in comparison.rows for item in row.evaluated}
     repeats = {cell.repeat for cell in cells}
     folds = {cell.fold for cell in cells if cell.fold is not None}
-    return folds, f" x {len(repeats)} repeats" if len(repeats) > 1 else ""
+    of_repeats = f" x {len(repeats)} repeats" if len(repeats) > 1 else ""
+    return folds, of_repeats
 
 
 def _counts(comparison: Comparison) -> str:
@@ -485,9 +497,8 @@ def _counts(comparison: Comparison) -> str:
     elif folds:
         parts.append(f"mean over {len(folds)} folds{repeats}")
     if queries and len(comparison.rows) > 1:
-        parts.append(
-            f"differences over {queries} queries{' of all folds' if len(folds) > 1 else ''}"
-        )
+        of_all_folds = " of all folds" if len(folds) > 1 else ""
+        parts.append(f"differences over {queries} queries{of_all_folds}")
     return ", ".join(parts) or "one model"
 
 
@@ -535,12 +546,19 @@ def _svg(drawing: Drawing, name: str) -> Markup:
     text = stream.getvalue()
     root = _ROOT.match(text)
     assert root is not None  # Matplotlib writes it
-    begin = f'<svg viewBox="{root[1]}" style="--width: {root[1].split()[2]}" aria-hidden="true">'
+    box = root[1]
+    width = box.split()[2]
+    begin = f'<svg viewBox="{box}" style="--width: {width}" aria-hidden="true">'
     # Matplotlib escapes the texts between the tags.
-    return Markup(begin + _TAG.sub(_slim, _BETWEEN_TAGS.sub("", text[root.end() :])))
+    drawn = _BETWEEN_TAGS.sub("", text[root.end() :])
+    return Markup(begin + _TAG.sub(_slim, drawn))
 
 
 def _slim(tag: re.Match[str]) -> str:
     text = _GROUP.sub("", " ".join(tag[0].split()))
     text = _LONG_NUMBER.sub(lambda number: f"{float(number[0]):.1f}", text)
-    return _STYLE.sub(lambda style: _css_colour(_FONTS.sub("", style[0])), text)
+    return _STYLE.sub(_without_font, text)
+
+
+def _without_font(style: re.Match[str]) -> str:
+    return _css_colour(_FONTS.sub("", style[0]))

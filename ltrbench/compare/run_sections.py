@@ -83,22 +83,23 @@ def _micros_per_document(row: ModelRow) -> float | None:
     None if there is no such run, or one of them was not timed.
     """
     alone = [item for item in row.evaluated if not item.run.result.shared_machine]
-    times = [
-        item.run.result.seconds.get("predict", nan) / item.judgments.num_documents
-        for item in alone
-    ]
+    times = []
+    for item in alone:
+        seconds = item.run.result.seconds.get("predict", nan)
+        times.append(seconds / item.judgments.num_documents)
     if times and not isnan(fmean(times)):
         return 1e6 * fmean(times)
     return None
 
 
+_PREDICT = Cost("predict time", "predict time per document, µs", 0.001)
+_SIZE = Cost("model size", "model size on disk, MB", 0.0001)
+_MEMORY = Cost("memory of the fit", "peak memory increase during the fit, MB", 0.1)
 _COSTS: Mapping[Cost, Callable[[ModelRow], float | None]] = {
     FIT: lambda row: row.seconds.get("fit"),
-    Cost("predict time", "predict time per document, µs", 0.001): _micros_per_document,
-    Cost("model size", "model size on disk, MB", 0.0001): lambda row: row.model_mb,
-    Cost(
-        "memory of the fit", "peak memory increase during the fit, MB", 0.1
-    ): lambda row: row.peak_memory_mb,
+    _PREDICT: _micros_per_document,
+    _SIZE: lambda row: row.model_mb,
+    _MEMORY: lambda row: row.peak_memory_mb,
 }
 
 
@@ -140,23 +141,23 @@ def _costs_table(shown: Shown) -> Table:
     metric = shown.comparison.metric
     kinds = ("fit", "monitor", "fit_clean")
     times = [*(TIMES[kind] for kind in kinds), f"{TIMES['predict']} per document"]
-    columns = columns_of(
-        {
-            "model": None,
-            metric: QUALITY,
-            **dict.fromkeys(times, format_duration),
-            "model size": size,
-            "memory": size,
-            "trees": significant,
-        }
-    )
+    forms = {
+        "model": None,
+        metric: QUALITY,
+        **dict.fromkeys(times, format_duration),
+        "model size": size,
+        "memory": size,
+        "trees": significant,
+    }
+    columns = columns_of(forms)
     rows: list[TableRow] = []
     for row in shown.rows:
         seconds = [row.seconds.get(kind) for kind in kinds]
         micros = _micros_per_document(row)
         seconds.append(None if micros is None else micros / 1e6)
+        name = shown.cell_of(row.label)
         others = (row.model_mb, row.peak_memory_mb, row.trees)
-        rows.append([shown.cell_of(row.label), row.metrics[metric], *seconds, *others])
+        rows.append([name, row.metrics[metric], *seconds, *others])
     return Table(columns, rows, "Costs, means over runs")
 
 
@@ -182,7 +183,8 @@ def learning_section(shown: Shown) -> Section | None:
 def data_section(shown: Shown) -> Section:
     """Returns the splits and their rule, the labels and query sizes of the test set, and the slices of the
     user's attributes."""
-    cells = {item.cell: item for row in shown.comparison.rows for item in row.evaluated}
+    evaluated = [item for row in shown.comparison.rows for item in row.evaluated]
+    cells = {item.cell: item for item in evaluated}
     runs = [item.run for item in cells.values()]
     rules = dict.fromkeys(run.result.data.get("rule", "") for run in runs)
     splits = list(itertools.chain.from_iterable(_splits(run) for run in runs))
@@ -222,22 +224,21 @@ def _splits(run: Run) -> list[TableRow]:
         fingerprint = facts.get("fingerprint")
         if not fingerprint:
             continue
-        rows.append(
-            [
-                TableCell(f"{split}{fold}", note=" to ".join(facts.get("span", ()))),
-                *(facts.get(name) for name in names),
-                *(_counted(facts, name) for name in counted),
-                TableCell(fingerprint, fingerprint[:SHOWN_DIGITS]),
-            ]
-        )
+        span = " to ".join(facts.get("span", ()))
+        cells = [TableCell(f"{split}{fold}", note=span)]
+        numbers = [facts.get(name) for name in names]
+        shares = [_counted(facts, name) for name in counted]
+        shown_digits = TableCell(fingerprint, fingerprint[:SHOWN_DIGITS])
+        rows.append([*cells, *numbers, *shares, shown_digits])
     return rows
 
 
 def _counted(facts: Mapping[str, Any], name: str) -> TableCell | None:
     """Returns a number of queries with its share; None if it was not recorded."""
-    if name in facts:
-        return TableCell(facts[name], note=share(facts[name] / facts["queries"]))
-    return None
+    if name not in facts:
+        return None
+    number = facts[name]
+    return TableCell(number, note=share(number / facts["queries"]))
 
 
 def _slices(slices: Sequence[Slice]) -> Table:
@@ -249,13 +250,11 @@ def _slices(slices: Sequence[Slice]) -> Table:
 
 
 def _grades(judged: list[Judgments]) -> Table:
-    labels, counts = np.unique(
-        np.concatenate([item.labels for item in judged]), return_counts=True
-    )
+    joined = np.concatenate([item.labels for item in judged])
+    labels, counts = np.unique(joined, return_counts=True)
+    shares = counts / counts.sum()
     columns = columns_of({"label": "g", "documents": COUNT, "share": share})
-    rows = zip(
-        labels.tolist(), counts.tolist(), (counts / counts.sum()).tolist(), strict=True
-    )
+    rows = zip(labels.tolist(), counts.tolist(), shares.tolist(), strict=True)
     return Table(columns, list(rows), "Labels of test", "compact")
 
 
@@ -275,7 +274,8 @@ def _sizes(judged: list[Judgments]) -> Table:
 
 # ---- Section "Hyperparameters": settings side by side, those that differ first and highlighted.
 
-SettingsByRow = Mapping[tuple[str, str], Mapping[str, str]]
+SettingOfClass = tuple[str, str]
+SettingsByRow = Mapping[SettingOfClass, Mapping[str, str]]
 """(setting, class of the ranker; "" for settings of every class) -> label -> value."""
 
 _OF_THE_RUN = ("_target_", "seed")
@@ -284,37 +284,35 @@ _OF_EVERY_CLASS = {*OF_EVERY_RANKER, *SHARED, "early_stopping"}
 
 def hyperparameters_section(shown: Shown) -> Section | None:
     """Returns the settings of all models; None if no run has settings, as with imported scores."""
-    settings = _settings(
-        [row for row in shown.rows if row.runs[0].result.settings.get("model")]
-    )
+    fitted = [row for row in shown.rows if row.runs[0].result.settings.get("model")]
+    settings = _settings(fitted)
     if not settings:
         return None
     labels = [row.label for row in shown.rows]
-    shared = {
-        key: values
-        for key, values in settings.items()
-        if len(values) > 1 or len(labels) == 1
-    }
-    alone = {key: values for key, values in settings.items() if key not in shared}
-    differing = {
-        key: values for key, values in shared.items() if len(set(values.values())) > 1
-    }
-    same = {key: values for key, values in shared.items() if key not in differing}
+    alone = {}
+    differing = {}
+    same = {}
+    for key, values in settings.items():
+        if len(values) == 1 and len(labels) > 1:
+            alone[key] = values
+        elif len(set(values.values())) > 1:
+            differing[key] = values
+        else:
+            same[key] = values
+    num_shared = len(differing) + len(same)
     lead = (
-        f"{len(differing)} of {len(shared)} settings differ between the models that have them. A dash means: "
+        f"{len(differing)} of {num_shared} settings differ between the models that have them. A dash means: "
         "the model does not have the setting; null: it is not set. Settings of one backend only are not "
         "compared with those of another."
     )
-    results = [
-        run.result for row in shown.rows for run in row.runs if run.result.seconds
-    ]
+    runs = itertools.chain.from_iterable(row.runs for row in shown.rows)
+    results = [run.result for run in runs if run.result.seconds]
     of_parameters = [note.sentence for note in notes_of(parameters(results))]
     lead = " ".join([*of_parameters, lead])
-    parts: list[View] = [
-        _settings_table("Settings that differ", labels, differing, CHANGED)
-        if differing
-        else Prose("No shared setting differs.")
-    ]
+    first: View = Prose("No shared setting differs.")
+    if differing:
+        first = _settings_table("Settings that differ", labels, differing, CHANGED)
+    parts = [first]
     for group, caption in (
         (same, "settings that are equal"),
         (alone, "settings that only one model has"),
@@ -332,17 +330,17 @@ def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
     settings: dict[tuple[str, str], dict[str, str]] = {}
     for row in rows:
         runs = [flatten(run.result.settings["model"]) for run in row.runs]
-        for name in dict.fromkeys(
-            name for run in runs for name in run if name not in _OF_THE_RUN
-        ):
-            values = dict.fromkeys(
-                format_setting(run[name]) for run in runs if name in run
-            )
+        names = dict.fromkeys(itertools.chain.from_iterable(runs))
+        for name in names:
+            if name in _OF_THE_RUN:
+                continue
+            of_runs = [run[name] for run in runs if name in run]
+            values = ", ".join(dict.fromkeys(map(format_setting, of_runs)))
             is_of_every_class = name.partition(".")[0] in _OF_EVERY_CLASS
             of_class = ""
             if not is_of_every_class:
                 of_class = str(runs[0].get("_target_"))
-            settings.setdefault((name, of_class), {})[row.label] = ", ".join(values)
+            settings.setdefault((name, of_class), {})[row.label] = values
     return settings
 
 
@@ -350,16 +348,15 @@ def _settings_table(
     caption: str, labels: Sequence[str], settings: SettingsByRow, emphasis: str = ""
 ) -> Table:
     columns = columns_of(dict.fromkeys(("setting", *labels)))
-    rows: list[TableRow] = [
-        [
-            name,
-            *(
-                TableCell(values.get(label), emphasis=emphasis * (label in values))
-                for label in labels
-            ),
-        ]
-        for (name, _), values in settings.items()
-    ]
+    rows: list[TableRow] = []
+    for (name, _), values in settings.items():
+        cells = []
+        for label in labels:
+            has_setting = label in values
+            cells.append(
+                TableCell(values.get(label), emphasis=emphasis if has_setting else "")
+            )
+        rows.append([name, *cells])
     return Table(columns, rows, caption, "settings")
 
 
@@ -387,15 +384,12 @@ def importances_section(shown: Shown) -> Section | None:
     if importances.notes:
         parts.append(Bullets(importances.notes))
     labels = list(importances.rows)
-    columns = [
-        TableColumn("", left=True, sortable=False),
-        *(TableColumn(label, SIGNED, sortable=False) for label in labels),
-    ]
+    of_labels = [TableColumn(label, SIGNED, sortable=False) for label in labels]
+    columns = [TableColumn("", left=True, sortable=False), *of_labels]
     for kind, matrix in importances.correlations.items():
-        rows = [
-            [shown.cell_of(label), *row]
-            for label, row in zip(labels, matrix, strict=True)
-        ]
+        rows = []
+        for label, row in zip(labels, matrix, strict=True):
+            rows.append([shown.cell_of(label), *row])
         caption = f"Spearman's rank correlation by {NAMES[kind]}"
         parts.append(Table(columns, rows, caption, "compact"))
     tables = [_feature_table(importances, kind) for kind in importances.kinds]
@@ -404,7 +398,10 @@ def importances_section(shown: Shown) -> Section | None:
 
 
 def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
-    labels = [label for label, row in importances.rows.items() if kind in row.values]
+    with_kind = {
+        label: row for label, row in importances.rows.items() if kind in row.values
+    }
+    labels = list(with_kind)
     digits = "+.4g" if kind in OF_LINEAR else DIFFERENCE
 
     def cell(label: str, feature: int) -> TableCell:
@@ -417,13 +414,10 @@ def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
             note = format_interval(low[feature], high[feature], digits)
         return TableCell(float(values[kind][feature]), note=note)
 
-    rows: list[TableRow] = [
-        [
-            importances.feature_names[feature],
-            *(cell(label, feature) for label in labels),
-        ]
-        for feature in importances.order[:_MOST_ROWS]
-    ]
+    rows: list[TableRow] = []
+    for feature in importances.order[:_MOST_ROWS]:
+        cells = [cell(label, feature) for label in labels]
+        rows.append([importances.feature_names[feature], *cells])
     form = share if kind in SHARES else digits
     columns = columns_of({"feature": None, **dict.fromkeys(labels, form)})
     few = ""
@@ -440,7 +434,10 @@ def notes_section(shown: Shown) -> Section | None:
     groups = grouped_notes(all_notes(shown.comparison))
     if not groups:
         return None
-    folded = [Folded(f"{each.group}: {len(each.notes)}", [each]) for each in groups]
+    folded = []
+    for each in groups:
+        summary = f"{each.group}: {len(each.notes)}"
+        folded.append(Folded(summary, [each]))
     return Section("notes", "Notes", "", folded)
 
 
@@ -504,27 +501,27 @@ def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:
     rows: list[TableRow] = []
     for item in searched:
         names = dict.fromkeys(str(search.record["name"]) for search in item.searches)
+        name = shown.cell_of(item.label)
         numbers = (item.num_settings, len(item.searches))
         means = (item.trials, item.iterations, item.seconds)
-        rows.append([shown.cell_of(item.label), ", ".join(names), *numbers, *means])
+        rows.append([name, ", ".join(names), *numbers, *means])
     return Table(columns, rows, "Budgets, means over searches")
 
 
 def _results(shown: Shown, searched: Sequence[Tuning]) -> Table:
     metric = ", ".join(dict.fromkeys(item.metric for item in searched))
-    columns = columns_of(
-        {
-            "model": None,
-            "default, validation": QUALITY,
-            "chosen, validation": QUALITY,
-            "tunability": DIFFERENCE,
-            "chosen, test": QUALITY,
-            minus("validation", "test"): DIFFERENCE,
-            "sd over searches": QUALITY,
-            minus("tuned", "default"): DIFFERENCE,
-            "claim": None,
-        }
-    )
+    forms = {
+        "model": None,
+        "default, validation": QUALITY,
+        "chosen, validation": QUALITY,
+        "tunability": DIFFERENCE,
+        "chosen, test": QUALITY,
+        minus("validation", "test"): DIFFERENCE,
+        "sd over searches": QUALITY,
+        minus("tuned", "default"): DIFFERENCE,
+        "claim": None,
+    }
+    columns = columns_of(forms)
     rows: list[TableRow] = []
     for item in searched:
         row: TableRow = [

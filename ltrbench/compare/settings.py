@@ -62,11 +62,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         """Raises ConfigError if a metric is unknown, a number is out of range, or `rope` has no unit."""
-        for name, value in (
-            ("rope", self.rope),
-            ("detect", self.detect),
-            ("level", self.level),
-        ):
+        numbers = {"rope": self.rope, "detect": self.detect, "level": self.level}
+        for name, value in numbers.items():
             require(name, value, above=0)
         for name in filter(None, self.claimed_metrics):
             self.rope_of(name)
@@ -82,7 +79,8 @@ class Settings:
         regions = {name: rope_of(self.guard_of(name).metric) for name in names}
         if self.rope is None:
             return regions[metric]
-        if len(set(regions.values())) > 1 or not regions[metric]:
+        has_several = len(set(regions.values())) > 1
+        if has_several or not regions[metric]:
             declared = ", ".join(
                 f"{rope:g} of {name}" for name, rope in regions.items()
             )

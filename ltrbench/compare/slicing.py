@@ -90,15 +90,13 @@ def _slice(
     inside: NDArray[np.bool_],
 ) -> Slice:
     # All folds together, because a fold may have too few queries of a kind.
-    of_all_folds = PairedSample.of(
-        queries.sample.values[:, inside], queries.sample.weights[inside]
-    )
+    values = queries.sample.values[:, inside]
+    of_all_folds = PairedSample.of(values, queries.sample.weights[inside])
     sample = clustered(of_all_folds, queries.query_keys[inside])
     means = sample.means.tolist()
-    rows = [
-        InSlice(label, mean, None, None)
-        for label, mean in zip(queries.labels, means, strict=True)
-    ]
+    rows = []
+    for label, mean in zip(queries.labels, means, strict=True):
+        rows.append(InSlice(label, mean, None, None))
     if comparison.baseline in queries.labels:
         base = queries.labels.index(comparison.baseline)
         to_base = [(number, base) for number in range(len(rows))]
@@ -108,10 +106,11 @@ def _slice(
             if number == base:
                 continue
             error = errors[number]
+            mean = means[number]
             rows[number] = InSlice(
                 label,
-                means[number],
-                means[number] - means[base],
+                mean,
+                mean - means[base],
                 intervals[number],
                 None if isnan(error) else error,
             )
@@ -128,7 +127,8 @@ def _intervals_in_slice(
     rows = range(len(sample.values))
     pairs = [(row, base) for row in rows if row != base]
     if not settings.names_baseline:
-        pairs += list(itertools.combinations([row for row in rows if row != base], 2))
+        others = [row for row in rows if row != base]
+        pairs += list(itertools.combinations(others, 2))
     intervals = simultaneous_intervals(
         sample, pairs, settings.num_draws, settings.seed, settings.level
     )
@@ -141,16 +141,20 @@ SMALLEST_GROUP = 20
 too small, and the test then rejects too often."""
 
 
+_OfSlice = tuple[Slice, InSlice]
+
+
 def interactions(comparison: Comparison, sliced: Sequence[Slice]) -> list[Interaction]:
     """Tests for each attribute and row whether the difference to the baseline is the same in every slice.
 
     p-values are adjusted over all returned tests, so that one call must get all slices of a table.
     """
-    groups: dict[tuple[str, str], list[tuple[Slice, InSlice]]] = {}
+    groups: dict[tuple[str, str], list[_OfSlice]] = {}
     for item in sliced:
         for row in item.rows:
             if row.difference is not None:
-                groups.setdefault((item.attribute, row.label), []).append((item, row))
+                group = (item.attribute, row.label)
+                groups.setdefault(group, []).append((item, row))
     tests = [_equal_means(of_row) for of_row in groups.values()]
     adjusted = holm([p_value for _, p_value, _ in tests])
     tested = []
@@ -223,18 +227,17 @@ def across(comparisons: Sequence[Comparison]) -> Across | None:
     """
     if len(comparisons) < 2:
         return None
-    known = [
-        {row.label: row.metrics[comparison.metric] for row in comparison.rows}
-        for comparison in comparisons
-    ]
+    known = []
+    for comparison in comparisons:
+        metric = comparison.metric
+        known.append({row.label: row.metrics[metric] for row in comparison.rows})
     labels = [
         label
         for label in known[0]
         if all(of_data.get(label) is not None for of_data in known)
     ]
-    means = np.array(
-        [[of_data[label] for label in labels] for of_data in known], dtype=np.float64
-    )
+    of_data_sets = [[of_data[label] for label in labels] for of_data in known]
+    means = np.array(of_data_sets, dtype=np.float64)
     reason = _reason(comparisons, len(labels))
     return Across(
         data=tuple(comparison.data for comparison in comparisons),
@@ -265,10 +268,8 @@ def _query_keys(comparison: Comparison) -> QueryKeys:
 
 
 def _reason(comparisons: Sequence[Comparison], num_models: int) -> str:
-    names = [
-        str(comparison.rows[0].runs[0].result.data["name"])
-        for comparison in comparisons
-    ]
+    first_runs = [comparison.rows[0].runs[0] for comparison in comparisons]
+    names = [str(run.result.data["name"]) for run in first_runs]
     if len(set(names)) < len(names):
         return "Several tables are on one data set under different settings: read the tables one by one."
     if shared := _shared_queries(comparisons):

@@ -63,9 +63,8 @@ _BYTES_IN_MB = 1e6
 
 def times_in_sets(keys_of_set: Sequence[QueryKeys]) -> NDArray[np.int64]:
     """Returns the number of sets that contain it, for each distinct query of one or more sets."""
-    _, times = np.unique(
-        np.concatenate([np.unique(keys) for keys in keys_of_set]), return_counts=True
-    )
+    distinct = [np.unique(keys) for keys in keys_of_set]
+    _, times = np.unique(np.concatenate(distinct), return_counts=True)
     return times
 
 
@@ -74,7 +73,9 @@ def reasons_against_folds(keys_of_cell: Mapping[DataCell, QueryKeys]) -> list[st
     known = [cell.train for cell in keys_of_cell if cell.train is not None]
     repeats = grouped(keys_of_cell, lambda cell: cell.repeat).values()
     keys_of_repeats = [[keys_of_cell[cell] for cell in cells] for cells in repeats]
-    common = sum(int((times_in_sets(keys) > 1).sum()) for keys in keys_of_repeats)
+    common = 0
+    for keys in keys_of_repeats:
+        common += int((times_in_sets(keys) > 1).sum())
     first, *others = map(np.concatenate, keys_of_repeats)
     reasons = []
     if len(set(known)) < len(known):
@@ -102,10 +103,8 @@ def clustered(sample: PairedSample, keys: QueryKeys) -> PairedSample:
     number = np.argsort(order)[inverse]
     firsts = firsts[order]
     weights = np.bincount(number, sample.weights)
-    sums = np.array(
-        [np.bincount(number, row * sample.weights) for row in sample.values],
-        dtype=np.float64,
-    )
+    weighted = sample.values * sample.weights
+    sums = np.array([np.bincount(number, row) for row in weighted], dtype=np.float64)
     strata = sample.strata[firsts]
     if (strata[number] != sample.strata).any():
         strata = np.zeros_like(strata)
@@ -233,10 +232,12 @@ def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
     kinds = dict.fromkeys(
         itertools.chain.from_iterable(result.seconds for result in alone)
     )
-    return {
-        kind: fmean(item.seconds[kind] for item in alone if kind in item.seconds)
-        for kind in kinds
-    }
+    means = {}
+    for kind in kinds:
+        means[kind] = fmean(
+            result.seconds[kind] for result in alone if kind in result.seconds
+        )
+    return means
 
 
 def _mean_known(values: Iterable[float | None]) -> float | None:
@@ -245,10 +246,9 @@ def _mean_known(values: Iterable[float | None]) -> float | None:
 
 
 def _model_mb(run: Run) -> float | None:
-    files = [file for file in (run.path / MODEL_FOLDER).rglob("*") if file.is_file()]
-    if files:
-        return sum(file.stat().st_size for file in files) / _BYTES_IN_MB
-    return None
+    paths = (run.path / MODEL_FOLDER).rglob("*")
+    sizes = [path.stat().st_size for path in paths if path.is_file()]
+    return sum(sizes) / _BYTES_IN_MB if sizes else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -390,19 +390,16 @@ class PairedQueries:
     def are_folds(self) -> bool:
         """Whether the cells are the folds of a cross-validation, repeated or not: they have numbers and
         different training sets, and the test sets of a repeat have no common query."""
-        keys = {
-            self.cells[number]: self.query_keys[inside]
-            for number, inside in self.counting_cells.items()
-        }
-        return (
-            all(cell.fold is not None for cell in self.cells)
-            and len({cell.fold_and_repeat for cell in self.cells}) == len(self.cells)
-            # The training set is None if models have different ones.
-            and all(cell.train is not None for cell in self.cells)
-            and not reasons_against_folds(keys)
-            and self.test_share is not None
-            and len(keys) > 1
-        )
+        # The training set is None if models have different ones.
+        if any(cell.fold is None or cell.train is None for cell in self.cells):
+            return False
+        folds = {cell.fold_and_repeat for cell in self.cells}
+        if len(folds) < len(self.cells) or self.test_share is None:
+            return False
+        keys = {}
+        for number, inside in self.counting_cells.items():
+            keys[self.cells[number]] = self.query_keys[inside]
+        return len(keys) > 1 and not reasons_against_folds(keys)
 
     @property
     def num_folds(self) -> int:
@@ -411,13 +408,10 @@ class PairedQueries:
 
     def of_query(self, values_of_cell: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Returns (Q,) values, given one array per cell with a value for each query of its judgments."""
-        picked: NDArray[Any] = np.concatenate(
-            [
-                values_of_cell[number][self.query_in_cell[inside]]
-                for number, inside in self.counting_cells.items()
-            ]
-        )
-        return picked
+        picked = []
+        for number, inside in self.counting_cells.items():
+            picked.append(values_of_cell[number][self.query_in_cell[inside]])
+        return np.concatenate(picked)
 
 
 def evaluate_rows(
@@ -512,7 +506,7 @@ def _is_defined(
 def _by_resample(items: Sequence[EvaluatedRun]) -> dict[int | None, list[EvaluatedRun]]:
     """Returns resample -> its runs, given the runs of one cell; in the order of the resamples."""
     resamples = grouped(items, lambda item: replicate_of(item.run).resample)
-    return dict(sorted(resamples.items(), key=lambda resample: resample[0] or 0))
+    return dict(sorted(resamples.items(), key=lambda item: item[0] or 0))
 
 
 def _have_same_scores(items: Sequence[EvaluatedRun]) -> bool:
@@ -533,7 +527,8 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
     search_seeds = _search_seeds(items)
     resample = resample_of(items[0].run)
     # As in `ModelRow.seeds_change_nothing`.
-    may_be_constant = resample is None and len(items) > 1 and len(search_seeds) < 2
+    num_searches = len(search_seeds)
+    may_be_constant = resample is None and len(items) > 1 and num_searches < 2
     is_constant = may_be_constant and _have_same_scores(items)
     by_key = _by_key(items)
     if is_constant:
@@ -543,10 +538,12 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
     for runs in by_key.values():
         per_query = [run.evaluation.per_query[metric] for run in runs]
         values.append(np.mean(per_query, axis=0))
-        seconds.append(sum(_seconds(run.run, len(row.cells)) for run in runs))
+        of_runs = [_seconds(run.run, len(row.cells)) for run in runs]
+        seconds.append(sum(of_runs))
     ranker_class = first.ranker.get("class")
     if isinstance(first.origin, Variant):
         ranker_class = first.origin.ranker
+    is_yardstick = first.model in YARDSTICKS or not first.origin.is_independent
     return Trainings(
         values=np.stack(values),
         keys=tuple(by_key),
@@ -556,7 +553,7 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
         seconds=fmean(seconds),
         search_seeds=search_seeds,
         is_imported=first.origin.is_imported,
-        is_yardstick=first.model in YARDSTICKS or not first.origin.is_independent,
+        is_yardstick=is_yardstick,
     )
 
 
@@ -592,7 +589,9 @@ def _seconds(run: Run, num_cells: int) -> float:
 
 def _by_fold(cell: DataCell) -> tuple[str, int, int, str]:
     """Returns a key that sorts cells by data set and fold, fold 2 before fold 10."""
-    return cell.data, cell.repeat or 0, cell.fold or 0, str(cell)
+    repeat = cell.repeat or 0
+    fold = cell.fold or 0
+    return cell.data, repeat, fold, str(cell)
 
 
 def pair_queries(
@@ -603,12 +602,15 @@ def pair_queries(
     Args:
         inside: (Q,), which of the queries that count are in a group; None for all of them.
     """
-    firsts = [items[0] for items in rows[0].cells.values()] if rows else []
+    if not rows:
+        return None
+    firsts = [items[0] for items in rows[0].cells.values()]
     cells = [_PairedCell.of(rows, first, metric) for first in firsts]
     if inside is not None:
-        ends = np.cumsum([len(cell.numbers) for cell in cells])[:-1]
-        of_cells = np.split(inside, ends)
-        cells = [cell.within(of) for cell, of in zip(cells, of_cells, strict=True)]
+        ends = np.cumsum([len(cell.numbers) for cell in cells])
+        of_cells = np.split(inside, ends[:-1])
+        pairs = zip(cells, of_cells, strict=True)
+        cells = [cell.within(of_cell) for cell, of_cell in pairs]
     sizes = [len(cell.numbers) for cell in cells]
     if not any(sizes):
         return None
@@ -616,32 +618,25 @@ def pair_queries(
     means = [_mean_over_trainings(of_row) for of_row in trainings]
     weights = np.concatenate([cell.weights for cell in cells])
     cell_of_query = np.repeat(np.arange(len(cells)), sizes)
-    kinds_of_folds = {
-        first.run.result.source.get("fields", {}).get("cv_split") for first in firsts
-    }
+    keys = []
+    for first, cell in zip(firsts, cells, strict=True):
+        keys.append(first.query_keys[cell.numbers])
+    sources = [first.run.result.source.get("fields", {}) for first in firsts]
+    kinds_of_folds = {fields.get("cv_split") for fields in sources}
     varied = Varied.LATER if kinds_of_folds == {FORWARD} else Varied.METHODS
+    impressions = [first.judgments.impressions for first in firsts]
+    are_clusters = any(each is not None for each in impressions)
+    sample = PairedSample.of(np.stack(means), weights, cell_of_query, are_clusters)
     return PairedQueries(
         labels=tuple(row.label for row in rows),
-        sample=PairedSample.of(
-            np.stack(means),
-            weights,
-            cell_of_query,
-            are_clusters=any(
-                first.judgments.impressions is not None for first in firsts
-            ),
-        ),
+        sample=sample,
         cells=tuple(first.cell for first in firsts),
         cell_of_query=cell_of_query,
         query_in_cell=np.concatenate([cell.numbers for cell in cells]),
         judgments=tuple(first.judgments for first in firsts),
         test_share=_test_share([first.run for first in firsts]),
         trainings=trainings,
-        query_keys=np.concatenate(
-            [
-                first.query_keys[cell.numbers]
-                for first, cell in zip(firsts, cells, strict=True)
-            ]
-        ),
+        query_keys=np.concatenate(keys),
         varied_by_folds=varied,
     )
 
@@ -682,14 +677,11 @@ class _PairedCell:
 
     def within(self, inside: NDArray[np.bool_]) -> _PairedCell:
         """Returns the queries in a group, (Q,)."""
-        return _PairedCell(
-            self.numbers[inside],
-            self.weights[inside],
-            [
-                replace(of_row, values=of_row.values[:, inside])
-                for of_row in self.trainings
-            ],
-        )
+        kept = []
+        for of_row in self.trainings:
+            values = of_row.values[:, inside]
+            kept.append(replace(of_row, values=values))
+        return _PairedCell(self.numbers[inside], self.weights[inside], kept)
 
 
 def is_tuned(queries: PairedQueries, row: int) -> bool:
@@ -699,18 +691,19 @@ def is_tuned(queries: PairedQueries, row: int) -> bool:
 
 def is_tuned_again(queries: PairedQueries, row: int) -> bool:
     """Returns whether a row has searches with several seeds in each cell."""
-    return all(len(of_cell.search_seeds) > 1 for of_cell in queries.trainings[row])
+    seeds_of_cells = [of_cell.search_seeds for of_cell in queries.trainings[row]]
+    return all(len(seeds) > 1 for seeds in seeds_of_cells)
 
 
 def tuned_once(queries: PairedQueries | None) -> list[str]:
     """Returns the labels of the paired rows that were tuned, but not again with other search seeds."""
     if queries is None:
         return []
-    return [
-        label
-        for number, label in enumerate(queries.labels)
-        if is_tuned(queries, number) and not is_tuned_again(queries, number)
-    ]
+    labels = []
+    for number, label in enumerate(queries.labels):
+        if is_tuned(queries, number) and not is_tuned_again(queries, number):
+            labels.append(label)
+    return labels
 
 
 def _test_share(runs: Sequence[Run]) -> float | None:
@@ -719,7 +712,8 @@ def _test_share(runs: Sequence[Run]) -> float | None:
         data = run.result.data
         # The size of the whole training set counts, not the size of its resample.
         train = data.get("resample", data.get("train", {}))
-        sizes.append((data.get("test", {}).get("queries"), train.get("queries")))
+        test = data.get("test", {})
+        sizes.append((test.get("queries"), train.get("queries")))
     if not all(all(pair) for pair in sizes):
         return None
     return fmean(test / train for test, train in sizes)

@@ -24,7 +24,7 @@ from ltrbench.compare.cells import (
 from ltrbench.compare.claims import Pair, against
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.fairness import searched_runs
-from ltrbench.compare.table import ModelRow
+from ltrbench.compare.table import EvaluatedRun, ModelRow
 from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
@@ -97,15 +97,13 @@ class SearchedRun:
         values = np.array(
             [trial.value if trial.state == COMPLETE else nan for trial in self.trials]
         )
-        if len(values) < 2 or not self.draws_independently or isnan(values[0]):
-            if len(values):
-                return [float(value) for value in np.fmax.accumulate(values)]
+        if not len(values):
             return []
+        if len(values) < 2 or not self.draws_independently or isnan(values[0]):
+            return [float(value) for value in np.fmax.accumulate(values)]
         # A trial that failed leaves the default settings as the best ones.
-        return [
-            float(values[0]),
-            *expected_best(np.fmax(values[1:], values[0])).tolist(),
-        ]
+        drawn = np.fmax(values[1:], values[0])
+        return [float(values[0]), *expected_best(drawn).tolist()]
 
 
 @dataclass(frozen=True)
@@ -175,7 +173,8 @@ class Tuning:
         means = {
             name: fmean(shares.get(name, 0.0) for shares in recorded) for name in names
         }
-        return dict(sorted(means.items(), key=lambda item: -item[1]))
+        largest_first = sorted(means, key=means.__getitem__, reverse=True)
+        return {name: means[name] for name in largest_first}
 
     @property
     def best_by_trials(self) -> list[float]:
@@ -191,22 +190,24 @@ class Tuning:
 
 def tunings(comparison: Comparison) -> list[Tuning]:
     """Returns the searches of each row that has any, in the order of the rows."""
-    return [
-        _tuning(comparison, row)
-        for row in comparison.rows
-        if any(run.result.search for run in row.runs)
+    searched = [
+        row for row in comparison.rows if any(run.result.search for run in row.runs)
     ]
+    return [_tuning(comparison, row) for row in searched]
 
 
 def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
     searches = []
     for run in searched_runs(row):
         fold = cell_of(run).words if is_per_fold(run) else ""
-        searches.append(SearchedRun(fold, run.result.search, tuple(run.trials())))
+        trials = tuple(run.trials())
+        searches.append(SearchedRun(fold, run.result.search, trials))
     records = [search.record for search in searches]
     metric = str(records[0]["metric"])
     # The values of a search are under the default convention, and a difference needs one convention.
     is_default = comparison.settings.convention.name == DEFAULT.name
+    default_values = [(search.fold, search.default) for search in searches]
+    chosen_values = [(search.fold, search.chosen) for search in searches]
     return Tuning(
         row=row,
         metric=metric,
@@ -215,8 +216,8 @@ def _tuning(comparison: Comparison, row: ModelRow) -> Tuning:
         trials=fmean(record["trials"] for record in records),
         iterations=fmean(record["iterations"] for record in records),
         seconds=fmean(record["seconds"] for record in records),
-        default_value=_over_folds((search.fold, search.default) for search in searches),
-        chosen_value=_over_folds((search.fold, search.chosen) for search in searches),
+        default_value=_over_folds(default_values),
+        chosen_value=_over_folds(chosen_values),
         test_value=row.metrics.get(metric) if is_default else None,
         sd_over_searches=_sd_over_searches(row, metric),
         untuned=_against_untuned(comparison, row, records[0]),
@@ -227,7 +228,11 @@ def _sd_over_searches(row: ModelRow, metric: str) -> float | None:
     """Returns the standard deviation of the test means by seed of the search; None with fewer than two."""
     if metric not in row.metrics:
         return None
-    seeds = grouped(row.evaluated, lambda item: item.run.result.search.get("seed"))
+
+    def seed(item: EvaluatedRun) -> object:
+        return item.run.result.search.get("seed")
+
+    seeds = grouped(row.evaluated, seed)
     known = []
     for items in seeds.values():
         mean = replace(row, evaluated=tuple(items)).mean(metric)
@@ -250,7 +255,8 @@ def _against_untuned(
     comparison: Comparison, row: ModelRow, record: Mapping[str, Any]
 ) -> Pair | None:
     for other in comparison.rows:
-        is_alike = other.model == row.model and other.cells.keys() == row.cells.keys()
+        has_same_cells = other.cells.keys() == row.cells.keys()
+        is_alike = other.model == row.model and has_same_cells
         if is_alike and _is_untuned(other, record["default"]):
             pairs = against(comparison.pairs, other.label)
             return next((pair for pair in pairs if pair.a == row.label), None)

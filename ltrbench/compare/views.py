@@ -169,13 +169,8 @@ def section_text(section: Section, width: int | None) -> str:
     """
     title = paragraph(section.title, width)
     heading = title if width is not None else f"### {title}"
-    return joined(
-        [
-            heading,
-            paragraph(section.lead, width),
-            *(as_text(part, width) for part in section.parts),
-        ]
-    )
+    parts = [as_text(part, width) for part in section.parts]
+    return joined([heading, paragraph(section.lead, width), *parts])
 
 
 def joined(texts: Iterable[str]) -> str:
@@ -198,17 +193,20 @@ def as_text(view: View, width: int | None, glossary_file: str | None = None) -> 
             return paragraph(text, width)
         case Code(text):
             # Viewers without code blocks would interpret markup. Four spaces make a code block.
-            return f"    {in_markdown(text) if width is None and '<' in text else visible(text)}"
+            is_block = width is None and "<" in text
+            return f"    {in_markdown(text) if is_block else visible(text)}"
         case GroupedNotes(group, notes):
             heading = group if width is not None else f"**{group}**"
             if glossary_file is None:
-                heading += f" (glossary: {', '.join(dict.fromkeys(note.term for note in notes))})"
+                terms = dict.fromkeys(note.term for note in notes)
+                heading += f" (glossary: {', '.join(terms)})"
             # After `paragraph`, which shows the brackets of a link in a name as text.
-            lines = [
-                f"{paragraph(f'- {note}', width, '  ')}"
-                f"{f' ({link_to(note.term, glossary_file)})' if glossary_file else ''}"
-                for note in notes
-            ]
+            lines = []
+            for note in notes:
+                line = paragraph(f"- {note}", width, "  ")
+                if glossary_file:
+                    line += f" ({link_to(note.term, glossary_file)})"
+                lines.append(line)
             return joined([paragraph(heading, width), "\n".join(lines)])
     return ""
 
@@ -241,15 +239,18 @@ class Shown:
         """The models for figures, in the order of the comparison; the scale of a yardstick would hide their
         differences."""
         rows = self.comparison.rows
-        return [
-            Series(
+        metric = self.comparison.metric
+        series = []
+        others = [row for row in rows if row.model not in YARDSTICKS]
+        for row in others or rows:
+            of_row = Series(
                 label=row.label,
                 model=row.model,
                 runs=row.runs,
-                value=row.metrics[self.comparison.metric],
+                value=row.metrics[metric],
             )
-            for row in [row for row in rows if row.model not in YARDSTICKS] or rows
-        ]
+            series.append(of_row)
+        return series
 
     @property
     def paired(self) -> list[str]:
