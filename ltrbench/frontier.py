@@ -693,6 +693,18 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
         "features",
         "Pareto front",
     ]
+    figures = []
+    for name, cost in _AXES.items():
+        draw = partial(_draw, done, name, cost)
+        figures += drawn(draw, f"Against the {cost.name}", f"{name}.png")
+    table = Table.of(head, _rows_of_prices(done), _FORM)
+    notes = map(Prose, done.notes)
+    views: list[View] = [Figures(figures), table, *notes]
+    section = Section("costs", "Costs", _ABOUT, views)
+    return Chapter("frontier", title, [section], headline=done.sentence)
+
+
+def _rows_of_prices(done: Frontier) -> list[TableRow]:
     rows: list[TableRow] = []
     for each in done.prices:
         fronts = [cost for cost, labels in done.fronts.items() if each.row in labels]
@@ -702,15 +714,7 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
             medians = [times[length][0] for length in LENGTHS]
             tail = times[TYPICAL][1]
             rows.append([each.row, form, each.quality, *medians, tail, *others])
-    figures = []
-    for name, cost in _AXES.items():
-        draw = partial(_draw, done, name, cost)
-        figures += drawn(draw, f"Against the {cost.name}", f"{name}.png")
-    table = Table.of(head, rows, _FORM)
-    notes = map(Prose, done.notes)
-    views: list[View] = [Figures(figures), table, *notes]
-    section = Section("costs", "Costs", _ABOUT, views)
-    return Chapter("frontier", title, [section], headline=done.sentence)
+    return rows
 
 
 _AXES = {

@@ -727,21 +727,23 @@ def best_by_trials(
     # A common axis would flatten the lines, because validation and test have different queries.
     grid = {"ncols": 2, "width_ratios": (3, 1)}
     keys = keys_of(series)
-    height = page.height(HEIGHT)
-    figure, (left, right) = titled_panels(title, keys, height, page, **grid)
+    budgets: list[float] = []
+    figure, (left, right) = titled_panels(
+        title, keys, page.height(HEIGHT), page, **grid
+    )
     for item, style in zip(series, styles_of(series), strict=True):
-        marks = {"markersize": 4.5, **style.points}
+        look: dict[str, Any] = {"markersize": 4.5, **style.points}
+        look |= {"linewidth": 1.4, "linestyle": style.line}
         every = max(1, len(item.best) // _MOST_MARKS)
-        line: dict[str, Any] = {"linewidth": 1.4, "linestyle": style.line}
         trials = range(1, len(item.best) + 1)
-        left.plot(trials, item.best, markevery=every, **line, **marks)
+        left.plot(trials, item.best, markevery=every, **look)
         if item.test is not None:
             right.plot(*item.test, linestyle="none", **{**style.points, **_TEST})
+            budgets.append(item.test[0])
     name_axes(left, "number of trials", f"{best} {metric} on validation")
     name_axes(right, "trials", f"{metric} of the chosen settings on test")
     left.locator_params(axis="x", integer=True)
-    on_test = [item.test for item in series if item.test is not None]
-    budgets = sorted({budget for budget, _ in on_test})
+    budgets = sorted(set(budgets))
     right.set_xticks(budgets, [f"{budget:g}" for budget in budgets])
     right.margins(x=0.3)
     _give_one_scale((left, right))

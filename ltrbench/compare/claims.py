@@ -42,6 +42,7 @@ from ltrbench.statistics import (
     FEWEST_REPLICATES,
     TESTS,
     WORSE,
+    Design,
     FoldVariation,
     Inference,
     Interval,
@@ -214,26 +215,25 @@ def decided(
     adjusted = {}
     for test in TESTS:
         adjusted[test] = holm([pair.statistics.p_values[test] for pair in family])
+
+    def with_power(claim: Claim, design: Design | None, place: int) -> Claim:
+        metric = family[place].metric
+        power = power_of(queries, metric, numbers[place], design, settings, each)
+        return replace(claim, power=power)
+
     claimed = []
     for place, (pair, interval) in enumerate(zip(family, over_queries, strict=True)):
-        rows = numbers[place]
         models = _decided_models(pair, interval, settings)
-        design = design_of_models(pair.statistics)
-        power = power_of(queries, pair.metric, rows, design, settings, each)
-        models = replace(models, power=power)
-
+        models = with_power(models, design_of_models(pair.statistics), place)
         methods = _decided_methods(pair, interval, settings, each)
-        design = design_of_methods(
-            queries, rows[0], pair.statistics, pair.inference, pair.variation
+        of_methods = design_of_methods(
+            queries, numbers[place][0], pair.statistics, pair.inference, pair.variation
         )
-        power = power_of(queries, pair.metric, rows, design, settings, each)
-        methods = replace(methods, power=power)
-
+        methods = with_power(methods, of_methods, place)
         of_tests = {test: values[place] for test, values in adjusted.items()}
         claimed.append(
             replace(pair, models=models, methods=methods, p_adjusted={"holm": of_tests})
         )
-    return tuple(claimed)
     return tuple(claimed)
 
 

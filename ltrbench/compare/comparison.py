@@ -530,11 +530,8 @@ def _baseline_of(
     """Returns the label of the baseline, and a remark if the first paired row replaces it."""
     matching = [label for label in rows if label == baseline]
     if not matching:
-        first_of_rows = {label: runs[0] for label, runs in rows.items()}
         matching = [
-            label
-            for label, first in first_of_rows.items()
-            if first.result.model == baseline
+            label for label, runs in rows.items() if runs[0].result.model == baseline
         ]
     if len(matching) > 1:
         raise ConfigError(

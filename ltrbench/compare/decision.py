@@ -14,7 +14,7 @@ model that could only be chosen on test.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from statistics import fmean
 
@@ -175,15 +175,8 @@ def _by_guards(
 ) -> Decision:
     """Returns the decision by the guards of the comparison."""
     base = comparison.baseline
-    # A higher primary metric is not lower.
-    guards = [
-        guard for guard in comparison.settings.guards if guard.name != comparison.metric
-    ]
     labels = [label for label in models if label != base]
-    checks = {}
-    for label in labels:
-        of_guards = [check_of_guard(comparison, label, guard) for guard in guards]
-        checks[label] = [check_of_primary(comparison, label), *of_guards]
+    checks = {label: _checks_by_guards(comparison, label) for label in labels}
     times = []
     for of_label in checks.values():
         times += [check.value for check in of_label if check.name == LATENCY]
@@ -208,6 +201,16 @@ def _by_guards(
         excluded=tuple(excluded),
         checks=checks,
     )
+
+
+def _checks_by_guards(comparison: Comparison, label: str) -> list[Check]:
+    """Returns the checks of a row against the baseline: of the primary metric, and of the guards."""
+    # A higher primary metric is not lower.
+    guards = [
+        guard for guard in comparison.settings.guards if guard.name != comparison.metric
+    ]
+    of_guards = [check_of_guard(comparison, label, guard) for guard in guards]
+    return [check_of_primary(comparison, label), *of_guards]
 
 
 # ---- Which rows are considered.
@@ -265,28 +268,39 @@ def _chosen_by_validation(
     if not seen:
         return best_on_validation(validated), "validation"
     # Each fold may choose by its own validation set, if all choose the same row.
+    of_cells = _means_by_cell(rows, validated)
+    # Tuned rows first: a search also tries the default settings, so that they are often equal.
+    for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label)):
+        if _is_best_in_all(row.label, of_cells, len(rows)):
+            return row.label, "the validation of every fold"
+    return None, leak_in_words(seen)
+
+
+def _means_by_cell(
+    rows: Sequence[ModelRow], validated: Mapping[str, Mapping[int, float]]
+) -> list[dict[str, float]]:
+    """Returns label -> mean over the runs of a row, for each cell; rows without a value are left out."""
     of_cells: dict[DataCell, dict[str, list[float]]] = {}
     for row in rows:
         for number, value in validated.get(row.label, {}).items():
             of_rows = of_cells.setdefault(row.evaluated[number].cell, {})
             of_rows.setdefault(row.label, []).append(value)
-    means_of_cells = []
+    means = []
     for of_rows in of_cells.values():
-        means = {label: fmean(values) for label, values in of_rows.items()}
-        means_of_cells.append(means)
+        of_cell = {label: fmean(values) for label, values in of_rows.items()}
+        means.append(of_cell)
+    return means
 
-    def is_best_everywhere(label: str) -> bool:
-        """Returns whether no other row is better in any cell; False if a row lacks a cell."""
-        for means in means_of_cells:
-            if len(means) < len(rows) or means[label] < max(means.values()):
-                return False
-        return True
 
-    # Tuned rows first: a search also tries the default settings, so that they are often equal.
-    for row in sorted(rows, key=lambda row: (not row.is_tuned, row.label)):
-        if is_best_everywhere(row.label):
-            return row.label, "the validation of every fold"
-    return None, leak_in_words(seen)
+def _is_best_in_all(
+    label: str, of_cells: Iterable[Mapping[str, float]], num_rows: int
+) -> bool:
+    """Returns whether no other row is better in any cell; False if a row lacks a cell."""
+    for means in of_cells:
+        is_whole = len(means) == num_rows
+        if not is_whole or means[label] < max(means.values()):
+            return False
+    return True
 
 
 # ---- Checks of guards.

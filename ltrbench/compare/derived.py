@@ -521,10 +521,9 @@ def _ensemble(
     _, words = FUSION_METHODS[GREEDY]
     words = words.format(metric=fusing.metric, size=fusing.size)
     shares = dict(zip(members, weights.tolist(), strict=True))
-    paths = {label: str(run.path) for label, run in members.items()}
     origin = Ensemble(
         weights=shares,
-        runs=paths,
+        runs={label: str(run.path) for label, run in members.items()},
         is_imported=_has_imported(members),
     )
     name = f"{GREEDY}({' + '.join(members)})"

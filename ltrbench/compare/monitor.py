@@ -141,6 +141,11 @@ def monitor(
         quality = _quality(new, scores[0], metric, after)
         known.extend(_of_quality(metric, quality, test, seed + 2))
     _require_values(limits, known)
+    return _measures_of(known, limits)
+
+
+def _measures_of(known: Sequence[_Known], limits: Mapping[str, float]) -> list[Measure]:
+    """Returns the measures with simultaneous intervals, and with checks of those that have a threshold."""
     intervals = simultaneous([each.estimate for each in known])
     measures = []
     for each, interval in zip(known, intervals, strict=True):

@@ -289,26 +289,14 @@ def hyperparameters_section(shown: Shown) -> Section | None:
     if not settings:
         return None
     labels = [row.label for row in shown.rows]
-    alone = {}
-    differing = {}
-    same = {}
-    for key, values in settings.items():
-        if len(values) == 1 and len(labels) > 1:
-            alone[key] = values
-        elif len(set(values.values())) > 1:
-            differing[key] = values
-        else:
-            same[key] = values
+    differing, same, alone = _by_agreement(settings, len(labels))
     num_shared = len(differing) + len(same)
     lead = (
         f"{len(differing)} of {num_shared} settings differ between the models that have them. A dash means: "
         "the model does not have the setting; null: it is not set. Settings of one backend only are not "
         "compared with those of another."
     )
-    runs = itertools.chain.from_iterable(row.runs for row in shown.rows)
-    results = [run.result for run in runs if run.result.seconds]
-    of_parameters = [note.sentence for note in notes_of(parameters(results))]
-    lead = " ".join([*of_parameters, lead])
+    lead = " ".join([*_parameters_in_words(shown), lead])
     first: View = Prose("No shared setting differs.")
     if differing:
         first = _settings_table("Settings that differ", labels, differing, CHANGED)
@@ -323,6 +311,29 @@ def hyperparameters_section(shown: Shown) -> Section | None:
     return Section(
         "hyperparameters", "Hyperparameters", lead, parts, ("matched parameters",)
     )
+
+
+def _parameters_in_words(shown: Shown) -> list[str]:
+    runs = itertools.chain.from_iterable(row.runs for row in shown.rows)
+    results = [run.result for run in runs if run.result.seconds]
+    return [note.sentence for note in notes_of(parameters(results))]
+
+
+def _by_agreement(
+    settings: SettingsByRow, num_rows: int
+) -> tuple[SettingsByRow, SettingsByRow, SettingsByRow]:
+    """Returns the settings with several values, those with equal values, and those of one of several rows."""
+    differing = {}
+    same = {}
+    alone = {}
+    for key, values in settings.items():
+        if len(values) == 1 and num_rows > 1:
+            alone[key] = values
+        elif len(set(values.values())) > 1:
+            differing[key] = values
+        else:
+            same[key] = values
+    return differing, same, alone
 
 
 def _settings(rows: Sequence[ModelRow]) -> SettingsByRow:
@@ -398,15 +409,13 @@ def importances_section(shown: Shown) -> Section | None:
 
 
 def _feature_table(importances: ImportanceComparison, kind: str) -> Table:
-    with_kind = {
-        label: row for label, row in importances.rows.items() if kind in row.values
-    }
-    labels = list(with_kind)
+    compared = importances.rows
+    labels = [label for label in compared if kind in compared[label].values]
     digits = "+.4g" if kind in OF_LINEAR else DIFFERENCE
 
     def cell(label: str, feature: int) -> TableCell:
         """Returns the value, with its 95 % interval if the kind has one."""
-        values = importances.rows[label].values
+        values = compared[label].values
         low = values.get(kind + LOW)
         high = values.get(kind + HIGH)
         note = ""

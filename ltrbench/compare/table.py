@@ -527,9 +527,8 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
     search_seeds = _search_seeds(items)
     resample = resample_of(items[0].run)
     # As in `ModelRow.seeds_change_nothing`.
-    num_searches = len(search_seeds)
-    may_be_constant = resample is None and len(items) > 1 and num_searches < 2
-    is_constant = may_be_constant and _have_same_scores(items)
+    may_be_constant = resample is None and len(search_seeds) < 2
+    is_constant = may_be_constant and len(items) > 1 and _have_same_scores(items)
     by_key = _by_key(items)
     if is_constant:
         by_key = dict(itertools.islice(by_key.items(), 1))
@@ -540,21 +539,25 @@ def _trainings(row: ModelRow, cell: DataCell, metric: str) -> Trainings:
         values.append(np.mean(per_query, axis=0))
         of_runs = [_seconds(run.run, len(row.cells)) for run in runs]
         seconds.append(sum(of_runs))
-    ranker_class = first.ranker.get("class")
-    if isinstance(first.origin, Variant):
-        ranker_class = first.origin.ranker
     is_yardstick = first.model in YARDSTICKS or not first.origin.is_independent
     return Trainings(
         values=np.stack(values),
         keys=tuple(by_key),
         resample=resample,
         is_constant=is_constant,
-        ranker_class=str(ranker_class or first.model),
+        ranker_class=_ranker_class(first),
         seconds=fmean(seconds),
         search_seeds=search_seeds,
         is_imported=first.origin.is_imported,
         is_yardstick=is_yardstick,
     )
+
+
+def _ranker_class(result: RunResult) -> str:
+    """Returns the class that was fitted; the name of the model if it was not recorded."""
+    if isinstance(result.origin, Variant):
+        return str(result.origin.ranker or result.model)
+    return str(result.ranker.get("class") or result.model)
 
 
 def _by_key(items: Sequence[EvaluatedRun]) -> dict[int, list[EvaluatedRun]]:
@@ -607,10 +610,7 @@ def pair_queries(
     firsts = [items[0] for items in rows[0].cells.values()]
     cells = [_PairedCell.of(rows, first, metric) for first in firsts]
     if inside is not None:
-        ends = np.cumsum([len(cell.numbers) for cell in cells])
-        of_cells = np.split(inside, ends[:-1])
-        pairs = zip(cells, of_cells, strict=True)
-        cells = [cell.within(of_cell) for cell, of_cell in pairs]
+        cells = _within(cells, inside)
     sizes = [len(cell.numbers) for cell in cells]
     if not any(sizes):
         return None
@@ -639,6 +639,16 @@ def pair_queries(
         query_keys=np.concatenate(keys),
         varied_by_folds=varied,
     )
+
+
+def _within(
+    cells: Sequence[_PairedCell], inside: NDArray[np.bool_]
+) -> list[_PairedCell]:
+    """Returns the queries of each cell in a group, given (Q,) for the queries of all cells."""
+    ends = np.cumsum([len(cell.numbers) for cell in cells])
+    of_cells = np.split(inside, ends[:-1])
+    pairs = zip(cells, of_cells, strict=True)
+    return [cell.within(of_cell) for cell, of_cell in pairs]
 
 
 def _mean_over_trainings(of_cells: Sequence[Trainings]) -> NDArray[np.float64]:
