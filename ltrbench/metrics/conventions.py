@@ -46,7 +46,8 @@ class TableGain:
     gains: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if list(self.gains) != sorted(self.gains) or self.gains[:1] < (0.0,):
+        is_ascending = list(self.gains) == sorted(self.gains)
+        if not is_ascending or self.gains[:1] < (0.0,):
             raise ConfigError(
                 f"gain is {list(self.gains)}; gains must not decrease from 0, as in [0,1,3,7]."
             )
@@ -63,7 +64,8 @@ def logarithmic_discount(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def letor_discount(ranks: NDArray[np.int64]) -> NDArray[np.float64]:
     """D(r) = 1 for r < 2 and 1 / log2(r + 1) otherwise (evaluation script of LETOR 4.0)."""
-    discounts: NDArray[np.float64] = 1.0 / np.log2(np.maximum(ranks + 1.0, 2.0))
+    arguments = np.maximum(ranks + 1.0, 2.0)
+    discounts: NDArray[np.float64] = 1.0 / np.log2(arguments)
     return discounts
 
 
@@ -194,7 +196,8 @@ class Convention:
 
     def describe(self) -> dict[str, Any]:
         """Returns every field as a JSON value, as stored in results."""
-        values = {item.name: plain(getattr(self, item.name)) for item in fields(self)}
+        names = [item.name for item in fields(self)]
+        values = {name: plain(getattr(self, name)) for name in names}
         return {
             **values,
             "gain": _name_of(self.gain),
@@ -228,12 +231,10 @@ def with_settings(convention: Convention, settings: Mapping[str, Any]) -> Conven
             f"{of_runs[0]}: under the convention {convention.name} every document needs a score; only "
             "trec_eval has documents that were not retrieved, or not judged."
         )
-    kept = {
-        metric: {
-            name: value for name, value in departures.items() if name not in values
-        }
-        for metric, departures in convention.by_metric.items()
-    }
+    kept = {}
+    for metric, departures in convention.by_metric.items():
+        others = [name for name in departures if name not in values]
+        kept[metric] = {name: departures[name] for name in others}
     changes = ", ".join(f"{key}={text}" for key, text in settings.items())
     return replace(
         convention, name=f"{convention.name} with {changes}", by_metric=kept, **values
@@ -269,9 +270,8 @@ SETTABLE = (*_CHOICES, *_NUMBERS, "skip_shorter_than")
 def _parse(key: str, text: str) -> Any:
     require_choice("setting of the convention", key, SETTABLE)
     if key == "gain" and text.startswith("["):
-        return TableGain(
-            tuple(_number(key, item) for item in text.strip("[]").split(","))
-        )
+        gains = text.strip("[]").split(",")
+        return TableGain(tuple(_number(key, gain) for gain in gains))
     if key in _NUMBERS:
         return _number(key, text)
     if key == "skip_shorter_than":
@@ -283,8 +283,9 @@ def _parse(key: str, text: str) -> Any:
     choices = _CHOICES[key]
     if text not in choices:
         table = ", or a table such as [0,1,3,7]" if key == "gain" else ""
+        hint = did_you_mean(text, choices)
         raise ConfigError(
-            f"{key} is '{text}'{did_you_mean(text, choices)} Choose {', '.join(choices)}{table}."
+            f"{key} is '{text}'{hint} Choose {', '.join(choices)}{table}."
         )
     return choices[text]
 

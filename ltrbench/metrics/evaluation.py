@@ -80,9 +80,8 @@ class Weighting(NamedTuple):
         counted = ~np.isnan(values)
         if not counted.any():
             return float("nan")
-        return float(
-            (values * self.factors)[counted].sum() / self.weights[counted].sum()
-        )
+        total = (values * self.factors)[counted].sum()
+        return float(total / self.weights[counted].sum())
 
     def rescaled(self, values: PerQuery) -> PerQuery:
         """Returns (Q,) v f / w, whose mean weighted by w is the convention's mean of v.
@@ -170,13 +169,16 @@ def evaluate(
         per_query[request.name] = _filled(values, dataset, scores, request.convention)
         weightings[request.name] = _weighting(request, ranking, ~np.isnan(values))
     share = float(np.mean(~has_relevant_document(dataset, convention)))
+    means = {}
+    skipped = {}
+    for name, of_name in per_query.items():
+        means[name] = weightings[name].mean(of_name)
+        skipped[name] = int(np.isnan(of_name).sum())
     return Evaluation(
-        means={
-            name: weightings[name].mean(of_name) for name, of_name in per_query.items()
-        },
+        means=means,
         per_query=per_query,
         weightings=weightings,
-        skipped={name: int(np.isnan(of).sum()) for name, of in per_query.items()},
+        skipped=skipped,
         share_without_relevant=share,
         convention=convention,
     )
@@ -235,15 +237,17 @@ def upside_down(
     """
     expected = replace(convention, ties=Ties.EXPECTED, unanswered=None)
     is_missing = np.isnan(scores)
-    given, constant, reverse = (
-        evaluate(dataset, np.where(is_missing, -np.inf, each), [name], expected)
-        for each in (scores, np.zeros(len(scores)), -np.asarray(scores))
-    )
-    if not given.means[name] < constant.means[name]:
+    means = []
+    for each in (scores, np.zeros(len(scores)), -np.asarray(scores)):
+        ranked_last = np.where(is_missing, -np.inf, each)
+        evaluation = evaluate(dataset, ranked_last, [name], expected)
+        means.append(evaluation.means[name])
+    given, constant, reverse = means
+    if not given < constant:
         return ""
     return (
-        f"{name} is {given.means[name]:.4f}, but {constant.means[name]:.4f} with constant scores and "
-        f"{reverse.means[name]:.4f} in the reverse order. The order may be upside down: the highest score is "
+        f"{name} is {given:.4f}, but {constant:.4f} with constant scores and "
+        f"{reverse:.4f} in the reverse order. The order may be upside down: the highest score is "
         "the best, so negate ranks (1 = best)."
     )
 
@@ -273,7 +277,8 @@ def _values_of(request: _Request, ranking: Ranking, scores: Scores) -> PerQuery:
         _evaluate_each_query(request, ranking.judgments, scores)
         raise _failure(request, ranking.judgments, error) from error
     is_numeric = values.dtype.kind in "biuf"
-    if values.shape != (num_queries,) or not is_numeric or np.isinf(values).any():
+    has_shape = values.shape == (num_queries,)
+    if not has_shape or not is_numeric or np.isinf(values).any():
         raise ConfigError(
             f"the metric {request.name} ({full}) returned an array of shape {values.shape} and type "
             f"{values.dtype}; it must return shape ({num_queries},): finite numbers, or NaN without a "
@@ -291,7 +296,8 @@ def _evaluate_each_query(
     for first, end in itertools.pairwise(judgments.query_start):
         rows = np.arange(first, end)
         of_query = left_out_judgments(judgments, rows)[1]
-        evaluate(of_query, np.asarray(scores)[rows], [request.name], request.convention)
+        scores_of_query = np.asarray(scores)[rows]
+        evaluate(of_query, scores_of_query, [request.name], request.convention)
 
 
 def _failure(
@@ -355,7 +361,8 @@ def warm_up_metrics() -> None:
 
     Metrics of plug-ins are left out, because they may look up ids that these two documents do not have.
     """
-    tied = Judgments(labels=np.array([1.0, 0.0]), query_start=np.array([0, 2]))
+    labels = np.array([1.0, 0.0])
+    tied = Judgments(labels=labels, query_start=np.array([0, 2]))
     evaluate(tied, np.zeros(2), BUILT_IN)
 
 
@@ -388,10 +395,9 @@ def _filtered(judgments: Judgments, convention: Convention) -> NDArray[np.bool_]
     """Returns (Q,), whether the convention skips each query for its labels or its number of documents."""
     filtered = judgments.query_sizes < convention.skip_shorter_than
     if convention.skip_constant_labels:
-        filtered |= (
-            np.minimum.reduceat(judgments.labels, judgments.query_start[:-1])
-            == judgments.best_labels
-        )
+        starts = judgments.query_start[:-1]
+        worst_labels = np.minimum.reduceat(judgments.labels, starts)
+        filtered |= worst_labels == judgments.best_labels
     return filtered
 
 
@@ -565,18 +571,21 @@ def left_out_judgments(
     Args:
         left_out: (n,), rows in ascending order, at least one.
     """
-    queries, sizes = np.unique(train.query_of_document[left_out], return_counts=True)
+    queries_of_rows = train.query_of_document[left_out]
+    queries, sizes = np.unique(queries_of_rows, return_counts=True)
+    document_ids = None
+    if train.document_ids is not None:
+        document_ids = train.document_ids[left_out]
+    query_weights = None
+    if train.query_weights is not None:
+        query_weights = train.query_weights[queries]
     judgments = Judgments(
         labels=train.labels[left_out],
-        query_start=np.concatenate([[0], np.cumsum(sizes)]),
+        query_start=np.append(0, np.cumsum(sizes)),
         query_ids=train.query_ids[queries],
-        document_ids=None
-        if train.document_ids is None
-        else train.document_ids[left_out],
+        document_ids=document_ids,
         kept={name: values[left_out] for name, values in train.columns.items()},
-        query_weights=None
-        if train.query_weights is None
-        else train.query_weights[queries],
+        query_weights=query_weights,
     )
     return queries, judgments
 
@@ -633,10 +642,8 @@ def _load(name: str, option: str) -> None:
             f"{option}: the module '{name}' cannot be imported: {type(error).__name__}: {error}{missing} "
             "Name a module in the current folder or the environment (LTRBENCH_DEBUG=1 shows the traceback)."
         ) from error
-    has_class = any(
-        isinstance(value, type) and value.__module__ == name
-        for value in vars(module).values()
-    )
+    classes = [value for value in vars(module).values() if isinstance(value, type)]
+    has_class = any(each.__module__ == name for each in classes)
     if len(METRICS) == num_metrics and name not in plugin_versions() and not has_class:
         log.warning(
             "%s: the module %s defines no metric; decorate one with @metric(NAME).",
@@ -648,10 +655,12 @@ def _load(name: str, option: str) -> None:
 def _version(name: str) -> str:
     module = sys.modules.get(name)
     file = getattr(module, "__file__", None)
-    stated = getattr(sys.modules.get(name.partition(".")[0]), "__version__", None)
+    package = sys.modules.get(name.partition(".")[0])
+    stated = getattr(package, "__version__", None)
     source = "no source file"  # a notebook's cells
     if file is not None and Path(file).is_file():
-        source = f"{_HASH}{hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]}"
+        content = Path(file).read_bytes()
+        source = f"{_HASH}{hashlib.sha256(content).hexdigest()[:16]}"
     if stated is None:
         return source
     return f"{stated} {source}"

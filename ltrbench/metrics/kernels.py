@@ -39,10 +39,12 @@ def reference_order(
     kept = []
     for first, end in itertools.pairwise(query_start):
         rows = first + np.argsort(-keys[first:end], kind="stable")
-        kept.append(
-            rows[keys[rows] >= keys[rows[depth - 1]]] if depth < len(rows) else rows
-        )
-    return np.concatenate(kept), np.cumsum([0, *map(len, kept)])
+        if depth < len(rows):
+            last_key = keys[rows[depth - 1]]
+            rows = rows[keys[rows] >= last_key]
+        kept.append(rows)
+    start = np.cumsum([0, *map(len, kept)])
+    return np.concatenate(kept), start
 
 
 @kernel
@@ -186,9 +188,8 @@ def reference_expected_stop(stop: Values, run_end: NDArray[np.int64], k: int) ->
         passed[0] = 1.0
         for m, p in enumerate(stop[first:end], start=1):
             j = np.arange(1, m + 1)
-            passed[1 : m + 1] = (
-                (m - j) * passed[1 : m + 1] + j * (1.0 - p) * passed[:m]
-            ) / m
+            one_more = (m - j) * passed[1 : m + 1] + j * (1.0 - p) * passed[:m]
+            passed[1 : m + 1] = one_more / m
         for offset in range(min(end, k) - first):
             value += (
                 passed_before

@@ -135,7 +135,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
         [value for value in p_values if value is not None], dtype=np.float64
     )
     order = np.argsort(given, kind="stable")
-    stepped = (len(given) - np.arange(len(given))) * given[order]
+    num_left = len(given) - np.arange(len(given))
+    stepped = num_left * given[order]
     adjusted = np.empty_like(given)
     adjusted[order] = np.minimum(np.maximum.accumulate(stepped), 1)
     known = iter(adjusted.tolist())
@@ -216,8 +217,10 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
             note="Friedman's test needs three systems",
         )
     m = num_systems
-    spread = (ranks**2).sum() - m * (m + 1) ** 2 / 4
-    chi2 = float(max(0.0, 12 * num_data_sets / (m * (m + 1)) * spread))
+    squares = (ranks**2).sum()
+    spread = squares - m * (m + 1) ** 2 / 4
+    scale = 12 * num_data_sets / (m * (m + 1))
+    chi2 = float(max(0.0, scale * spread))
     critical = nemenyi_critical_difference(num_systems, num_data_sets)
     return DataSetTest(
         average_ranks=known,
@@ -236,7 +239,8 @@ def nemenyi_critical_difference(
     """Returns q sqrt(M (M + 1) / (6 N)), q the studentised range quantile / sqrt(2) (Demsar, 2006, 3.2.2)."""
     from scipy.stats import studentized_range
 
-    quantile = studentized_range.ppf(1 - level, num_systems, np.inf) / np.sqrt(2)
+    two_sided = studentized_range.ppf(1 - level, num_systems, np.inf)
+    quantile = two_sided / np.sqrt(2)
     return float(quantile * _rank_error(num_systems, num_data_sets))
 
 
@@ -264,7 +268,8 @@ def not_different(
 
 
 def _rank_error(num_systems: int, num_data_sets: int) -> float:
-    return float(np.sqrt(num_systems * (num_systems + 1) / (6 * num_data_sets)))
+    variance = num_systems * (num_systems + 1) / (6 * num_data_sets)
+    return float(np.sqrt(variance))
 
 
 def _pairs(
@@ -274,22 +279,20 @@ def _pairs(
 
     num_data_sets, num_systems = values.shape
     pairs = list(combinations(range(num_systems), 2))
-    apart = np.array([abs(ranks[a] - ranks[b]) for a, b in pairs]) / _rank_error(
-        num_systems, num_data_sets
-    )
+    between = [abs(ranks[a] - ranks[b]) for a, b in pairs]
+    apart = np.array(between) / _rank_error(num_systems, num_data_sets)
     nemenyi = studentized_range.sf(apart * np.sqrt(2), num_systems, np.inf)
-    differences = [np.round(values[:, a] - values[:, b], 12) for a, b in pairs]
-    signed_rank = [
-        float(wilcoxon(of_pair).pvalue) if of_pair.any() else 1.0
-        for of_pair in differences
-    ]
-    adjusted = holm(signed_rank)
-    return tuple(
-        PairOfRanks(a, b, float(of_ranks), of_values, float(over_all or 0))
-        for (a, b), of_ranks, of_values, over_all in zip(
-            pairs, nemenyi, signed_rank, adjusted, strict=True
-        )
-    )
+    signed_rank = []
+    for a, b in pairs:
+        differences = np.round(values[:, a] - values[:, b], 12)
+        p_value = float(wilcoxon(differences).pvalue) if differences.any() else 1.0
+        signed_rank.append(p_value)
+    tests = zip(pairs, nemenyi, signed_rank, holm(signed_rank), strict=True)
+    of_pairs = []
+    for (a, b), of_ranks, of_values, over_all in tests:
+        of_pair = PairOfRanks(a, b, float(of_ranks), of_values, float(over_all or 0))
+        of_pairs.append(of_pair)
+    return tuple(of_pairs)
 
 
 # ---- Test of whether a mean difference varies over groups of queries, one test for all groups.
@@ -320,8 +323,9 @@ def welch_anova(
     mean = (weights * means).sum() / total
     spread = ((1 - weights / total) ** 2 / (sizes - 1)).sum()
     between = (weights * (means - mean) ** 2).sum() / (k - 1)
-    statistic = between / (1 + 2 * (k - 2) / (k**2 - 1) * spread)
-    return float(fdtrc(k - 1, (k**2 - 1) / (3 * spread), statistic))
+    correction = 1 + 2 * (k - 2) / (k**2 - 1) * spread
+    degrees = (k**2 - 1) / (3 * spread)
+    return float(fdtrc(k - 1, degrees, between / correction))
 
 
 # ---- Expected validation performance of a search against its number of trials.
@@ -355,7 +359,8 @@ def expected_best(values: NDArray[np.float64]) -> NDArray[np.float64]:
     weights = sizes / num_values
     expected: NDArray[np.float64] = weights * ascending[-1]
     for i in range(num_values, 1, -1):
-        weights = weights * np.maximum(i - sizes, 0) / (i - 1)
+        num_left = np.maximum(i - sizes, 0)
+        weights = weights * num_left / (i - 1)
         expected += weights * ascending[i - 2]
     return expected
 
@@ -392,8 +397,8 @@ def winner_intervals(
     differences = sample.differences([(row, winner) for row in range(num_rows)])
     # c over all pairs that vary; None for Bonferroni's correction.
     pairs = list(combinations(range(num_rows), 2))
-    of_pairs = sample.differences(pairs)
-    varying = replace(of_pairs, values=of_pairs.values[of_pairs.standard_errors > 0])
+    varying = sample.differences(pairs)
+    varying = replace(varying, values=varying.values[varying.standard_errors > 0])
     factor: float | None = 0.0
     if len(varying.values):
         factor = max_t_factor(varying, LEVEL, num_draws, seed)
@@ -403,9 +408,11 @@ def winner_intervals(
         note = FEW
     students = student_intervals(differences, LEVEL / max(len(pairs), 1))
     intervals: list[Interval | None] = []
-    for mean, error, student in zip(
-        differences.means, differences.standard_errors, students, strict=True
-    ):
-        half = float(student.high - mean if factor is None else factor * error)
-        intervals.append(Interval(float(mean) - half, float(mean) + half, method, note))
+    means = differences.means.tolist()
+    errors = differences.standard_errors.tolist()
+    for mean, error, student in zip(means, errors, students, strict=True):
+        half = student.high - mean
+        if factor is not None:
+            half = factor * error
+        intervals.append(Interval(mean - half, mean + half, method, note))
     return intervals

@@ -57,10 +57,8 @@ class Sample:
     """
 
     def __init__(self, query_start: QueryStart, seed: int) -> None:
-        self.start, self.sizes = (
-            query_start[:-1],
-            np.diff(query_start).astype(np.float64),
-        )
+        self.start = query_start[:-1]
+        self.sizes = np.diff(query_start).astype(np.float64)
         num_queries = len(self.start)
         # The factor makes variances unbiased.
         self.draws = np.random.default_rng(seed).standard_normal(
@@ -76,28 +74,30 @@ class Sample:
         Args:
             more: added to the number of documents of each bin.
         """
-        queries = np.repeat(np.arange(len(self.sizes)), self.sizes.astype(np.int64))
+        num_queries = len(self.sizes)
+        queries = np.repeat(np.arange(num_queries), self.sizes.astype(np.int64))
         cells = (queries * num_bins + codes)[codes >= 0]
-        counts = np.bincount(cells, minlength=len(self.sizes) * num_bins).reshape(
-            -1, num_bins
-        )
+        counts = np.bincount(cells, minlength=num_queries * num_bins)
+        counts = counts.reshape(-1, num_bins)
         shares = (counts.sum(axis=0) + more) / (len(cells) + num_bins * more)
-        influence = (counts - counts.sum(axis=1, keepdims=True) * shares) / len(cells)
-        return shares, (self.draws @ influence.astype(np.float32)).astype(np.float64)
+        expected = counts.sum(axis=1, keepdims=True) * shares
+        influence = ((counts - expected) / len(cells)).astype(np.float32)
+        return shares, (self.draws @ influence).astype(np.float64)
 
     def mean(self, values: PerQuery, weights: PerQuery | None = None) -> Estimate:
         """Returns the weighted mean of (Q,) values; NaN does not count."""
-        weights = np.where(np.isnan(values), 0.0, 1 if weights is None else weights)
+        if weights is None:
+            weights = np.ones(len(values))
+        weights = np.where(np.isnan(values), 0.0, weights)
         weights /= weights.sum()
         mean = float(np.nan_to_num(values) @ weights)
-        return Estimate(mean, self.draws @ (weights * np.nan_to_num(values - mean)))
+        influence = weights * np.nan_to_num(values - mean)
+        return Estimate(mean, self.draws @ influence)
 
     def mean_of_documents(self, values: NDArray[np.generic]) -> Estimate:
         """Returns the mean of (D,) values."""
-        return self.mean(
-            np.add.reduceat(values, self.start, dtype=np.float64) / self.sizes,
-            self.sizes,
-        )
+        sums = np.add.reduceat(values, self.start, dtype=np.float64)
+        return self.mean(sums / self.sizes, self.sizes)
 
 
 def psi(
@@ -111,8 +111,10 @@ def psi(
 
     def norm(difference: Numbers, p: Numbers, q: Numbers) -> Numbers:
         with np.errstate(invalid="ignore"):
-            mean = np.where(np.isclose(p, q), p, (q - p) / np.log(q / p))
-        return np.asarray(np.sqrt((difference**2 / mean).sum(axis=-1)))
+            logarithmic = (q - p) / np.log(q / p)
+            mean = np.where(np.isclose(p, q), p, logarithmic)
+        squares = (difference**2 / mean).sum(axis=-1)
+        return np.asarray(np.sqrt(squares))
 
     return _distance(then, now, before, after, norm, 0.5, power=2)
 
@@ -130,17 +132,15 @@ def kolmogorov_smirnov(
             for each in (then, now)
         ]
     )
-    bins = [
-        np.where(np.isnan(each), -1, np.searchsorted(grid, each))
-        for each in (then, now)
-    ]
-    return _distance(
-        bins[0],
-        bins[1],
-        before,
-        after,
-        lambda noise, p, q: np.abs(noise.cumsum(-1)).max(-1),
-    )
+    bins = []
+    for each in (then, now):
+        position = np.searchsorted(grid, each)
+        bins.append(np.where(np.isnan(each), -1, position))
+
+    def norm(noise: Numbers, p: Numbers, q: Numbers) -> Numbers:
+        return np.asarray(np.abs(noise.cumsum(-1)).max(-1))
+
+    return _distance(bins[0], bins[1], before, after, norm)
 
 
 def _distance(
@@ -157,12 +157,15 @@ def _distance(
     q, noise_now = after.shares(now, num_bins, more)
     # A bin with few documents now by chance also has a small variance. The second noise is that of queries
     # that vary as in training; the ratio of the numbers of queries is Kish's, for lists of unequal lengths.
-    sizes = [
-        sample.sizes.sum() ** 2 / (sample.sizes**2).sum() for sample in (before, after)
-    ]
-    noises = noise_now - noise_then, noise_then * np.sqrt(1 + sizes[0] / sizes[1])
+    effective_sizes = []
+    for sample in (before, after):
+        sizes = sample.sizes
+        effective_sizes.append(sizes.sum() ** 2 / (sizes**2).sum())
+    ratio = effective_sizes[0] / effective_sizes[1]
+    noises = [noise_now - noise_then, noise_then * np.sqrt(1 + ratio)]
     value = float(norm(q - p, p, q))
-    estimates = [Estimate(value, norm(noise, p, q), power=power) for noise in noises]
+    norms = [norm(noise, p, q) for noise in noises]
+    estimates = [Estimate(value, of_noise, power=power) for of_noise in norms]
     return max(estimates, key=lambda estimate: estimate.scale)
 
 
@@ -171,7 +174,8 @@ def bins_of(
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Returns the bins of (D,) values then and now: tenths of the values then, or their frequent categories
     and the others; missing values are a bin. Every bin has documents."""
-    values, counts = np.unique(then[~np.isnan(then)], return_counts=True)
+    known = then[~np.isnan(then)]
+    values, counts = np.unique(known, return_counts=True)
     edges = values[counts >= RARE_CATEGORY * len(then)]
     if not is_category and len(values):
         tenths = np.arange(1, NUM_BINS) / NUM_BINS
@@ -186,17 +190,16 @@ def bins_of(
 
 def simultaneous(estimates: Sequence[Estimate]) -> list[tuple[float, float, float]]:
     """Returns value, low and high of each estimate; the intervals hold together with probability 95 %."""
-    ratios = [
-        np.abs(each.noise) / each.scale for each in estimates if each.scale > 1e-9
-    ]
+    varying = [each for each in estimates if each.scale > 1e-9]
+    ratios = [np.abs(each.noise) / each.scale for each in varying]
     factor = 0.0
     if ratios:
-        factor = float(np.quantile(np.max(ratios, axis=0), 1 - LEVEL))
-    ends = [
-        (each, each.value - factor * each.scale, each.value + factor * each.scale)
-        for each in estimates
-    ]
-    return [
-        (each.value**each.power, max(low, each.least) ** each.power, high**each.power)
-        for each, low, high in ends
-    ]
+        largest = np.max(ratios, axis=0)
+        factor = float(np.quantile(largest, 1 - LEVEL))
+    intervals = []
+    for each in estimates:
+        low = max(each.value - factor * each.scale, each.least)
+        high = each.value + factor * each.scale
+        value, low, high = (end**each.power for end in (each.value, low, high))
+        intervals.append((value, low, high))
+    return intervals

@@ -52,7 +52,8 @@ class PairedSample:
     def __post_init__(self) -> None:
         """Raises ConfigError if a value is not finite or a weight is not positive."""
         if not np.isfinite(self.values).all():
-            system, query = np.argwhere(~np.isfinite(self.values))[0]
+            is_infinite = ~np.isfinite(self.values)
+            system, query = np.argwhere(is_infinite)[0]
             raise ConfigError(
                 f"system {system}, query {query}: the value is {self.values[system, query]}; leave out the "
                 "queries on which the metric is not defined."
@@ -107,16 +108,17 @@ class PairedSample:
     @cached_property
     def cells(self) -> tuple[NDArray[np.intp], ...]:
         """Indices of the queries of each stratum."""
-        return tuple(
-            np.flatnonzero(self.strata == stratum) for stratum in np.unique(self.strata)
-        )
+        strata = np.unique(self.strata)
+        return tuple(np.flatnonzero(self.strata == stratum) for stratum in strata)
 
     def differences(self, pairs: Sequence[tuple[int, int]]) -> PairedSample:
         """Returns the sample with the rows `values[a] - values[b]` for each pair (a, b)."""
         key = tuple(pairs)
         if key not in self._differences:
-            first, second = np.array(pairs, dtype=np.intp).reshape(-1, 2).T
-            values = np.round(self.values[first] - self.values[second], DECIMALS)
+            rows = np.array(pairs, dtype=np.intp)
+            first, second = rows.reshape(-1, 2).T
+            values = self.values[first] - self.values[second]
+            values = np.round(values, DECIMALS)
             self._differences[key] = replace(self, values=values)
         return self._differences[key]
 
@@ -144,10 +146,11 @@ class PairedSample:
     @property
     def is_weighted(self) -> bool:
         """Whether queries of one stratum have different weights."""
-        return any(
-            np.ptp(self.weights[cell]) > 1e-9 * self.weights[cell].max()
-            for cell in self.cells
-        )
+        for cell in self.cells:
+            weights = self.weights[cell]
+            if np.ptp(weights) > 1e-9 * weights.max():
+                return True
+        return False
 
     @cached_property
     def _cell_variances(self) -> NDArray[np.float64]:
@@ -159,7 +162,8 @@ class PairedSample:
             values = np.take(self.values, cell, axis=1)
             squared = squared_errors(values, weights / total, self.are_clusters)
             variances.append(total**2 * squared)
-        return np.array(variances).reshape(len(self.cells), len(self.values))
+        shape = (len(self.cells), len(self.values))
+        return np.array(variances).reshape(shape)
 
     @cached_property
     def standard_errors(self) -> NDArray[np.float64]:
@@ -177,9 +181,8 @@ class PairedSample:
         variances = self._cell_variances
         sizes = self.effective_sizes[:, np.newaxis]
         with np.errstate(divide="ignore", invalid="ignore"):
-            degrees: NDArray[np.float64] = variances.sum(axis=0) ** 2 / (
-                variances**2 / (sizes - 1)
-            ).sum(axis=0)
+            parts = (variances**2 / (sizes - 1)).sum(axis=0)
+            degrees: NDArray[np.float64] = variances.sum(axis=0) ** 2 / parts
         return degrees
 
 
@@ -222,9 +225,9 @@ def squared_errors(
     """
     centred = values - weighted_sum(values, shares)[:, np.newaxis]
     # If all values are equal, rounding of the mean must not give a variance.
-    centred[
-        values.min(axis=1, initial=np.inf) == values.max(axis=1, initial=-np.inf)
-    ] = 0
+    lowest = values.min(axis=1, initial=np.inf)
+    highest = values.max(axis=1, initial=-np.inf)
+    centred[lowest == highest] = 0
     size = values.shape[1]
     if size < 2:
         return np.full(len(values), np.nan)
@@ -283,10 +286,10 @@ def sign_flip_p_values(
     reached = np.zeros(len(wholes), dtype=np.int64)
     for num_rows in _blocks(num_draws, num_queries):
         words = rng.bit_generator.random_raw((num_rows, -(-num_queries // 64)))
-        heads = np.unpackbits(words.view(np.uint8), axis=1, count=num_queries).astype(
-            np.float64
-        )
-        reached += (np.abs(2 * (heads @ wholes.T) - totals) >= least).sum(axis=0)
+        bits = np.unpackbits(words.view(np.uint8), axis=1, count=num_queries)
+        heads = bits.astype(np.float64)
+        flipped = 2 * (heads @ wholes.T) - totals
+        reached += (np.abs(flipped) >= least).sum(axis=0)
     return (reached + 1) / (num_draws + 1)
 
 
@@ -307,7 +310,8 @@ def drawn_t(
     """
     t = np.empty((num_draws, len(differences.values)))
     for rows, block in _row_blocks(differences):
-        t[:, block] = np.concatenate([*_studentised(rows, num_draws, seed)])
+        of_draws = list(_studentised(rows, num_draws, seed))
+        t[:, block] = np.concatenate(of_draws)
     return t
 
 
@@ -315,9 +319,8 @@ def largest_t(
     differences: PairedSample, num_draws: int, seed: int
 ) -> NDArray[np.float64]:
     """Returns (B,), max_p |d*_p - d_p| / SE*_p over the rows p, for each draw of `drawn_t`."""
-    largest: NDArray[np.float64] = np.abs(drawn_t(differences, num_draws, seed)).max(
-        axis=1
-    )
+    t = np.abs(drawn_t(differences, num_draws, seed))
+    largest: NDArray[np.float64] = t.max(axis=1)
     return largest
 
 
@@ -335,21 +338,20 @@ def _studentised(
     """Yields (b, M), (d*_p - d_p) / SE*_p of each row for the next b draws of the bootstrap."""
     # Each call has the same draws.
     rng = np.random.default_rng([seed, _COUNTS])
-    num_rows = len(differences.values)
     shares = [float(differences.weights[cell].sum()) for cell in differences.cells]
-    grids = [
-        _on_grid(_moments(np.take(differences.values, cell, axis=1)))
-        for cell in differences.cells
-    ]
+    grids = []
+    for cell in differences.cells:
+        values = np.take(differences.values, cell, axis=1)
+        grids.append(_on_grid(_moments(values)))
     for num_drawn in _blocks(num_draws, differences.num_queries):
-        apart, variance = np.zeros((2, num_drawn, num_rows))
+        apart, variance = np.zeros((2, num_drawn, len(differences.values)))
         for (wholes, units), share in zip(grids, shares, strict=True):
             size = wholes.shape[1]
             means = _counts(rng, num_drawn, size) @ wholes.T * (units / size)
-            first = means[:, :num_rows]
-            second = means[:, num_rows:]
+            first, second = np.split(means, 2, axis=1)
             apart += share * first
-            variance += share**2 * np.maximum(second - first**2, 0) / (size - 1)
+            of_cell = np.maximum(second - first**2, 0)
+            variance += share**2 * of_cell / (size - 1)
         with np.errstate(divide="ignore", invalid="ignore"):
             t = apart / np.sqrt(variance)
         yield np.where(apart == 0, 0, t)
@@ -366,11 +368,11 @@ def _on_grid(values: Values) -> tuple[Values, NDArray[np.float64]]:
 
     They are whole numbers (M, n), and units (M,), powers of two; wholes * units[:, None] are the values.
     """
-    bounds = values.shape[1] * np.abs(values).max(axis=1, initial=0)
+    largest = np.abs(values).max(axis=1, initial=0)
+    bounds = values.shape[1] * largest
     exponents = np.frexp(bounds)[1] - _EXACT_BITS
-    return np.rint(np.ldexp(values, -exponents[:, np.newaxis])), np.ldexp(
-        1.0, exponents
-    )
+    wholes = np.rint(np.ldexp(values, -exponents[:, np.newaxis]))
+    return wholes, np.ldexp(1.0, exponents)
 
 
 def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
@@ -436,11 +438,9 @@ class Interval:
     def within(self, low: float, high: float) -> Interval:
         """Returns the interval without the values below `low` and above `high`."""
         # Both ends, because the mean of values of 1 may exceed 1 by rounding.
-        return replace(
-            self,
-            low=min(max(self.low, low), high),
-            high=min(max(self.high, low), high),
-        )
+        at_least = max(self.low, low)
+        above = max(self.high, low)
+        return replace(self, low=min(at_least, high), high=min(above, high))
 
 
 @dataclass(frozen=True)
@@ -463,12 +463,8 @@ class Differing:
     def of(cls, differences: PerQuery, weights: PerQuery, largest: float) -> Differing:
         """Returns the counts, given (Q,) differences and weights."""
         differ = weights[differences != 0]
-        return cls(
-            effective_size(weights),
-            effective_size(differ),
-            float(differ.sum() / weights.sum()),
-            largest,
-        )
+        share = float(differ.sum() / weights.sum())
+        return cls(effective_size(weights), effective_size(differ), share, largest)
 
     @property
     def are_few(self) -> bool:
@@ -495,7 +491,8 @@ class Differing:
 def largest_plausible(*values: NDArray[np.float64]) -> float:
     """Returns the largest plausible difference: 1, the range of most metrics, or the range of the values."""
     highest = max(of.max(initial=0) for of in values)
-    return max(1.0, float(highest - min(of.min(initial=0) for of in values)))
+    lowest = min(of.min(initial=0) for of in values)
+    return max(1.0, float(highest - lowest))
 
 
 def excludes(interval: Interval | None, value: float = 0.0) -> bool:
@@ -541,7 +538,8 @@ def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interv
         half = 0.0
         if error:
             half = stdtrit(degrees, 1 - level / 2) * error
-        intervals.append(Interval(float(mean - half), float(mean + half), "t"))
+        low = float(mean - half)
+        intervals.append(Interval(low, float(mean + half), "t"))
     return intervals
 
 
@@ -615,7 +613,8 @@ def simultaneous_intervals(
         by_t, differences.means, differences.standard_errors, strict=True
     ):
         half = factor * error
-        intervals[row] = Interval(float(mean - half), float(mean + half), "max-t")
+        low = float(mean - half)
+        intervals[row] = Interval(low, float(mean + half), "max-t")
     return intervals
 
 
@@ -635,7 +634,8 @@ def max_t_factor(
     largest = largest_t(differences, num_draws, seed)
     factor = float(np.quantile(largest, 1 - level, method="higher"))
     # The draws repeat queries, so that c can be below Student's quantile of a single pair.
-    single = float(stdtrit(differences.degrees.min(), 1 - level / 2))
+    fewest = differences.degrees.min()
+    single = float(stdtrit(fewest, 1 - level / 2))
     if np.isfinite(factor):
         return max(factor, single)
     return None
@@ -702,12 +702,12 @@ def _one_sided_factors(
     quantiles = []
     for system in range(num_systems):
         # d_p - d*_p of system j minus the other one is -t of the pair, or t if j is its second system.
-        signs = [
-            -1.0 if pairs[row][0] == system else 1.0
-            for row in varying
-            if system in pairs[row]
-        ]
-        columns = [place for place, row in enumerate(varying) if system in pairs[row]]
+        columns = []
+        signs = []
+        for place, row in enumerate(varying):
+            if system in pairs[row]:
+                columns.append(place)
+                signs.append(-1.0 if pairs[row][0] == system else 1.0)
         if not columns:
             quantiles.append(np.inf)
             continue
@@ -752,11 +752,14 @@ class PairStatistics:
 
     def turned(self) -> PairStatistics:
         """Returns the statistics of b compared with a."""
+        difference = self.difference
+        interval = self.interval
+        effect_size = self.effect_size
         return replace(
             self,
-            difference=None if self.difference is None else 0.0 - self.difference,
-            interval=None if self.interval is None else self.interval.turned(),
-            effect_size=None if self.effect_size is None else 0.0 - self.effect_size,
+            difference=None if difference is None else 0.0 - difference,
+            interval=None if interval is None else interval.turned(),
+            effect_size=None if effect_size is None else 0.0 - effect_size,
             wins=self.losses,
             losses=self.wins,
         )
@@ -784,12 +787,11 @@ def compare_pairs(
     randomisation = [1.0] * len(pairs)
     if differences.num_queries > 1:
         randomisation = sign_flip_p_values(differences, num_draws, seed).tolist()
-    return [
-        _statistics(differences, row, interval, p_value)
-        for row, (interval, p_value) in enumerate(
-            zip(intervals, randomisation, strict=True)
-        )
-    ]
+    statistics = []
+    of_rows = zip(intervals, randomisation, strict=True)
+    for row, (interval, p_value) in enumerate(of_rows):
+        statistics.append(_statistics(differences, row, interval, p_value))
+    return statistics
 
 
 def _statistics(
@@ -844,9 +846,8 @@ def _t_p_value(differences: PairedSample, row: int) -> float | None:
     error = float(differences.standard_errors[row])
     if np.isnan(error) or error == 0:
         return None
-    return float(
-        2 * stdtr(differences.degrees[row], -abs(differences.means[row]) / error)
-    )
+    t = -abs(differences.means[row]) / error
+    return float(2 * stdtr(differences.degrees[row], t))
 
 
 def _wilcoxon(values: PerQuery) -> float:
@@ -870,7 +871,7 @@ def _effect_size(values: PerQuery, weights: PerQuery) -> float | None:
     if values.min() == values.max():
         return None
     mean = weighted_sum(values, weights)
-    variance = (
-        len(values) / (len(values) - 1) * weighted_sum((values - mean) ** 2, weights)
-    )
+    size = len(values)
+    squares = weighted_sum((values - mean) ** 2, weights)
+    variance = size / (size - 1) * squares
     return float(mean / np.sqrt(variance))

@@ -63,15 +63,14 @@ class Design:
     def degrees(self) -> tuple[tuple[float, float], ...]:
         """(share, degrees of freedom) of each part of V, as in `Inference.degrees`."""
         parts = [
-            (self._of_trainings, self.degrees_of_trainings * (self.num_trainings - 1)),
+            (self._of_trainings, self.training_degrees),
             (self._of_queries, self.num_queries - 1),
         ]
         parts = [part for part in parts if part[0] > 0]
         total = sum(variance for variance, _ in parts)
         if self.is_pooled and parts:
-            return (
-                (1.0, total**2 / sum(variance**2 / free for variance, free in parts)),
-            )
+            squares = sum(variance**2 / free for variance, free in parts)
+            return ((1.0, total**2 / squares),)
         return tuple((variance / total, free) for variance, free in parts)
 
     @property
@@ -117,10 +116,10 @@ class Design:
         chapter 2; rejections on the wrong side are neglected). The mean over parts corresponds to the mean of
         quantiles in the interval: in a simulation the power is 80 to 81 %, with 3 trainings or more.
         """
-        noncentrality = sum(
-            share * float(nctdtrinc(free, 1 - power, stdtrit(free, 1 - level / 2)))
-            for share, free in self.degrees
-        )
+        noncentrality = 0.0
+        for share, free in self.degrees:
+            quantile = stdtrit(free, 1 - level / 2)
+            noncentrality += share * float(nctdtrinc(free, 1 - power, quantile))
         return noncentrality * self.standard_error
 
 
@@ -149,13 +148,15 @@ def design_of_replicates(inference: Inference, correction: float = 0.0) -> Desig
     if trainings == 0 or len(inference.degrees) != 1:
         return design
     # V^2 / degrees is the sum of the squared variances, each divided by its degrees of freedom.
-    ((_, degrees),) = inference.degrees
-    squares = parts.total**2 / degrees - parts.query**2 / (num_queries - 1)
-    degrees_of_trainings = (
-        trainings**2 / squares / (num_trainings - 1) if squares > 0 else math.inf
-    )
+    degrees = inference.degrees[0][1]
+    of_queries = parts.query**2 / (num_queries - 1)
+    squares = parts.total**2 / degrees - of_queries
+    degrees_of_trainings = math.inf
+    if squares > 0:
+        degrees_of_trainings = trainings**2 / squares / (num_trainings - 1)
     # If trainings are a small part of V, rounding could exceed the bounds.
-    lowest = max(min(inference.num_replicates) - 1, 1) / (num_trainings - 1)
+    fewest = min(inference.num_replicates)
+    lowest = max(fewest - 1, 1) / (num_trainings - 1)
     return replace(
         design,
         is_pooled=True,

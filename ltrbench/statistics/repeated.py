@@ -102,10 +102,9 @@ class Inference:
             return None
         if self.differing.are_few:
             return self.differing.interval(level)
-        quantile = sum(
-            share * float(stdtrit(degrees, 1 - level / 2))
-            for share, degrees in self.degrees
-        )
+        quantile = 0.0
+        for share, degrees in self.degrees:
+            quantile += share * float(stdtrit(degrees, 1 - level / 2))
         half = quantile * self.standard_error
         return Interval(self.difference - half, self.difference + half, self.method)
 
@@ -144,14 +143,19 @@ def independent_replicates(
         ConfigError: If the shape of an array does not match, or a value is not finite.
     """
     _check(shares, a, b)
+    of_query = np.round(a.mean(axis=0) - b.mean(axis=0), DECIMALS)
+    trainings = []
+    interaction = 0.0
+    for model in (a, b):
+        num_trainings = len(model)
+        means = (model * shares).sum(axis=1)
+        trainings.append((_variance(means) / num_trainings, num_trainings - 1))
+        interaction += _interaction(model, shares) / num_trainings
     return _two_way(
-        of_query=np.round(a.mean(axis=0) - b.mean(axis=0), DECIMALS),
+        of_query=of_query,
         shares=shares,
-        trainings=[
-            (_variance((model * shares).sum(axis=1)) / len(model), len(model) - 1)
-            for model in (a, b)
-        ],
-        interaction=sum(_interaction(model, shares) / len(model) for model in (a, b)),
+        trainings=trainings,
+        interaction=interaction,
         num_replicates=(len(a), len(b)),
         method="mrmc-t",
         largest=largest_plausible(a, b),
@@ -185,10 +189,12 @@ def shared_replicates(
     _check(shares, a, b)
     differences = np.round(a - b, DECIMALS)
     scale = 1 / len(a) if factor is None else factor
+    means = (differences * shares).sum(axis=1)
+    trainings = [(scale * _variance(means), len(a) - 1)]
     return _two_way(
         of_query=differences.mean(axis=0),
         shares=shares,
-        trainings=[(scale * _variance((differences * shares).sum(axis=1)), len(a) - 1)],
+        trainings=trainings,
         interaction=scale * _interaction(differences, shares),
         num_replicates=(len(a), len(b)),
         method="paired-mrmc-t" if factor is None else "resampled-t",
@@ -405,15 +411,15 @@ def _two_way(
     query = max(_squared_error(of_query, shares) - interaction, 0.0)
     main = max(training - interaction, 0.0)
     note = _reason(num_queries, num_replicates, training + query, of_query)
+    standard_error = None
+    if note in ("", IDENTICAL):
+        standard_error = float(np.sqrt(training + query))
+    of_trainings = [term for term in trainings if term[0] > 0]
+    of_queries = (query, effective_size(shares) - 1)
     return Inference(
         difference=float((of_query * shares).sum()),
-        standard_error=float(np.sqrt(training + query))
-        if note in ("", IDENTICAL)
-        else None,
-        degrees=_degrees(
-            [term for term in trainings if term[0] > 0],
-            (query, effective_size(shares) - 1),
-        ),
+        standard_error=standard_error,
+        degrees=_degrees(of_trainings, of_queries),
         num_replicates=num_replicates,
         num_queries=num_queries,
         parts=VarianceParts(query, main, training - main),
@@ -427,12 +433,12 @@ def _degrees(
     trainings: Sequence[tuple[float, int]], queries: tuple[float, float]
 ) -> tuple[tuple[float, float], ...]:
     """Returns `Inference.degrees`: of Hillis if the trainings of both models vary, otherwise of each part."""
-    parts: list[tuple[float, float]] = [
-        part for part in (*trainings, queries) if part[0] > 0
-    ]
+    terms: list[tuple[float, float]] = [*trainings, queries]
+    parts = [part for part in terms if part[0] > 0]
     total = sum(variance for variance, _ in parts)
     if len(trainings) > 1:
-        return ((1.0, total**2 / sum(variance**2 / free for variance, free in parts)),)
+        squares = sum(variance**2 / free for variance, free in parts)
+        return ((1.0, total**2 / squares),)
     return tuple((variance / total, free) for variance, free in parts)
 
 
@@ -470,7 +476,8 @@ def _interaction(values: ReplicateValues, shares: PerQuery) -> float:
     if len(values) < 2 or len(shares) < 2:
         return 0.0
     centred = values - values.mean(axis=0)
-    return sum(_squared_error(row, shares) for row in centred) / (len(values) - 1)
+    errors = [_squared_error(row, shares) for row in centred]
+    return sum(errors) / (len(values) - 1)
 
 
 def _squared_error(values: PerQuery, shares: PerQuery) -> float:
@@ -482,11 +489,8 @@ def _squared_error(values: PerQuery, shares: PerQuery) -> float:
 
 def _check(shares: PerQuery, *models: ReplicateValues) -> None:
     for values in models:
-        if (
-            values.ndim != 2
-            or values.shape[1] != len(shares)
-            or not np.isfinite(values).all()
-        ):
+        has_shape = values.ndim == 2 and values.shape[1] == len(shares)
+        if not has_shape or not np.isfinite(values).all():
             raise ConfigError(
                 f"values must be finite and have the shape (trainings, {len(shares)} queries), not "
                 f"{values.shape}; leave out the queries on which the metric is not defined."
