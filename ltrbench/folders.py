@@ -51,9 +51,12 @@ def settings_in(group: str, name: str) -> dict[str, Any]:
             )
         else:
             settings |= content if base == "_self_" else settings_in(group, base)
-    return {
-        key: value for key, value in settings.items() if not str(value).startswith("${")
-    }
+    literal = {}
+    for key, value in settings.items():
+        is_interpolation = str(value).startswith("${")
+        if not is_interpolation:
+            literal[key] = value
+    return literal
 
 
 # ---- Imports of modules that the user names: a backend, a data source, or a plug-in with metrics.
@@ -81,7 +84,8 @@ def searching_only(folder: Path) -> Iterator[None]:
     global _only
     before = _only
     _only = folder
-    sys.path[:] = [str(folder) if path == "" else path for path in sys.path]
+    paths = [str(folder) if path == "" else path for path in sys.path]
+    sys.path[:] = paths
     if str(folder) not in sys.path:
         sys.path.insert(0, str(folder))
     try:

@@ -78,7 +78,8 @@ def latency_of(
     seconds = timeit.repeat(
         lambda: predict(next(in_turn)), number=1, repeat=len(lists) + num_timed
     )
-    median, p99 = np.quantile(seconds[len(lists) :], [0.5, 0.99]).tolist()
+    timed = seconds[len(lists) :]
+    median, p99 = np.quantile(timed, [0.5, 0.99]).tolist()
     return 1e3 * median, 1e3 * p99
 
 
@@ -182,8 +183,9 @@ def available_bytes() -> int:
         # No control groups, or "max": without a limit.
         with contextlib.suppress(OSError, ValueError):
             usage = int((group / "memory.current").read_text())
-            used = usage - sum(_amount(group / "memory.stat", key) for key in _CACHE)
-            available.append(max(int((group / "memory.max").read_text()) - used, 0))
+            cached = [_amount(group / "memory.stat", key) for key in _CACHE]
+            limit = int((group / "memory.max").read_text())
+            available.append(max(limit - (usage - sum(cached)), 0))
     return min(available)
 
 
@@ -323,21 +325,18 @@ def described(instance: Any) -> dict[str, Any]:
 
 def _fields(instance: Any) -> dict[str, Any]:
     declared = _declared(type(instance))
-    values = {
-        item.name: getattr(instance, item.name)
-        for item in fields(instance)
-        if item.init
-    }
-    # The class of a dataclass is recorded with its fields, unless the annotation names it.
-    annotated = {
-        name for name, value in values.items() if type(value) in declared.get(name, ())
-    }
-    return {
-        name: _fields(value)
-        if name in annotated and is_dataclass(value)
-        else plain(value)
-        for name, value in values.items()
-    }
+    recorded: dict[str, Any] = {}
+    for item in fields(instance):
+        if not item.init:
+            continue
+        value = getattr(instance, item.name)
+        # The class of a dataclass is recorded with its fields, unless the annotation names it.
+        is_declared = type(value) in declared.get(item.name, ())
+        if is_declared and is_dataclass(value):
+            recorded[item.name] = _fields(value)
+        else:
+            recorded[item.name] = plain(value)
+    return recorded
 
 
 def _declared(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
@@ -346,7 +345,10 @@ def _declared(kind: type[Any]) -> dict[str, tuple[Any, ...]]:
         hints = get_type_hints(kind)
     except (NameError, TypeError, AttributeError):
         return {}
-    return {name: get_args(hint) or (hint,) for name, hint in hints.items()}
+    classes = {}
+    for name, hint in hints.items():
+        classes[name] = get_args(hint) or (hint,)
+    return classes
 
 
 def plain(value: Any) -> Any:
@@ -399,14 +401,10 @@ def _cpu_name() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next(
-        (
-            line.split(":", 1)[1].strip()
-            for line in lines
-            if line.startswith("model name")
-        ),
-        "",
-    )
+    for line in lines:
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return ""
 
 
 def _git(folder: Path, *words: str) -> str | None:

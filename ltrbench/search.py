@@ -83,9 +83,8 @@ class Range:
             )
             is_valid = is_valid and not (self.log and self.bounds[0] <= 0)
         if not is_valid:
-            given = ", ".join(
-                f"{name}: {value}" for name, value in vars(self).items() if value
-            )
+            set_values = {name: value for name, value in vars(self).items() if value}
+            given = ", ".join(f"{name}: {value}" for name, value in set_values.items())
             raise ConfigError(
                 f"{key} is {{{given}}}. Set low below high, finite, above 0 with log: true; or only values, "
                 "not empty."
@@ -148,9 +147,10 @@ class Space:
                     named[name] = values
             # OmegaConf leaves the values of a dict in a dict as they are.
             key = f"search.space.models.{model}"
-            self.models[model] = {
-                name: _range(f"{key}.{name}", values) for name, values in named.items()
-            }
+            ranges = {}
+            for name, values in named.items():
+                ranges[name] = _range(f"{key}.{name}", values)
+            self.models[model] = ranges
 
     def of(self, model: str, ranker: Ranker) -> dict[str, Range]:
         """Returns setting -> range of the settings that a model can vary; `objective.NAME` is a setting of
@@ -230,11 +230,9 @@ def _range(key: str, given: Range | Mapping[str, Any]) -> Range:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return (
-        isinstance(value, int | float)
-        and not isinstance(value, bool)
-        and math.isfinite(value)
-    )
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isfinite(value)
 
 
 def _takes(
@@ -411,14 +409,14 @@ class Search(ABC):
         else:
             batch = batch or BATCH
             last = trials[-batch:]
-            has_failed = len(last) == batch and all(
-                trial.value is None for trial in last
-            )
+            are_failed = [trial.value is None for trial in last]
+            has_failed = len(last) == batch and all(are_failed)
             is_late = sum(trial.seconds for trial in trials) >= self.seconds
             end = begin if has_failed or is_late else begin + batch
-        return range(
-            begin, end if batch is None else min(end, begin - begin % batch + batch)
-        )
+        if batch is not None:
+            end_of_batch = begin - begin % batch + batch
+            end = min(end, end_of_batch)
+        return range(begin, end)
 
 
 @dataclass(kw_only=True)
@@ -449,22 +447,22 @@ def median_minima(trials: Sequence[Trial], num_trees: int) -> dict[int, float]:
         trials: trials of earlier batches.
         num_trees: maximum number of trees.
     """
-    checkpoints = sorted(
-        {math.ceil(share * num_trees) for share in CHECKPOINTS} - {num_trees}
-    )
-    values = {
-        trees: [_value(trial, trees) for trial in trials] for trees in checkpoints
-    }
-    known = {
-        trees: [value for value in reached if value is not None]
-        for trees, reached in values.items()
-    }
-    return {trees: median(reached) for trees, reached in known.items() if reached}
+    numbers = {math.ceil(share * num_trees) for share in CHECKPOINTS}
+    medians = {}
+    for trees in sorted(numbers - {num_trees}):
+        values = [_value(trial, trees) for trial in trials]
+        reached = [value for value in values if value is not None]
+        if reached:
+            medians[trees] = median(reached)
+    return medians
 
 
 def _value(trial: Trial, trees: int) -> float | None:
     """Returns the best value so far at a number of trees; None if the trial failed or did not reach it."""
-    if trial.value is None or (trial.is_pruned and max(trial.curve) < trees):
+    if trial.value is None:
+        return None
+    if trial.is_pruned and max(trial.curve) < trees:
+        return None
         return None
     reached = [value for number, value in trial.curve.items() if number <= trees]
     return max(reached, default=None)
@@ -497,11 +495,11 @@ def draw(space: Mapping[str, Range], seed: int, number: int) -> dict[str, Value]
         study = _study({}, [], seed, number)
         settings = {}
         for name, values in space.items():
-            study.sampler = RandomSampler(
-                seed=_seed(seed, number, zlib.crc32(name.encode()))
-            )
-            settings[name] = study.ask({name: _distribution(values)}).params[name]
-    return {name: _round(space[name], value) for name, value in settings.items()}
+            of_setting = _seed(seed, number, zlib.crc32(name.encode()))
+            study.sampler = RandomSampler(seed=of_setting)
+            trial = study.ask({name: _distribution(values)})
+            settings[name] = _round(values, trial.params[name])
+    return settings
 
 
 def ask(
@@ -538,9 +536,10 @@ def ask(
                 constant_liar=True,
             )
             params = study.ask(distributions).params
-            proposed.append(
-                {name: _round(values, params[name]) for name, values in space.items()}
-            )
+            settings = {}
+            for name, values in space.items():
+                settings[name] = _round(values, params[name])
+            proposed.append(settings)
         return proposed
 
 
@@ -581,7 +580,8 @@ def setting_importances(
 
 
 def write_journal(
-    path: Path, searches: Mapping[str, tuple[Mapping[str, Range], Sequence[Trial]]]
+    path: Path,
+    searches: Mapping[str, tuple[Mapping[str, Range], Sequence[Trial]]],
 ) -> None:
     """Writes a journal file for Optuna's dashboard: `optuna-dashboard PATH`. ltrbench never reads it.
 
@@ -634,9 +634,8 @@ def _study(
     study = create_study(
         direction="maximize", sampler=RandomSampler(seed=_seed(seed, number))
     )
-    study.add_trials(
-        [_frozen(space, trial) for trial in trials if _inside(space, trial) == space]
-    )
+    inside = [trial for trial in trials if _inside(space, trial) == space]
+    study.add_trials([_frozen(space, trial) for trial in inside])
     return study
 
 
@@ -671,11 +670,8 @@ def _round(values: Range, value: Value) -> Value:
 def _inside(space: Mapping[str, Range], trial: Trial) -> dict[str, Range]:
     """Returns the ranges that contain the settings of a trial."""
     settings = trial.proposal.settings
-    return {
-        name: values
-        for name, values in space.items()
-        if name in settings and settings[name] in values
-    }
+    set_here = [name for name in space if name in settings]
+    return {name: space[name] for name in set_here if settings[name] in space[name]}
 
 
 def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
@@ -695,11 +691,14 @@ def _frozen(space: Mapping[str, Range], trial: Trial) -> FrozenTrial:
         state = TrialState.FAIL
     else:
         state = TrialState.COMPLETE if trial.is_complete else TrialState.PRUNED
+    distributions = {}
+    for name, values in inside.items():
+        distributions[name] = _distribution(values)
     frozen = create_trial(
         state=state,
         value=trial.value if trial.is_complete else None,
         params={name: settings[name] for name in inside},
-        distributions={name: _distribution(values) for name, values in inside.items()},
+        distributions=distributions,
         intermediate_values=dict(curve),
         user_attrs=outside,
     )
@@ -733,9 +732,8 @@ class FullGrid(Search):
         }
         size = math.prod(map(len, levels.values()))
         if self.seconds is None and size > self.trials:
-            counts = " x ".join(
-                f"{len(values)} {name}" for name, values in levels.items()
-            )
+            sizes = [f"{len(values)} {name}" for name, values in levels.items()]
+            counts = " x ".join(sizes)
             raise ConfigError(
                 f"the grid has {size} combinations ({counts}), but search.trials is {self.trials}. Set "
                 f"search.trials={size}, fewer search.levels, or a smaller search.space."
@@ -745,10 +743,11 @@ class FullGrid(Search):
             numbers = numbers[: len(self.next_numbers(trials, None))]
         grid = itertools.product(*levels.values())
         combinations = itertools.islice(grid, numbers.start, numbers.stop)
-        return [
-            Proposal(number, dict(zip(levels, values, strict=True)))
-            for number, values in zip(numbers, combinations, strict=True)
-        ]
+        proposals = []
+        for number, values in zip(numbers, combinations, strict=True):
+            settings = dict(zip(levels, values, strict=True))
+            proposals.append(Proposal(number, settings))
+        return proposals
 
 
 def spaced_values(values: Range, number: int) -> list[Value]:
@@ -877,11 +876,8 @@ class TpeSearch(RandomSearch):
         begin = numbers.start - numbers.start % self.batch
         # Also the trials of this batch that have ended: the others depend on what was proposed before them.
         batch = range(begin, numbers.stop)
-        settings = {
-            number: draw(space, self.seed, number)
-            for number in batch
-            if number < self.startup
-        }
+        drawn = [number for number in batch if number < self.startup]
+        settings = {number: draw(space, self.seed, number) for number in drawn}
         modelled = [number for number in batch if number >= self.startup]
         if modelled:
             settings |= zip(
@@ -955,10 +951,10 @@ class SuccessiveHalving(Search):
             settings += [draw(model.space, self.seed, number) for number in numbers]
         for rung in rungs:
             begin = len(proposals)
-            proposals += [
-                Proposal(number, dict(values), rung.num_trees, rung.num_folds)
-                for number, values in enumerate(settings, start=begin)
-            ]
+            for number, values in enumerate(settings, start=begin):
+                chosen = dict(values)
+                proposal = Proposal(number, chosen, rung.num_trees, rung.num_folds)
+                proposals.append(proposal)
             if len(trials) < len(proposals):
                 break
             num_kept = math.ceil(len(settings) / self.eta)
@@ -992,6 +988,11 @@ class SuccessiveHalving(Search):
 def _best(trials: Sequence[Trial], number: int) -> list[Trial]:
     """Returns the best trials, of equal ones those with lower numbers, in the order of their numbers."""
     succeeded = [(trial.value, trial) for trial in trials if trial.value is not None]
-    ranked = sorted(succeeded, key=lambda pair: (-pair[0], pair[1].proposal.number))
+
+    def best_first(pair: tuple[float, Trial]) -> tuple[float, int]:
+        value, trial = pair
+        return -value, trial.proposal.number
+
+    ranked = sorted(succeeded, key=best_first)
     best = [trial for _, trial in ranked[:number]]
     return sorted(best, key=lambda trial: trial.proposal.number)

@@ -121,21 +121,23 @@ def describe(model: LoadedModel) -> dict[str, Any]:
     """Returns the description of a model, the answer of GET /model."""
     result = model.run.result
     categories = {**model.ranker.categories, **model.ranker.encoded}
+    data = {"name": result.data.get("name"), "fold": result.data.get("fold")}
+    versions = {
+        "of_run": dict(result.versions),
+        "of_service": {"ltrbench": __version__},
+    }
     return {
         "model": model.name,
         "class": type(model.ranker).__name__,
         "features": list(_columns_of(model)),
         "categories": {name: list(each) for name, each in categories.items()},
         "dates": dict(model.ranker.dates),
-        "data": {"name": result.data.get("name"), "fold": result.data.get("fold")},
+        "data": data,
         "metrics": dict(result.metrics),
         "convention": dict(result.convention),
         "trees": result.num_trees,
         "finished": result.finished,
-        "versions": {
-            "of_run": dict(result.versions),
-            "of_service": {"ltrbench": __version__},
-        },
+        "versions": versions,
     }
 
 
@@ -152,7 +154,8 @@ def answer(model: LoadedModel, reader: RequestReader, body: bytes) -> bytes:
     # A stable sort, so that documents with equal scores stay in the order of the request.
     order = np.argsort(-scores, kind="stable").tolist()
     values = scores.tolist()
-    documents = [{"id": request.ids[d], "score": values[d]} for d in order]
+    ids = request.ids
+    documents = [{"id": ids[d], "score": values[d]} for d in order]
     return orjson.dumps(
         {"query": request.query, "model": model.name, "documents": documents}
     )
@@ -371,10 +374,8 @@ class RequestReader:
             return values
         are_numbers = [type(value) in _KINDS_OF_VALUES for value in values]
         wrong = are_numbers.index(False)
-        raise _refusal(
-            self._place(features, place, wrong),
-            f"is {reprlib.repr(values[wrong])}, not a number",
-        )
+        where = self._place(features, place, wrong)
+        raise _refusal(where, f"is {reprlib.repr(values[wrong])}, not a number")
 
     def _place(self, features: Any, place: str, feature: int) -> str:
         is_named = isinstance(features, dict)
@@ -478,7 +479,8 @@ def warm_up(model: LoadedModel, max_documents: int) -> None:
     dtype: Any = np.float64 if model.ranker.reads_float64 else np.float32
     # The largest lists may not fit into the memory of attention, which their request then says.
     with contextlib.suppress(DataError):
-        for size in (min(1 << power, max_documents) for power in range(most + 1)):
+        sizes = [min(1 << power, max_documents) for power in range(most + 1)]
+        for size in sizes:
             model.ranker.predict(
                 np.zeros((size, len(model.feature_names)), dtype=dtype)
             )

@@ -87,9 +87,10 @@ def setting(
     """
     if choices is not None:
         refuse = partial(require_choice, choices=choices)
+    if refuse is None:
+        refuse = partial(require, at_least=at_least, above=above, at_most=at_most)
     metadata = {
-        "refuse": refuse
-        or partial(require, at_least=at_least, above=above, at_most=at_most),
+        "refuse": refuse,
         "only_with": only_with or {},
         "in": {"": In(names), **libraries} if names else libraries,
         "is_share": above == 0 and at_most == 1,
@@ -130,10 +131,11 @@ def check_effects(
         default = _default(item)
         if value != default:
             initial = default if isinstance(default, str) else json.dumps(default)
+            of_other = getattr(settings, other) or chosen[other] or "null"
+            remedy = f"{item.name}={initial}, or {other} to {' or '.join(values)}"
             raise ConfigError(
                 f"{item.name} is {value}, but does not apply with {other}="
-                f"{getattr(settings, other) or chosen[other] or 'null'}; leave it out or set "
-                f"{item.name}={initial}, or {other} to {' or '.join(values)}."
+                f"{of_other}; leave it out or set {remedy}."
             )
 
 
@@ -226,21 +228,21 @@ def part(source: object, kind: type[SettingsT], **others: Any) -> SettingsT:
         kind: class of the result.
         others: values of fields that `source` does not have, or has in another form.
     """
-    values = {
-        name: float(value) if is_float else value
-        for name, is_float in _floats(kind).items()  # type: ignore[arg-type]
-        if name not in others and (value := getattr(source, name)) is not None
-    }
+    values = {}
+    for name, is_float in _floats(kind).items():  # type: ignore[arg-type]
+        if name in others:
+            continue
+        value = getattr(source, name)
+        if value is not None:
+            values[name] = float(value) if is_float else value
     return kind(**values, **others)
 
 
 @cache
 def _floats(kind: type[Any]) -> dict[str, bool]:
     """Returns, for each field name, whether the field is declared as a float and not as an integer."""
-    types = {
-        name: get_args(hint) or (hint,) for name, hint in get_type_hints(kind).items()
-    }
-    return {
-        name: float in possible and int not in possible
-        for name, possible in types.items()
-    }
+    are_floats = {}
+    for name, hint in get_type_hints(kind).items():
+        possible = get_args(hint) or (hint,)
+        are_floats[name] = float in possible and int not in possible
+    return are_floats

@@ -154,7 +154,11 @@ def _in_units(value: float, units: Sequence[tuple[str, float]]) -> str:
     """Returns the value in the largest unit not above it, or in the smallest unit."""
     if value == 0:
         return f"0 {units[0][0]}"
-    name, factor = next((unit for unit in units if value >= unit[1]), units[-1])
+    name, factor = units[-1]
+    for unit in units:
+        if value >= unit[1]:
+            name, factor = unit
+            break
     if value < 1000 * factor:
         return f"{value / factor:,.3g} {name}"
     return f"{value / factor:,.0f} {name}"
@@ -192,10 +196,10 @@ def assignments(settings: Mapping[str, object]) -> str:
     >>> assignments({"num_leaves": 8, "l2": None})
     'num_leaves=8, l2=null'
     """
-    return ", ".join(
-        f"{name}={'null' if value is None else value}"
-        for name, value in settings.items()
-    )
+    texts = []
+    for name, value in settings.items():
+        texts.append(f"{name}={'null' if value is None else value}")
+    return ", ".join(texts)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -215,14 +219,12 @@ def one_line(name: str, fields: Mapping[str, object]) -> str:
     >>> one_line("Run", {"model": "native", "fold": None, "ndcg@10": 0.71877})
     "Run(model='native', ndcg@10=0.7188)"
     """
-    values = (
-        f"{field}={value:.4f}"
-        if isinstance(value, float)
-        else f"{field}={_SHORT.repr(value)}"
-        for field, value in fields.items()
-        if value is not None
-    )
-    return f"{name}({', '.join(values)})"
+    known = {field: value for field, value in fields.items() if value is not None}
+    texts = []
+    for field, value in known.items():
+        text = f"{value:.4f}" if isinstance(value, float) else _SHORT.repr(value)
+        texts.append(f"{field}={text}")
+    return f"{name}({', '.join(texts)})"
 
 
 # ---- A table: columns, and rows of raw values, with one writer per output format.
@@ -267,10 +269,11 @@ class TableColumn:
 
 def columns_of(forms: Mapping[str, Form | None]) -> list[TableColumn]:
     """Returns a column for each header; without a format it has text, which is left-aligned."""
-    return [
-        TableColumn(header, form or "", left=form is None)
-        for header, form in forms.items()
-    ]
+    columns = []
+    for header, form in forms.items():
+        has_text = form is None
+        columns.append(TableColumn(header, form or "", left=has_text))
+    return columns
 
 
 @dataclass(frozen=True)
@@ -347,13 +350,12 @@ class Table:
         Args:
             missing: text of a number that is not available.
         """
-        return [
-            [
-                _with_text(cell, column, missing)
-                for cell, column in zip(row, self.columns, strict=True)
-            ]
-            for row in self.rows
-        ]
+        cells = []
+        for row in self.rows:
+            by_column = zip(row, self.columns, strict=True)
+            in_row = [_with_text(cell, column, missing) for cell, column in by_column]
+            cells.append(in_row)
+        return cells
 
     def markdown(self, width: int | None = None) -> str:
         """Returns an aligned Markdown table.
@@ -363,18 +365,15 @@ class Table:
                 first column. None: Markdown for a file, with HTML escaped.
         """
         escape = in_table if width is not None else partial(in_markdown, cell=True)
-        lines = [
-            [escape(text) for text in line] for line in [self.header, *self._texts()]
-        ]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n\n".join(
-            _block(
-                [[line[column] for column in block] for line in lines],
-                [widths[column] for column in block],
-                [self.columns[column].left for column in block],
-            )
-            for block in _blocks(widths, width)
-        )
+        lines = [[escape(text) for text in line] for line in self._lines()]
+        widths = _longest_texts(lines)
+        blocks = []
+        for block in _blocks(widths, width):
+            of_block = [[line[column] for column in block] for line in lines]
+            widths_of_block = [widths[column] for column in block]
+            to_left = [self.columns[column].left for column in block]
+            blocks.append(_block(of_block, widths_of_block, to_left))
+        return "\n\n".join(blocks)
 
     def plain(self, width: int) -> str:
         """Returns aligned columns for a terminal; columns that do not fit follow below, as in `markdown`.
@@ -391,18 +390,16 @@ class Table:
         model   models
         native  better
         """
-        header, *rows = (
-            [in_table(text) for text in line] for line in [self.header, *self._texts()]
-        )
-        widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+        texts = [[in_table(text) for text in line] for line in self._lines()]
+        header, *rows = texts
+        widths = _longest_texts(texts)
         if _width_of(widths) > width:
             words = [max(map(len, name.split()), default=0) for name in header]
-            widths = [
-                max(map(len, column)) for column in zip(*rows, strict=True)
-            ] or words
+            widths = _longest_texts(rows) or words
             widths = [*map(max, words, widths)]
             excess = max(_width_of(widths) - width, 0)
-            widths[0] = max(widths[0] - excess, min(widths[0], _NARROWEST_LABEL))
+            narrowest = min(widths[0], _NARROWEST_LABEL)
+            widths[0] = max(widths[0] - excess, narrowest)
         blocks = []
         for block in _blocks(widths, width, gap=2, edges=0):
             lines = self._plain_lines(header, widths, block, is_header=True)
@@ -420,10 +417,11 @@ class Table:
         is_header: bool = False,
     ) -> list[str]:
         """Returns the lines of a row, with each text wrapped to the width of its column."""
-        wrapped = [
-            textwrap.wrap(texts[column], max(widths[column], 1), break_on_hyphens=False)
-            for column in block
-        ]
+        wrapped = []
+        for column in block:
+            width = max(widths[column], 1)
+            lines = textwrap.wrap(texts[column], width, break_on_hyphens=False)
+            wrapped.append(lines)
         height = max(1, *map(len, wrapped))
         columns = []
         for column, lines in zip(block, wrapped, strict=True):
@@ -433,19 +431,21 @@ class Table:
             if self.columns[column].left:
                 side = "<"
             columns.append([f"{line:{side}{widths[column]}}" for line in padded])
-        return ["  ".join(line).rstrip() for line in zip(*columns, strict=True)]
+        rows = zip(*columns, strict=True)
+        return ["  ".join(row).rstrip() for row in rows]
 
     def latex(self) -> str:
         """Returns a LaTeX tabular, which needs \\usepackage{booktabs}; strong cells are bold."""
-        body = " \\\\\n".join(
-            " & ".join(
-                f"\\textbf{{{in_latex(text)}}}"
-                if cell.emphasis == STRONG
-                else in_latex(text)
-                for text, cell in zip(texts, row, strict=True)
-            )
-            for texts, row in zip(self._texts(), self.cells(), strict=True)
-        )
+        rows = []
+        for texts, row in zip(self._texts(), self.cells(), strict=True):
+            in_row = []
+            for text, cell in zip(texts, row, strict=True):
+                escaped = in_latex(text)
+                if cell.emphasis == STRONG:
+                    escaped = f"\\textbf{{{escaped}}}"
+                in_row.append(escaped)
+            rows.append(" & ".join(in_row))
+        body = " \\\\\n".join(rows)
         alignment = "".join("l" if column.left else "r" for column in self.columns)
         return (
             f"\\begin{{tabular}}{{{alignment}}}\n\\toprule\n{' & '.join(map(in_latex, self.header))} "
@@ -497,17 +497,22 @@ class Table:
             f"<ul>{items}</ul>" if items else ""
         )
 
+    def _lines(self) -> list[Sequence[str]]:
+        """Returns the header and the texts of the rows."""
+        return [self.header, *self._texts()]
+
     def _texts(self) -> list[list[str]]:
         """Returns the texts of the cells, with the notes that all outputs show."""
-        return [
-            [
-                f"{cell.text} {cell.note}".rstrip()
-                if column.with_notes
-                else cell.text or ""
-                for cell, column in zip(row, self.columns, strict=True)
-            ]
-            for row in self.cells()
-        ]
+        texts = []
+        for row in self.cells():
+            in_row = []
+            for cell, column in zip(row, self.columns, strict=True):
+                text = cell.text or ""
+                if column.with_notes:
+                    text = f"{cell.text} {cell.note}".rstrip()
+                in_row.append(text)
+            texts.append(in_row)
+        return texts
 
     def _values(self) -> list[list[CellValue]]:
         return [[_as_cell(cell).known for cell in row] for row in self.rows]
@@ -557,7 +562,8 @@ def _blocks(
     used = 0
     for column in range(1, len(widths)):
         needed = widths[column] + gap
-        if room is not None and len(blocks[-1]) > 1 and used + needed > room:
+        is_alone = len(blocks[-1]) == 1
+        if room is not None and not is_alone and used + needed > room:
             blocks.append([0])
             used = 0
         blocks[-1].append(column)
@@ -570,22 +576,28 @@ def _block(
 ) -> str:
     """Returns one Markdown table; the first line is the header."""
     sides = list(zip(widths, to_left, strict=True))
-    header, *rows = (
-        " | ".join(
-            f"{text:{'<' if left else '>'}{width}}"
-            for text, (width, left) in zip(line, sides, strict=True)
-        )
-        for line in lines
-    )
-    rule = "|".join(
-        ":" + "-" * (width + 1) if left else "-" * (width + 1) + ":"
-        for width, left in sides
-    )
-    return "\n".join([f"| {header} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
+    in_rows = []
+    for line in lines:
+        padded = []
+        for text, (width, left) in zip(line, sides, strict=True):
+            padded.append(f"{text:<{width}}" if left else f"{text:>{width}}")
+        in_rows.append(f"| {' | '.join(padded)} |")
+    rules = []
+    for width, left in sides:
+        dashes = "-" * (width + 1)
+        rules.append(f":{dashes}" if left else f"{dashes}:")
+    header, *rows = in_rows
+    return "\n".join([header, f"|{'|'.join(rules)}|", *rows])
+
+
+def _longest_texts(lines: Sequence[Sequence[str]]) -> list[int]:
+    """Returns the number of characters of the longest text of each column; empty without lines."""
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
 
 
 def _html_row(tag: str, texts: Iterable[str]) -> str:
-    return f"<tr>{''.join(f'<{tag}>{_in_html(text)}</{tag}>' for text in texts)}</tr>"
+    cells = [f"<{tag}>{_in_html(text)}</{tag}>" for text in texts]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _in_html(text: str) -> str:
@@ -641,7 +653,8 @@ def find_term(text: str) -> str:
 def extract(terms: Iterable[str]) -> str:
     """Returns the entries of terms as Markdown, each once, in the order of the glossary."""
     wanted = set(terms)
-    entries = [
-        f"## {term}\n\n{text}\n" for term, text in glossary().items() if term in wanted
-    ]
+    entries = []
+    for term, text in glossary().items():
+        if term in wanted:
+            entries.append(f"## {term}\n\n{text}\n")
     return "\n".join(["# Glossary\n", *entries])

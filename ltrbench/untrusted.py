@@ -132,8 +132,9 @@ _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _BAR = re.compile(r"(\\*)\|")
 
+_AFTER_BACKSLASH = {character: f"\\{character}" for character in "&%$#_{}"}
 _LATEX = str.maketrans(
-    {character: f"\\{character}" for character in "&%$#_{}"}
+    _AFTER_BACKSLASH
     | {
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
@@ -156,7 +157,11 @@ def visible(text: str, lines: bool = False) -> str:
     a\x1b[31m\nb
     """
     unseen = _UNSEEN_BUT_LINES if lines else _UNSEEN
-    return unseen.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+    return unseen.sub(_as_escape, text)
+
+
+def _as_escape(match: re.Match[str]) -> str:
+    return match[0].encode("unicode_escape").decode()
 
 
 def in_markdown(text: str, cell: bool = False) -> str:
@@ -170,7 +175,8 @@ def in_markdown(text: str, cell: bool = False) -> str:
     >>> print(in_markdown(r"a\|b", cell=True))
     a\\\|b
     """
-    shown = _TAG.sub("&lt;", _ENTITY.sub("&amp;", visible(text))).replace("](", r"]\(")
+    without_entities = _ENTITY.sub("&amp;", visible(text))
+    shown = _TAG.sub("&lt;", without_entities).replace("](", r"]\(")
     return _in_cell(shown) if cell else shown
 
 
@@ -216,20 +222,21 @@ def validation_error(value: Any, declared: Any, name: str) -> str | None:
     >>> validation_error([1, 2], Sequence[int], "folds") is None
     True
     """
-    _, *records = get_args(declared) if get_origin(declared) is Annotated else (None,)
     record = None
-    if records and is_typeddict(records[0]):
-        record = records[0]
+    if get_origin(declared) is Annotated:
+        _, *records = get_args(declared)
+        if is_typeddict(records[0]):
+            record = records[0]
     if record is not None and value == {}:
         return None
     try:
         _validator(record or declared).validate_python(value, strict=True)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        keys = [
-            f"[{key}]" if isinstance(key, int) else f".{key}" for key in first["loc"]
-        ]
-        where = "".join([name, *keys]).removeprefix(".")
+        where = name
+        for key in first["loc"]:
+            where += f"[{key}]" if isinstance(key, int) else f".{key}"
+        where = where.removeprefix(".")
         if first["type"] == "missing":
             return f"{where} is missing"
         reason = first["msg"].removeprefix("Input ")
@@ -249,13 +256,14 @@ def type_error(values: Mapping[str, object], types: Mapping[str, Any]) -> str | 
     >>> type_error({"num_leaves": "31"}, {"num_leaves": int})
     "num_leaves is '31'; it should be a valid integer"
     """
-    unknown = (f"there is no field '{name}'" for name in values if name not in types)
-    wrong = (
-        validation_error(value, types[name], name)
-        for name, value in values.items()
-        if name in types
-    )
-    return next(unknown, None) or next(filter(None, wrong), None)
+    for name in values:
+        if name not in types:
+            return f"there is no field '{name}'"
+    for name, value in values.items():
+        error = validation_error(value, types[name], name)
+        if error:
+            return error
+    return None
 
 
 @cache
@@ -283,7 +291,8 @@ class RunTable:
             ResultError: A cell is not a number.
         """
         try:
-            return np.array([float(cell or "nan") for cell in self.texts(column)])
+            cells = self.texts(column)
+            return np.array([float(cell or "nan") for cell in cells])
         except ValueError as error:
             raise self.refusal(f"column '{self.header[column]}': {error}") from None
 
@@ -312,15 +321,13 @@ def read_run_table(path: Path, first: Sequence[str], remedy: str) -> RunTable:
     except (ValueError, csv.Error) as error:
         _refuse(path, f"it is not CSV in UTF-8 ({error})", remedy)
     table = RunTable(path, tuple(header), rows, remedy)
-    if header[: len(first)] != list(first) or len(set(header)) != len(header):
+    are_distinct = len(set(header)) == len(header)
+    if header[: len(first)] != list(first) or not are_distinct:
         raise table.refusal(
             f"its columns are {reprlib.repr(header)}; expected {', '.join(first)}, and none repeated"
         )
-    odd = next(
-        (row for row, cells in enumerate(rows) if len(cells) != len(header)), None
-    )
-    if odd is not None:
-        raise table.refusal(
-            f"the row has {len(rows[odd])} cells, but the header has {len(header)}", odd
-        )
+    for row, cells in enumerate(rows):
+        if len(cells) != len(header):
+            lengths = f"{len(cells)} cells, but the header has {len(header)}"
+            raise table.refusal(f"the row has {lengths}", row)
     return table

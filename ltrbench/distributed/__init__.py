@@ -46,7 +46,9 @@ class FitsTogether(Protocol):
         """The workers by rank, each with its `num_threads`."""
 
     def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
     ) -> list[Any]:
         """Calls function(*arguments) once on each worker.
 
@@ -55,7 +57,9 @@ class FitsTogether(Protocol):
         """
 
     def run_team(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
     ) -> list[Any]:
         """Calls function(team, *arguments) on all workers at the same time, inside a collective.
 
@@ -132,7 +136,9 @@ def portable(error: BaseException) -> BaseException:
 #
 # To deal queries in another way, pass a function like `contiguous`. Shapes: D documents, Q queries.
 
-Deal = Callable[[NDArray[np.int64], int], Sequence[NDArray[np.int64]]]
+QueryNumbers = NDArray[np.int64]
+"""Ascending numbers of queries."""
+Deal = Callable[[NDArray[np.int64], int], Sequence[QueryNumbers]]
 """Returns the ascending numbers of the queries of each shard, given the documents of each query, (Q,), and
 the number of shards."""
 
@@ -185,10 +191,12 @@ def contiguous(
     wanted = ends[-1] * np.arange(1, num_shards) / num_shards
     after = np.searchsorted(ends, wanted)
     # The cut before or after the query in which the wanted number of documents is reached.
-    cuts = after + (ends[after] - wanted <= wanted - (ends[after] - query_sizes[after]))
+    missing_before = wanted - (ends[after] - query_sizes[after])
+    cuts = after + (ends[after] - wanted <= missing_before)
     ranks = np.arange(num_shards - 1)
     # No shard is empty.
-    cuts = np.maximum.accumulate(np.maximum(cuts - ranks, 1)) + ranks
+    cuts = np.maximum(cuts - ranks, 1)
+    cuts = np.maximum.accumulate(cuts) + ranks
     cuts = np.minimum(cuts, num_queries - num_shards + 1 + ranks)
     return np.split(np.arange(num_queries), cuts)
 
@@ -214,10 +222,8 @@ def send_shards(workers: FitsTogether, shards: Sequence[QueryShard]) -> PlacedSh
     """
     name = uuid.uuid4().hex
     keys = tuple(f"{name}-{rank}" for rank in range(len(shards)))
-    workers.run(
-        _hold,
-        [(key, pickle.dumps(shard)) for key, shard in zip(keys, shards, strict=True)],
-    )
+    pickled = map(pickle.dumps, shards)
+    workers.run(_hold, list(zip(keys, pickled, strict=True)))
     return PlacedShards(keys, tuple(shards))
 
 

@@ -340,16 +340,18 @@ class Workers:
         )
         for address, introduction in known.items():
             self._check(address, introduction)
-        self.members = tuple(
-            Member(
+        members = []
+        for rank, address in enumerate(chosen):
+            host, pid = known[address][:2]
+            member = Member(
                 rank=rank,
                 address=address,
-                host=known[address][0],
-                pid=known[address][1],
+                host=host,
+                pid=pid,
                 num_threads=settings.threads_per_worker or threads[address],
             )
-            for rank, address in enumerate(chosen)
-        )
+            members.append(member)
+        self.members = tuple(members)
 
     @property
     def addresses(self) -> tuple[str, ...]:
@@ -357,7 +359,9 @@ class Workers:
         return tuple(member.address for member in self.members)
 
     def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
     ) -> list[Any]:
         """Calls a function once on each worker, and returns the results by rank.
 
@@ -371,7 +375,9 @@ class Workers:
         return self._results(function, arguments, None)
 
     def run_team(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
     ) -> list[Any]:
         """Like `run`, for functions that exchange values: the first argument of each is a `CollectiveTeam`.
 
@@ -382,12 +388,14 @@ class Workers:
         if size == 1:
             return self._results(function, arguments, (size, {}, timeout))
         # The address of this machine on the way to the scheduler, which workers can reach too.
-        host, _, _ = self.client.scheduler.address.rpartition("://")[2].rpartition(":")
+        host_ip = "127.0.0.1"
+        if self._settings.scheduler is not None:
+            _, _, place = self.client.scheduler.address.rpartition("://")
+            host, _, _ = place.rpartition(":")
+            host_ip = get_ip(host.strip("[]"))
         tracker = RabitTracker(
             n_workers=size,
-            host_ip="127.0.0.1"
-            if self._settings.scheduler is None
-            else get_ip(host.strip("[]")),
+            host_ip=host_ip,
             sortby="task",
             timeout=max(int(self._settings.wait), 1),
         )
@@ -415,12 +423,13 @@ class Workers:
                 for member, values in zip(self.members, arguments, strict=True):
                     # Pickled, because Dask closes the connection to a worker that cannot import a function.
                     call = pickle.dumps((function, values))
+                    key = f"ltrbench-{uuid.uuid4().hex}"
                     task = self.client.submit(
                         _take_part,
                         call,
                         member.rank,
                         team,
-                        key=f"ltrbench-{uuid.uuid4().hex}",
+                        key=key,
                         workers=[member.address],
                         pure=False,
                     )
@@ -433,15 +442,14 @@ class Workers:
             running = [task for rank, task in enumerate(tasks) if rank not in outcomes]
             if running and self.client.status == "running":
                 end_tasks(self.client, running)
-        failures = [
-            (self.members[rank], error)
-            for rank, (_, error) in outcomes.items()
-            if error is not None
-        ]
+        failures = []
+        for rank, (_, error) in outcomes.items():
+            if error is not None:
+                failures.append((self.members[rank], error))
         if not failures:
             return [outcomes[member.rank][0] for member in self.members]
         # When a member leaves, the exchanges of the others fail.
-        failures.sort(key=lambda failure: type(failure[1]).__name__ in _CONSEQUENCES)
+        failures.sort(key=_is_consequence)
         raise self._described(*failures[0]) from failures[0][1]
 
     def _wait(
@@ -509,10 +517,9 @@ class Workers:
         else:
             there = introduction[2]
             here = versions(LIBRARIES)
+            differing = [name for name in _MUST_AGREE if there[name] != here[name]]
             different = [
-                f"{name} {there[name]} (here {here[name]})"
-                for name in _MUST_AGREE
-                if there[name] != here[name]
+                f"{name} {there[name]} (here {here[name]})" for name in differing
             ]
             if not different:
                 return
@@ -523,6 +530,12 @@ class Workers:
 
 class _LostError(Exception):
     """The process of a member ended, or lost its connection."""
+
+
+def _is_consequence(failure: tuple[Member, BaseException]) -> bool:
+    """Returns whether the error of a member may follow from that of another one."""
+    _, error = failure
+    return type(error).__name__ in _CONSEQUENCES
 
 
 def _introduce(is_child: bool) -> tuple[str, int, dict[str, str]]:
@@ -601,10 +614,11 @@ class DaskWorkers(Distribution):
                     dask.config.set(
                         {"distributed.deploy.lost-worker-timeout": _RETURN_TIME}
                     )
+                    threads = self.threads_per_worker
+                    threads = threads or max(available_cores() // self.workers, 1)
                     cluster = distributed.LocalCluster(
                         n_workers=self.workers,
-                        threads_per_worker=self.threads_per_worker
-                        or max(available_cores() // self.workers, 1),
+                        threads_per_worker=threads,
                         scheduler_kwargs={"dashboard": False},
                         **LOCAL_CLUSTER,
                     )

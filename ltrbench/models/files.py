@@ -96,15 +96,15 @@ def read_ranklib_xml(content: bytes) -> ReadModel:
             f"its first line is {algorithm[:60]!a}, but only models of LambdaMART and MART can be read; "
             "train one of them with -ranker 6 or -ranker 0"
         )
-    root = ElementTree.fromstring(
-        b"\n".join(line for line in lines if not line.lstrip().startswith(b"#"))
-    )
-    trees = tuple(
-        WeightedTree(parse_float32(tree.attrib["weight"]), tree_of(tree[0], _node))
-        for tree in root
-    )
-    ensemble = Ensemble(trees, score_dtype="float32")
-    return ReadModel(ensemble, (), 1 + max(used_features(ensemble), default=-1))
+    uncommented = [line for line in lines if not line.lstrip().startswith(b"#")]
+    root = ElementTree.fromstring(b"\n".join(uncommented))
+    trees = []
+    for tree in root:
+        weight = parse_float32(tree.attrib["weight"])
+        trees.append(WeightedTree(weight, tree_of(tree[0], _node)))
+    ensemble = Ensemble(tuple(trees), score_dtype="float32")
+    largest = max(used_features(ensemble), default=-1)
+    return ReadModel(ensemble, (), 1 + largest)
 
 
 def _node(split: ElementTree.Element) -> Node:
@@ -237,10 +237,9 @@ def is_model_file(path: Path) -> bool:
             head = file.read(_HEAD)
     except OSError:
         return False
-    return any(
-        beginning.match(head)
-        for beginning in (*(f.beginning for f in _FORMATS), *_OTHERS.values())
-    )
+    beginnings = [known.beginning for known in _FORMATS]
+    beginnings += _OTHERS.values()
+    return any(beginning.match(head) for beginning in beginnings)
 
 
 def read_model_file(

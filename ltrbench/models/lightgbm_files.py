@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -57,14 +57,15 @@ def write_lightgbm_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
     Raises:
         ConfigError: A leaf value is beyond float32, which Vespa needs for many trees.
     """
-    trees = ",\n".join(
-        f'{{"tree_index":{number},"num_leaves":{int(tree.is_leaf.sum())},"num_cat":0,"shrinkage":1,'
-        f'"tree_structure":{_nested(tree)}}}'
-        # Vespa keeps the leaves of large models as float32, but reads those of other models as float64.
-        for number, tree in enumerate(
-            float32_trees(base_score_as_tree(ensemble), "<", "float64")
+    blocks = []
+    # Vespa keeps the leaves of large models as float32, but reads those of other models as float64.
+    trees = float32_trees(base_score_as_tree(ensemble), "<", "float64")
+    for number, tree in enumerate(trees):
+        num_leaves = int(tree.is_leaf.sum())
+        blocks.append(
+            f'{{"tree_index":{number},"num_leaves":{num_leaves},"num_cat":0,"shrinkage":1,'
+            f'"tree_structure":{_nested(tree)}}}'
         )
-    )
     head = {
         "name": "tree",
         "version": "v4",
@@ -77,7 +78,9 @@ def write_lightgbm_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
         "feature_names": list(feature_names),
         "feature_infos": {},
     }
-    return f'{json.dumps(head)[:-1]},\n"tree_info":[{trees}],\n"pandas_categorical":[]}}\n'.encode()
+    begin = json.dumps(head)[:-1]
+    joined = ",\n".join(blocks)
+    return f'{begin},\n"tree_info":[{joined}],\n"pandas_categorical":[]}}\n'.encode()
 
 
 def read_lightgbm_json(content: bytes, indices: Mapping[str, int]) -> Ensemble:
@@ -92,12 +95,13 @@ def read_lightgbm_json(content: bytes, indices: Mapping[str, int]) -> Ensemble:
     def read(node: Mapping[str, Any]) -> Node:
         if "leaf_value" in node:
             return Leaf(node["leaf_value"])
-        children = node["left_child"], node["right_child"]
+        name = names[node["split_feature"]]
         return InnerNode(
-            indices[names[node["split_feature"]]],
+            indices[name],
             node["threshold"],
             node["default_left"],
-            *children,
+            node["left_child"],
+            node["right_child"],
         )
 
     trees = (
@@ -109,10 +113,8 @@ def read_lightgbm_json(content: bytes, indices: Mapping[str, int]) -> Ensemble:
 
 def _nested(tree: FlatTree) -> str:
     """Returns the JSON of a tree."""
-    texts = [
-        repr(value)
-        for value in np.where(tree.is_leaf, tree.value, tree.threshold).tolist()
-    ]
+    numbers = np.where(tree.is_leaf, tree.value, tree.threshold)
+    texts = [repr(number) for number in numbers.tolist()]
     is_leaf = tree.is_leaf.tolist()
     feature = tree.feature.tolist()
     default_left = ["true" if left else "false" for left in tree.missing_left.tolist()]
@@ -223,28 +225,26 @@ class LightGBMTree:
         """Returns the lines of the tree."""
         is_set = np.isnan(self.threshold)
         words = [words_of(bits) for bits in self.categories if bits is not None]
+        thresholds = np.where(is_set, np.cumsum(is_set) - 1, self.threshold)
         lines = {
             "num_leaves": str(len(self.value)),
             "num_cat": str(len(words)),
             "split_feature": _joined(self.feature),
             "split_gain": self.statistics["split_gain"],
-            "threshold": _exact(
-                np.where(is_set, np.cumsum(is_set) - 1, self.threshold)
-            ),
+            "threshold": _exact(thresholds),
             "decision_type": _joined(self.decision_type),
             "left_child": _joined(self.left),
             "right_child": _joined(self.right),
             "leaf_value": _exact(self.value),
-            **{name: self.statistics[name] for name in (*_OF_LEAVES, *_OF_SPLITS[1:])},
-            **(
-                {"cat_boundaries": _joined(np.cumsum([0, *map(len, words)]))}
-                if words
-                else {}
-            ),
-            **({"cat_threshold": _joined(np.concatenate(words))} if words else {}),
-            "is_linear": "0",
-            "shrinkage": f"{self.shrinkage:g}",
         }
+        for name in (*_OF_LEAVES, *_OF_SPLITS[1:]):
+            lines[name] = self.statistics[name]
+        if words:
+            boundaries = np.cumsum([0, *map(len, words)])
+            lines["cat_boundaries"] = _joined(boundaries)
+            lines["cat_threshold"] = _joined(np.concatenate(words))
+        lines["is_linear"] = "0"
+        lines["shrinkage"] = f"{self.shrinkage:g}"
         return "\n".join(f"{name}={line}" for name, line in lines.items())
 
 
@@ -257,10 +257,11 @@ def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTr
         ValueError: The file is not complete, or has more than one score per document.
     """
     text = content.decode().replace("\r\n", "\n")
-    if "\nend of trees\n" not in text:
+    text, end_of_trees, _ = text.partition("\nend of trees\n")
+    if not end_of_trees:
         raise ValueError("the line 'end of trees' is missing")
-    before, *blocks = text[: text.index("\nend of trees\n")].split("\nTree=")
-    head = dict(line.partition("=")[::2] for line in before.split("\n"))
+    before, *blocks = text.split("\nTree=")
+    head = _values_by_name(before.split("\n"))
     if (head["num_class"], head["num_tree_per_iteration"]) != ("1", "1"):
         raise ValueError(
             "num_class is not 1: the model has more than one score per document; train a ranker"
@@ -268,8 +269,16 @@ def parse_lightgbm_text(content: bytes) -> tuple[dict[str, str], list[LightGBMTr
     return head, [_parsed(block) for block in blocks]
 
 
+def _values_by_name(lines: Iterable[str]) -> dict[str, str]:
+    values = {}
+    for line in lines:
+        name, _, value = line.partition("=")
+        values[name] = value
+    return values
+
+
 def _parsed(block: str) -> LightGBMTree:
-    lines = dict(line.partition("=")[::2] for line in block.split("\n")[1:])
+    lines = _values_by_name(block.split("\n")[1:])
 
     def integers(name: str) -> _Integers:
         return np.array(lines[name].split(), dtype=np.int64)
@@ -286,9 +295,10 @@ def _parsed(block: str) -> LightGBMTree:
         words = integers("cat_threshold")
         for split in by_categories:
             number = int(threshold[split])
-            categories[split] = of_words(words[first[number] : first[number + 1]])
+            of_split = words[first[number] : first[number + 1]]
+            categories[split] = of_words(of_split)
             threshold[split] = np.nan
-    named = (*_OF_SPLITS, *_OF_LEAVES)
+    named = [name for name in (*_OF_SPLITS, *_OF_LEAVES) if name in lines]
     return LightGBMTree(
         feature=integers("split_feature"),
         decision_type=decision_type,
@@ -297,7 +307,7 @@ def _parsed(block: str) -> LightGBMTree:
         threshold=threshold,
         value=numbers("leaf_value"),
         shrinkage=float(lines["shrinkage"]),
-        statistics={name: lines[name] for name in named if name in lines},
+        statistics={name: lines[name] for name in named},
         categories=categories,
         is_linear=lines.get("is_linear", "0") != "0",
     )
@@ -338,10 +348,10 @@ def _categories_of_frame(content: bytes) -> dict[int, list[str | None]]:
     texts = json.loads(match[2])
     if len(features) != len(texts):
         return {}
-    return {
-        feature: [*map(category_text, of_feature)]
-        for feature, of_feature in zip(features, texts, strict=True)
-    }
+    texts_by_feature = {}
+    for feature, of_feature in zip(features, texts, strict=True):
+        texts_by_feature[feature] = list(map(category_text, of_feature))
+    return texts_by_feature
 
 
 def ensemble_of_lightgbm(
@@ -407,9 +417,8 @@ def missing_sides(
     )
     has_kind = (kind == ZERO_IS_MISSING) | (kind == NAN_IS_MISSING)
     # Without missing values in training, LightGBM reads a missing value as 0.
-    missing_left: NDArray[np.bool_] = np.where(
-        has_kind, decision_type & DEFAULT_LEFT > 0, threshold >= 0
-    )
+    default_left = decision_type & DEFAULT_LEFT > 0
+    missing_left: NDArray[np.bool_] = np.where(has_kind, default_left, threshold >= 0)
     return missing_left, kind == ZERO_IS_MISSING
 
 
@@ -432,26 +441,27 @@ def write_lightgbm_text(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
                 "c, treelite or xgboost."
             )
     names = lightgbm_names(feature_names)
-    written = [
-        _written(ensemble, tree, number)
-        for number, tree in enumerate(base_score_as_tree(ensemble).trees)
-    ]
+    written = []
+    for number, tree in enumerate(base_score_as_tree(ensemble).trees):
+        written.append(_written(ensemble, tree, number))
     blocks = [
         f"Tree={number}\n{tree.text()}\n\n\n" for number, tree in enumerate(written)
     ]
     used = {int(feature) for tree in written for feature in tree.feature}
-    ranges = (
+    ranges = [
         "[-inf:inf]" if feature in used else "none" for feature in range(len(names))
-    )
+    ]
+    sizes = [str(len(block)) for block in blocks]
     head = (
         "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\n"
         f"max_feature_idx={len(names) - 1}\n"
         "objective=lambdarank\n"
         f"feature_names={' '.join(names)}\n"
         f"feature_infos={' '.join(ranges)}\n"
-        f"tree_sizes={' '.join(str(len(block)) for block in blocks)}\n\n"
+        f"tree_sizes={' '.join(sizes)}\n\n"
     )
-    end = f"end of trees\n\nfeature_importances:\n{_importances(written, names)}\npandas_categorical:null\n"
+    importances = _importances(written, names)
+    end = f"end of trees\n\nfeature_importances:\n{importances}\npandas_categorical:null\n"
     return (head + "".join(blocks) + end).encode()
 
 
@@ -465,11 +475,9 @@ def lightgbm_names(feature_names: Sequence[str]) -> list[str]:
     ['Column_0', 'Column_1']
     """
     names = [re.sub(r"\s", "_", name) for name in feature_names]
-    if (
-        len(set(names)) == len(names)
-        and all(names)
-        and not any(map(_REFUSED_IN_NAMES.search, names))
-    ):
+    are_refused = any(map(_REFUSED_IN_NAMES.search, names))
+    are_distinct = len(set(names)) == len(names)
+    if are_distinct and all(names) and not are_refused:
         return names
     return [f"Column_{feature}" for feature in range(len(names))]
 
@@ -517,16 +525,23 @@ def _written(ensemble: Ensemble, weighted: WeightedTree, number: int) -> LightGB
         value=values[outer].astype(np.float64),
         shrinkage=shrinkage,
         statistics=statistics,
-        categories=[
-            of_words(tree.categories[node]) if is_categorical[node] else None
-            for node in inner.tolist()
-        ],
+        categories=_sets_of(tree, inner),
     )
+
+
+def _sets_of(tree: FlatTree, splits: _Integers) -> list[int | None]:
+    """Returns the bits of the categories of each split; None of a split on a number."""
+    sets: list[int | None] = []
+    for node in splits.tolist():
+        is_categorical = np.isnan(tree.threshold[node])
+        sets.append(of_words(tree.categories[node]) if is_categorical else None)
+    return sets
 
 
 def _fits(record: LightGBMTree, weighted: WeightedTree, tree: FlatTree) -> bool:
     """Returns whether a tree has the splits and leaves of its record."""
-    if weighted.weight != 1 or len(record.value) != tree.is_leaf.sum():
+    num_leaves = tree.is_leaf.sum()
+    if weighted.weight != 1 or len(record.value) != num_leaves:
         return False
     splits, _ = _numbered(record)
     threshold = tree.threshold[splits]
@@ -549,14 +564,16 @@ def _numbered(record: LightGBMTree) -> tuple[_Integers, _Integers]:
             leaves[~node] = number
         else:
             splits[node] = number
-            waiting += [int(record.right[node]), int(record.left[node])]
+            waiting.append(int(record.right[node]))
+            waiting.append(int(record.left[node]))
     return splits, leaves
 
 
 def _zeros(num_splits: int) -> dict[str, str]:
     """Returns the lines of statistics of a tree without a record."""
-    zeros = dict.fromkeys(_OF_SPLITS, " ".join(["0"] * num_splits))
-    zeros |= dict.fromkeys(_OF_LEAVES, " ".join(["0"] * (num_splits + 1)))
+    of_splits = " ".join(["0"] * num_splits)
+    of_leaves = " ".join(["0"] * (num_splits + 1))
+    zeros = dict.fromkeys(_OF_SPLITS, of_splits) | dict.fromkeys(_OF_LEAVES, of_leaves)
     if not num_splits:
         zeros["leaf_weight"] = ""  # as LightGBM writes trees that it has read
     return zeros
@@ -566,14 +583,12 @@ def _importances(trees: Sequence[LightGBMTree], names: Sequence[str]) -> str:
     """Returns the lines with the number of splits of each feature, as LightGBM counts and sorts them."""
     counts = np.zeros(len(names), dtype=np.int64)
     for tree in trees:
-        gains = np.array(
-            [float(word) for word in tree.statistics["split_gain"].split()]
-        )
+        words = tree.statistics["split_gain"].split()
+        gains = np.array([float(word) for word in words])
         np.add.at(counts, tree.feature[gains > 0], 1)
     order = np.argsort(-counts, kind="stable")
-    return "".join(
-        f"{names[feature]}={counts[feature]}\n" for feature in order[counts[order] > 0]
-    )
+    used = order[counts[order] > 0]
+    return "".join(f"{names[feature]}={counts[feature]}\n" for feature in used)
 
 
 def _joined(values: NDArray[np.int64]) -> str:

@@ -101,9 +101,8 @@ class Steps:
     def moments(self, name: str, h: Any) -> tuple[Any, Any]:
         """Returns the (W,) means and variances of a batch normalisation, in training those of the batch."""
         width = h.shape[-1]
-        return self.array(f"{name}.mean", width, start=0), self.array(
-            f"{name}.variance", width, start=1
-        )
+        means = self.array(f"{name}.mean", width, start=0)
+        return means, self.array(f"{name}.variance", width, start=1)
 
 
 class _Start(Steps):
@@ -115,14 +114,16 @@ class _Start(Steps):
         self._rng = rng
 
     def array(self, name: str, *shape: int, start: float | None = None) -> Any:
-        bound = np.sqrt(6 / max(sum(shape[-2:]), 1))
-        values = (
-            self._rng.uniform(-bound, bound, shape)
-            if start is None
-            else np.full(shape, start)
-        )
-        self.arrays[name] = values.astype(np.float32)
+        self.arrays[name] = self._values(shape, start).astype(np.float32)
         return self.arrays[name]
+
+    def _values(
+        self, shape: tuple[int, ...], start: float | None
+    ) -> NDArray[np.generic]:
+        if start is not None:
+            return np.full(shape, start)
+        bound = np.sqrt(6 / max(sum(shape[-2:]), 1))
+        return self._rng.uniform(-bound, bound, shape)
 
 
 def initial_arrays(
@@ -130,7 +131,8 @@ def initial_arrays(
 ) -> dict[str, NDArray[np.float32]]:
     """Returns the arrays of a network before training."""
     steps = _Start(rng)
-    forward(np, layers, steps, np.zeros((1, num_features), dtype=np.float32))
+    one_document = np.zeros((1, num_features), dtype=np.float32)
+    forward(np, layers, steps, one_document)
     return steps.arrays
 
 
@@ -142,9 +144,8 @@ def is_fixed(name: str) -> bool:
 def forward(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
     """Returns the (..., n) scores of (..., n, F) features; the n documents are those of one query."""
     last = last_layer(xp, layers, steps, features)
-    return last @ steps.array("output.weight", last.shape[-1]) + steps.array(
-        "output.bias", start=0
-    )
+    weight = steps.array("output.weight", last.shape[-1])
+    return last @ weight + steps.array("output.bias", start=0)
 
 
 def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
@@ -152,16 +153,16 @@ def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
     x = features
     num_features = features.shape[-1]
     if layers.input_transform == "log1p":
-        x = xp.sign(x) * xp.log(xp.abs(x) + 1.0)
-    mean, scale = (
-        steps.array(f"input.{name}", num_features, start=name == "scale")
-        for name in ("mean", "scale")
-    )
+        magnitude = xp.log(xp.abs(x) + 1.0)
+        x = xp.sign(x) * magnitude
+    mean = steps.array("input.mean", num_features, start=0)
+    scale = steps.array("input.scale", num_features, start=1)
     limit = 10.0
     if layers.scaling != "standard":
         limit = float(np.finfo(np.float32).max)
     x = (x - mean) * scale
-    h = x = steps.noisy(xp.clip(xp.where(xp.isnan(x), 0.0, x), -limit, limit))
+    x = xp.where(xp.isnan(x), 0.0, x)
+    h = x = steps.noisy(xp.clip(x, -limit, limit))
     for i, width in enumerate(layers.widths):
         h = _dense(steps, f"hidden{i}", h, width)
         h = _normalised(xp, layers.norm, steps, f"hidden{i}", h)
@@ -182,11 +183,13 @@ def last_layer(xp: Any, layers: Layers, steps: Steps, features: Any) -> Any:
 def _block(xp: Any, layers: Layers, steps: Steps, name: str, z: Any) -> Any:
     """Returns a block of attention and a network of two layers, each added to its input."""
     inputs = _normalised(xp, "layer", steps, f"{name}.before", z)
-    z = z + steps.drop(_attention(xp, layers.num_heads, steps, name, inputs))
+    attended = _attention(xp, layers.num_heads, steps, name, inputs)
+    z = z + steps.drop(attended)
     inputs = _normalised(xp, "layer", steps, f"{name}.between", z)
     inner = _dense(steps, f"{name}.inner", inputs, layers.feed_forward)
     inner = steps.drop(xp.maximum(inner, 0.0))
-    return z + steps.drop(_dense(steps, f"{name}.outer", inner, z.shape[-1]))
+    outer = _dense(steps, f"{name}.outer", inner, z.shape[-1])
+    return z + steps.drop(outer)
 
 
 def _dense(steps: Steps, name: str, h: Any, width: int) -> Any:
@@ -203,11 +206,11 @@ def _normalised(xp: Any, norm: str, steps: Steps, name: str, h: Any) -> Any:
     else:
         mean = xp.mean(h, axis=-1, keepdims=True)
         variance = xp.mean((h - mean) * (h - mean), axis=-1, keepdims=True)
-    gain, shift = (
-        steps.array(f"{name}.{kind}", h.shape[-1], start=kind == "gain")
-        for kind in ("gain", "shift")
-    )
-    return (h - mean) / xp.sqrt(variance + _EPSILON) * gain + shift
+    width = h.shape[-1]
+    gain = steps.array(f"{name}.gain", width, start=1)
+    shift = steps.array(f"{name}.shift", width, start=0)
+    standard = (h - mean) / xp.sqrt(variance + _EPSILON)
+    return standard * gain + shift
 
 
 def _attention(xp: Any, num_heads: int, steps: Steps, name: str, z: Any) -> Any:
@@ -220,18 +223,26 @@ def _attention(xp: Any, num_heads: int, steps: Steps, name: str, z: Any) -> Any:
         # A product with the matrices of all heads side by side: half the time of one for each head.
         matrices = steps.array(f"{name}.{kind}", num_heads, width, d)
         matrix = matrices.swapaxes(0, 1).reshape(width, num_heads * d)
-        return xp.swapaxes(xp.reshape(z @ matrix, (*queries, -1, num_heads, d)), -2, -3)
+        products = xp.reshape(z @ matrix, (*queries, -1, num_heads, d))
+        return xp.swapaxes(products, -2, -3)
 
     q, k, v = map(of_heads, ("query", "key", "value"))
-    logits = q @ xp.swapaxes(k, -1, -2) * float(d) ** -0.5
+    logits = q @ xp.swapaxes(k, -1, -2)
+    logits = logits * float(d) ** -0.5
     if steps.mask is not None:
-        logits = xp.where(steps.mask[..., None, None, :], logits, _FAR)
-    e = xp.exp(logits - xp.max(logits, axis=-1, keepdims=True))
-    shares = steps.drop(e / xp.sum(e, axis=-1, keepdims=True))
-    joined = xp.reshape(xp.swapaxes(shares @ v, -2, -3), (*queries, -1, num_heads * d))
-    return joined @ steps.array(f"{name}.mix", num_heads, d, width).reshape(
-        num_heads * d, width
-    )
+        is_document = steps.mask[..., None, None, :]
+        logits = xp.where(is_document, logits, _FAR)
+    shares = steps.drop(_softmax(xp, logits))
+    of_documents = xp.swapaxes(shares @ v, -2, -3)
+    joined = xp.reshape(of_documents, (*queries, -1, num_heads * d))
+    mix = steps.array(f"{name}.mix", num_heads, d, width)
+    return joined @ mix.reshape(num_heads * d, width)
+
+
+def _softmax(xp: Any, logits: Any) -> Any:
+    largest = xp.max(logits, axis=-1, keepdims=True)
+    e = xp.exp(logits - largest)
+    return e / xp.sum(e, axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,18 +257,16 @@ class Network:
     @property
     def num_terms(self) -> int:
         """Number of terms of all sums on the way from a feature to a score."""
-        return sum(
-            each.shape[-2:][0]
-            for name, each in self.arrays.items()
-            if each.ndim > 1 or "output.w" in name
-        )
+        num_terms = 0
+        for name, each in self.arrays.items():
+            if each.ndim > 1 or "output.w" in name:
+                num_terms += each.shape[-2:][0]
+        return num_terms
 
     def terms(self, features: Features) -> NDArray[np.float64]:
         """Returns the (n, W + 1) terms of the scores of a query with (n, F) features, computed by NumPy."""
         with np.errstate(over="ignore", invalid="ignore"):
             last = last_layer(np, self.layers, Steps(self.arrays), features)
-        terms = [
-            last * self.arrays["output.weight"],
-            np.full((len(last), 1), self.arrays["output.bias"]),
-        ]
+        bias = np.full((len(last), 1), self.arrays["output.bias"])
+        terms = [last * self.arrays["output.weight"], bias]
         return np.concatenate(terms, axis=1, dtype=np.float64)

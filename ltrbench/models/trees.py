@@ -161,9 +161,10 @@ def without_zero_missing(ensemble: Ensemble, max_nodes: int = 1_000_000) -> Ense
                 (right, num_right) = done[id(node.right)]
                 copies = 2 if zeros.are_between(node) else 1
                 new = zeros.without(replace(node, left=left, right=right))
-                done[id(node)] = (new, 2 * copies - 1 + copies * (num_left + num_right))
-        root, num_nodes_of_tree = done[id(tree.root)]
-        num_nodes += num_nodes_of_tree
+                num_of_subtree = 2 * copies - 1 + copies * (num_left + num_right)
+                done[id(node)] = (new, num_of_subtree)
+        root, num_of_subtree = done[id(tree.root)]
+        num_nodes += num_of_subtree
         if num_nodes > max_nodes:
             raise ConfigError(
                 "The model treats zeros as missing values. Written as splits without this rule, its trees "
@@ -433,11 +434,10 @@ def flat(root: Node, num_words: int = 0) -> FlatTree:
     array([ 0., -1.,  2.])
     """
     nodes = nodes_of(root)
-    words = {
-        number: words_of(node.categories)
-        for number, node in enumerate(nodes)
-        if isinstance(node, InnerNode) and node.categories is not None
-    }
+    words = {}
+    for number, node in enumerate(nodes):
+        if isinstance(node, InnerNode) and node.categories is not None:
+            words[number] = words_of(node.categories)
     most_words = max(num_words, *map(len, words.values()), 0)
     tree = _leaves(len(nodes), most_words)
     for number, of_node in words.items():
@@ -499,19 +499,22 @@ def leaves_of(
         left = np.where(is_missing, tree.missing_left[node], is_below)
         if tree.categories.size:
             left |= _are_in(tree.categories, node, x)
-        leaves[rows] = np.where(left, tree.left[node], tree.right[node])
+        of_left = tree.left[node]
+        leaves[rows] = np.where(left, of_left, tree.right[node])
         rows = rows[~tree.is_leaf[leaves[rows]]]
     return leaves
 
 
 def _are_in(
-    words: NDArray[np.uint32], node: NDArray[np.int64], x: NDArray[np.float32]
+    words: NDArray[np.uint32],
+    node: NDArray[np.int64],
+    x: NDArray[np.float32],
 ) -> NDArray[np.bool_]:
     """Returns whether values are codes among the categories of nodes."""
-    codes = np.where((x >= 0) & (x < 32 * words.shape[1]), x, -1).astype(np.int64)
-    is_in: NDArray[np.bool_] = (words[node, codes >> 5] >> (codes & 31) & 1 > 0) & (
-        codes == x
-    )
+    is_in_words = (x >= 0) & (x < 32 * words.shape[1])
+    codes = np.where(is_in_words, x, -1).astype(np.int64)
+    bits = words[node, codes >> 5] >> (codes & 31) & 1
+    is_in: NDArray[np.bool_] = (bits > 0) & (codes == x)
     return is_in
 
 
@@ -521,8 +524,9 @@ def weighted_values(
     """Returns the (N,) numbers that leaves add to the score: the values times the tree's weight, in its
     dtype."""
     dtype = np.dtype(score_dtype)
-    values: NDArray[np.floating[Any]] = tree.value.astype(dtype) * dtype.type(weight)
-    return values
+    values = tree.value.astype(dtype)
+    weighted: NDArray[np.floating[Any]] = values * dtype.type(weight)
+    return weighted
 
 
 def float32_thresholds(
@@ -537,20 +541,20 @@ def float32_thresholds(
     with np.errstate(over="ignore", under="ignore"):
         largest = np.nextafter(thresholds, -np.inf) if comparison == "<" else thresholds
         rounded = largest.astype(np.float32)
-        return np.where(
-            rounded > largest, np.nextafter(rounded, np.float32(-np.inf)), rounded
-        )
+        lower = np.nextafter(rounded, np.float32(-np.inf))
+        return np.where(rounded > largest, lower, rounded)
 
 
 def ensemble_scores(
     ensemble: Ensemble, features: Features
 ) -> NDArray[np.floating[Any]]:
     """Returns the (D,) scores of (D, F) features: the specification of what an ensemble means."""
+    dtype = ensemble.score_dtype
     return leaf_sums(
         ensemble,
         features,
-        np.full(len(features), ensemble.base_score, dtype=ensemble.score_dtype),
-        lambda tree, weight: weighted_values(tree, weight, ensemble.score_dtype),
+        np.full(len(features), ensemble.base_score, dtype=dtype),
+        lambda tree, weight: weighted_values(tree, weight, dtype),
     )
 
 
@@ -615,10 +619,9 @@ def float32_trees(
             values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
         rounded_to_float32(values, f"a leaf value of tree {number}")
         thresholds = thresholds_of(tree.threshold, ensemble.comparison)
-        yield tree._replace(
-            threshold=np.where(tree.is_leaf, 0.0, thresholds),
-            value=values.astype(leaf_dtype).astype(np.float64),
-        )
+        leaves = values.astype(leaf_dtype).astype(np.float64)
+        inner = np.where(tree.is_leaf, 0.0, thresholds)
+        yield tree._replace(threshold=inner, value=leaves)
 
 
 def smallest_right(
@@ -820,7 +823,10 @@ def as_lines(
 
 
 def _lines(
-    node: Node, words: Callable[[Node], str], first: str = "", margin: str = ""
+    node: Node,
+    words: Callable[[Node], str],
+    first: str = "",
+    margin: str = "",
 ) -> Iterator[str]:
     """Yields the line of a node, which begins with `first`, and of its descendants, which begin with
     `margin`."""
@@ -860,10 +866,10 @@ def _words_of_set(
     is_most = 2 * len(codes) > len(texts) > 0
     if is_most:
         codes = codes_of(bits ^ ((1 << len(texts)) - 1))
-    members = [
-        texts[code] if code < len(texts) else str(code)
-        for code in codes[:_MOST_CATEGORIES]
-    ]
+    members = []
+    for code in codes[:_MOST_CATEGORIES]:
+        is_known = code < len(texts)
+        members.append(texts[code] if is_known else str(code))
     listed = ", ".join(members)
     if len(codes) > len(members):
         listed = f"{listed} and {len(codes) - len(members)} more"

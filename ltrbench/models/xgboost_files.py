@@ -93,10 +93,9 @@ def read_xgboost_dump(content: str | bytes, indices: Mapping[str, int]) -> Ensem
             *node["children"],
         )
 
-    return Ensemble(
-        tuple(WeightedTree(1.0, tree_of(root, read)) for root in json.loads(content)),
-        comparison="<",
-    )
+    roots = [tree_of(tree, read) for tree in json.loads(content)]
+    trees = tuple(WeightedTree(1.0, root) for root in roots)
+    return Ensemble(trees, comparison="<")
 
 
 def divides_by_presence(ensemble: Ensemble) -> bool:
@@ -143,9 +142,8 @@ def float64_text(values: NDArray[np.floating]) -> list[str]:
     >>> float64_text(np.array([0.1], dtype=np.float32))
     ['0.10000000149011612']
     """
-    return [
-        repr(value) for value in values.astype(np.float32).astype(np.float64).tolist()
-    ]
+    exact = values.astype(np.float32).astype(np.float64)
+    return [repr(value) for value in exact.tolist()]
 
 
 def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
@@ -155,7 +153,8 @@ def breadth_first(tree: FlatTree) -> NDArray[np.int64]:
     while len(level):
         levels.append(level)
         inner = level[~tree.is_leaf[level]]
-        level = np.stack([tree.left[inner], tree.right[inner]], axis=1).ravel()
+        children = np.stack([tree.left[inner], tree.right[inner]], axis=1)
+        level = children.ravel()
     return np.concatenate(levels)
 
 
@@ -169,14 +168,16 @@ def _nested(tree: FlatTree, names: Sequence[str], texts: NumberTexts) -> str:
     feature = tree.feature.tolist()
     left = ids[tree.left].tolist()
     right = ids[tree.right].tolist()
-    missing = ids[np.where(tree.missing_left, tree.left, tree.right)].tolist()
+    side_of_missing = np.where(tree.missing_left, tree.left, tree.right)
+    missing = ids[side_of_missing].tolist()
     nodeids = ids.tolist()
 
     def text_of(node: int, depth: int) -> str:
         if is_leaf[node]:
             return f'{{"nodeid":{nodeids[node]},"leaf":{numbers[node]}}}'
+        name = names[feature[node]]
         return (
-            f'{{"nodeid":{nodeids[node]},"depth":{depth},"split":{names[feature[node]]},'
+            f'{{"nodeid":{nodeids[node]},"depth":{depth},"split":{name},'
             f'"split_condition":{numbers[node]},"yes":{left[node]},"no":{right[node]},'
             f'"missing":{missing[node]},"children":['
         )
@@ -223,7 +224,8 @@ def _log(value: np.float32) -> np.float32:
 
 def _logit(base: np.float32) -> np.float32:
     clipped = np.clip(base, _LOGIT_EPSILON, np.float32(1) - _LOGIT_EPSILON)
-    return -_log(np.float32(1) / clipped - np.float32(1))
+    one = np.float32(1)
+    return -_log(one / clipped - one)
 
 
 _MARGINS: Mapping[str, Callable[[np.float32], np.float32]] = {
@@ -248,30 +250,32 @@ def write_xgboost_json(ensemble: Ensemble, feature_names: Sequence[str]) -> byte
     names = list(feature_names)
     categorical = categorical_features(ensemble)
     base_score = rounded_to_float32(np.array([ensemble.base_score]), "the base score")
-    trees = [
-        _arrays(number, tree, len(names))
-        for number, tree in enumerate(xgboost_trees(ensemble))
-    ]
+    num_features = str(len(names))
+    trees = []
+    for number, tree in enumerate(xgboost_trees(ensemble)):
+        trees.append(_arrays(number, tree, len(names)))
     forest = {
         "gbtree_model_param": {"num_parallel_tree": "1", "num_trees": str(len(trees))},
         "iteration_indptr": list(range(len(trees) + 1)),
         "tree_info": [0] * len(trees),
         "trees": trees,
     }
+    types = [
+        "c" if feature in categorical else "float" for feature in range(len(names))
+    ]
+    parameters = {
+        "base_score": float32_texts(base_score)[0],
+        "boost_from_average": "0",
+        "num_class": "0",
+        "num_feature": num_features,
+        "num_target": "1",
+    }
     learner = {
         "attributes": {},
         "feature_names": names,
-        "feature_types": [
-            "c" if feature in categorical else "float" for feature in range(len(names))
-        ],
+        "feature_types": types,
         "gradient_booster": {"model": forest, "name": "gbtree"},
-        "learner_model_param": {
-            "base_score": float32_texts(base_score)[0],
-            "boost_from_average": "0",
-            "num_class": "0",
-            "num_feature": str(len(names)),
-            "num_target": "1",
-        },
+        "learner_model_param": parameters,
         "objective": {"lambdarank_param": {}, "name": "rank:ndcg"},
     }
     return json.dumps(
@@ -313,7 +317,8 @@ def read_xgboost(content: bytes) -> ReadModel:
     trees = _weighted_trees(forest["trees"], booster.get("weight_drop"))
     objective = learner["objective"]["name"]
     base_score = _base_score(str(parameters["base_score"]), objective)
-    texts = enumerate(map(_texts_of, forest.get("cats", {}).get("enc", ())))
+    encodings = forest.get("cats", {}).get("enc", ())
+    texts = enumerate(map(_texts_of, encodings))
     return ReadModel(
         Ensemble(trees, base_score, comparison="<", score_dtype="float32"),
         tuple(learner.get("feature_names", [])),
@@ -340,18 +345,15 @@ def _texts_of(encoding: Mapping[str, Any]) -> list[str | None]:
     if ends is None:
         return [*map(category_text, values)]
     joined = bytes(byte % 256 for byte in values)
-    return [joined[start:end].decode() for start, end in pairwise(ends)]
+    ranges = [slice(start, end) for start, end in pairwise(ends)]
+    return [joined[each].decode() for each in ranges]
 
 
 def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     """Returns a tree as arrays over its N nodes. XGBoost predicts with `left_children + 1` instead of
     `right_children`, so the right child follows the left one."""
     is_set = np.isnan(tree.threshold)
-    tree = tree._replace(
-        left=np.where(is_set, tree.right, tree.left),
-        right=np.where(is_set, tree.left, tree.right),
-        missing_left=tree.missing_left ^ is_set,
-    )
+    tree = _with_sets_on_right(tree, is_set)
     order = breadth_first(tree)
     num_nodes = len(order)
     is_leaf = tree.is_leaf[order]
@@ -363,18 +365,20 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
     parents = np.full(num_nodes, _NO_PARENT)
     parents[1:] = np.repeat(inner, 2)
     zeros = [0.0] * num_nodes
+    is_set = is_set[order]
+    right_children = np.where(is_leaf, _NO_CHILD, left_children + 1)
     return {
         "base_weights": _numbers(values),
-        **_categories(np.flatnonzero(is_set[order]), tree.categories[order]),
+        **_categories(np.flatnonzero(is_set), tree.categories[order]),
         "default_left": tree.missing_left[order].astype(int).tolist(),
         "id": number,
         "left_children": left_children.tolist(),
         "loss_changes": zeros,
         "parents": parents.tolist(),
-        "right_children": np.where(is_leaf, _NO_CHILD, left_children + 1).tolist(),
+        "right_children": right_children.tolist(),
         "split_conditions": _numbers(np.where(is_leaf, values, thresholds)),
         "split_indices": np.where(is_leaf, 0, tree.feature[order]).tolist(),
-        "split_type": is_set[order].astype(int).tolist(),
+        "split_type": is_set.astype(int).tolist(),
         "sum_hessian": zeros,
         "tree_param": {
             "num_deleted": "0",
@@ -383,6 +387,14 @@ def _arrays(number: int, tree: FlatTree, num_features: int) -> dict[str, Any]:
             "size_leaf_vector": "1",
         },
     }
+
+
+def _with_sets_on_right(tree: FlatTree, is_set: NDArray[np.bool_]) -> FlatTree:
+    """Returns the tree in which the values of a set of categories go right, as in XGBoost."""
+    left = np.where(is_set, tree.right, tree.left)
+    right = np.where(is_set, tree.left, tree.right)
+    missing_left = tree.missing_left ^ is_set
+    return tree._replace(left=left, right=right, missing_left=missing_left)
 
 
 def _categories(
@@ -395,10 +407,11 @@ def _categories(
     """
     sets = [codes_of(of_words(of_node)) for of_node in words[nodes]]
     sizes = [*map(len, sets)]
+    segments = [sum(sizes[:number]) for number in range(len(sizes))]
     return {
         "categories": list(itertools.chain.from_iterable(sets)),
         "categories_nodes": nodes.tolist(),
-        "categories_segments": [sum(sizes[:number]) for number in range(len(sizes))],
+        "categories_segments": segments,
         "categories_sizes": sizes,
     }
 
@@ -435,12 +448,12 @@ def _root(tree: Mapping[str, Any]) -> Node:
     right = tree["right_children"]
     feature = tree["split_indices"]
     numbers = [float(number) for number in tree["split_conditions"]]
+    nodes = tree.get("categories_nodes", ())
     starts = tree.get("categories_segments", ())
     sizes = tree.get("categories_sizes", ())
-    segments = zip(tree.get("categories_nodes", ()), starts, sizes, strict=True)
-    codes = {
-        node: tree["categories"][start : start + size] for node, start, size in segments
-    }
+    codes = {}
+    for node, start, size in zip(nodes, starts, sizes, strict=True):
+        codes[node] = tree["categories"][start : start + size]
 
     def read(node: int) -> Node:
         if left[node] == _NO_CHILD:

@@ -101,18 +101,19 @@ class RankerEvaluator(ModelEvaluator):
         )
         scores = _score(model, frame[features], dataset, predictions)
         evaluation = evaluate(judged, scores[judged.positions], metrics, convention)
+        names = [] if model is None else list(map(str, features))
         record = {
             **_record(evaluation, judged),
             "columns": columns,
-            "features": [] if model is None else list(map(str, features)),
+            "features": names,
         }
         per_query = _per_query(evaluation, judged)
         means = {metric_key(name): mean for name, mean in evaluation.means.items()}
         now = int(time.time() * 1000)
         of_data = {"dataset_name": dataset.name, "dataset_digest": dataset.digest}
+        linked = {"model_id": model_id, "run_id": run_id, **of_data}
         points = [
-            Metric(name, mean, now, step=0, model_id=model_id, run_id=run_id, **of_data)
-            for name, mean in means.items()
+            Metric(name, mean, now, step=0, **linked) for name, mean in means.items()
         ]
         client = MlflowClient()
         tag = RunTag("convention", evaluation.convention.name)
@@ -143,10 +144,9 @@ def _columns_of_roles(
 
 
 def _record(evaluation: Evaluation, judged: RankingDataset) -> dict[str, Any]:
-    known = {
-        name: None if math.isnan(mean) else mean
-        for name, mean in evaluation.means.items()
-    }
+    known = {}
+    for name, mean in evaluation.means.items():
+        known[name] = None if math.isnan(mean) else mean
     return {
         "convention": evaluation.convention.describe(),
         "documents": judged.num_documents,
@@ -174,8 +174,9 @@ def _artifact(name: str, content: Any) -> JsonEvaluationArtifact:
 def _check_config(given: Mapping[str, Any]) -> None:
     for key in given:
         if key not in _KEYS:
+            hint = did_you_mean(str(key), _KEYS)
             raise ConfigError(
-                f"evaluator_config has no key '{key}'{did_you_mean(str(key), _KEYS)} The keys are "
+                f"evaluator_config has no key '{key}'{hint} The keys are "
                 f"{', '.join(_KEYS)}; `targets` of mlflow.models.evaluate names the column of the labels."
             )
 
@@ -192,10 +193,11 @@ def _read_judged(
     }
     judged = frame
     if dataset.labels_data is not None:
-        judged = judged.assign(**{str(given["label"]): np.asarray(dataset.labels_data)})
-    judged = judged.assign(
-        **{_ROW: np.arange(len(frame)), _NO_FEATURE: np.zeros(len(frame))}
-    )
+        labels = np.asarray(dataset.labels_data)
+        judged = judged.assign(**{str(given["label"]): labels})
+    num_rows = len(frame)
+    added = {_ROW: np.arange(num_rows), _NO_FEATURE: np.zeros(num_rows)}
+    judged = judged.assign(**added)
     roles: dict[str, Any] = {**given, "position": _ROW}
     return read_table(
         judged, features=[_NO_FEATURE], sort_queries=sort_queries, **roles
@@ -223,7 +225,8 @@ def _score(
     scores = scores.reshape(-1)
     # Other dtypes are kept, because scores may tie in them.
     if scores.dtype.kind not in "iuf":
-        scores = pd.to_numeric(pd.Series(scores), errors="coerce").to_numpy(np.float64)
+        numbers = pd.to_numeric(pd.Series(scores), errors="coerce")
+        scores = numbers.to_numpy(np.float64)
     missing = np.flatnonzero(np.isnan(scores))
     if missing.size:
         raise DataError(

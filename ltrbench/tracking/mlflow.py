@@ -85,6 +85,7 @@ from ltrbench.runs.record import (
     Run,
     RunResult,
 )
+from ltrbench.shapes import Features
 from ltrbench.tracking import Tracker
 from ltrbench.untrusted import read_json, visible
 
@@ -130,11 +131,9 @@ def reaching(address: str, remedy: str) -> Iterator[None]:
     Environment variables and the levels of loggers are restored afterwards; variables that the user has set
     are kept.
     """
-    added = {
-        name: value
-        for name, value in {**LIMITS, **_VARIABLES}.items()
-        if name not in os.environ
-    }
+    variables = {**LIMITS, **_VARIABLES}
+    missing = [name for name in variables if name not in os.environ]
+    added = {name: variables[name] for name in missing}
     levels = {name: logging.getLogger(name).level for name in _LEVELS}
     os.environ.update(added)
     for name, level in _LEVELS.items():
@@ -258,21 +257,18 @@ class MLflowTracker(Tracker):
                 # The run was logged without its sweep.
                 client.set_tag(run_id, MLFLOW_PARENT_RUN_ID, self._parent)
             # Last, so that an interruption leaves too many copies, which the next call deletes, and not none.
+            others = [copy for copy in same if not _is_complete(copy)]
             replaced = [
-                copy
-                for copy in same
-                if _parent_of(copy) in ("", self._parent) and not _is_complete(copy)
+                copy for copy in others if _parent_of(copy) in ("", self._parent)
             ]
             if self._parent and "job" in identity:
                 job = f"tags.job = '{identity['job']}'"
                 replaced += self._copies(
                     f"tags.`{MLFLOW_PARENT_RUN_ID}` = '{self._parent}' AND {job}"
                 )
-            for copy in {
-                copy.info.run_id: copy
-                for copy in replaced
-                if copy.info.run_id != run_id
-            }.values():
+            by_id = {copy.info.run_id: copy for copy in replaced}
+            by_id.pop(run_id, None)
+            for copy in by_id.values():
                 client.delete_run(copy.info.run_id)
                 for model_id in _models_of(copy):
                     client.delete_logged_model(model_id)
@@ -285,12 +281,11 @@ class MLflowTracker(Tracker):
             "run_digest": hashlib.sha256(content).hexdigest(),
             "folder": str(folder),
         }
-        if (
-            self._sweep is not None
-            and folder.is_relative_to(self._sweep)
-            and folder != self._sweep
-        ):
-            tags["job"] = str(folder.relative_to(self._sweep)).replace("'", "_")
+        if self._sweep is None or folder == self._sweep:
+            return tags
+        if folder.is_relative_to(self._sweep):
+            job = str(folder.relative_to(self._sweep))
+            tags["job"] = job.replace("'", "_")
         return tags
 
     def _copies(self, query: str) -> list[MlflowRun]:
@@ -386,7 +381,11 @@ class MLflowTracker(Tracker):
         self._is_described = True
 
     def summarize(
-        self, folder: Path, text: str, best: Run | None, values: Mapping[str, float]
+        self,
+        folder: Path,
+        text: str,
+        best: Run | None,
+        values: Mapping[str, float],
     ) -> None:
         if not self._parent:
             return
@@ -433,14 +432,17 @@ class MLflowTracker(Tracker):
                 "reason": reason,
             }
             known = _version_of(client, name, logged.info.run_id)
-            made = known or client.create_model_version(
-                name,
-                client.get_logged_model(model_id).artifact_location,
-                logged.info.run_id,
-                tags=tags,
-                description=f"{reason}\n\nOn {data}: {command(run.result)}",
-                model_id=model_id,
-            )
+            made = known
+            if made is None:
+                logged_model = client.get_logged_model(model_id)
+                made = client.create_model_version(
+                    name,
+                    logged_model.artifact_location,
+                    logged.info.run_id,
+                    tags=tags,
+                    description=f"{reason}\n\nOn {data}: {command(run.result)}",
+                    model_id=model_id,
+                )
             client.set_registered_model_alias(name, CHAMPION, made.version)
         already = ", as which the run was registered before" if known else ""
         return f"models:/{name}@{CHAMPION} is version {made.version}{already}"
@@ -538,11 +540,12 @@ def read_all(run: Run) -> dict[str, pd.DataFrame]:
         "importances": {"feature": importances.feature_names, **importances.values},
     }
     # Text as objects, because MLflow tests for object columns and pandas 3 warns about that test on text.
-    return {
-        name: pd.DataFrame(of_table).astype({next(iter(of_table)): object})
-        for name, of_table in columns.items()
-        if len(of_table) > 1 and len(next(iter(of_table.values())))
-    }
+    frames = {}
+    for name, of_table in columns.items():
+        first = next(iter(of_table))
+        if len(of_table) > 1 and len(of_table[first]):
+            frames[name] = pd.DataFrame(of_table).astype({first: object})
+    return frames
 
 
 # ---- Converts a run to MLflow's entities: tags, parameters, metric points and data sets
@@ -582,9 +585,8 @@ def experiment_tags(
     before = []
     if _VIEW_TAG in known:
         before = json.loads(known[_VIEW_TAG]).get("selectedColumns", [])
-    columns = list(
-        dict.fromkeys([*before, *(f"metrics.`{key}`" for key in shown_metrics(keys))])
-    )
+    shown = [f"metrics.`{key}`" for key in shown_metrics(keys)]
+    columns = list(dict.fromkeys([*before, *shown]))
     if columns != before:
         widths = dict.fromkeys(columns, _METRIC_WIDTH)
         state = {
@@ -616,10 +618,12 @@ def shown_metrics(keys: Iterable[str]) -> list[str]:
     >>> shown_metrics(["test/ndcg_at_5", "test/ndcg_at_10", "test/map", "valid/ndcg_at_10", "seconds/fit"])
     ['test/ndcg_at_10', 'test/ndcg_at_5', 'valid/ndcg_at_10', 'seconds/fit']
     """
-    known = sorted(
-        set(keys),
-        key=lambda key: (-int(re.sub(r".*_at_(\d+)$|.*", r"\1", key) or 0), key),
-    )
+
+    def largest_cutoff_first(key: str) -> tuple[int, str]:
+        cutoff = re.sub(r".*_at_(\d+)$|.*", r"\1", key)
+        return -int(cutoff or 0), key
+
+    known = sorted(set(keys), key=largest_cutoff_first)
     of_test = [key for key in known if key.startswith("test/")]
     shown = [key for key in of_test if key.startswith("test/ndcg")] or of_test
     if not shown:
@@ -672,12 +676,10 @@ def run_name(result: RunResult) -> str:
         named = {key: values[key] for key in result.swept if key in values}
         what = result.model
     else:
-        named = {key: value for key, value in values.items() if _IN_NAMES.match(key)}
-        what = (
-            f"{result.model} on {result.data['name']}"
-            if "name" in result.data
-            else result.model
-        )
+        named = {key: values[key] for key in values if _IN_NAMES.match(key)}
+        what = result.model
+        if "name" in result.data:
+            what = f"{result.model} on {result.data['name']}"
     named.pop("model", None)
     short = short_names(named)
     what = f"{what} trial" if isinstance(result.origin, Trial) else what
@@ -695,7 +697,8 @@ def sweep_title(result: RunResult) -> str:
     """
     swept = dict(result.swept)
     models = swept.pop("model", [result.model])
-    title = f"{', '.join(models)} on {', '.join(swept.pop('data', [str(result.data.get('name'))]))}"
+    data_sets = swept.pop("data", [str(result.data.get("name"))])
+    title = f"{', '.join(models)} on {', '.join(data_sets)}"
     settings = ", ".join(short_names(swept).values())
     return _name(f"{title}: {settings}" if settings else title)
 
@@ -703,15 +706,13 @@ def sweep_title(result: RunResult) -> str:
 def sweep_params(result: RunResult) -> list[Param]:
     """Returns the parameters of the sweep that a run belongs to: its models and data sets, each swept setting
     with all of its values, and the other settings of the command."""
-    given = {
-        key: value
-        for key, value in settings_of_overrides(result.overrides or ()).items()
-        if value
-    }
     swept = {key: ", ".join(values) for key, values in result.swept.items()}
-    return _params(
-        _names(result) | swept | {key: given[key] for key in given if key not in swept}
-    )
+    params = _names(result) | swept
+    given = settings_of_overrides(result.overrides or ())
+    for key, value in given.items():
+        if value and key not in swept:
+            params[key] = value
+    return _params(params)
 
 
 def settings_of_overrides(overrides: Sequence[str]) -> dict[str, str]:
@@ -732,9 +733,12 @@ def short_names(keys: Iterable[str]) -> dict[str, str]:
     >>> short_names(["replicates.index"])
     {'replicates.index': 'resample'}
     """
-    last = {key: _NAMES.get(key, key.rpartition(".")[2]) for key in keys}
-    shared = Counter(last.values())
-    return {key: key if shared[name] > 1 else name for key, name in last.items()}
+    last = {}
+    for key in keys:
+        _, _, part = key.rpartition(".")
+        last[key] = _NAMES.get(key, part)
+    counts = Counter(last.values())
+    return {key: key if counts[name] > 1 else name for key, name in last.items()}
 
 
 def model_name(result: RunResult) -> str:
@@ -770,7 +774,6 @@ def origin_tags() -> dict[str, str]:
 def run_tags(run: Run, parent: str) -> dict[str, str]:
     result = run.result
     data = run.result.data
-    origin = run.result.origin
     tags: dict[str, object] = {
         **origin_tags(),
         MLFLOW_PARENT_RUN_ID: parent,
@@ -786,11 +789,9 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         "folder": run.path,
         "unmatched": "\n".join(result.unmatched),
         "sweep": result.sweep,
-        "reused": origin.run if isinstance(origin, Copied) else None,
+        **_tags_of_origin(result),
         "shared_machine": "true" if result.shared_machine else None,
-        "trial": "true" if isinstance(origin, Trial) else None,
         "search": result.search.get("name"),
-        "final": "\n".join(result.notes) if isinstance(origin, Final) else None,
         "commit": result.commit,
         "error": result.error,
     }
@@ -798,10 +799,16 @@ def run_tags(run: Run, parent: str) -> dict[str, str]:
         tags[f"fingerprint.{split}"] = data.get(split, {}).get("fingerprint")
     for name, version in result.versions.items():
         tags[metric_key(f"version.{name}")] = version
+    known = {name: value for name, value in tags.items() if value not in (None, "")}
+    return {name: shortened(value, MAX_TAG_LENGTH) for name, value in known.items()}
+
+
+def _tags_of_origin(result: RunResult) -> dict[str, str | None]:
+    origin = result.origin
     return {
-        name: shortened(value, MAX_TAG_LENGTH)
-        for name, value in tags.items()
-        if value not in (None, "")
+        "reused": origin.run if isinstance(origin, Copied) else None,
+        "trial": "true" if isinstance(origin, Trial) else None,
+        "final": "\n".join(result.notes) if isinstance(origin, Final) else None,
     }
 
 
@@ -816,13 +823,13 @@ def run_inputs(result: RunResult) -> list[DatasetInput]:
             f"num_{name}": described.get(name)
             for name in ("documents", "queries", "features")
         }
+        name = result.data["name"]
+        fingerprint = described.get("fingerprint", "unknown")
         dataset = Dataset(
-            name=_name(f"{result.data['name']} {split}"),
-            digest=shortened(
-                described.get("fingerprint", "unknown"), _MAX_DIGEST_LENGTH
-            ),
+            name=_name(f"{name} {split}"),
+            digest=shortened(fingerprint, _MAX_DIGEST_LENGTH),
             source_type="code",
-            source=json.dumps({"name": result.data["name"]}),
+            source=json.dumps({"name": name}),
             profile=json.dumps(counts),
         )
         inputs.append(
@@ -840,31 +847,28 @@ def run_params(result: RunResult) -> list[Param]:
         if name not in _NO_PARAMETERS
     }
     if result.search:
+        not_shown = ("default", "space")
+        search = result.search.items()
         settings["search"] = {
-            name: value
-            for name, value in result.search.items()
-            if name not in ("default", "space")
+            name: value for name, value in search if name not in not_shown
         }
     # The model repeats the shared parameters: `params.num_leaves` is shown as `model.num_leaves`.
     names = [name for name, _ in _flatten(settings)]
     repeated = {
         f"params.{name[6:]}": name for name in names if name.startswith("model.")
     }
-    given = {
-        repeated.get(name, name)
-        for name in settings_of_overrides(result.overrides or ())
-    }
-    flat = [
-        item
-        for item in _flatten(settings)
-        if item[0] not in repeated and not _TEXTS.match(item[0])
-    ]
-    shown = {name: value for name, value in flat if name in given}
-    return _params(
-        _names(result)
-        | shown
-        | {name: value for name, value in flat if value not in (None, [], {})}
-    )
+    overrides = settings_of_overrides(result.overrides or ())
+    given = {repeated.get(name, name) for name in overrides}
+    params = _names(result)
+    others = {}
+    for name, value in _flatten(settings):
+        if name in repeated or _TEXTS.match(name):
+            continue
+        if name in given:
+            params[name] = value
+        elif value not in (None, [], {}):
+            others[name] = value
+    return _params(params | others)
 
 
 def _names(result: RunResult) -> dict[str, Any]:
@@ -877,10 +881,9 @@ def _names(result: RunResult) -> dict[str, Any]:
 
 def _params(settings: Mapping[str, Any]) -> list[Param]:
     """Returns settings as parameters."""
-    values = {
-        metric_key(name): "null" if value is None else value
-        for name, value in settings.items()
-    }
+    values = {}
+    for name, value in settings.items():
+        values[metric_key(name)] = "null" if value is None else value
     return [
         Param(key, shortened(value, _MAX_PARAM_LENGTH)) for key, value in values.items()
     ]
@@ -902,13 +905,11 @@ def run_metrics(run: Run, model_id: str = "") -> list[Metric]:
     """
     curve = run.learning_curve()
     moment = milliseconds(run.result.finished) or 0
-    points = [
-        Metric(
-            metric_key(name.replace("/", _BY_ITERATION, 1)), value, moment, iteration
-        )
-        for name, values in curve.values.items()
-        for iteration, value in zip(curve.iterations, values, strict=True)
-    ]
+    points = []
+    for name, values in curve.values.items():
+        key = metric_key(name.replace("/", _BY_ITERATION, 1))
+        for iteration, value in zip(curve.iterations, values, strict=True):
+            points.append(Metric(key, value, moment, iteration))
     return [*end_metrics(run, curve, model_id), *points]
 
 
@@ -932,15 +933,21 @@ def end_metrics(run: Run, curve: LearningCurve, model_id: str = "") -> list[Metr
     }
     points = []
     for name in dict.fromkeys([*shown_metrics(known), *known]):
-        of_model = model_id if name.startswith("test/") else ""
-        points.append(Metric(name, known[name], moment, 0, model_id=of_model or None))
+        of_model = None
+        if model_id and name.startswith("test/"):
+            of_model = model_id
+        points.append(Metric(name, known[name], moment, 0, model_id=of_model))
     return points
 
 
 def plain_metrics(values: Mapping[str, float]) -> list[Metric]:
     """Returns one point at step 0 for each value."""
     now = int(time.time() * 1000)
-    return [Metric(metric_key(name), value, now, 0) for name, value in values.items()]
+    points = []
+    for name, value in values.items():
+        key = metric_key(name)
+        points.append(Metric(key, value, now, 0))
+    return points
 
 
 def metric_key(name: str) -> str:
@@ -952,7 +959,8 @@ def metric_key(name: str) -> str:
     """
     allowed = re.sub(r"[^\w/. -]", "_", name.replace("@", "_at_"))
     # A key may become a path in MLflow's store, and must not lead out of it.
-    parts = [part for part in allowed.split("/") if part not in ("", ".", "..")]
+    unsafe = ("", ".", "..")
+    parts = [part for part in allowed.split("/") if part not in unsafe]
     return "/".join(parts)[:_MAX_KEY_LENGTH] or "_"
 
 
@@ -992,8 +1000,9 @@ def save_model(run: Run, folder: Path, **of_mlflow: Any) -> None:
     ranker.feature_names = tuple(run.result.feature_names or ())
     library = _model_of_library(ranker)
     outputs = Schema([ColSpec(DataType.double)])
+    signature = ModelSignature(_input_schema(run, ranker), outputs)
     common: dict[str, Any] = {
-        "signature": ModelSignature(_input_schema(run, ranker), outputs),
+        "signature": signature,
         "input_example": _input_example(run, ranker),
         "pip_requirements": _requirements(ranker, library),
         **of_mlflow,
@@ -1023,7 +1032,8 @@ def _input_schema(run: Run, ranker: Ranker) -> Any:
 
     num_features = int(run.result.data["train"]["features"])
     if num_features > MOST_LISTED:  # MLflow takes minutes to write a million columns.
-        return Schema([TensorSpec(np.dtype(np.float64), (-1, num_features))])
+        every_feature = TensorSpec(np.dtype(np.float64), (-1, num_features))
+        return Schema([every_feature])
     queries = [_QUERY_COLUMN] if ranker.is_listwise else []
     columns = columns_of_features(ranker.feature_names, ranker.encoded, ranker.encoded)
     names = [*columns, *queries]
@@ -1038,12 +1048,12 @@ def _input_example(run: Run, ranker: Ranker) -> pd.DataFrame | None:
     frame = pd.DataFrame(example, columns=list(ranker.feature_names))
     for name, texts in ranker.categories.items():
         codes = frame[name].tolist()
-        frame[name] = [None if np.isnan(code) else texts[int(code)] for code in codes]
+        known = [code for code in set(codes) if not np.isnan(code)]
+        in_words = {code: texts[int(code)] for code in known}
+        frame[name] = [in_words.get(code) for code in codes]
     for name, texts in ranker.encoded.items():
         of_category = frame[encoded_names(name, texts)].to_numpy()
-        frame[name] = [
-            texts[int(row.argmax())] if row.any() else None for row in of_category
-        ]
+        frame[name] = _texts_of_columns(of_category, texts)
     columns = columns_of_features(ranker.feature_names, ranker.encoded, ranker.encoded)
     frame = frame[list(columns)]
     for name, first in ranker.dates.items():
@@ -1052,6 +1062,17 @@ def _input_example(run: Run, ranker: Ranker) -> pd.DataFrame | None:
     if ranker.is_listwise:
         frame[_QUERY_COLUMN] = "q1"
     return frame
+
+
+def _texts_of_columns(of_category: Features, texts: Sequence[str]) -> list[str | None]:
+    """Returns the text of each row, whose column of its category is 1; None if all columns are 0."""
+    of_rows: list[str | None] = []
+    for row in of_category:
+        text = None
+        if row.any():
+            text = texts[int(row.argmax())]
+        of_rows.append(text)
+    return of_rows
 
 
 def _model_of_library(ranker: Ranker) -> tuple[str, Any] | None:
@@ -1103,7 +1124,9 @@ def _target(run: Run) -> str:
 def _requirements(ranker: Ranker, library: tuple[str, Any] | None) -> list[str]:
     """Returns the pip requirements; MLflow would take seconds to infer them by loading the model in another
     process."""
-    of_ranker = ["ltrbench", *ranker.packages] if library is None else [library[0]]
+    of_ranker = ["ltrbench", *ranker.packages]
+    if library is not None:
+        of_ranker = [library[0]]
     packages = ["mlflow", "numpy", *of_ranker]
     installed = versions(packages)
     return [f"{package}=={installed[package]}" for package in dict.fromkeys(packages)]
