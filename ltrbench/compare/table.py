@@ -621,9 +621,6 @@ def pair_queries(
     keys = []
     for first, cell in zip(firsts, cells, strict=True):
         keys.append(first.query_keys[cell.numbers])
-    sources = [first.run.result.source.get("fields", {}) for first in firsts]
-    kinds_of_folds = {fields.get("cv_split") for fields in sources}
-    varied = Varied.LATER if kinds_of_folds == {FORWARD} else Varied.METHODS
     impressions = [first.judgments.impressions for first in firsts]
     are_clusters = any(each is not None for each in impressions)
     sample = PairedSample.of(np.stack(means), weights, cell_of_query, are_clusters)
@@ -637,8 +634,15 @@ def pair_queries(
         test_share=_test_share([first.run for first in firsts]),
         trainings=trainings,
         query_keys=np.concatenate(keys),
-        varied_by_folds=varied,
+        varied_by_folds=_varied_by_folds([first.run for first in firsts]),
     )
+
+
+def _varied_by_folds(runs: Sequence[Run]) -> Varied:
+    """Returns what varies over the cells of the runs if they are folds."""
+    sources = [run.result.source.get("fields", {}) for run in runs]
+    kinds_of_folds = {fields.get("cv_split") for fields in sources}
+    return Varied.LATER if kinds_of_folds == {FORWARD} else Varied.METHODS
 
 
 def _within(
