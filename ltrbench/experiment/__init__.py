@@ -336,8 +336,9 @@ def _mirror(tracker: Tracker, done: Run) -> None:
 def _begin(experiment: Experiment) -> RunResult:
     """Returns the fields of the result that are known before the run starts."""
     ranker = experiment.ranker
+    spec = experiment.spec
     record = measure.described(ranker)
-    given = experiment.spec.settings.get("params", {})
+    given = spec.settings.get("params", {})
     params, own_settings = parameters_and_settings(
         ranker, experiment.params, given, record["fields"]
     )
@@ -350,7 +351,13 @@ def _begin(experiment: Experiment) -> RunResult:
     if experiment.distributed is not None:
         packages += ["dask", "distributed"]
         config["distributed"] = measure.plain(experiment.distributed)
-    config |= measure.plain(experiment.spec.settings)
+    config |= measure.plain(spec.settings)
+    key = None
+    if experiment.key is not None:
+        key = experiment.key.digest
+    search: Mapping[str, Any] = {}
+    if experiment.chosen is not None:
+        search = experiment.chosen.record
     return RunResult(
         status=FAILED,
         model=experiment.model,
@@ -359,18 +366,18 @@ def _begin(experiment: Experiment) -> RunResult:
         params=params,
         own_settings=own_settings,
         seed=int(ranker.seed),  # a notebook may pass a NumPy number
-        shared_machine=experiment.spec.shares_machine,
+        shared_machine=spec.shares_machine,
         data={"name": experiment.source.name},
         convention=DEFAULT.describe(),
         threads=resolve_threads(ranker.num_threads),
         unmatched=departures_of(ranker),
-        overrides=experiment.spec.overrides,
-        sweep=experiment.spec.sweep,
-        swept=experiment.spec.swept,
-        flags=tuple(experiment.spec.flags),
-        key=None if experiment.key is None else experiment.key.digest,
+        overrides=spec.overrides,
+        sweep=spec.sweep,
+        swept=spec.swept,
+        flags=tuple(spec.flags),
+        key=key,
         origin=experiment.origin,
-        search={} if experiment.chosen is None else experiment.chosen.record,
+        search=search,
         notes=tuple(experiment.notes),
         started_in=str(Path.cwd()),
         started=now(),

@@ -151,9 +151,10 @@ def _key_of(source: DataSource) -> tuple[Path, type, str] | None:
     """Returns a key that equal sources have in common, and no others; None if a field has a value that cannot
     be compared with a later one, such as a DataFrame."""
     try:
-        return Path.cwd(), type(source), json.dumps(_plain(source), default=_plain)
+        text = json.dumps(_plain(source), default=_plain)
     except TypeError:
         return None
+    return Path.cwd(), type(source), text
 
 
 def _plain(value: Any) -> Any:
@@ -167,7 +168,9 @@ def _plain(value: Any) -> Any:
 def _stamps(source: DataSource, key: tuple[Path, type, str] | None) -> list[_Stamp]:
     """Returns name, inode, size, time of modification and of change of each file that a source names."""
     files: set[Path] = set()
-    for text in () if key is None else _texts_in(json.loads(key[2])):
+    if key is None:
+        return []
+    for text in _texts_in(json.loads(key[2])):
         try:
             path = Path(text).expanduser()
             if path.is_file():
@@ -454,7 +457,8 @@ class FitterOnWorkers(Fitter):
 
     def close(self) -> None:
         """Releases what the workers hold, as far as they answer; a cluster of the user may run for months."""
-        keys = [*chain.from_iterable(placed.keys for placed in self._placed.values())]
+        keys_of_parts = [placed.keys for placed in self._placed.values()]
+        keys = list(chain.from_iterable(keys_of_parts))
         addresses = list(self._workers.addresses)
         self._workers.client.run(_release, keys, workers=addresses, on_error="ignore")
 
@@ -682,8 +686,10 @@ def inspect_data(
     weights = dataset.query_weights
     positions = None
     if dataset.positions is not None:
-        ends = dataset.positions.min(), dataset.positions.max()
-        positions = {"min": int(ends[0]), "max": int(ends[1])}
+        positions = {
+            "min": int(dataset.positions.min()),
+            "max": int(dataset.positions.max()),
+        }
     column_warnings = chain(
         feature_warnings(dataset, CELLS_OF_INSPECTION),
         repeated_documents(dataset),
@@ -795,8 +801,11 @@ def _row_order(dataset: RankingDataset) -> RowOrder:
     queries = dataset.query_of_document
     inside = queries[1:] == queries[:-1]
     steps = np.where(inside, np.diff(dataset.labels), 0.0)
-    rises = np.bincount(queries[1:][steps > 0], minlength=dataset.num_queries) > 0
-    falls = np.bincount(queries[1:][steps < 0], minlength=dataset.num_queries) > 0
+    query_of_step = queries[1:]
+    num_rises = np.bincount(query_of_step[steps > 0], minlength=dataset.num_queries)
+    num_falls = np.bincount(query_of_step[steps < 0], minlength=dataset.num_queries)
+    rises = num_rises > 0
+    falls = num_falls > 0
     return RowOrder(
         mixed=int((rises | falls).sum()),
         best_first=int((falls & ~rises).sum()),
@@ -824,7 +833,8 @@ def feature_faults(dataset: RankingDataset) -> FeatureFaults:
         missing += np.isnan(block).sum(axis=0)
         varies |= _differ(block, first).any(axis=0)
         # With the last row of the previous block, so that all pairs of neighbouring rows are compared.
-        queries = dataset.query_of_document[max(start - 1, 0) : start + len(block)]
+        before = max(start - 1, 0)
+        queries = dataset.query_of_document[before : start + len(block)]
         inside = queries[1:] == queries[:-1]
         features = np.concatenate([last, block]) if start else block
         varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
@@ -832,16 +842,14 @@ def feature_faults(dataset: RankingDataset) -> FeatureFaults:
     names = np.array(dataset.feature_names)
     # These may vary in the file.
     is_merged = np.isin(names, dataset.merged)
-    constant = names[~varies & ~is_merged].tolist()
-    constant_within_queries = names[varies & ~varies_in_a_query & ~is_merged].tolist()
+    is_constant = ~varies & ~is_merged
+    is_constant_within_queries = varies & ~varies_in_a_query & ~is_merged
     has_missing = missing > 0
-    counts = zip(
-        names[has_missing].tolist(), missing[has_missing].tolist(), strict=True
-    )
+    counts = missing[has_missing].tolist()
     return FeatureFaults(
-        missing=dict(counts),
-        constant=tuple(constant),
-        constant_within_queries=tuple(constant_within_queries),
+        missing=dict(zip(names[has_missing].tolist(), counts, strict=True)),
+        constant=tuple(names[is_constant].tolist()),
+        constant_within_queries=tuple(names[is_constant_within_queries].tolist()),
     )
 
 

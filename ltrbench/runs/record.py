@@ -71,14 +71,13 @@ def as_products(jobs: Iterable[Sequence[str]]) -> list[list[str]]:
     for keys, rows in of_keys.items():
         # Rows that differ in one column only are one row with the list of its values.
         for column in reversed(range(len(keys))):
-            values: dict[Overrides, list[str]] = {}
+            values: dict[tuple[Overrides, Overrides], list[str]] = {}
             for row in rows:
-                rest = (*row[:column], *row[column + 1 :])
-                values.setdefault(rest, []).append(row[column])
-            rows = [
-                (*rest[:column], ",".join(each), *rest[column:])
-                for rest, each in values.items()
-            ]
+                others = (row[:column], row[column + 1 :])
+                values.setdefault(others, []).append(row[column])
+            rows = []
+            for (before, after), each in values.items():
+                rows.append((*before, ",".join(each), *after))
         products += [list(map(operator.add, keys, row)) for row in rows]
     return products
 
@@ -368,10 +367,11 @@ class RunResult:
         data = self.settings.get("data", {})
         if resample is not None:
             return f"resample {resample['index']} of {resample['number']}"
-        is_fold = data.get("cv") is not None and self.data.get("fold") is not None
-        if is_fold:
-            return f"fold {self.data['fold']} of {data['cv']}"
-        return ""
+        fold = self.data.get("fold")
+        num_folds = data.get("cv")
+        if fold is None or num_folds is None:
+            return ""
+        return f"fold {fold} of {num_folds}"
 
     def fingerprint(self, split: str) -> str | None:
         """Returns the fingerprint of a split as it was loaded, before a resample of train was drawn; None
@@ -560,14 +560,14 @@ class Run:
     def _repr_html_(self) -> str:
         """Returns the HTML that a notebook shows."""
         result = self.result
-        metrics = [
-            [name, format_number(mean, ".4f")] for name, mean in result.metrics.items()
-        ]
-        seconds = [
-            [f"{kind} s", f"{value:.3f}"] for kind, value in result.seconds.items()
-        ]
-        error = [["error", result.error.partition("\n")[0]]] if result.error else []
-        rows = [["path", str(self.path)], *error, *metrics, *seconds]
+        rows = [["path", str(self.path)]]
+        if result.error:
+            first_line, _, _ = result.error.partition("\n")
+            rows.append(["error", first_line])
+        for name, mean in result.metrics.items():
+            rows.append([name, format_number(mean, ".4f")])
+        for kind, value in result.seconds.items():
+            rows.append([f"{kind} s", f"{value:.3f}"])
         return Table.of(["", ""], rows, caption=repr(self)).html()
 
     def to_frame(self) -> pd.DataFrame:
@@ -688,7 +688,8 @@ class Run:
         values = {
             kind: table.numbers(column) for column, kind in enumerate(kinds, start=1)
         }
-        num_features = int(self.result.data.get("train", {}).get("features", 0))
+        train = self.result.data.get("train", {})
+        num_features = int(train.get("features", 0))
         return Importances(names, values, is_part=num_features > MOST_LISTED)
 
     def trials(self) -> list[TrialRow]:
@@ -696,9 +697,9 @@ class Run:
         without a search."""
         table = self._table(TRIALS_FILE, TRIAL_COLUMNS)
         first = len(TRIAL_COLUMNS)
+        names = table.header[first:]
         settings = [
-            dict(zip(table.header[first:], cells[first:], strict=True))
-            for cells in table.rows
+            dict(zip(names, cells[first:], strict=True)) for cells in table.rows
         ]
         trial, value, iterations, *others = (
             table.numbers(column) for column in (0, 2, 3, 4, 5, 6)
@@ -720,9 +721,8 @@ class Run:
         stored."""
         table = self._table(EXAMPLE_FILE, [])
         columns = [table.numbers(column) for column in range(len(table.header))]
-        return (
-            np.array(columns, dtype=np.float32).reshape(len(columns), len(table.rows)).T
-        )
+        by_column = np.array(columns, dtype=np.float32)
+        return by_column.reshape(len(columns), len(table.rows)).T
 
 
 def refuse_trial(run: Run, needed: str) -> None:
@@ -756,7 +756,8 @@ def class_and_folder_of_model(run: Run) -> tuple[str, Path]:
         raise ResultError(
             f"{run.path} has no model, only scores of {run.result.model}; name a trained run."
         )
-    return str(run.result.settings.get("model", {}).get("_target_")), folder
+    model = run.result.settings.get("model", {})
+    return str(model.get("_target_")), folder
 
 
 @contextlib.contextmanager
@@ -783,7 +784,8 @@ def mean_importances(runs: Iterable[Run]) -> Importances:
     """Returns the mean importances of the runs of a model, at least one: over seeds, then over folds."""
     folds: dict[int | None, list[Importances]] = {}
     for run in runs:
-        folds.setdefault(run.result.data.get("fold"), []).append(run.importances())
+        fold = run.result.data.get("fold")
+        folds.setdefault(fold, []).append(run.importances())
     return averaged(folds.values())
 
 

@@ -102,12 +102,15 @@ def _identity(look: Look) -> str:
     may change with the other rows and with the version of ltrbench."""
     names = ("metrics", "convention", "baseline", "ropes", "trainings", "left_out")
     fields: Mapping[str, object] = look
-    return digest_of([*map(fields.get, names), sorted(look["rows"].values())])
+    values = [fields[name] for name in names]
+    rows = sorted(look["rows"].values())
+    return digest_of([*values, rows])
 
 
 def _beside(other: Look, look: Look) -> OtherLook:
     """Returns another look as a note about a look names it: with what differs between them."""
-    counts = Counter(training.partition(" ")[0] for training in other["trainings"])
+    names = [training.partition(" ")[0] for training in other["trainings"]]
+    counts = Counter(names)
     rows = other["rows"]
     labels: list[str] = []
     if rows != look["rows"]:
@@ -149,7 +152,10 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, list[Remark]]:
         level = LEVEL / (number * (number + 1))
     if level == LEVEL:
         return level, []
-    others = [_beside(each, look) for key, each in known.items() if key != identity]
+    others = []
+    for key, each in known.items():
+        if key != identity:
+            others.append(_beside(each, look))
     remark = Remark.of(
         Kind.LOOK, number=number, declared=declared, others=others, level=level
     )
@@ -266,7 +272,7 @@ def _look(
         ropes=ropes,
         rows={row.label: _digest(row, jobs) for row in item.rows},
         trainings=sorted(set(trainings)),
-        left_out=sorted(" ".join([_row(job), *_training(job)]) for job in missing),
+        left_out=sorted(map(_row_and_training, missing)),
         declared=declared,
         time=now(),
     )
@@ -304,29 +310,35 @@ class _Plans:
         for sweep in sweeps:
             jobs_of_sweep = read_plan(sweep).jobs.values()
             planned += [(sweep, job) for job in jobs_of_sweep if not job.is_trial]
-        jobs = {(sweep / job.folder).resolve(): job for sweep, job in planned}
-        rows = {_row(job) for path, job in jobs.items() if path in label_of}
-        of_rows = {path: job for path, job in jobs.items() if _row(job) in rows}
+        jobs = {}
+        for sweep, job in planned:
+            path = (sweep / job.folder).resolve()
+            jobs[path] = job
+        rows = {_row(jobs[path]) for path in label_of if path in jobs}
+        of_rows = {path: jobs[path] for path in jobs if _row(jobs[path]) in rows}
         return _Plans(sweeps, planned, label_of, of_rows, compared)
 
     def unfinished(self) -> list[Path]:
         """Returns the folder of the sweep of each job that is not compared and has not finished."""
-        return [
-            sweep
-            for sweep, job in self.planned
-            if (sweep / job.folder).resolve() not in self.compared
-            and state_of(sweep, job).name != DONE
-        ]
+        folders = []
+        for sweep, job in self.planned:
+            path = (sweep / job.folder).resolve()
+            if path not in self.compared and state_of(sweep, job).name != DONE:
+                folders.append(sweep)
+        return folders
 
     def missing(self) -> list[Job]:
         """Returns the jobs of the compared rows that are not compared."""
-        return [job for path, job in self.jobs.items() if path not in self.compared]
+        jobs = self.jobs.items()
+        return [job for path, job in jobs if path not in self.compared]
 
     def left_out(self) -> list[LeftOut]:
         """Returns the rows that lack planned trainings; rows that lack the same ones are together."""
         labels_of: dict[tuple[int, tuple[str, ...]], set[str]] = {}
-        for paths in grouped(self.jobs, lambda path: _row(self.jobs[path])).values():
-            labels = {self.label_of[path] for path in paths if path in self.label_of}
+        by_row = grouped(self.jobs, lambda path: _row(self.jobs[path]))
+        for paths in by_row.values():
+            compared = [path for path in paths if path in self.label_of]
+            labels = {self.label_of[path] for path in compared}
             missing = [path for path in paths if path not in self.compared]
             if not missing or not labels:
                 continue
@@ -363,6 +375,10 @@ def _training(job: Job) -> list[str]:
         for name, noun in _NAMES.items()
         if values.get(name) is not None
     ]
+
+
+def _row_and_training(job: Job) -> str:
+    return " ".join([_row(job), *_training(job)])
 
 
 def _row(job: Job, without: str = "") -> str:

@@ -158,8 +158,9 @@ class JobSearch:
     @property
     def name(self) -> str:
         """The jobs whose settings are searched, such as "native, mq2008 fold 1 (job 0)"."""
+        spec = self.jobs[0].spec
         numbers = ", ".join(str(job.number) for job in self.jobs)
-        return f"{self.jobs[0].spec.model}, {self.jobs[0].spec.data} (job {numbers})"
+        return f"{spec.model}, {spec.data} (job {numbers})"
 
     def next_trials(self, plan: PlanTrials, attempted: set[str]) -> list[Job]:
         """Returns the jobs of the next trials that have not ended; none if the search has ended.
@@ -204,10 +205,12 @@ class JobSearch:
 
     def _runs(self, jobs: Iterable[Job]) -> list[Run]:
         """Returns the runs of the jobs of a trial, without runs of other jobs in their folders."""
-        runs = [(job, state_of(self.sweep, job).run) for job in jobs]
-        return [
-            run for job, run in runs if run is not None and run.result.key == job.digest
-        ]
+        runs = []
+        for job in jobs:
+            run = state_of(self.sweep, job).run
+            if run is not None and run.result.key == job.digest:
+                runs.append(run)
+        return runs
 
     def choice(self) -> ChosenSettings:
         """Returns the best settings on validation.
@@ -238,17 +241,21 @@ class JobSearch:
             for item in fields(search)
             if item.name not in _RECORDED_APART
         }
+        num_failed = sum(trial.value is None for trial in trials)
+        iterations = sum(trial.iterations for trial in trials)
+        seconds = sum(trial.seconds for trial in trials)
+        in_words = {setting: str(values) for setting, values in space.items()}
         return SearchRecord(
             name=self.jobs[0].spec.choice("search"),
             seed=search.seed,
             metric=search.metric,
             choose=search.choose,
             budget=budget,
-            space={setting: str(values) for setting, values in space.items()},
+            space=in_words,
             trials=len(trials),
-            failed=sum(trial.value is None for trial in trials),
-            iterations=sum(trial.iterations for trial in trials),
-            seconds=sum(trial.seconds for trial in trials),
+            failed=num_failed,
+            iterations=iterations,
+            seconds=seconds,
             chosen=best.proposal.number,
             settings=dict(best.proposal.settings),
             default=dict(self.model.default),
@@ -321,11 +328,12 @@ def searches_of(
     groups: dict[str, list[Job]] = {}
     for job in jobs:
         groups.setdefault(search_group(job), []).append(job)
-    return [
-        JobSearch(sweep, group)
-        for group in groups.values()
-        if any(job.number in wanted for job in group)
-    ]
+    numbers = set(wanted)
+
+    def is_wanted(group: list[Job]) -> bool:
+        return any(job.number in numbers for job in group)
+
+    return [JobSearch(sweep, group) for group in filter(is_wanted, groups.values())]
 
 
 def _has_ended(sweep: Path, job: Job, attempted: set[str]) -> bool:
@@ -386,9 +394,12 @@ def trial_job(
 def _overrides_of_trial(
     job: Job, search: Search, changes: Mapping[str, Any]
 ) -> list[str]:
-    kept = [line for line in job.overrides if first_word(line) not in _NOT_OF_A_TRIAL]
-    changed = [f"model.{name}={as_text(value)}" for name, value in changes.items()]
-    return [*kept, f"metrics=[{search.metric}]", *changed]
+    overrides = job.overrides
+    kept = [line for line in overrides if first_word(line) not in _NOT_OF_A_TRIAL]
+    kept.append(f"metrics=[{search.metric}]")
+    for name, value in changes.items():
+        kept.append(f"model.{name}={as_text(value)}")
+    return kept
 
 
 # ---- The choice after a search: trials from their run folders, the best one, and the record.
@@ -405,14 +416,19 @@ def trial_of(proposal: Proposal, runs: Sequence[Run], metric: str) -> Trial:
     known = [value for value in values if value is not None]
     finished = all(run.result.status == FINISHED for run in runs)
     curves = [_best_so_far(run, metric) for run in runs]
-    is_whole = finished and len(known) == len(runs)
+    value = None
+    if finished and len(known) == len(runs):
+        value = fmean(known)
+    iterations = [len(run.learning_curve().iterations) for run in runs]
+    seconds = [run.result.seconds.get("fit", 0.0) for run in runs]
+    is_pruned = [_is_pruned(curve, proposal.minimum) for curve in curves]
     return Trial(
         proposal=proposal,
-        value=fmean(known) if is_whole else None,
-        iterations=sum(len(run.learning_curve().iterations) for run in runs),
-        seconds=sum(run.result.seconds.get("fit", 0.0) for run in runs),
+        value=value,
+        iterations=sum(iterations),
+        seconds=sum(seconds),
         curve=_mean_curve(curves, proposal.minimum),
-        is_pruned=any(_is_pruned(curve, proposal.minimum) for curve in curves),
+        is_pruned=any(is_pruned),
     )
 
 
