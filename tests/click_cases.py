@@ -31,10 +31,13 @@ class World(NamedTuple):
     production: NDArray[np.float64]
     candidate: NDArray[np.float64]
 
-    def expected_clicks(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """(Q,), the clicks on the list of a ranker, by the position-based model."""
+    def expected_clicks(
+        self, scores: NDArray[np.float64], k: int = NUM_DOCUMENTS
+    ) -> NDArray[np.float64]:
+        """(Q,), the clicks on the first k of the list of a ranker, by the position-based model."""
         ranks = np.argsort(np.argsort(-scores, axis=1), axis=1)
-        clicks: NDArray[np.float64] = (THETA[ranks] * self.attraction).sum(axis=1)
+        theta = np.where(ranks < k, THETA[ranks], 0.0)
+        clicks: NDArray[np.float64] = (theta * self.attraction).sum(axis=1)
         return clicks
 
 

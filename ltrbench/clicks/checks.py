@@ -184,6 +184,7 @@ class Support:
         heaviest_share: share of the three heaviest clicks.
         effective_share: effective number of clicks over their number, (sum w)^2 / (n sum w^2).
         effective_queries: effective number of queries.
+        modelled_share: share of the estimate that a model of documents which were never shown predicts.
     """
 
     num_clicks: int
@@ -191,6 +192,7 @@ class Support:
     heaviest_share: float
     effective_share: float
     effective_queries: float
+    modelled_share: float = 0.0
 
 
 def support(logs: Sequence[tuple[ClickLog, Values]]) -> Support:
@@ -201,12 +203,14 @@ def support(logs: Sequence[tuple[ClickLog, Values]]) -> Support:
     """
     weights = []
     sessions = []
+    modelled = 0.0
     for log, gains in logs:
         clicks = log.impressions.clicks.astype(np.int64)
         each = _ratio(log.weights, log.impressions.clicks, clicks > 0)
         of_rows = each * gains[log.impressions.rows]
         weights.append(np.repeat(of_rows, clicks))
         sessions.append(log.num_sessions)
+        modelled += float((log.of_model(gains) * log.num_sessions).sum())
     of_clicks = np.concatenate(weights)
     of_clicks = of_clicks[of_clicks > 0]
     sum_of_weights = max(float(of_clicks.sum()), 1e-300)
@@ -218,4 +222,5 @@ def support(logs: Sequence[tuple[ClickLog, Values]]) -> Support:
         heaviest_share=float(heaviest.sum()) / sum_of_weights,
         effective_share=effective / max(len(of_clicks), 1),
         effective_queries=effective_size(np.concatenate(sessions)),
+        modelled_share=modelled / (modelled + sum_of_weights),
     )

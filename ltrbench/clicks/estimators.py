@@ -5,7 +5,13 @@ g_qd. With lambda = theta this is the number of clicks a session; with the disco
 
     IPS      T_q = sum over the clicks of q of lambda(r(d)) / theta(shown), V = sum_q T_q / N
     SNIPS    sum_q T_q / sum_q S_q, where S_q = sum over the clicks of q of 1 / theta(shown)
+    aware    IPS with theta(shown) replaced by rho_d = sum over displays of theta / N_q, if some documents
+             were not shown in all sessions of their query; the estimate is lambda C_d / rho_d
     clipped  IPS with the weights min(1 / theta, tau), which is biased; shown beside, never claimed
+
+Documents that were never shown have rho_d = 0, and the attraction that a model of features predicts. With
+one ranker that shows all documents, aware is IPS. The doubly robust estimator is the sum over sessions of
+lambda (g^ + (c - theta g^) / rho): aware for documents that were shown, and the model's g^ for the others.
 
 A value per query is T_q / N_q with the weight N_q, the number of sessions of the query. To it is added what
 the impressions of the query contributed to the error of theta, and of the divisor of SNIPS. The sum of these
@@ -13,7 +19,8 @@ terms is 0 over the queries: the mean stays, and the variance of the values beco
 are linear in the values, so that they hold for a difference of two rankers as well.
 
 Joachims, Swaminathan and Schnabel, 2017, "Unbiased Learning-to-Rank with Biased Feedback"; Swaminathan and
-Joachims, 2015, "The Self-Normalized Estimator for Counterfactual Learning".
+Joachims, 2015, "The Self-Normalized Estimator for Counterfactual Learning"; Oosterhuis and de Rijke, 2020,
+"Policy-Aware Unbiased Learning to Rank for Top-k Rankings".
 """
 
 from __future__ import annotations
@@ -31,6 +38,9 @@ from ltrbench.data.impressions import Impressions
 from ltrbench.errors import DataError
 from ltrbench.shapes import PerQuery, Values
 
+MODELLED = "modelled"
+"""Kept column of the attraction that a model predicts for documents that were never shown."""
+
 
 @dataclass(frozen=True, eq=False)
 class ClickLog:
@@ -39,11 +49,14 @@ class ClickLog:
     Attributes:
         query_of_row: (D,), query of each document.
         num_sessions: (Q,), N_q.
+        modelled: (D,), attraction that a model predicts for documents that were never shown, NaN for the
+            others; None: no model.
     """
 
     impressions: Impressions
     query_of_row: NDArray[np.int64]
     num_sessions: PerQuery
+    modelled: Values | None = None
 
     @classmethod
     def of(cls, judgments: Judgments) -> ClickLog:
@@ -55,16 +68,52 @@ class ClickLog:
         sessions = judgments.query_weights
         if sessions is None:
             sessions = np.ones(judgments.num_queries)
-        return cls(judgments.impressions, judgments.query_of_document, sessions)
+        modelled = None
+        if MODELLED in judgments.kept:
+            modelled = judgments.numbers(MODELLED)
+        queries = judgments.query_of_document
+        return cls(judgments.impressions, queries, sessions, modelled)
 
     @cached_property
     def weights(self) -> Values:
-        """(I,), the sum of 1 / theta over the clicks of each row of impressions."""
+        """(I,), the sum of 1 / theta, or of 1 / rho, over the clicks of each row of impressions."""
         given = self.impressions
         weights = np.zeros(len(given))
         is_clicked = given.clicks > 0
-        np.divide(given.clicks, given.propensities, out=weights, where=is_clicked)
+        np.divide(given.clicks, self._propensities, out=weights, where=is_clicked)
         return weights
+
+    @cached_property
+    def is_partial(self) -> bool:
+        """Whether a document was not shown in all sessions of its query."""
+        shown = self._of_rows(self.impressions.shown)
+        return bool((shown < self.num_sessions[self.query_of_row]).any())
+
+    @cached_property
+    def _examined(self) -> Values:
+        """(D,), rho N_q: the sum of theta over the displays of each document."""
+        given = self.impressions
+        return self._of_rows(given.shown * np.nan_to_num(given.propensities))
+
+    @property
+    def _propensities(self) -> Values:
+        """(I,), theta or rho of each row of impressions."""
+        if not self.is_partial:
+            return self.impressions.propensities
+        rho = self._examined / self.num_sessions[self.query_of_row]
+        return rho[self.impressions.rows]
+
+    @cached_property
+    def _slopes(self) -> Values:
+        """(I,), minus the derivative of the sum of weights by log theta at the position of each row."""
+        if not self.is_partial:
+            return self.weights
+        given = self.impressions
+        examined = given.shown * np.nan_to_num(given.propensities)
+        shares = np.zeros(len(given))
+        of_rows = self._examined[given.rows]
+        np.divide(examined, of_rows, out=shares, where=examined > 0)
+        return self._of_rows(self.weights)[given.rows] * shares
 
     @cached_property
     def corrected(self) -> Values:
@@ -77,6 +126,10 @@ class ClickLog:
         """(D,), number of clicks on each document, over the sessions of its query."""
         sums = self._of_rows(self.impressions.clicks)
         return sums / self.num_sessions[self.query_of_row]
+
+    def displays(self) -> tuple[Values, Values]:
+        """Returns (D,), the sum of theta over the displays of each document, and its clicks."""
+        return self._examined, self._of_rows(self.impressions.clicks)
 
     def examination_of_ranks(self, num_ranks: int) -> Values:
         """Returns (num_ranks,), theta of each rank; 0 below the last position that was shown.
@@ -103,10 +156,20 @@ class ClickLog:
             gradient: (K,), derivative of sum_q T_q by log theta through lambda.
         """
         given = self.impressions
-        terms = gains[given.rows] * self.weights
-        through = total(given.positions, terms, given.num_positions)
+        of_rows = gains[given.rows]
+        slopes = of_rows * self._slopes
+        through = total(given.positions, slopes, given.num_positions)
         errors = given.influence @ (gradient - through)
-        return (self._of_queries(terms) + errors) / self.num_sessions
+        sums = self._of_queries(of_rows * self.weights) + errors
+        return sums / self.num_sessions + self.of_model(gains)
+
+    def of_model(self, gains: Values) -> PerQuery:
+        """Returns (Q,), the part of the values that is predicted, of documents that were never shown."""
+        num_queries = len(self.num_sessions)
+        if self.modelled is None:
+            return np.zeros(num_queries)
+        predicted = np.nan_to_num(self.modelled)
+        return total(self.query_of_row, gains * predicted, num_queries)
 
     def self_normalised(self, gains: Values, gradient: Values) -> PerQuery:
         """Returns (Q,), SNIPS with the influence of theta and of the divisor."""
@@ -147,3 +210,48 @@ def log_of(judgments: Judgments) -> ClickLog:
     if judgments not in _LOGS:
         _LOGS[judgments] = ClickLog.of(judgments)
     return _LOGS[judgments]
+
+
+# ---- Model of the attraction of documents that were never shown.
+
+_NUM_FOLDS = 5
+_PENALTY = 1.0
+"""L2 penalty of the weights of standardised features, in displays."""
+
+
+def predict_attractions(log: ClickLog, features: Values, seed: int = 0) -> Values:
+    """Returns (D,), attractions that a linear model of the features predicts, from 0 to 1.
+
+    The model is fitted to C_d / rho_d N_q of the documents that were shown, weighted by rho_d N_q, and never
+    to the query that it predicts (cross-fitting in five parts).
+
+    Args:
+        features: (D, F), NaN for missing, which becomes the mean.
+    """
+    design = _standardised(features)
+    weights, clicks = log.displays()
+    fold_of_query = np.random.default_rng(seed).integers(
+        _NUM_FOLDS, size=len(log.num_sessions)
+    )
+    folds = fold_of_query[log.query_of_row]
+    penalty = _PENALTY * np.eye(design.shape[1])
+    predicted = np.zeros(len(features))
+    for fold in range(_NUM_FOLDS):
+        others = folds != fold
+        rows = design[others]
+        weighted = rows * weights[others, np.newaxis]
+        moments = rows.T @ weighted + penalty
+        coefficients = np.linalg.solve(moments, rows.T @ clicks[others])
+        predicted[~others] = design[~others] @ coefficients
+    return np.clip(predicted, 0.0, 1.0)
+
+
+def _standardised(features: Values) -> Values:
+    """Returns (D, F + 1), ones and the features with mean 0 and variance 1, where a missing value is 0."""
+    known = ~np.isnan(features)
+    counts = np.maximum(known.sum(axis=0), 1)
+    means = np.where(known, features, 0.0).sum(axis=0) / counts
+    centred = np.where(known, features - means, 0.0)
+    spread = np.sqrt((centred**2).sum(axis=0) / counts)
+    columns = centred / np.where(spread > 0, spread, 1.0)
+    return np.column_stack([np.ones(len(columns)), columns])

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.clicks.checks import is_rejected, replays
-from ltrbench.clicks.estimators import log_of
+from ltrbench.clicks.estimators import MODELLED, log_of, predict_attractions
 from ltrbench.clicks.log import (
     ROLES,
     Log,
@@ -159,8 +159,8 @@ class ClickSource(SplitSource):
         return replace(
             splits,
             train=lists.sessions_of(train),
-            valid=None if valid is None else _with_columns(_without_errors(valid)),
-            test=_with_columns(lists.with_errors(test, num_folds)),
+            valid=None if valid is None else with_columns(_without_errors(valid)),
+            test=with_columns(lists.with_errors(test, num_folds)),
             facts=lists.facts,
         )
 
@@ -449,14 +449,19 @@ def _alike(columns: list[NDArray[Any]]) -> tuple[Indices, Indices]:
     return order, np.flatnonzero(differs)
 
 
-def _with_columns(split: RankingDataset) -> RankingDataset:
-    """Returns a split with its clicks and its corrected clicks as kept columns."""
+def with_columns(split: RankingDataset) -> RankingDataset:
+    """Returns a split with its clicks and its corrected clicks as kept columns; of documents that were never
+    shown, with the attraction that a model predicts."""
     clicks = log_of(split)
-    kept = {
-        **split.kept,
-        CLICKS: clicks.clicks_a_session,
-        CORRECTED: clicks.corrected,
-    }
+    kept: dict[str, NDArray[Any]] = dict(split.kept)
+    kept[CLICKS] = clicks.clicks_a_session
+    kept[CORRECTED] = clicks.corrected
+    displays, _ = clicks.displays()
+    is_unseen = displays == 0
+    if is_unseen.any():
+        predicted = predict_attractions(clicks, np.asarray(split.features, np.float64))
+        kept[MODELLED] = np.where(is_unseen, predicted, np.nan)
+        kept[CORRECTED] = np.where(is_unseen, predicted, clicks.corrected)
     return split.with_fields(kept=kept)
 
 

@@ -93,6 +93,7 @@ class Evidence:
             replays=self.facts.get("replays") or [],
             is_rejected=self.is_order_only,
             heaviest=heaviest,
+            modelled=max(support.modelled_share for support in self.supports.values()),
         )
 
 

@@ -417,15 +417,22 @@ def _click_log(
     replays: Sequence[Mapping[str, Any]],
     is_rejected: bool,
     heaviest: float,
+    modelled: float,
 ) -> str:
     known = [value for value in theta if value is not None]
     first = [f"{value:.2g}" for value in known[:_MOST_POSITIONS]]
     examination = ""
     if first:
         examination = f"Examination from the first position on: {listed(first)}. "
+    on_model = ""
+    if modelled:
+        share = _rounded_percent(modelled)
+        on_model = (
+            f" A model of documents that were never shown predicts {share} of it."
+        )
     return (
         f"{_replay_in_words(replays, is_rejected)} {examination}The three heaviest clicks carry "
-        f"{_rounded_percent(heaviest)} of an estimate."
+        f"{_rounded_percent(heaviest)} of an estimate.{on_model}"
     )
 
 

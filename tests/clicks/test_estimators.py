@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from click_cases import GOLDEN, dataset_of, golden_judgments, make_log, make_world
+from click_cases import (
+    GOLDEN,
+    dataset_of,
+    golden_judgments,
+    impressions_of_counts,
+    make_log,
+    make_world,
+)
 
+from ltrbench.clicks.estimators import ClickLog
+from ltrbench.clicks.source import with_columns
 from ltrbench.data import Judgments
 from ltrbench.errors import DataError
 from ltrbench.metrics import DEFAULT, evaluate
@@ -96,3 +107,55 @@ def test_clicks_need_a_log() -> None:
     judgments = Judgments(labels=np.ones(2), query_start=np.array([0, 2]))
     with pytest.raises(DataError, match=r"data=clicks data.log=FILE"):
         evaluate(judgments, np.zeros(2), ["clicks@10"])
+
+
+@pytest.mark.slow
+def test_documents_below_the_fold_count() -> None:
+    differences = []
+    truths = []
+    for seed in range(40):
+        world = make_world(seed)
+        frame = make_log(world, seed)
+        is_shown = frame["position"] < 5
+        hidden = frame.assign(
+            click=frame["click"].where(is_shown, 0),
+            position=frame["position"].where(is_shown),
+        )
+        data = with_columns(dataset_of(hidden))
+        assert np.isnan(data.numbers("modelled")).any()
+        queries = np.array([int(name.split()[1]) for name in data.query_ids])
+        cells = (
+            queries[data.query_of_document],
+            data.column("document_id").astype(int),
+        )
+        means = [
+            evaluate(data, scores[cells], ["clicks@5"]).means["clicks@5"]
+            for scores in (world.candidate, world.production)
+        ]
+        differences.append(means[0] - means[1])
+        gains = world.expected_clicks(world.candidate, 5)
+        truths.append((gains - world.expected_clicks(world.production, 5)).mean())
+    assert np.mean(differences) == pytest.approx(np.mean(truths), rel=0.08)
+
+
+def test_the_share_of_displays_replaces_the_examination_of_one() -> None:
+    # The document is shown in one of two sessions of the query, at position 1, and clicked there.
+    shown = np.array([[2.0, 0.0], [0.0, 1.0]])
+    clicks = np.array([[1.0, 0.0], [0.0, 1.0]])
+    theta = np.array([1.0, 0.5])
+    given = replace(
+        impressions_of_counts(shown, clicks),
+        propensities=theta,
+        theta=theta,
+        influence=np.zeros((1, 2)),
+    )
+    judgments = Judgments(
+        labels=np.ones(2),
+        query_start=np.array([0, 2]),
+        query_weights=np.array([2.0]),
+        impressions=given,
+    )
+    log = ClickLog.of(judgments)
+    assert log.is_partial
+    # Attractions are 1 / 2 and 1 / 0.5 displays.
+    assert log.corrected == pytest.approx([1 / 2, 1 / 0.5])
