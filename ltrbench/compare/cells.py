@@ -162,7 +162,8 @@ def _settings_of(run: Run, part: str, excluded: set[str]) -> dict[str, Any]:
 def settings_of_model(run: Run) -> dict[str, Any]:
     """Returns full name -> value of the settings of the model of a run, without those of a replicate.
 
-    `objective` is the name of its YAML in conf/model/objective; without one, of its class.
+    `objective` is the name of its YAML in conf/model/objective; without one, of its class. The name is found
+    by the recorded settings: runs do not record the chosen YAML, and those from Python have none.
     """
     settings = _settings_of(run, "model", _OF_A_REPLICATE)
     searched = run.result.search.get("space", {})

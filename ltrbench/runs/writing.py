@@ -114,9 +114,8 @@ def hold(folder: Path, name: str = "lease", wait: float = 0.0) -> Iterator[None]
             ) from None
     try:
         with writing_to(folder):
-            path.write_text(
-                json.dumps(asdict(Holder(socket.gethostname(), os.getpid(), now())))
-            )
+            working = Holder(socket.gethostname(), os.getpid(), now())
+            path.write_text(json.dumps(asdict(working)))
         yield
     finally:
         # A waiting process notices that its file has no name.
@@ -396,14 +395,15 @@ def _write_importances(path: Path, importances: Importances) -> None:
 
 
 def _write_trials(path: Path, trials: Sequence[TrialRow]) -> None:
-    names = [
-        *dict.fromkeys(itertools.chain.from_iterable(row.settings for row in trials))
-    ]
+    all_names = itertools.chain.from_iterable(row.settings for row in trials)
+    names = list(dict.fromkeys(all_names))
     rows: list[list[object]] = []
     for row in trials:
-        value, *others = _cells(np.array([row.value, row.seconds, row.low, row.high]))
+        numbers = np.array([row.value, row.seconds, row.low, row.high])
+        value, *others = _cells(numbers)
         settings = [row.settings.get(name, "") for name in names]
-        rows.append([row.trial, row.state, value, row.iterations, *others, *settings])
+        begin = [row.trial, row.state, value, row.iterations]
+        rows.append([*begin, *others, *settings])
     _write_table(path, [*TRIAL_COLUMNS, *names], rows)
 
 
