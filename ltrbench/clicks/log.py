@@ -11,6 +11,7 @@
     time          when the list was shown: a date, a date and time, or Unix seconds
     user          user, for intervals by user instead of by query
     application   part of the log with its own first position
+    team          of interleaved lists: the ranker that placed the document; no feature
 
 `read_log` reads the columns and checks every row; all other columns are features, or are kept.
 """
@@ -49,6 +50,7 @@ ROLES: Mapping[str, tuple[str, ...]] = {
     "time": ("time", "timestamp"),
     "user": ("user", "user_id"),
     "application": ("application",),
+    "team": ("team",),
 }
 """Role -> default names of its column."""
 REQUIRED = ("session", "query", "document", "position", "click")
@@ -311,6 +313,12 @@ def _check_size(log: Log) -> None:
     if not log.clicks.any():
         raise DataError(
             f"{where}: the log has no click; a comparison by clicks needs some."
+        )
+    clicked = np.unique(log.positions[log.clicks > 0])
+    if len(clicked) == 1 and log.positions.max() > 0:
+        raise DataError(
+            f"{where}: all clicks are at position {clicked[0]}, so that it is not known how the others are "
+            "examined. Log more lists."
         )
 
 

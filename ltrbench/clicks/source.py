@@ -56,6 +56,9 @@ CORRECTED = "corrected"
 
 METRICS = ("clicks@10", "clicks@5", "snips@10", f"dcv@10:{CORRECTED}")
 
+NO_FEATURE = "no_feature"
+"""Constant feature of a log without features."""
+
 _RESERVED = ("query_id", "document_id", "label", "position", "weight")
 """Names of the columns of the table that is read into a data set."""
 
@@ -193,9 +196,21 @@ class _Lists:
                 return True
         return False
 
+    @property
+    def has_no_features(self) -> bool:
+        return not len(self.log.others.columns)
+
     @cached_property
     def notes(self) -> list[str]:
-        return [note for note in (*self.log.notes, self._compared[1]) if note]
+        notes = [*self.log.notes]
+        if self._compared[1]:
+            notes.append(self._compared[1])
+        if self.has_no_features:
+            notes.append(
+                "the log has no features, so that only files of scores can be compared; data.documents=FILE "
+                "adds them"
+            )
+        return notes
 
     @cached_property
     def _compared(self) -> tuple[NDArray[np.bool_], str]:
@@ -303,11 +318,8 @@ class _Lists:
 
     def _read(self, frame: pd.DataFrame) -> RankingDataset:
         settings = self.settings
-        if set(frame.columns) <= set(_RESERVED):
-            raise DataError(
-                f"{self.log.location(0)}: the log has no features. Add their columns, or name a table of "
-                "them: data.documents=FILE."
-            )
+        if self.has_no_features:
+            frame[NO_FEATURE] = 0.0
         return read_table(
             frame,
             features=settings.features,

@@ -437,7 +437,8 @@ def _click_log(
 
 
 def _rounded_percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    form = ".0f" if share >= 0.1 else ".2g"
+    return f"{100 * share:{form}} %"
 
 
 _MOST_POSITIONS = 5

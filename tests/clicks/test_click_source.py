@@ -79,6 +79,14 @@ def test_clicks_do_not_depend_on_whether_sessions_are_lists() -> None:
     assert sums[0] == pytest.approx(sums[1])
 
 
+def test_a_log_without_features_compares_files_of_scores(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    make_log(make_world(0, 60)).drop(columns="feature").to_csv(path, index=False)
+    splits = _splits(path)
+    assert splits.train.num_features == 1
+    assert "data.documents=FILE" in splits.notes[-1]
+
+
 def test_a_final_model_trains_on_every_session(tmp_path: Path) -> None:
     source = ClickSource(name="clicks", log=str(_log(tmp_path)))
     every = source.with_all_queries().load().whole()

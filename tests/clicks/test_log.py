@@ -15,13 +15,13 @@ from ltrbench.errors import DataError
 
 
 def _rows(**columns: Any) -> dict[str, list[Any]]:
-    """Two lists of three documents of one query; the first document of the second list is clicked."""
+    """Two lists of three documents of one query; two documents of the second list are clicked."""
     rows: dict[str, list[Any]] = {
         "session": ["s1", "s1", "s1", "s2", "s2", "s2"],
         "query": ["shoes"] * 6,
         "document": ["a", "b", "c", "c", "b", "a"],
         "position": [0, 1, 2, 0, 1, 2],
-        "click": [0, 0, 0, 1, 0, 0],
+        "click": [0, 0, 0, 1, 0, 1],
         "price": [1, 2, 3, 3, 2, 1],
     }
     return rows | columns
@@ -43,7 +43,7 @@ def test_a_table_is_read(tmp_path: Path, ending: str) -> None:
         frame.to_parquet(path)
     log = read_log(path)
     assert log.positions.tolist() == [0, 1, -1, 0, 1, 2]
-    assert log.clicks.tolist() == [0, 0, 0, 1, 0, 0]
+    assert log.clicks.tolist() == [0, 0, 0, 1, 0, 1]
     assert log.units.tolist() == [0, 1, 2, 2, 1, 0]
     assert log.is_randomised.all()
     assert list(log.others) == ["price"]
@@ -97,6 +97,7 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
     ),
     "two rankers of a session": ({"ranker": ["A", *"BBBBB"]}, 3, ["'B'", "'A'"]),
     "no click": ({"click": [0] * 6}, 2, ["no click"]),
+    "clicks at one position": ({"click": [1, 0, 0, 1, 0, 0]}, 2, ["position 0"]),
     "no position": ({"position": [None] * 6, "click": [0] * 6}, 2, ["position"]),
     "times of two kinds": (
         {"time": [1767225600, *["2026-01-01"] * 5]},
@@ -164,11 +165,13 @@ SHOWN = [
     _event("impression", "b", position=2, query_id="q2", timestamp=1767261600000),
     _event("impression", "a", position=1, query_id="q2"),
     _event("click", "b", query_id="q2"),
+    _event("click", "a", query_id="q2"),
 ]
 
 
 def test_events_become_lists(tmp_path: Path) -> None:
     more = [
+        _event("click", "a"),
         {"index": {"_index": "ubi_events"}},
         _event("click", "z"),
         _event("search", event_attributes=None),
@@ -179,7 +182,7 @@ def test_events_become_lists(tmp_path: Path) -> None:
     log = read_log(_write_events(tmp_path, *SHOWN[:2], *more, *shop))
     assert log.session_names[log.sessions].tolist() == ["q1", "q1", "q2", "q2"]
     assert log.positions.tolist() == [0, 1, 1, 0]
-    assert log.clicks.tolist() == [0, 0, 1, 0]
+    assert log.clicks.tolist() == [1, 0, 1, 1]
     assert log.days is not None
     assert len(set(log.days.tolist())) == 1
     said = " ".join(log.notes)
@@ -192,19 +195,20 @@ def test_without_impressions_the_documents_returned_are_shown(tmp_path: Path) ->
         _event(None, query_id=name, query_response_hit_ids=["a", "b", "c"])
         for name in ("q1", "q2")
     ]
-    log = read_log(_write_events(tmp_path, *returned, _event("click", "c")))
+    clicked = [_event("click", document) for document in "cb"]
+    log = read_log(_write_events(tmp_path, *returned, *clicked))
     assert log.positions.tolist() == [0, 1, 2, 0, 1, 2]
-    assert log.clicks.tolist() == [0, 0, 1, 0, 0, 0]
+    assert log.clicks.tolist() == [0, 1, 1, 0, 0, 0]
     assert "may not have seen" in log.notes[-1]
 
 
 @pytest.mark.parametrize(
     ("event", "named"),
     [
-        ("{", ["events.ndjson:6", "JSON"]),
+        ("{", ["events.ndjson:7", "JSON"]),
         (
             json.dumps(_event("click", timestamp="soon", query_id="q9")),
-            [":6", "'soon'"],
+            [":7", "'soon'"],
         ),
     ],
 )
