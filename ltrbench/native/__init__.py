@@ -79,4 +79,6 @@ def goes_left(tree: Tree, node: int, x: np.float32) -> bool:
     """Returns whether the value of the feature that a node splits on goes left."""
     if np.isnan(tree.threshold[node]):
         return bool((tree.left_categories[node] == x).any())
-    return bool(tree.missing_left[node] if np.isnan(x) else x <= tree.threshold[node])
+    if np.isnan(x):
+        return bool(tree.missing_left[node])
+    return bool(x <= tree.threshold[node])

@@ -52,7 +52,8 @@ def reference_contributions(forest: Forest, features: Features) -> Contributions
     num_documents, num_features = features.shape
     contributions = np.zeros((num_documents, num_features + 1))
     for tree, weight in zip(forest.trees(), forest.weights, strict=True):
-        contributions[:, -1] += weight * _expected(tree, features[0], frozenset(), 0)
+        expected = _expected(tree, features[0], frozenset(), 0)
+        contributions[:, -1] += weight * expected
         for d, document in enumerate(features):
             for j in range(num_features):
                 contributions[d, j] += weight * _shapley_value(tree, document, j)
@@ -101,7 +102,8 @@ def tree_shap(forest: Forest, features: Features) -> Contributions:
     added path by path. Features that no tree uses take memory in the result only.
     """
     paths, used = _paths(forest)
-    contributions = np.zeros((len(features), features.shape[1] + 1))
+    num_documents, num_features = features.shape
+    contributions = np.zeros((num_documents, num_features + 1))
     longest = int(np.diff(paths.first).max())
     # Always read-only, so that one compilation serves read-only and writable arrays.
     of_used = features.take(used, axis=1)
@@ -163,9 +165,11 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
             steps += path.values()
             first.append(len(steps))
             values.append(weight * value)
-    used, indices = np.unique(np.array(features, dtype=np.intp), return_inverse=True)
+    features_of_steps = np.array(features, dtype=np.intp)
+    used, indices = np.unique(features_of_steps, return_inverse=True)
     categories = [sorted(step.categories) for step in steps]
     in_order = chain.from_iterable(categories)
+    sizes = map(len, categories)
     paths = _Paths(
         first=np.array(first, dtype=np.uint64),
         feature=indices.astype(np.uint32),
@@ -174,7 +178,7 @@ def _paths(forest: Forest) -> tuple[_Paths, NDArray[np.intp]]:
         missing=np.array([step.missing for step in steps], dtype=np.bool_),
         share=np.array([step.share for step in steps], dtype=np.float64),
         value=np.array(values, dtype=np.float64),
-        first_category=np.cumsum([0, *map(len, categories)], dtype=np.uint64),
+        first_category=np.cumsum([0, *sizes], dtype=np.uint64),
         categories=np.fromiter(in_order, dtype=np.float32),
     )
     return paths, used
@@ -190,24 +194,31 @@ def _paths_below_root(tree: Tree) -> Iterator[tuple[dict[int, _Step], float]]:
     while open_nodes:
         node, path = open_nodes.pop()
         feature = tree.feature[node]
-        threshold = tree.threshold[node]
         if feature == NO_FEATURE:
             yield path, tree.value[node]
             continue
         step = path.get(feature, _Step())
-        # Without NaN.
-        of_node = frozenset(code for code in tree.left_categories[node] if code == code)
-        for below, is_left in ((tree.right[node], False), (tree.left[node], True)):
-            low, high = _interval(step, threshold, is_left)
-            share = tree.num_documents[below] / tree.num_documents[node]
-            taken = _Step(
-                low=low,
-                high=high,
-                missing=step.missing and tree.missing_left[node] == is_left,
-                share=step.share * share,
-                categories=_followed(step, of_node, is_left),
-            )
+        sides = ((tree.right[node], False), (tree.left[node], True))
+        for below, is_left in sides:
+            taken = _taken(step, tree, node, below, is_left)
             open_nodes.append((below, {**path, feature: taken}))
+
+
+def _taken(step: _Step, tree: Tree, node: int, below: int, is_left: bool) -> _Step:
+    """Returns a step after a further node on its feature, on the side of one of the children of the node."""
+    low, high = _interval(step, tree.threshold[node], is_left)
+    share = tree.num_documents[below] / tree.num_documents[node]
+    # Without NaN.
+    codes = tree.left_categories[node]
+    of_node = frozenset(code for code in codes if code == code)
+    missing = step.missing and tree.missing_left[node] == is_left
+    return _Step(
+        low=low,
+        high=high,
+        missing=missing,
+        share=step.share * share,
+        categories=_followed(step, of_node, is_left),
+    )
 
 
 def _interval(step: _Step, threshold: float, is_left: bool) -> tuple[float, float]:

@@ -145,7 +145,8 @@ class BinnedFeatures:
     def bins_of(self, column: int, rows: Rows) -> NDArray[np.uint8]:
         """Returns the (n,) bins of these documents in a column."""
         words = self.words[rows, column // 8]
-        return np.asarray(words >> np.uint64(8 * (column % 8)), dtype=np.uint8)
+        first_bit = np.uint64(8 * (column % 8))
+        return np.asarray(words >> first_bit, dtype=np.uint8)
 
     def upper_edges(
         self, columns: NDArray[np.int64], bins: NDArray[np.int64]
@@ -169,10 +170,9 @@ def quantile_cuts(
     """
     ordered = np.sort(values)
     ordered = ordered[: len(ordered) - np.count_nonzero(np.isnan(ordered))]
-    starts = np.flatnonzero(
-        np.concatenate([[True], ordered[1:] != ordered[:-1]])[: len(ordered)]
-    )
-    counts = np.diff(np.append(starts, len(ordered))).astype(np.float64)
+    is_new = ordered[1:] != ordered[:-1]
+    starts = np.flatnonzero(np.append(True, is_new)[: len(ordered)])
+    counts = np.diff(starts, append=len(ordered)).astype(np.float64)
     distinct, counts = _with_zeros(ordered[starts], counts, num_zeros)
     if len(distinct) == 0:
         return distinct
@@ -184,9 +184,8 @@ def quantile_cuts(
     high = distinct[last_of_bin + 1]
     halfway = low / 2 + high / 2
     # No float32 is between two adjacent floats: then the lower one is the threshold.
-    cuts: NDArray[np.float32] = np.where(
-        (low <= halfway) & (halfway < high), halfway, low
-    )
+    is_between = (low <= halfway) & (halfway < high)
+    cuts: NDArray[np.float32] = np.where(is_between, halfway, low)
     return cuts
 
 
@@ -214,13 +213,15 @@ def _equal_weight(counts: NDArray[np.float64], max_bins: int) -> NDArray[np.int6
     capacity = counts.sum() / max_bins
     while True:
         fills_a_bin = counts >= capacity
-        fair = counts[~fills_a_bin].sum() / (max_bins - np.count_nonzero(fills_a_bin))
+        num_shared = max_bins - np.count_nonzero(fills_a_bin)
+        fair = counts[~fills_a_bin].sum() / num_shared
         if fair >= capacity:
             break
         capacity = fair
     weight = np.minimum(counts, capacity)
     middle = np.cumsum(weight) - weight / 2
-    bin_of_value = np.minimum((middle / capacity).astype(np.int64), max_bins - 1)
+    bin_of_middle = (middle / capacity).astype(np.int64)
+    bin_of_value = np.minimum(bin_of_middle, max_bins - 1)
     ends: NDArray[np.int64] = np.flatnonzero(np.diff(bin_of_value))
     return ends
 
@@ -250,13 +251,13 @@ def equal_width_cuts(
     num_thresholds = max_bins - 1
     if len(distinct) <= num_thresholds:
         return distinct[:-1]
-    steps = np.full(
-        num_thresholds, (distinct[-1] - distinct[0]) / np.float32(num_thresholds)
-    )
+    width = (distinct[-1] - distinct[0]) / np.float32(num_thresholds)
+    steps = np.full(num_thresholds, width)
     steps[0] = distinct[0]
     thresholds = np.cumsum(steps)
     num_left = np.searchsorted(distinct, thresholds, side="right")
-    parts_anew = (np.diff(num_left, prepend=0) > 0) & (num_left < len(distinct))
+    is_new = np.diff(num_left, prepend=0) > 0
+    parts_anew = is_new & (num_left < len(distinct))
     cuts: NDArray[np.float32] = thresholds[parts_anew]
     return cuts
 
@@ -294,12 +295,13 @@ def bin_features(
     categories = _bin_categories(
         features, categorical, max_bins, placement.team if placement else ALONE
     )
+    no_thresholds = ((0, len(categorical)), (0, 0))
+    thresholds = np.pad(binned.thresholds, no_thresholds, constant_values=np.nan)
+    num_bins = [len(codes) for codes in categories.codes]
     return replace(
         binned,
-        thresholds=np.pad(
-            binned.thresholds, ((0, len(categorical)), (0, 0)), constant_values=np.nan
-        ),
-        num_bins=np.append(binned.num_bins, [len(codes) for codes in categories.codes]),
+        thresholds=thresholds,
+        num_bins=np.append(binned.num_bins, num_bins),
         feature_of_column=np.append(binned.feature_of_column, categorical),
         categories=categories,
     )
@@ -314,26 +316,31 @@ MIN_DOCS_IN_CATEGORY = 3
 def _bin_categories(
     features: AnyFeatures, categorical: Sequence[int], max_bins: int, team: Team
 ) -> CategoricalBins:
-    values = np.concatenate(
-        [block[:, categorical] for _, block in row_blocks(features)]
-    )
+    blocks = (block[:, categorical] for _, block in row_blocks(features))
+    values = np.concatenate(list(blocks))
     bins = np.zeros(values.T.shape, dtype=np.uint16)
     codes_of_bins = []
     for bins_of_column, column in zip(bins, values.T, strict=True):
         is_known = ~np.isnan(column)
         codes = column[is_known].astype(np.int64)
-        num_codes = int(team.largest(np.array([codes.max(initial=-1) + 1.0]))[0])
-        num_documents, *counts = team.total(
-            np.append(len(column), np.bincount(codes, minlength=num_codes))
-        )
-        kept = frequent_categories(
-            np.array(counts, dtype=np.int64), int(num_documents), max_bins
-        )
-        bin_of_code = np.zeros(num_codes, dtype=np.uint16)
+        counts, num_documents = _counted(codes, len(column), team)
+        kept = frequent_categories(counts, num_documents, max_bins)
+        bin_of_code = np.zeros(len(counts), dtype=np.uint16)
         bin_of_code[kept] = np.arange(1, len(kept) + 1)
         bins_of_column[is_known] = bin_of_code[codes]
         codes_of_bins.append(np.append(np.nan, kept).astype(np.float32))
     return CategoricalBins(bins, tuple(codes_of_bins))
+
+
+def _counted(
+    codes: NDArray[np.int64], num_rows: int, team: Team
+) -> tuple[NDArray[np.int64], int]:
+    """Returns the number of documents of each code, and of all documents, over all members."""
+    num_here = codes.max(initial=-1) + 1.0
+    num_codes = int(team.largest(np.array([num_here]))[0])
+    counts_here = np.bincount(codes, minlength=num_codes)
+    num_documents, *counts = team.total(np.append(num_rows, counts_here))
+    return np.array(counts, dtype=np.int64), int(num_documents)
 
 
 def frequent_categories(
@@ -349,15 +356,17 @@ def frequent_categories(
     >>> frequent_categories(np.array([2, 0, 90, 900]), num_documents=992, max_bins=2).tolist()
     [3, 2]
     """
-    order = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    num_present = np.count_nonzero(counts)
+    order = np.argsort(-counts, kind="stable")[:num_present]
     sizes = counts[order]
     number = np.arange(len(order))
-    max_bins = min(len(order) + int(num_documents > sizes.sum()), max_bins)
-    is_needed = np.cumsum(sizes) - sizes < np.floor(COVERED * sizes.sum() + 0.5)
-    is_kept = (is_needed | (number + 1 < max_bins)) & (
-        (sizes >= MIN_DOCS_IN_CATEGORY) | (number < 2)
-    )
-    kept: NDArray[np.int64] = order[is_kept & (number < np.iinfo(np.uint16).max)]
+    total = sizes.sum()
+    max_bins = min(len(order) + int(num_documents > total), max_bins)
+    is_needed = np.cumsum(sizes) - sizes < np.floor(COVERED * total + 0.5)
+    is_large = sizes >= MIN_DOCS_IN_CATEGORY
+    is_kept = (is_needed | (number + 1 < max_bins)) & (is_large | (number < 2))
+    is_kept &= number < np.iinfo(np.uint16).max
+    kept: NDArray[np.int64] = order[is_kept]
     return kept
 
 
@@ -398,27 +407,35 @@ def _joint_cuts(
     Every member gets the sampled values of all members, a few features at a time, and chooses the thresholds
     of its share of the features.
     """
-    rows = rule.sample(placement.num_documents, rng)
     team = placement.team
-    sampled = np.arange(placement.num_documents) if rows is None else rows
+    sampled = rule.sample(placement.num_documents, rng)
+    if sampled is None:
+        sampled = np.arange(placement.num_documents)
     rows_here = placement.rows_here(sampled)
-    sample = features if rule.sample_size is None else gather_rows(features, rows_here)
-    order = np.argsort(np.concatenate(team.joined(placement.rows[rows_here])))
+    num_features = features.shape[1]
+    if rule.sample_size is not None:
+        features = gather_rows(features, rows_here)
+    rows_of_members = team.joined(placement.rows[rows_here])
+    order = np.argsort(np.concatenate(rows_of_members))
     width = max(1, min(8 * team.size, VALUES_JOINED // len(sampled)))
     cuts: list[NDArray[np.float32]] = []
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        for first in range(0, features.shape[1], width):
-            columns = np.ascontiguousarray(sample[:, first : first + width].T)
-            of_members = [
-                part.reshape(len(columns), -1) for part in team.joined(columns.ravel())
-            ]
+        for first in range(0, num_features, width):
+            columns = np.ascontiguousarray(features[:, first : first + width].T)
             chosen = slice((team.rank - first) % team.size, None, team.size)
             # In the order of rows, because zeros of both signs are equal but may become a threshold.
-            joined = np.concatenate([part[chosen] for part in of_members], axis=1)[
-                :, order
-            ]
+            joined = _of_all_members(columns, chosen, team)[:, order]
             cuts += pool.map(rule.cut_points, joined, [max_bins] * len(joined))
-    return _dealt_out(cuts, features.shape[1], team)
+    return _dealt_out(cuts, num_features, team)
+
+
+def _of_all_members(
+    columns: NDArray[np.float32], chosen: slice, team: Team
+) -> NDArray[np.float32]:
+    """Returns the values of all members in the chosen columns, given those of this member, (C, n)."""
+    of_members = team.joined(columns.ravel())
+    parts = [part.reshape(len(columns), -1)[chosen] for part in of_members]
+    return np.concatenate(parts, axis=1)
 
 
 def _dealt_out(
@@ -426,15 +443,18 @@ def _dealt_out(
 ) -> list[NDArray[np.float32]]:
     """Returns the thresholds of every feature, given those of this member's features, which are rank,
     rank + size, ..."""
-    counts = team.joined(
-        np.array([len(cuts_of_feature) for cuts_of_feature in cuts], dtype=np.int64)
-    )
-    values = team.joined(np.concatenate([np.empty(0, dtype=np.float32), *cuts]))
-    split = [
-        np.split(part, np.cumsum(count)[:-1])
-        for part, count in zip(values, counts, strict=True)
-    ]
-    return [split[f % team.size][f // team.size] for f in range(num_features)]
+    num_cuts = [len(cuts_of_feature) for cuts_of_feature in cuts]
+    counts = team.joined(np.array(num_cuts, dtype=np.int64))
+    no_cuts = np.empty(0, dtype=np.float32)
+    values = team.joined(np.concatenate([no_cuts, *cuts]))
+    split = []
+    for part, count in zip(values, counts, strict=True):
+        split.append(np.split(part, np.cumsum(count)[:-1]))
+    dealt = []
+    for f in range(num_features):
+        of_member = split[f % team.size]
+        dealt.append(of_member[f // team.size])
+    return dealt
 
 
 def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
@@ -446,8 +466,9 @@ def bin_alike(features: AnyFeatures, binned: BinnedFeatures) -> BinnedFeatures:
 
 def _binned(features: AnyFeatures, columns: Columns) -> BinnedFeatures:
     num_words = -(-len(columns.num_bins) // 8)
+    num_columns = len(columns.num_bins)
     require_memory(
-        f"the bins of {len(features)} documents in {len(columns.num_bins)} columns",
+        f"the bins of {len(features)} documents in {num_columns} columns",
         8 * len(features) * num_words,
         "Use fewer features or fewer queries (data.subset), or, if most values are 0, sparse features "
         "(data.sparse=true).",
@@ -463,20 +484,24 @@ def _columns(
 ) -> Columns:
     """Distributes the thresholds of each feature that is not categorical to columns."""
     most = COLUMN_BINS - 1
-    chunks = [
-        (feature, chunk)
-        for feature, cuts_of_feature in enumerate(cuts)
-        if feature not in categorical
-        for chunk in np.split(cuts_of_feature, range(most, len(cuts_of_feature), most))
-    ]
-    thresholds = np.full((len(chunks), COLUMN_BINS), np.inf, dtype=np.float32)
-    for column, (_, chunk) in enumerate(chunks):
+    features = []
+    chunks = []
+    for feature, cuts_of_feature in enumerate(cuts):
+        if feature in categorical:
+            continue
+        ends = range(most, len(cuts_of_feature), most)
+        for chunk in np.split(cuts_of_feature, ends):
+            features.append(feature)
+            chunks.append(chunk)
+    shape = (len(chunks), COLUMN_BINS)
+    thresholds = np.full(shape, np.inf, dtype=np.float32)
+    for column, chunk in enumerate(chunks):
         thresholds[column, : len(chunk)] = chunk
-    num_bins = np.array([len(chunk) + 2 for _, chunk in chunks], dtype=np.int64)
+    num_bins = [len(chunk) + 2 for chunk in chunks]
     return Columns(
         thresholds,
-        num_bins,
-        np.array([feature for feature, _ in chunks], dtype=np.int64),
+        np.array(num_bins, dtype=np.int64),
+        np.array(features, dtype=np.int64),
     )
 
 
@@ -487,9 +512,8 @@ def reference_bins(features: Features, binned: BinnedFeatures) -> NDArray[np.uin
         bin_of_value = np.searchsorted(
             binned.thresholds[c], features[:, f], side="left"
         )
-        bins[c] = np.where(
-            np.isnan(features[:, f]), binned.num_bins[c] - 1, bin_of_value
-        )
+        missing_bin = binned.num_bins[c] - 1
+        bins[c] = np.where(np.isnan(features[:, f]), missing_bin, bin_of_value)
     return bins
 
 
@@ -662,7 +686,8 @@ class SparseBins:
         self, columns: NDArray[np.int64], bins: NDArray[np.int64]
     ) -> NDArray[np.float32]:
         """Returns the thresholds at the end of these bins of these columns."""
-        edges: NDArray[np.float32] = self.edges[self.layout.bin_start[columns] + bins]
+        cells = self.layout.bin_start[columns] + bins
+        edges: NDArray[np.float32] = self.edges[cells]
         return edges
 
 

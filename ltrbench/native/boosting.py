@@ -317,9 +317,10 @@ class Documents:
         numbered = []
         if self.remembers_leaves:
             numbered = [_numbered(tree) for tree in trees]
-        self.leaves = [np.empty(len(self.scores), _leaf_dtype(tree)) for tree in trees][
-            : len(numbered)
-        ]
+        self.leaves = []
+        for tree in trees[: len(numbered)]:
+            leaves = np.empty(len(self.scores), _leaf_dtype(tree))
+            self.leaves.append(leaves)
         sparse = isinstance(self.features, SparseRows)
         for start, rows in (
             [(0, self.features)] if sparse else row_blocks(self.features)
@@ -363,7 +364,8 @@ class Documents:
 
     def _alone(self, tree: Tree, weight: float) -> Forest:
         """Returns a forest of one tree with its weighted leaf values."""
-        return plant([tree._replace(value=self._weighted(tree, weight))], [1.0])
+        weighted = tree._replace(value=self._weighted(tree, weight))
+        return plant([weighted], [1.0])
 
     def _round(self, part: slice = slice(None)) -> None:
         if self.in_float32:
@@ -378,9 +380,8 @@ class Documents:
 
 def _numbered(tree: Tree) -> Forest:
     """Returns a forest of one tree that scores a document with the number of its leaf."""
-    return plant(
-        [tree._replace(value=np.arange(len(tree.value), dtype=np.float64))], [1.0]
-    )
+    numbers = np.arange(len(tree.value), dtype=np.float64)
+    return plant([tree._replace(value=numbers)], [1.0])
 
 
 def _leaf_dtype(tree: Tree) -> np.dtype[np.unsignedinteger]:
@@ -445,7 +446,8 @@ def _refuse_no_size(name: str, size: SampleSize, words: Collection[str] = ()) ->
     if isinstance(size, str):
         is_size = size in words
     else:
-        is_size = 0 < size <= 1 or (size > 1 and float(size).is_integer())
+        is_number = size > 1 and float(size).is_integer()
+        is_size = 0 < size <= 1 or is_number
     if not is_size:
         alternatives = "".join(f" or {word}" for word in words)
         raise ConfigError(
@@ -618,7 +620,8 @@ def sample_size(size: SampleSize, count: int) -> int:
     """
     if isinstance(size, str):
         return max(1, round(ROOTS[size](count)))
-    return min(count, max(1, round(size * count if size <= 1 else size)))
+    number = size * count if size <= 1 else size
+    return min(count, max(1, round(number)))
 
 
 def one_side_sample(
@@ -637,7 +640,8 @@ def one_side_sample(
     """
     num_documents = len(sizes)
     num_top = max(1, int(top_rate * num_documents))
-    num_other = min(max(1, int(other_rate * num_documents)), num_documents - num_top)
+    num_other = max(1, int(other_rate * num_documents))
+    num_other = min(num_other, num_documents - num_top)
     is_in = _largest(sizes, num_top)
     others = rng.choice(np.flatnonzero(~is_in), num_other, replace=False)
     is_in[others] = True
@@ -648,14 +652,16 @@ def one_side_sample(
 
 def _largest(sizes: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
     """Returns the (D,) mask of the `count` largest sizes; among equal sizes the first ones are chosen."""
-    threshold = np.partition(sizes, len(sizes) - count)[len(sizes) - count]
+    num_smaller = len(sizes) - count
+    threshold = np.partition(sizes, num_smaller)[num_smaller]
     is_largest: NDArray[np.bool_] = sizes > threshold
     equal = np.flatnonzero(sizes == threshold)
     is_largest[equal[: count - np.count_nonzero(is_largest)]] = True
     return is_largest
 
 
-WatchIteration = Callable[[int, Values, Values | None, NDArray[np.int64] | None], bool]
+_LeftOut = NDArray[np.int64] | None
+WatchIteration = Callable[[int, Values, Values | None, _LeftOut], bool]
 """Called after each iteration with the number of trees, the scores of the training and validation documents,
 and the (n,) training documents returned by `Sampler.left_out`. Returning True ends the fit."""
 
@@ -804,10 +810,11 @@ class _Training:
         sample = self.sampler.draw()
         task = self._task(ensemble, sample)
         grown = self._grown(task, sample)
+        curvatures = self._curvatures(task, self.settings.leaf_value)
         tree = _with_values(
             grown,
             task.gradients,
-            self._curvatures(task, self.settings.leaf_value),
+            curvatures,
             self.settings.splits,
             self.placement,
         )
@@ -827,9 +834,10 @@ class _Training:
         return _one_sided(task, rates, self.rng, self.placement)
 
     def _grown(self, task: _Task, sample: Sample) -> GrownTree:
+        curvatures = self._curvatures(task, self.settings.split_criterion)
         quantised = quantise(
             task.gradients,
-            self._curvatures(task, self.settings.split_criterion),
+            curvatures,
             self.placement.team,
             self.placement.num_documents,
         )
@@ -878,9 +886,10 @@ def _binned(
     if not placement.is_alone:
         if isinstance(features, SparseRows):
             num_sampled = min(len(features), rule.sample_size or 0)
+            bytes_of_feature = len(features) + 4 * num_sampled
             require_memory(
                 f"the dense bins of {len(features)} documents with {features.num_features} sparse features",
-                (len(features) + 4 * num_sampled) * features.num_features,
+                bytes_of_feature * features.num_features,
                 "A fit of several members stores a byte per document and feature even if most values are 0. "
                 "Use more members or fewer features, or fit in one process.",
             )
@@ -942,9 +951,9 @@ def _one_sided(
     all_rows, all_factors = one_side_sample(sizes, *rates, rng)
     rows = placement.rows_here(all_rows)
     factors = all_factors[placement.rows]
-    return _Task(
-        rows, factors * task.gradients, factors * task.hessians, factors * task.weights
-    )
+    gradients = factors * task.gradients
+    hessians = factors * task.hessians
+    return _Task(rows, gradients, hessians, factors * task.weights)
 
 
 def _with_values(
@@ -985,7 +994,8 @@ def four_documents() -> RankingDataset:
 def four_sparse_documents() -> RankingDataset:
     """Returns four documents with one stored value; with more, they would be binned like dense features."""
     data = four_documents()
-    sparse: Any = SparseRows.of(data.features * np.array([1, 0, 0], dtype=np.float32))
+    is_kept = np.array([1, 0, 0], dtype=np.float32)
+    sparse: Any = SparseRows.of(data.features * is_kept)
     return replace(data, features=sparse)
 
 
@@ -1045,7 +1055,8 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
 def compile_growth(growth: str = "best_first", l1: float = 0.0) -> GrownTree:
     """Grows a tree without running the earlier stages; compiles the kernels that this needs. Those of several
     members are those of `depth_wise` growth, and those of monotone constraints are those of an l1 penalty."""
-    quantised = quantise(np.array([-1.0, 1.0, -1.0, 1.0]), np.ones(4))
+    gradients = np.array([-1.0, 1.0, -1.0, 1.0])
+    quantised = quantise(gradients, np.ones(4))
     features = np.ones(1, dtype=np.bool_)
     grower = Grower(_two_bins(), 3, replace(LOOSE_SPLITS, l1=l1), growth)
     return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
@@ -1053,8 +1064,9 @@ def compile_growth(growth: str = "best_first", l1: float = 0.0) -> GrownTree:
 
 def _two_bins() -> BinnedFeatures:
     """Returns four documents with alternating bins, in arrays of the types that `bin_features` returns."""
+    words = [[0], [1], [0], [1]]
     return BinnedFeatures(
-        words=np.array([[0], [1], [0], [1]], dtype=np.uint64),
+        words=np.array(words, dtype=np.uint64),
         thresholds=np.zeros((1, COLUMN_BINS), dtype=np.float32),
         num_bins=np.array([3]),
         feature_of_column=np.array([0]),

@@ -44,11 +44,13 @@ def lowest(word: np.uint64) -> np.uint64:
 
 
 def reference_above(values: NDArray[np.float32], threshold: np.float32) -> np.uint64:
-    return np.uint64(sum(1 << d for d in range(NUM_BITS) if values[d] > threshold))
+    bits = [1 << d for d in range(NUM_BITS) if values[d] > threshold]
+    return np.uint64(sum(bits))
 
 
 def reference_lowest(word: np.uint64) -> np.uint64:
-    return np.uint64((int(word) & -int(word)).bit_length() - 1)
+    lowest_alone = int(word) & -int(word)
+    return np.uint64(lowest_alone.bit_length() - 1)
 
 
 def _type_above(context: Any, values: Any, threshold: Any) -> Any:
@@ -59,7 +61,8 @@ def _generate_above(context: Any, builder: Any, signature: Any, arguments: Any) 
     """Generates one comparison of two vectors of 64 floats; its 64 result bits form an integer."""
     vector = ir.VectorType(ir.FloatType(), NUM_BITS)
     index = ir.IntType(32)
-    array = context.make_array(signature.args[0])(context, builder, arguments[0])
+    make = context.make_array(signature.args[0])
+    array = make(context, builder, arguments[0])
     of_documents = builder.load(
         builder.bitcast(array.data, vector.as_pointer()), align=4
     )
@@ -135,22 +138,20 @@ class Forest:
 
     def first(self, num_trees: int) -> Forest:
         """Returns a forest of the first `num_trees` trees."""
-        end = self.roots[num_trees]
+        roots = self.roots[: num_trees + 1]
+        end = roots[-1]
         nodes = Tree._make(array[:end] for array in self.nodes)
-        return Forest(self.roots[: num_trees + 1], nodes, self.weights[:num_trees])
+        return Forest(roots, nodes, self.weights[:num_trees])
 
     def trees(self) -> list[Tree]:
         """Returns the trees as separate arrays, the inverse of `plant`."""
-        parts = [
-            Tree._make(array[first:end] for array in self.nodes)
-            for first, end in pairwise(self.roots)
-        ]
-        return [
-            tree._replace(
-                left=tree.left - np.int32(root), right=tree.right - np.int32(root)
-            )
-            for tree, root in zip(parts, self.roots[:-1], strict=True)
-        ]
+        trees = []
+        for root, end in pairwise(self.roots):
+            tree = Tree._make(array[root:end] for array in self.nodes)
+            left = tree.left - np.int32(root)
+            right = tree.right - np.int32(root)
+            trees.append(tree._replace(left=left, right=right))
+        return trees
 
 
 def plant(
@@ -158,21 +159,28 @@ def plant(
 ) -> Forest:
     """Joins one or more trees into a forest."""
     sizes = [len(tree.feature) for tree in trees]
-    roots = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    width = max(tree.left_categories.shape[1] for tree in trees)
-    left_categories = np.full((roots[-1], width), np.nan, dtype=np.float32)
-    for tree, (first, end) in zip(trees, pairwise(roots), strict=True):
-        left_categories[first:end, : tree.left_categories.shape[1]] = (
-            tree.left_categories
-        )
-    joined = [
-        np.concatenate(arrays)
-        for arrays in zip(*(tree[:-1] for tree in trees), strict=True)
-    ]
+    roots = np.zeros(len(sizes) + 1, dtype=np.int64)
+    np.cumsum(sizes, out=roots[1:])
+    left_categories = _padded_categories(trees, roots)
+    other_arrays = [tree[:-1] for tree in trees]
+    joined = map(np.concatenate, zip(*other_arrays, strict=True))
     nodes = Tree._make([*joined, left_categories])
-    shift = np.repeat(roots[:-1], sizes).astype(np.int32)
-    nodes = nodes._replace(left=nodes.left + shift, right=nodes.right + shift)
+    shift = np.repeat(roots[:-1].astype(np.int32), sizes)
+    left = nodes.left + shift
+    right = nodes.right + shift
+    nodes = nodes._replace(left=left, right=right)
     return Forest(roots, nodes, np.array(weights, dtype=np.float64))
+
+
+def _padded_categories(trees: Sequence[Tree], roots: NDArray[np.int64]) -> Features:
+    """Returns the categories of all nodes, padded with NaN to the largest number of them."""
+    width = max(tree.left_categories.shape[1] for tree in trees)
+    shape = (roots[-1], width)
+    padded = np.full(shape, np.nan, dtype=np.float32)
+    for tree, (first, end) in zip(trees, pairwise(roots), strict=True):
+        num_categories = tree.left_categories.shape[1]
+        padded[first:end, :num_categories] = tree.left_categories
+    return padded
 
 
 def reference_scores(forest: Forest, features: Features) -> Values:
@@ -230,29 +238,35 @@ def _pack(forest: Forest) -> PackedForest:
     """Converts a forest to the layout that the scoring kernel reads."""
     nodes = forest.nodes
     is_cut = forest.nodes.feature != NO_FEATURE
-    tree = np.repeat(np.arange(forest.num_trees), np.diff(forest.roots))
-    first_cut = np.concatenate([[0], np.cumsum(is_cut)])[forest.roots]
+    num_nodes = np.diff(forest.roots)
+    tree = np.repeat(np.arange(forest.num_trees), num_nodes)
+    cuts_before = np.append(0, np.cumsum(is_cut))
+    first_cut = cuts_before[forest.roots]
     first_leaf = forest.roots - first_cut
     cut = np.cumsum(is_cut) - 1 - first_cut[tree]
     leaf = np.cumsum(~is_cut) - 1 - first_leaf[tree]
     num_cuts = np.diff(first_cut)
-    number = np.where(is_cut, cut, num_cuts[tree] + leaf).astype(np.uint32)
+    number = np.where(is_cut, cut, num_cuts[tree] + leaf)
+    number = number.astype(np.uint32)
     features, column = np.unique(nodes.feature[is_cut], return_inverse=True)
     values = forest.weights[tree] * nodes.value
     threshold = nodes.threshold[is_cut]
-    categorical = np.append(np.flatnonzero(np.isnan(threshold)), first_cut[-1])
+    by_categories = np.flatnonzero(np.isnan(threshold))
+    categorical = np.append(by_categories, first_cut[-1])
+    missing_left = nodes.missing_left[is_cut]
+    left_categories = nodes.left_categories[np.isnan(nodes.threshold)]
     return PackedForest(
         features=features.astype(np.uint32),
         first_cut=first_cut.astype(np.uint64),
         most_cuts=int(num_cuts.max()),
         column=column.astype(np.uint32),
         threshold=threshold,
-        missing_right=np.where(nodes.missing_left[is_cut], np.uint64(0), ALL),
+        missing_right=np.where(missing_left, np.uint64(0), ALL),
         left=number[nodes.left[is_cut]],
         right=number[nodes.right[is_cut]],
         value=values[~is_cut],
         categorical=categorical.astype(np.uint64),
-        left_categories=nodes.left_categories[np.isnan(nodes.threshold)],
+        left_categories=left_categories,
     )
 
 
@@ -453,21 +467,18 @@ def _wrong_arrays(forest: Forest) -> Iterator[str]:
     num_nodes = len(forest.nodes.feature)
     roots = forest.roots
     arrays = {"roots": roots, "weights": forest.weights, **forest.nodes._asdict()}
-    sizes = {"roots": len(forest.weights) + 1, "weights": len(forest.weights)}
+    num_trees = len(forest.weights)
+    sizes = {"roots": num_trees + 1, "weights": num_trees}
     for name, dtype in _DTYPES.items():
         array = arrays[name]
-        shape = (
-            sizes.get(name, num_nodes),
-            *(array.shape[1:2] if name == "left_categories" else ()),
-        )
+        shape: tuple[int, ...] = (sizes.get(name, num_nodes),)
+        if name == "left_categories":
+            shape += array.shape[1:2]
         if array.shape != shape or array.dtype != dtype:
-            yield f"{name} has shape {array.shape} of {array.dtype}, not {shape} of {np.dtype(dtype)}"
-    if (
-        len(roots) < 2
-        or roots[0] != 0
-        or roots[-1] != num_nodes
-        or not (roots[1:] > roots[:-1]).all()
-    ):
+            is_now = f"shape {array.shape} of {array.dtype}"
+            yield f"{name} has {is_now}, not {shape} of {np.dtype(dtype)}"
+    is_whole = len(roots) > 1 and roots[0] == 0 and roots[-1] == num_nodes
+    if not is_whole or np.diff(roots).min() <= 0:
         yield f"roots do not rise strictly from 0 to the number of nodes, {num_nodes}"
 
 
@@ -500,7 +511,8 @@ def _wrong_children(forest: Forest) -> Iterator[str]:
     nodes = forest.nodes
     node = np.arange(len(nodes.feature))
     is_cut = nodes.feature != NO_FEATURE
-    end = np.repeat(forest.roots[1:], np.diff(forest.roots))
+    num_nodes = np.diff(forest.roots)
+    end = np.repeat(forest.roots[1:], num_nodes)
     for name, child in (("left", nodes.left), ("right", nodes.right)):
         yield from _at(~is_cut & (child != node), name, child, "not the leaf itself")
         is_below = (child > node) & (child < end)
@@ -563,16 +575,16 @@ def add_binned_scores(forest: Forest, binned: BinnedFeatures, scores: Values) ->
         binned: bins of the documents.
     """
     used = forest.packed.features
+    features = binned.feature_of_column
+    first_column = np.searchsorted(features, used, side="left")
+    end_column = np.searchsorted(features, used, side="right")
+    missing_bins = binned.num_bins - 1
     bins = BinValues(
         words=binned.words,
-        first_column=np.searchsorted(
-            binned.feature_of_column, used, side="left"
-        ).astype(np.uint64),
-        end_column=np.searchsorted(binned.feature_of_column, used, side="right").astype(
-            np.uint64
-        ),
+        first_column=first_column.astype(np.uint64),
+        end_column=end_column.astype(np.uint64),
         thresholds=binned.thresholds,
-        missing_bins=(binned.num_bins - 1).astype(np.uint64),
+        missing_bins=missing_bins.astype(np.uint64),
     )
     _all_binned_blocks(forest.packed, bins, scores)
 
@@ -585,7 +597,8 @@ def reference_values(binned: BinnedFeatures, num_features: int) -> Features:
         bins = binned.bins_of(column, everyone)
         of_bins = np.append(binned.thresholds[column], np.float32(np.nan))
         of_bins[binned.num_bins[column] - 1] = np.nan
-        values[:, feature] = np.minimum(values[:, feature], of_bins[bins])
+        of_feature = values[:, feature]
+        np.minimum(of_feature, of_bins[bins], out=of_feature)
     return values
 
 

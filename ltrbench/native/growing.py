@@ -138,7 +138,8 @@ class Nodes(NamedTuple):
 def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
     """Returns the nodes of a new tree: a root with all rows."""
     size = 2 * num_leaves - 1
-    first, end, depth, histogram = np.zeros((4, size), dtype=np.int64)
+    numbers = np.zeros((4, size), dtype=np.int64)
+    first, end, depth, histogram = numbers
     end[0] = num_rows
     histogram[0] = num_leaves - 1
     return Nodes(
@@ -419,7 +420,8 @@ def by_deviance(leaf: OpenLeaf, quantised: Quantised, team: Team) -> tuple[float
         (high * low).sum(),
         (low * low).sum(),
     ]
-    count, total, high_high, high_low, low_low = map(int, team.total(np.array(sums)))
+    totals = team.total(np.array(sums))
+    count, total, high_high, high_low, low_low = map(int, totals)
     squares = (high_high << 32) + (high_low << 17) + low_low
     deviance = (count * squares - total * total) / count
     return -deviance * quantised.gradient_unit**2, -leaf.node
@@ -548,12 +550,9 @@ class Grower:
         column, last_bin, missing_left = nodes.cut[cut_nodes].T
         num_numeric = binned.num_columns - len(binned.categories.codes)
         is_category = column >= num_numeric
-        sets = [
-            self._codes_on_left(number, is_left)
-            for number, is_left in zip(
-                (column - num_numeric).tolist(), self.is_left, strict=False
-            )
-        ]
+        numbers = (column - num_numeric).tolist()
+        of_cuts = zip(numbers, self.is_left, strict=False)
+        sets = [self._codes_on_left(*of_cut) for of_cut in of_cuts]
         tree = _leaves(end - first, max(map(len, sets), default=0))
         tree.feature[cut_nodes] = binned.feature_of_column[column]
         last_bin = np.where(is_category, 0, last_bin)
@@ -682,7 +681,8 @@ class _Growth:
         if self.whole is not nodes:
             counted = split.num_left
             if counted is None:
-                counted = int(self.team.total(np.array([num_left]))[0])
+                total = self.team.total(np.array([num_left]))
+                counted = int(total[0])
             divide(self.whole, node, left, counted)
         nodes.bounds[left : left + 2] = split.left_bounds, split.right_bounds
 
@@ -740,7 +740,8 @@ class _Growth:
         return int(self.whole.end[node] - self.whole.first[node])
 
     def rows_of(self, node: int) -> Rows:
-        return self.memory.rows[self.nodes.first[node] : self.nodes.end[node]]
+        first = self.nodes.first[node]
+        return self.memory.rows[first : self.nodes.end[node]]
 
     def columns_of_leaf(self) -> NDArray[np.bool_]:
         drawn = (

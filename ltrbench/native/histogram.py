@@ -69,22 +69,23 @@ class Units(NamedTuple):
     @property
     def scales(self) -> Scales:
         power = self.bits - self.exponent
-        return (
-            math.ldexp(1.0, power // 2),
-            math.ldexp(1.0, power - power // 2),
-            math.ldexp(1.0, self.bits),
-        )
+        half = power // 2
+        first = math.ldexp(1.0, half)
+        second = math.ldexp(1.0, power - half)
+        return first, second, math.ldexp(1.0, self.bits)
 
     def value(self, parts: SumParts) -> NDArray[np.float64]:
         """Returns the (...) sums as floats, given their (2, ...) parts."""
         high, low = parts.astype(np.float64)
         power = self.exponent - self.bits
-        return np.asarray(np.ldexp(high, power) + np.ldexp(low, power - self.bits))
+        of_low = np.ldexp(low, power - self.bits)
+        return np.asarray(np.ldexp(high, power) + of_low)
 
 
 def units(max_abs: float, count: int) -> Units:
     """Returns the units for at most `count` values of at most `max_abs`."""
-    return Units(math.frexp(max_abs)[1], 62 - (count - 1).bit_length())
+    _, exponent = math.frexp(max_abs)
+    return Units(exponent, 62 - (count - 1).bit_length())
 
 
 def units_of(
@@ -97,9 +98,10 @@ def units_of(
         team: the members.
         count: number of values of all members in an array; None: those of this member are all.
     """
-    sizes = [
-        max(values.max(initial=0.0), -values.min(initial=0.0)) for values in arrays
-    ]
+    sizes = []
+    for values in arrays:
+        highest = values.max(initial=0.0)
+        sizes.append(max(highest, -values.min(initial=0.0)))
     largest = team.largest(np.array(sizes)).tolist()
     counts = [len(values) if count is None else count for values in arrays]
     return [units(*pair) for pair in zip(largest, counts, strict=True)]
@@ -115,7 +117,8 @@ def reference_parts(values: Values, units: Units) -> SumParts:
     scaled = values * first * second
     high = np.trunc(scaled)
     low = np.rint((scaled - high) * low_scale)
-    return np.array([high.astype(np.int64).sum(), low.astype(np.int64).sum()])
+    parts = [part.astype(np.int64).sum() for part in (high, low)]
+    return np.array(parts)
 
 
 def sums_of(
@@ -125,14 +128,13 @@ def sums_of(
     units = units_of(arrays, team, count)
     parts = np.empty((len(arrays), 2), dtype=np.int64)
     for i, values in enumerate(arrays):
-        starts = np.append(np.arange(0, len(values), VALUES_SUMMED), len(values))
+        starts = np.arange(0, len(values), VALUES_SUMMED)
+        starts = np.append(starts, len(values))
         of_blocks = np.empty((2, len(starts) - 1), dtype=np.int64)
         _sum_parts(None, starts, values, units[i].scales, of_blocks)
         parts[i] = of_blocks.sum(axis=1)
-    return [
-        float(each.value(part))
-        for each, part in zip(units, team.total(parts), strict=True)
-    ]
+    totals = zip(units, team.total(parts), strict=True)
+    return [float(each.value(total)) for each, total in totals]
 
 
 def grouped(
@@ -141,7 +143,8 @@ def grouped(
     """Returns the first arguments of `sums_by_leaf` for values in groups: the (n,) indices of the values by
     group, and the (num_groups + 1,) start of each group, followed by n."""
     rows = np.argsort(groups, kind="stable").astype(np.uint32)
-    return rows, np.searchsorted(groups[rows], np.arange(num_groups + 1))
+    start = np.searchsorted(groups[rows], np.arange(num_groups + 1))
+    return rows, start
 
 
 def sums_by_leaf(
@@ -161,12 +164,12 @@ def sums_by_leaf(
         count: as in `units_of`.
     """
     units = units_of(arrays, team, count)
-    parts = np.empty((len(arrays), 2, len(leaf_start) - 1), dtype=np.int64)
+    num_leaves = len(leaf_start) - 1
+    parts = np.empty((len(arrays), 2, num_leaves), dtype=np.int64)
     for values, each, part in zip(arrays, units, parts, strict=True):
         _sum_parts(rows, leaf_start, values, each.scales, part)
-    return [
-        each.value(part) for each, part in zip(units, team.total(parts), strict=True)
-    ]
+    totals = zip(units, team.total(parts), strict=True)
+    return [each.value(total) for each, total in totals]
 
 
 @inlined_kernel

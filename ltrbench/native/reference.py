@@ -18,6 +18,7 @@ including the bin of missing values, which is the last one.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -106,7 +107,8 @@ def choose_thresholds(
     weight of one bin. A threshold is halfway between the two neighbouring values. The last threshold is
     infinity: a split there separates missing values from all others.
     """
-    distinct, counts = np.unique(values[~np.isnan(values)], return_counts=True)
+    known = values[~np.isnan(values)]
+    distinct, counts = np.unique(known, return_counts=True)
     bin_of_value = np.arange(len(distinct))
     if len(distinct) > max_bins:
         # The weight of one bin, the capacity, solves sum(min(counts, capacity)) = max_bins * capacity.
@@ -118,7 +120,8 @@ def choose_thresholds(
             next_capacity = counts[~fills_a_bin].sum() / (max_bins - fills_a_bin.sum())
         weights = np.minimum(counts, capacity)
         middles = np.cumsum(weights) - weights / 2
-        bin_of_value = np.minimum((middles / capacity).astype(np.int64), max_bins - 1)
+        bin_of_middle = (middles / capacity).astype(np.int64)
+        bin_of_value = np.minimum(bin_of_middle, max_bins - 1)
     last_of_bin = np.flatnonzero(np.diff(bin_of_value))
     low = distinct[last_of_bin]
     high = distinct[last_of_bin + 1]
@@ -135,7 +138,8 @@ def bin_features(features: Features, thresholds: Thresholds, missing_bin: int) -
         bin_of_value = np.searchsorted(
             thresholds_of_feature, features[:, f], side="left"
         )
-        bins[:, f] = np.where(np.isnan(features[:, f]), missing_bin, bin_of_value)
+        is_missing = np.isnan(features[:, f])
+        bins[:, f] = np.where(is_missing, missing_bin, bin_of_value)
     return bins
 
 
@@ -153,21 +157,25 @@ def lambdas_of_query(
     sigma = settings.sigma
     ranks = np.empty(len(s), dtype=np.int64)
     # Tied documents keep the order of the rows.
-    ranks[np.argsort(-s, kind="stable")] = np.arange(len(s))
+    order = np.argsort(-s, kind="stable")
+    ranks[order] = np.arange(len(s))
     gains = 2.0**labels - 1.0
     discounts = 1.0 / np.log2(ranks + 2.0)  # Burges, section 3: DCG
     best_gains = np.sort(gains)[::-1][:T]
-    max_dcg = best_gains @ (1.0 / np.log2(np.arange(len(best_gains)) + 2.0))
+    best_ranks = np.arange(len(best_gains))
+    max_dcg = best_gains @ (1.0 / np.log2(best_ranks + 2.0))
     if max_dcg == 0.0:
         return np.zeros(len(s)), np.zeros(len(s))
-    counts = (labels[:, None] > labels) & (np.minimum(ranks[:, None], ranks) < T)
+    upper_ranks = np.minimum(ranks[:, None], ranks)
+    counts = (labels[:, None] > labels) & (upper_ranks < T)
     # |Delta NDCG| when i and j are swapped: Burges, section 4.
     swapped = (gains[:, None] - gains) * (discounts[:, None] - discounts)
     delta = counts * np.abs(swapped) / max_dcg
     difference = s[:, None] - s
     if s.min() < s.max():
         # 0.01 is a float32 in LightGBM.
-        delta /= np.float32(0.01).astype(np.float64) + np.abs(difference)
+        offset = np.float32(0.01).astype(np.float64)
+        delta /= offset + np.abs(difference)
     # Burges, section 7: probability of the wrong order.
     rho = 1.0 / (1.0 + np.exp(sigma * difference))
     lambda_ij = sigma * rho * delta  # pushes i up and j down
@@ -188,9 +196,10 @@ def lambdas(
     """Returns the (D,) gradients and hessians of all queries, multiplied by query and document weights."""
     g = np.zeros(len(scores))
     h = np.zeros(len(scores))
-    for first, end in zip(train.query_start[:-1], train.query_start[1:], strict=True):
+    for first, end in itertools.pairwise(train.query_start):
         rows = slice(first, end)
-        g[rows], h[rows] = lambdas_of_query(train.labels[rows], scores[rows], settings)
+        of_query = lambdas_of_query(train.labels[rows], scores[rows], settings)
+        g[rows], h[rows] = of_query
     return g * train.weight_of_document, h * train.weight_of_document
 
 
@@ -201,7 +210,8 @@ def round_to_units(values: Values, limit: int) -> tuple[Values, float]:
     the same way. Sums of integers are exact: two splits into the same sets of documents have exactly the same
     gain, and the first one is chosen. With sums of floats, rounding errors would decide.
     """
-    unit = np.abs(values).sum() / (limit - 1 - len(values))
+    steps = limit - 1 - len(values)
+    unit = np.abs(values).sum() / steps
     unit = unit if unit >= np.finfo(np.float64).tiny else 1.0
     return np.rint(values / unit), unit
 
@@ -211,10 +221,11 @@ def histograms(bins: Bins, terms: Values, num_bins: int) -> Values:
     num_features = bins.shape[1]
     cells = (bins + num_bins * np.arange(num_features)).ravel()
     # These sums are exact in float64: they are integers below 2^53.
-    sums = [
-        np.bincount(cells, np.repeat(term, num_features), num_features * num_bins)
-        for term in terms
-    ]
+    num_cells = num_features * num_bins
+    sums = []
+    for term in terms:
+        of_cells = np.repeat(term, num_features)
+        sums.append(np.bincount(cells, of_cells, num_cells))
     return np.reshape(sums, (len(terms), num_features, num_bins, 1))
 
 
@@ -234,7 +245,8 @@ def split_gain(leaf: Values, left: Values, right: Values, l2: float) -> Values:
     H_L = H_L + l2
     H_R = H_R + l2
     w = -G / H
-    gain: Values = (G_L**2 * H_R + G_R**2 * H_L) / (H_L * H_R) + w * (2.0 * G + H * w)
+    parts = (G_L**2 * H_R + G_R**2 * H_L) / (H_L * H_R)
+    gain: Values = parts + w * (2.0 * G + H * w)
     return gain
 
 
@@ -257,13 +269,15 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
     left = np.concatenate([missing_right, missing_right + missing], axis=3)
     # Chen and Guestrin, algorithm 3: missing values are tried on both sides.
     right = total - left
-    gain = split_gain(total[:2], left[:2], right[:2], settings.l2 / h_unit)
+    l2 = settings.l2 / h_unit
+    gain = split_gain(total[:2], left[:2], right[:2], l2)
     gain *= g_unit * g_unit / h_unit
     smaller = np.minimum(left, right)
     is_allowed = smaller[1] >= settings.min_sum_hessian / h_unit
     is_allowed &= smaller[2] >= settings.min_docs_in_leaf
     # Missing values with no gradient and no hessian gain the same on both sides: only the right is tried.
-    has_direction = (missing[0, :, 0, 0] != 0.0) | (missing[1, :, 0, 0] != 0.0)
+    g_missing, h_missing = missing[:2, :, 0, 0]
+    has_direction = (g_missing != 0.0) | (h_missing != 0.0)
     is_allowed[:, :, 1] &= has_direction[:, None]
     gain[~is_allowed] = -np.inf
     f, b, side = np.unravel_index(np.argmax(gain), gain.shape)
@@ -273,8 +287,10 @@ def best_split(sums: Values, units: Values, settings: Settings) -> Split | None:
     # is not checked again.
     missing_left = side == 1
     if not has_direction[f]:
-        missing_left = left[1, f, b, side] >= right[1, f, b, side]
-    return Split(float(gain[f, b, side]), int(f), int(b), bool(missing_left))
+        h_left = left[1, f, b, side]
+        missing_left = h_left >= right[1, f, b, side]
+    highest = float(gain[f, b, side])
+    return Split(highest, int(f), int(b), bool(missing_left))
 
 
 def goes_left(bins: Bins, split: Split, missing_bin: int) -> NDArray[np.bool_]:
@@ -305,7 +321,8 @@ def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node
         return node.split.gain if node.split and not node.left else -np.inf
 
     def node_of(rows: Rows) -> Node:
-        sums = histograms(bins[rows], terms[:, rows], settings.max_bins + 1)
+        terms_of_rows = terms[:, rows]
+        sums = histograms(bins[rows], terms_of_rows, settings.max_bins + 1)
         return Node(rows, best_split(sums, units, settings))
 
     nodes = [node_of(np.arange(len(g)))]
@@ -315,7 +332,8 @@ def grow_tree(bins: Bins, g: Values, h: Values, settings: Settings) -> list[Node
             break
         is_left = goes_left(bins[leaf.rows], leaf.split, settings.max_bins)
         leaf.left = len(nodes)
-        nodes += [node_of(leaf.rows[is_left]), node_of(leaf.rows[~is_left])]
+        nodes.append(node_of(leaf.rows[is_left]))
+        nodes.append(node_of(leaf.rows[~is_left]))
     for node in nodes:
         if not node.left:
             # Gains are computed from rounded gradients and hessians, leaf values from the exact ones.

@@ -229,17 +229,16 @@ def columns_of(
     most = COLUMN_BINS - 1
     num_columns = np.maximum(1, -(-counts // most))
     feature = np.repeat(features, num_columns)
-    number = np.arange(len(feature)) - np.repeat(
-        np.cumsum(num_columns) - num_columns, num_columns
-    )
-    num_cuts = np.minimum(most, np.repeat(counts, num_columns) - most * number)
+    first_number = np.cumsum(num_columns) - num_columns
+    number = np.arange(len(feature)) - np.repeat(first_number, num_columns)
+    num_cuts = np.repeat(counts, num_columns) - most * number
+    num_cuts = np.minimum(most, num_cuts)
     num_bins = num_cuts + 2
     bin_start = np.concatenate([[0], np.cumsum(num_bins)])
     edges = np.full(bin_start[-1], np.inf, dtype=np.float32)
     # Every column has two bins without a threshold at their end.
-    edges[np.arange(len(cuts)) + np.repeat(2 * np.arange(len(feature)), num_cuts)] = (
-        cuts
-    )
+    bins_before = np.repeat(2 * np.arange(len(feature)), num_cuts)
+    edges[np.arange(len(cuts)) + bins_before] = cuts
     return SparseColumns(
         feature,
         num_bins,
@@ -298,8 +297,10 @@ def _thresholds(
     others = np.flatnonzero(counts == _TOO_MANY)
     # NumPy's sort releases the global interpreter lock.
     with ThreadPoolExecutor(numba.get_num_threads()) as pool:
-        list(pool.map(choose, np.array_split(others, -(-len(others) // 64) or 1)))
-    indices = np.repeat(sample.start[features] - (np.cumsum(counts) - counts), counts)
+        num_parts = -(-len(others) // 64) or 1
+        list(pool.map(choose, np.array_split(others, num_parts)))
+    counts_before = np.cumsum(counts) - counts
+    indices = np.repeat(sample.start[features] - counts_before, counts)
     return counts, cuts[indices + np.arange(len(indices))]
 
 
@@ -436,7 +437,8 @@ Tried = tuple[NDArray[np.int64], int, int]
 def bundle(columns: SparseColumns, stored: StoredColumns, others: OtherBins) -> Bundles:
     """Divides columns among lanes and lists."""
     order, most = _candidates(stored.num_documents, others)
-    size, num_bytes = (int(numbers[order].min(initial=2**62)) for numbers in others)
+    smallest = [int(numbers[order].min(initial=2**62)) for numbers in others]
+    size, num_bytes = smallest
     bundles = _bundle_greedily(columns, stored, others, (order, size, num_bytes), most)
     return _without_small(bundles, stored.num_documents, others)
 
@@ -452,8 +454,9 @@ def reference_bundle(is_other: NDArray[np.bool_], others: OtherBins) -> Bundles:
         for number, members in enumerate([*bundles, []][:most]):
             num_bytes = int(others.num_bytes[members].sum())
             fits = num_bytes + others.num_bytes[column] <= LANE_BYTES
-            if fits and not (is_other[members].any(axis=0) & is_other[column]).any():
-                bundles[number:] = [[*members, column], *bundles[number + 1 :]]
+            overlaps = (is_other[members].any(axis=0) & is_other[column]).any()
+            if fits and not overlaps:
+                bundles[number : number + 1] = [[*members, column]]
                 lane[column] = number
                 first_byte[column] = 1 + num_bytes
                 break
@@ -649,14 +652,12 @@ def bin_sparse(
 
 def reference_cells(bins: NDArray[np.uint8], columns: SparseColumns) -> list[list[int]]:
     """Specification: returns each document's cells outside default bins, ascending, given the (C, D) bins."""
-    return [
-        [
-            int(columns.bin_start[c]) + int(of_document[c])
-            for c in range(len(of_document))
-            if of_document[c] != columns.default_bin[c]
-        ]
-        for of_document in bins.T
-    ]
+    cells = []
+    for of_document in bins.T:
+        others = np.flatnonzero(of_document != columns.default_bin)
+        of_columns = columns.bin_start[others] + of_document[others]
+        cells.append(of_columns.tolist())
+    return cells
 
 
 def _by_column(sparse: SparseRows) -> StoredColumns:
@@ -679,7 +680,8 @@ def _splittable(
     if not len(features):
         features = np.zeros(1, dtype=np.int64)
     columns = columns_of(features, sample, max_bins, rule)
-    others = OtherBins(*np.empty((2, len(columns.feature)), dtype=np.int64))
+    counts = np.empty((2, len(columns.feature)), dtype=np.int64)
+    others = OtherBins(*counts)
     _count_others(columns, stored, others)
     is_kept = others.num_documents >= min_docs
     is_kept[0] |= not is_kept.any()
@@ -693,12 +695,12 @@ def _filled(
 ) -> SparseBins:
     num_words = -(-bundles.num_lanes // 8)
     is_listed = bundles.lane == IN_LISTS
-    listed_before = np.concatenate(
-        [[0], np.cumsum(np.where(is_listed, others.num_documents, 0))]
-    )
+    in_lists = np.where(is_listed, others.num_documents, 0)
+    listed_before = np.append(0, np.cumsum(in_lists))
+    num_bytes = 8 * len(sparse) * num_words + 4 * int(listed_before[-1])
     require_memory(
         f"the bins of {len(sparse)} documents in {len(columns.feature)} columns",
-        8 * len(sparse) * num_words + 4 * int(listed_before[-1]),
+        num_bytes,
         "Use fewer features or fewer queries (data.subset).",
     )
     words = np.zeros((len(sparse), num_words), dtype=np.uint64)
@@ -709,11 +711,12 @@ def _filled(
     _fill(rows, columns, bundles, row_start, words, None)
     np.cumsum(row_start, out=row_start)
     _fill(rows, columns, bundles, row_start, words, cells)
+    cell_of_byte = _cells_of_bytes(columns, others, bundles)
     layout = SparseLayout(
         bin_start=columns.bin_start,
         default_bin=columns.default_bin,
         lane=bundles.lane,
-        cell_of_byte=_cells_of_bytes(columns, others, bundles),
+        cell_of_byte=cell_of_byte,
         row_start=row_start,
         cells=cells,
         listed_before=listed_before,
@@ -727,12 +730,10 @@ def _cells_of_bytes(
     """Returns the (L, 256) histogram cells of the bytes."""
     cell_of_byte = np.full((bundles.num_lanes, 256), NO_CELL, dtype=np.int64)
     for c in np.flatnonzero(bundles.lane != IN_LISTS):
-        bins = np.delete(np.arange(columns.num_bins[c]), columns.default_bin[c])[
-            : others.num_bytes[c]
-        ]
-        cell_of_byte[bundles.lane[c], bundles.first_byte[c] :][: len(bins)] = (
-            columns.bin_start[c] + bins
-        )
+        bins = np.delete(np.arange(columns.num_bins[c]), columns.default_bin[c])
+        cells = columns.bin_start[c] + bins[: others.num_bytes[c]]
+        first = bundles.first_byte[c]
+        cell_of_byte[bundles.lane[c], first : first + len(cells)] = cells
     return cell_of_byte
 
 

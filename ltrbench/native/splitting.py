@@ -220,12 +220,9 @@ def newton_step(
     """
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
     has_step = hessians >= settings.least_hessian
-    step = np.divide(
-        -shrunk,
-        hessians + settings.l2 + more_l2,
-        out=np.zeros_like(shrunk),
-        where=has_step,
-    )
+    divisor = hessians + settings.l2 + more_l2
+    zeros = np.zeros_like(shrunk)
+    step = np.divide(-shrunk, divisor, out=zeros, where=has_step)
     clipped: NDArray[np.float64] = np.clip(
         step, -settings.largest_step, settings.largest_step
     )
@@ -240,9 +237,8 @@ def score(
 ) -> NDArray[np.float64]:
     """Returns the scores of leaves with these sums of gradients and hessians and these steps."""
     shrunk = gradients - np.clip(gradients, -settings.l1, settings.l1)
-    scores: NDArray[np.float64] = -steps * (
-        2.0 * shrunk + (hessians + settings.l2) * steps
-    )
+    damped = (hessians + settings.l2) * steps
+    scores: NDArray[np.float64] = -steps * (2.0 * shrunk + damped)
     return scores
 
 
@@ -269,21 +265,26 @@ def reference_split(
     best = None
     if settings.cut_without_gain and gradients.min() == gradients.max():
         return None  # no split has a gain, and RankLib tries none
-    whole = np.array([gradients.sum()]), np.array([hessians.sum()])
-    score_of_leaf = score(*whole, newton_step(*whole, settings), settings)[0]
+    g_whole = np.array([gradients.sum()])
+    h_whole = np.array([hessians.sum()])
+    step = newton_step(g_whole, h_whole, settings)
+    score_of_leaf = score(g_whole, h_whole, step, settings)[0]
     for c, b, missing_left in _all_cuts(num_bins):
         missing = bins[c] == num_bins[c] - 1
         left = np.where(missing, missing_left, bins[c] <= b)
         counts = _reference_counts(hessians, bins[c], num_bins[c], settings)
-        num_left = counts[: b + 1].sum() + missing_left * counts[-1]
+        num_left = counts[: b + 1].sum()
+        num_left += missing_left * counts[-1]
         if min(num_left, len(left) - num_left) < settings.min_docs_in_leaf:
             continue
-        g = np.array([gradients[left].sum(), gradients[~left].sum()])
-        h = np.array([hessians[left].sum(), hessians[~left].sum()])
+        sides = (left, ~left)
+        g = np.array([gradients[side].sum() for side in sides])
+        h = np.array([hessians[side].sum() for side in sides])
         steps = newton_step(g, h, settings, bounds)
         if h.min() < settings.least_hessian:
             continue
-        if signs is not None and signs[c] * np.diff(steps) < 0:
+        rise = np.diff(steps)
+        if signs is not None and signs[c] * rise < 0:
             continue
         gain = float(score(g, h, steps, settings).sum() - score_of_leaf)
         if not missing.any():
@@ -313,7 +314,8 @@ def _reference_counts(
     if not settings.counts_by_hessian:
         return counts
     shares = np.bincount(bins, hessians, minlength=num_bins) / hessians.sum()
-    counts = np.floor(shares * len(bins) + 0.5).astype(np.int64)
+    counts = np.floor(shares * len(bins) + 0.5)
+    counts = counts.astype(np.int64)
     counts[0] = len(bins) - counts[1:].sum()
     return counts
 
@@ -389,7 +391,9 @@ def leaf_to_search(
 
 BestCut = tuple[float, int, int, int]
 """Gain of a split, its column, its bin, and whether missing values go left."""
-Search = Generator[NDArray[np.int64], NDArray[np.int64], Split | None]
+Counts = NDArray[np.int64]
+"""Numbers of documents in bins."""
+Search = Generator[Counts, Counts, Split | None]
 """The search for the best split of a leaf: yields this member's counts of documents, receives those of all
 members, and returns the split, or None if no split is allowed."""
 
@@ -401,7 +405,8 @@ def find_splits(searches: Sequence[Search], team: Team) -> list[Split | None]:
     documents are counted together, for each column whose gain is the highest: usually one per leaf.
     """
     splits: list[Split | None] = [None] * len(searches)
-    received: dict[int, NDArray[np.int64] | None] = dict.fromkeys(range(len(searches)))
+    waiting = range(len(searches))
+    received: dict[int, Counts | None] = dict.fromkeys(waiting)
     while received:
         sent: dict[int, NDArray[np.int64]] = {}
         for number, counts in received.items():
@@ -414,7 +419,8 @@ def find_splits(searches: Sequence[Search], team: Team) -> list[Split | None]:
         if sent:
             totals = team.total(np.concatenate(list(sent.values())))
             ends = np.cumsum([len(counts) for counts in sent.values()])
-            received = dict(zip(sent, np.split(totals, ends[:-1]), strict=True))
+            of_searches = np.split(totals, ends[:-1])
+            received = dict(zip(sent, of_searches, strict=True))
     return splits
 
 
@@ -432,7 +438,8 @@ def search(
         column = int(np.argmax(leaf.best[0]))  # the first of equal gains
         if not leaf.best[0, column] > terms.gain_to_exceed:
             return None
-        sums = leaf.histogram[task.bin_start[column] : task.bin_start[column + 1]]
+        start = task.bin_start[column]
+        sums = leaf.histogram[start : task.bin_start[column + 1]]
         if column in counts_of:
             break
         if terms.counts_by_hessian:
@@ -454,7 +461,8 @@ def search(
     num_left = None  # the counts are estimates, or those of categories in another order
     if not terms.counts_by_hessian and not is_categorical:
         counts = counts_of[column]
-        num_left = int(counts[: last_bin + 1].sum() + missing_left * counts[-1])
+        missing = missing_left * counts[-1]
+        num_left = int(counts[: last_bin + 1].sum() + missing)
     return Split(gain, column, last_bin, bool(missing_left), *bounds, num_left)
 
 
@@ -933,11 +941,12 @@ def _bounds_below(
     """Returns the bounds of the left and the right child of a split."""
     low = constraints.low
     high = constraints.high
-    left = sums[: last_bin + 1].sum() + missing_left * sums[-1]
-    sides = (
+    missing = missing_left * sums[-1]
+    left = sums[: last_bin + 1].sum() + missing
+    sides = [
         _constrained_step(side, constraints, low, high)
         for side in (left, sums.sum() - left)
-    )
+    ]
     middle = sum(step for step, _ in sides) / 2
     match int(constraints.signs[column]):
         case 1:
@@ -1047,7 +1056,8 @@ def reference_category_cut(
         num_documents: number of documents of the leaf; those of each bin are estimated.
         settings: requirements of a split.
     """
-    counts = np.floor(sums[1] * (num_documents / sums[1].sum()) + 0.5).astype(np.int64)
+    documents_by_hessian = num_documents / sums[1].sum()
+    counts = np.floor(sums[1] * documents_by_hessian + 0.5).astype(np.int64)
     bins = np.arange(1, sums.shape[1])
     group = settings.min_data_per_group
     l2 = settings.l2 + settings.cat_l2
@@ -1057,11 +1067,13 @@ def reference_category_cut(
         l2 = settings.l2
     else:
         bins = bins[counts[1:] >= settings.cat_smooth]
-        keys = sums[0, bins] / (sums[1, bins] + settings.cat_smooth)
+        hessians = sums[1, bins] + settings.cat_smooth
+        keys = sums[0, bins] / hessians
         bins = bins[np.argsort(keys, kind="stable")]
         most = min(settings.max_cat_threshold, (len(bins) + 1) // 2)
         candidates = [bins[:i] for i in range(1, most + 1)]
-        candidates += [bins[::-1][:i] for i in range(1, most + 1)]
+        descending = bins[::-1]
+        candidates += [descending[:i] for i in range(1, most + 1)]
     total = sums.sum(axis=1)
     smoothed = replace(settings, l2=l2)
     whole = total[:1], total[1:]

@@ -81,12 +81,13 @@ class ObjectiveData(NamedTuple):
         """Returns the rows and the data of the queries with these indices."""
         starts = self.query_start[queries]
         ends = self.query_start[queries + 1]
-        query_start = np.concatenate([[0], np.cumsum(ends - starts)])
-        rows = np.arange(query_start[-1]) + np.repeat(
-            starts - query_start[:-1], ends - starts
-        )
+        sizes = ends - starts
+        query_start = np.append(0, np.cumsum(sizes))
+        first_rows = starts - query_start[:-1]
+        rows = np.arange(query_start[-1]) + np.repeat(first_rows, sizes)
+        numbers = self.queries[queries]
         data = ObjectiveData(
-            self.labels[rows], self.weights[rows], query_start, self.queries[queries]
+            self.labels[rows], self.weights[rows], query_start, numbers
         )
         return rows, data
 
@@ -122,22 +123,18 @@ class Objective(ABC):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
+        if is_ours(cls):
+            return
         for name in ("__post_init__", "check", "gradients", "loss", "loss_of_query"):
-            if isinstance(method := vars(cls).get(name), FunctionType) and not is_ours(
-                cls
-            ):
+            method = vars(cls).get(name)
+            if isinstance(method, FunctionType):
                 setattr(cls, name, _with_place_of_errors(method, cls))
 
     def __post_init__(self) -> None:
         check(self)
-        check_effects(
-            self,
-            {
-                name: value
-                for name, value in vars(self).items()
-                if isinstance(value, str)
-            },
-        )
+        settings = vars(self).items()
+        words = {name: value for name, value in settings if isinstance(value, str)}
+        check_effects(self, words)
 
     def check(self, labels: Labels, query_start: QueryStart) -> None:  # noqa: B027 - most accept all labels
         """Raises DataError for labels that the objective does not accept, with value, place and remedy."""
@@ -162,13 +159,11 @@ class Objective(ABC):
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         """Returns the loss of all queries, which model=linear minimises; other rankers do not need it."""
         total = 0.0
-        for first, end, query in zip(
-            data.query_start[:-1], data.query_start[1:], data.queries, strict=True
-        ):
-            rows = slice(first, end)
-            total += self.loss_of_query(
-                scores[rows], data.labels[rows], data.weights[rows], seed, query
-            )
+        for number, query in enumerate(data.queries):
+            rows = slice(data.query_start[number], data.query_start[number + 1])
+            labels = data.labels[rows]
+            weights = data.weights[rows]
+            total += self.loss_of_query(scores[rows], labels, weights, seed, query)
         return total
 
     def loss_of_query(
@@ -178,10 +173,11 @@ class Objective(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no loss.")
 
     def __str__(self) -> str:
-        values = ", ".join(
+        settings = [
             f"{name}={getattr(self, name)}" for name in changed(self, type(self))
-        )
-        return type(self).__name__ + (f"({values})" if values else "")
+        ]
+        name = type(self).__name__
+        return f"{name}({', '.join(settings)})" if settings else name
 
 
 def is_ours(kind: type[Objective]) -> bool:
@@ -204,7 +200,10 @@ def _with_place_of_errors(
             file = method.__code__.co_filename
             number = method.__code__.co_firstlineno
             frames = traceback.extract_tb(error.__traceback__)
-            place = f"{file}:{[number, *(frame.lineno for frame in frames if frame.filename == file)][-1]}"
+            for frame in frames:
+                if frame.filename == file and frame.lineno is not None:
+                    number = frame.lineno
+            place = f"{file}:{number}"
             # Errors of numba are several paragraphs, with colours, and name the line of the compiled code.
             text = re.sub(
                 r"\x1b\[[\d;]*m|Failed in nopython mode .*\n", "", str(error)
@@ -214,9 +213,10 @@ def _with_place_of_errors(
                 r'File "((?!.*query_kernels).+)", line (\d+):', text
             ):
                 place = f"{compiled[1]}:{compiled[2]}"
+            first_line = "".join(text.splitlines()[:1])
+            what = f"{kind.__name__}.{method.__name__} failed at {place}"
             raise ConfigError(
-                f"{kind.__name__}.{method.__name__} failed at {place}: {type(error).__name__}: "
-                f"{''.join(text.splitlines()[:1])}. Correct {kind.__module__}."
+                f"{what}: {type(error).__name__}: {first_line}. Correct {kind.__module__}."
             ) from error
 
     return call
@@ -246,13 +246,8 @@ def prepare_objective(
         rows = np.arange(len(scores))
         data = objective.data_of_iteration(deepcopy(everything), rng)
         if queries is None:
-            g, h = _checked(
-                objective,
-                objective.gradients(scores.copy(), data, seed),
-                train,
-                rows,
-                scores,
-            )
+            computed = objective.gradients(scores.copy(), data, seed)
+            g, h = _checked(objective, computed, train, rows, scores)
             return g, h
         rows, data = data.take(queries)
         both = np.zeros((2, len(scores)))
@@ -272,23 +267,9 @@ def _checked(
 ) -> NDArray[np.float64]:
     """Returns gradients and hessians; raises ConfigError if they have a wrong shape or value."""
     kind = type(objective)
-    arrays = []
-    if isinstance(computed, tuple):
-        arrays = [np.asarray(part) for part in computed]
-    if [(array.shape, array.dtype.kind in "biuf") for array in arrays] != [
-        ((len(rows),), True)
-    ] * 2:
-        returned = " and ".join(
-            f"{array.dtype} {array.shape}" for array in arrays
-        ) or type(computed)
-        raise ConfigError(
-            f"{kind.__name__}.gradients returned {returned}, but must return two arrays of numbers, "
-            f"gradients and hessians, of the shape ({len(rows)},), one value per document. Correct "
-            f"{kind.__module__}."
-        )
-    both = np.array(arrays, dtype=np.float64)
-    is_wrong = ~(np.isfinite(both) & (both >= [[-np.inf], [0.0]]))
-    for part, place in np.argwhere(is_wrong)[:1]:
+    both = _two_arrays(kind, computed, len(rows))
+    is_right = np.isfinite(both) & (both >= [[-np.inf], [0.0]])
+    for part, place in np.argwhere(~is_right)[:1]:
         row = int(rows[place])
         value = f"{('gradient', 'hessian')[part]} {both[part, place]}"
         query = train.query_ids[train.query_of_document[row]]
@@ -304,6 +285,26 @@ def _checked(
             f"{train.labels[row]:g}), but gradients must be finite, and hessians not negative. {remedy}."
         )
     return both
+
+
+def _two_arrays(
+    kind: type[Objective], computed: object, num_rows: int
+) -> NDArray[np.float64]:
+    """Returns gradients and hessians as (2, n); raises ConfigError if they are not two arrays of numbers."""
+    arrays = []
+    if isinstance(computed, tuple):
+        arrays = [np.asarray(part) for part in computed]
+    are_numbers = all(array.dtype.kind in "biuf" for array in arrays)
+    shapes = [array.shape for array in arrays]
+    if not are_numbers or shapes != [(num_rows,), (num_rows,)]:
+        described = [f"{array.dtype} {array.shape}" for array in arrays]
+        returned = " and ".join(described) or type(computed)
+        raise ConfigError(
+            f"{kind.__name__}.gradients returned {returned}, but must return two arrays of numbers, "
+            f"gradients and hessians, of the shape ({num_rows},), one value per document. Correct "
+            f"{kind.__module__}."
+        )
+    return np.array(arrays, dtype=np.float64)
 
 
 @dataclass(kw_only=True)
@@ -370,13 +371,12 @@ def name_or_objective(*names: str) -> Check:
             raise ConfigError(
                 f"{setting} is a class; pass an instance, {setting}={value.__name__}()."
             )
-        every = [
-            *names,
-            *(name for name in yamls() if name not in ("none", "custom", *names)),
-        ]
+        without_yaml = ("none", "custom", *names)
+        every = [*names, *(name for name in yamls() if name not in without_yaml)]
         if value not in every:
+            hint = did_you_mean(str(value), every)
             raise ConfigError(
-                f"{setting} is '{value}'{did_you_mean(str(value), every)} It must be "
+                f"{setting} is '{value}'{hint} It must be "
                 f"{', '.join(every)}, or an Objective, whose settings belong to model/objective=NAME."
             )
         return objective_of_record(yamls()[str(value)])

@@ -48,7 +48,8 @@ class CrossEntropy(Objective):
     def data_of_iteration(
         self, data: ObjectiveData, rng: DocumentDraws
     ) -> ObjectiveData:
-        return data._replace(labels=np.exp2(data.labels) - rng.random(len(data.labels)))
+        drawn = rng.random(len(data.labels))
+        return data._replace(labels=np.exp2(data.labels) - drawn)
 
     def gradients(
         self, scores: Values, data: ObjectiveData, seed: int

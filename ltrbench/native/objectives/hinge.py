@@ -34,10 +34,10 @@ class Hinge(Objective):
     def loss_of_query(
         self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
     ) -> float:
-        slack = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * (
-            labels[:, None] > labels
-        )
-        return float(weights @ np.square(slack).sum(axis=1) / 2)
+        is_pair = labels[:, None] > labels
+        slack = np.maximum(1.0 - (scores[:, None] - scores), 0.0) * is_pair
+        squares = np.square(slack).sum(axis=1)
+        return float(weights @ squares / 2)
 
 
 @for_each_query

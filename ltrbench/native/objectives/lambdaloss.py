@@ -102,17 +102,15 @@ class LambdaLoss(Objective):
     def gradients(
         self, scores: Values, data: ObjectiveData, seed: int
     ) -> tuple[Gradients, Hessians]:
-        return _lambdaloss(
-            scores, data, seed, self._by_ranks(int(np.diff(data.query_start).max()))
-        )
+        longest = int(np.diff(data.query_start).max())
+        return _lambdaloss(scores, data, seed, self._by_ranks(longest))
 
     def loss_of_query(
         self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
     ) -> float:
         w = weights[:, None] * self.pair_weights(labels, scores)
-        return float(
-            (w * np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))).sum()
-        )
+        losses = np.logaddexp(0.0, self.sigma * (scores - scores[:, None]))
+        return float((w * losses).sum())
 
     def pair_weights(self, labels: Labels, scores: Scores) -> Pairs:
         """Returns the (n, n) c w_ij of one query: the specification of the kernel."""
@@ -120,12 +118,12 @@ class LambdaLoss(Objective):
         cutoff = self.truncation or len(labels)
         f = self.smooth_fraction
         r = np.empty(n)
-        r[np.argsort(-scores, kind="stable")] = np.arange(1, n + 1)
-        distance, upper, lower = (
-            pair(r[:, None], r) for pair in (np.subtract, np.minimum, np.maximum)
-        )
+        order = np.argsort(-scores, kind="stable")
+        r[order] = np.arange(1, n + 1)
+        upper = np.minimum(r[:, None], r)
+        lower = np.maximum(r[:, None], r)
         # Pairs i = j have no weight, because their labels are equal; any distance serves for them.
-        distance = np.maximum(np.abs(distance), 1.0)
+        distance = np.maximum(lower - upper, 1.0)
         at_rank = discount(r) * ((r <= cutoff) | (self.variant != "tf_ranking"))
         u = discount(distance) - discount(distance + 1.0)
         v = np.abs(at_rank[:, None] - at_rank)
@@ -133,15 +131,16 @@ class LambdaLoss(Objective):
         is_pair = labels[:, None] > labels
         change = is_pair * (gains[:, None] - gains)
         if self.variant == "tf_ranking":
-            return np.asarray(n * change * ((1.0 - f) * u + f * v) * (upper <= cutoff))
+            mixed = (1.0 - f) * u + f * v
+            return np.asarray(n * change * mixed * (upper <= cutoff))
         if self.variant == "rax":
-            return np.asarray(
-                n * change * u / (1.0 - np.where(lower > cutoff, discount(lower), 0.0))
-            )
+            below_cutoff = np.where(lower > cutoff, discount(lower), 0.0)
+            return np.asarray(n * change * u / (1.0 - below_cutoff))
+        upper_gains = (gains * at_rank)[:, None]
         w = {
             "ndcg2": change * u,
             "ndcg2++": change * (self.mu * u + v),
-            "ndcg1": (gains * at_rank)[:, None] * (1.0 - np.eye(n)),
+            "ndcg1": upper_gains * (1.0 - np.eye(n)),
             "lambdarank": change * v,
             "ranknet": is_pair,
         }[self.weighting]
@@ -151,7 +150,7 @@ class LambdaLoss(Objective):
         """Returns the settings of the kernel; its ranks and distances of ranks are indices of arrays."""
         cutoff = self.truncation or longest
         d = discount(np.arange(longest + 1) + 1.0)
-        u = np.append(0.0, d[:-1] - d[1:])
+        u = np.append(0.0, -np.diff(d))
         at_rank = d[:-1].copy()
         of_lower = np.ones(longest)
         u = np.append(u[:0:-1], u)  # distances from -longest to longest
@@ -169,9 +168,8 @@ class LambdaLoss(Objective):
         else:
             c = 1.0 / np.log(2.0)
             of_lower = of_lower[:cutoff]
-            of_u, of_v = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}.get(
-                self.weighting, (0.0, 1.0)
-            )
+            of_changes = {"ndcg2": (1.0, 0.0), "ndcg2++": (self.mu, 1.0)}
+            of_u, of_v = of_changes.get(self.weighting, (0.0, 1.0))
         kind = {"ndcg1": 1, "ranknet": 2}.get(self.weighting, 0)  # 0: changes of DCG
         numbers = (self.sigma, c, kind, num_upper, self.weighting != "dcg2", cutoff)
         return (*numbers, of_u * u, of_v * at_rank, of_lower)

@@ -9,7 +9,12 @@ import numpy as np
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import DEFAULT
-from ltrbench.metrics.conventions import TableGain, exponential_gain, linear_gain
+from ltrbench.metrics.conventions import (
+    Gain,
+    TableGain,
+    exponential_gain,
+    linear_gain,
+)
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.pairs import (
@@ -79,10 +84,9 @@ class RankNet(PairOptions, Objective):
         if not self.is_loss:
             return super().loss_of_query(scores, labels, weights, seed, query)
         higher, lower = np.nonzero(labels[:, None] > labels)
-        return float(
-            weights[higher]
-            @ np.logaddexp(0.0, self.sigma * (scores[lower] - scores[higher]))
-        )
+        differences = scores[lower] - scores[higher]
+        losses = np.logaddexp(0.0, self.sigma * differences)
+        return float(weights[higher] @ losses)
 
 
 @dataclass(kw_only=True)
@@ -104,10 +108,12 @@ class LambdaRank(RankNet, MetricOptions):
             )
 
     def pairs(self, truncation: int | None) -> PairSettings:
-        gain = linear_gain if self.gain == "linear" else exponential_gain
+        gain: Gain = linear_gain if self.gain == "linear" else exponential_gain
+        if self.label_gain is not None:
+            gain = TableGain(tuple(self.label_gain))
         convention = replace(
             DEFAULT,
-            gain=gain if self.label_gain is None else TableGain(tuple(self.label_gain)),
+            gain=gain,
             relevance_threshold=float(self.relevance_threshold),
             highest_grade=float(self.highest_grade),
         )

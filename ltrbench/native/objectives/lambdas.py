@@ -68,9 +68,8 @@ RankOrder = NDArray[np.uint32]
 def any_order(data: PairData) -> RankOrder:
     """Returns the (D,) document indices within each query, starting at 0, in the order of rows."""
     sizes = np.diff(data.query_start)
-    return (np.arange(sizes.sum()) - np.repeat(data.query_start[:-1], sizes)).astype(
-        np.uint32
-    )
+    first_rows = np.repeat(data.query_start[:-1], sizes)
+    return (np.arange(sizes.sum()) - first_rows).astype(np.uint32)
 
 
 @parallel_kernel

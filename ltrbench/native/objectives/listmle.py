@@ -43,7 +43,8 @@ class ListMLE(Objective):
         self, scores: Values, labels: Labels, weights: Values, seed: int, query: int
     ) -> float:
         order = random_order(labels, seed, query)
-        log_sums = np.logaddexp.accumulate(scores[order[::-1]])[::-1]
+        last_first = scores[order[::-1]]
+        log_sums = np.logaddexp.accumulate(last_first)[::-1]
         return float(weights[order] @ (log_sums - scores[order]))
 
 

@@ -193,17 +193,20 @@ def logistic_from_table(differences: Pairs, sigma: float) -> Pairs:
     edge = 25.0 / sigma
     # Division by the width of a bin would be rounded differently, and d = 0 is on the edge of a bin.
     bins_in_one = bins / (2.0 * edge)
-    index = np.clip(np.trunc((differences + edge) * bins_in_one), 0, bins - 1)
+    index = np.trunc((differences + edge) * bins_in_one)
+    index = np.clip(index, 0, bins - 1)
     return logistic(index / bins_in_one - edge, sigma)
 
 
 def logistic_in_float32(differences: Pairs, sigma: float) -> Pairs:
     """Returns XGBoost's p: 1 - 1 / (1 + exp(min(-sigma d, 88.7)) + 1e-16) in float32."""
     one = np.float32(1.0)
-    exponent = np.minimum((-sigma * differences).astype(np.float32), np.float32(88.7))
+    scaled = (-sigma * differences).astype(np.float32)
+    exponent = np.minimum(scaled, np.float32(88.7))
     # exp in float64, because the last digits of float32's exp depend on the machine.
     e = np.exp(exponent.astype(np.float64)).astype(np.float32)
-    p: Pairs = 1.0 - (one / (e + one + np.float32(1e-16))).astype(np.float64)
+    right_order = one / (e + one + np.float32(1e-16))
+    p: Pairs = 1.0 - right_order.astype(np.float64)
     return p
 
 
@@ -274,11 +277,13 @@ def pair_lambdas(
 
     counts = _counts(query.labels, ranks, settings, draws)
     delta = np.where(counts > 0, _change(query, ranks, settings), 0.0)
-    difference = (s[:, None] - s[None, :]).astype(dtype).astype(np.float64)
+    difference = s[:, None] - s[None, :]
+    difference = difference.astype(dtype).astype(np.float64)
     weight = counts * delta
     if settings.normalize_distance and s.max() != s.min():
         weight /= settings.distance_offset + np.abs(difference)
-    higher = np.sign(query.labels[:, None] - query.labels[None, :])
+    labels = query.labels
+    higher = np.sign(labels[:, None] - labels[None, :])
     p = _SIGMOIDS[settings.sigmoid](higher * difference, settings.sigma)
     push = settings.sigma * p * weight
     scale = _query_scale(push, settings)
@@ -303,12 +308,10 @@ def _sums(
     """Returns the (n,) scaled row sums; in float32, terms are added in the order of ranks."""
     if not in_float32:
         return np.asarray(matrix.sum(axis=1) * scale)
-    running = np.add.accumulate(matrix[:, order].astype(np.float32), axis=1)
-    return (
-        (running[:, -1].astype(np.float64) * scale)
-        .astype(np.float32)
-        .astype(np.float64)
-    )
+    in_order = matrix[:, order].astype(np.float32)
+    sums = np.add.accumulate(in_order, axis=1)[:, -1]
+    scaled = (sums.astype(np.float64) * scale).astype(np.float32)
+    return scaled.astype(np.float64)
 
 
 def _query_scale(push: Pairs, settings: PairSettings) -> float:
@@ -319,11 +322,9 @@ def _query_scale(push: Pairs, settings: PairSettings) -> float:
         scale = 1.0 / (settings.pairs_per_document or 1)
     else:
         # The matrix contains each pair twice, so that its sum is the sum of 2 lambda over the pairs.
-        total = float(
-            (push.astype(np.float32) if settings.float32_norm else push).sum(
-                dtype=np.float64
-            )
-        )
+        if settings.float32_norm:
+            push = push.astype(np.float32)
+        total = float(push.sum(dtype=np.float64))
         scale = 1.0
         if total > 0.0:
             scale = float(np.log2(1.0 + total)) / total
@@ -345,9 +346,11 @@ def _counts(
                 (len(labels), settings.pairs_per_document)
             )
         return _times_drawn(labels, draws)
-    counts: Pairs = (labels[:, None] != labels[None, :]).astype(np.float64)
+    is_pair = labels[:, None] != labels[None, :]
+    counts: Pairs = is_pair.astype(np.float64)
     if settings.truncation is not None:
-        counts *= np.minimum(ranks[:, None], ranks[None, :]) < settings.truncation
+        upper_ranks = np.minimum(ranks[:, None], ranks[None, :])
+        counts *= upper_ranks < settings.truncation
     return counts
 
 
@@ -390,9 +393,9 @@ def _change(
     )
     if max_dcg == 0.0:
         return np.zeros((len(gains), len(gains)))
-    moved: Pairs = np.abs(gains[:, None] - gains[None, :]) * np.abs(
-        discounts[:, None] - discounts[None, :]
-    )
+    of_gains = np.abs(gains[:, None] - gains[None, :])
+    of_discounts = np.abs(discounts[:, None] - discounts[None, :])
+    moved: Pairs = of_gains * of_discounts
     return moved / max_dcg
 
 
@@ -419,7 +422,9 @@ def change_by_swapping(
             variants, np.tile(scores, len(partners)), [metric], convention
         )
         values = np.nan_to_num(evaluation.per_query[metric])
-        change[i, i:] = change[i:, i] = np.abs(values - values[0])
+        changes = np.abs(values - values[0])
+        change[i, i:] = changes
+        change[i:, i] = changes
     return change
 
 
@@ -481,7 +486,9 @@ def ndcg_swaps(
         best_gains * _first(depth, discounts)[judgments.ranks_of_rows], judgments
     )
     _refuse_infinite(max_dcg, judgments)
-    scales = np.divide(1.0, max_dcg, out=np.zeros_like(max_dcg), where=max_dcg > 0)
+    has_gain = max_dcg > 0
+    zeros = np.zeros_like(max_dcg)
+    scales = np.divide(1.0, max_dcg, out=zeros, where=has_gain)
     if convention.zero_if_shorter_than_k and k is not None:
         scales[judgments.query_sizes < k] = 0.0
     return Swaps(
@@ -535,7 +542,9 @@ def average_precision_swaps(
         and convention.average_precision_denominator is Denominator.RELEVANT_UP_TO_K
     ):
         possible = np.minimum(possible, k)
-    scales = np.divide(1.0, possible, out=np.zeros_like(possible), where=possible > 0)
+    has_relevant = possible > 0
+    zeros = np.zeros_like(possible)
+    scales = np.divide(1.0, possible, out=zeros, where=has_relevant)
     return Swaps(Change.AVERAGE_PRECISION, relevance, _reciprocal(judgments, k), scales)
 
 
@@ -556,7 +565,8 @@ def expected_reciprocal_rank_swaps(
     judgments: Judgments, k: int | None, convention: Convention, truncation: int | None
 ) -> Swaps:
     """ERR@k = sum over r < k of 1 / (r + 1) p_r product over t < r of (1 - p_t), p = (2^l - 1) / 2^l_max."""
-    stop = np.expm1(judgments.labels * np.log(2.0)) / 2.0**convention.highest_grade
+    gains = np.expm1(judgments.labels * np.log(2.0))
+    stop = gains / 2.0**convention.highest_grade
     if stop.max() > 1.0 + 1e-12:
         row = int(judgments.labels.argmax())
         raise DataError(

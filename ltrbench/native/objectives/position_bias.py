@@ -149,9 +149,8 @@ class AdditiveBias:
     def __call__(
         self, scores: Values, queries: Queries, rng: DocumentDraws
     ) -> tuple[Gradients, Hessians]:
-        gradients, hessians = self._objective(
-            scores + self.biases[-1][self._index], queries, rng
-        )
+        biased = scores + self.biases[-1][self._index]
+        gradients, hessians = self._objective(biased, queries, rng)
         shown = self._index
         if queries is not None:
             shown = shown[np.isin(self._query_of_document, queries)]
@@ -164,11 +163,11 @@ class AdditiveBias:
         team = self._placement.team
         count = self._placement.num_documents
         g, h = sums_by_leaf(*self._by_position, [gradients, hessians], team, count)
-        penalty = self._l2 * team.total(
-            np.bincount(indices, minlength=len(self.positions))
-        )
-        step = (-g - penalty * self.biases[-1]) / (np.abs(-h - penalty) + LEAST_DIVISOR)
-        self.biases.append(self.biases[-1] + self._learning_rate * step)
+        counts = np.bincount(indices, minlength=len(self.positions))
+        penalty = self._l2 * team.total(counts)
+        before = self.biases[-1]
+        step = (-g - penalty * before) / (np.abs(-h - penalty) + LEAST_DIVISOR)
+        self.biases.append(before + self._learning_rate * step)
 
     def factors(self, num_iterations: int) -> Factors:
         """Returns the estimates after `num_iterations`, for models that keep only their first trees."""
@@ -180,9 +179,8 @@ class AdditiveBias:
     def resume(self, factors: Mapping[str, NDArray[np.float64]]) -> None:
         """Starts from the estimates of another fit."""
         known = dict(zip(factors["position"], factors["bias"], strict=True))
-        self.biases = [
-            np.array([known.get(float(position), 0.0) for position in self.positions])
-        ]
+        biases = [known.get(float(position), 0.0) for position in self.positions]
+        self.biases = [np.array(biases)]
 
 
 class Propensities(NamedTuple):
@@ -247,24 +245,24 @@ class UnbiasedPairs:
         del rng
         scores = scores.astype(self._score_dtype).astype(np.float64)
         before = self.propensities[-1]
-        t_plus, t_minus = (np.append(t, np.nan)[self._index] for t in before)
+        t_plus = np.append(before.t_plus, np.nan)[self._index]
+        t_minus = np.append(before.t_minus, np.nan)[self._index]
         cost_plus, cost_minus = np.zeros((2, len(scores)))
         correction = PairCorrection(
             t_plus, t_minus, cost_plus, cost_minus, self._cost_sign
         )
-        lambdas = self._pairs(scores, queries, np.empty((len(scores), 0)), correction)
-        self.propensities.append(
-            Propensities(
-                self._learned(before.t_plus, cost_plus),
-                self._learned(before.t_minus, cost_minus),
-            )
-        )
+        no_draws = np.empty((len(scores), 0))
+        lambdas = self._pairs(scores, queries, no_draws, correction)
+        learned_plus = self._learned(before.t_plus, cost_plus)
+        learned_minus = self._learned(before.t_minus, cost_minus)
+        self.propensities.append(Propensities(learned_plus, learned_minus))
         return lambdas
 
     def _learned(self, t: Values, costs: Values) -> Values:
         team = self._placement.team
         count = self._placement.num_documents
-        by_position = sums_by_leaf(*self._by_position, [costs], team, count)[0][:-1]
+        (sums,) = sums_by_leaf(*self._by_position, [costs], team, count)
+        by_position = sums[:-1]
         if by_position[0] < LEAST_RATIO:
             return t
         learned: Values = (by_position / by_position[0]) ** self._exponent
@@ -329,7 +327,8 @@ def reference_unbiased(
     pairs = pair_lambdas(labels, scores, replace(settings, normalize_query=False))
     t_plus, t_minus = (np.append(t, np.nan) for t in propensities)
     index = np.minimum(positions, len(t_plus) - 1)
-    t_hi, t_lo = np.meshgrid(t_plus[index], t_minus[index], indexing="ij")
+    of_documents = (t_plus[index], t_minus[index])
+    t_hi, t_lo = np.meshgrid(*of_documents, indexing="ij")
     has_both = ~np.isnan(t_hi * t_lo)
     is_hi = labels[:, None] > labels[None, :]
     has_ratio = has_both & (np.minimum(t_hi, t_lo) >= LEAST_RATIO)

@@ -31,7 +31,9 @@ class QueryRMSE(Objective):
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
         gradients, _ = self.gradients(scores, data, seed)
         counted = data.weights > 0
-        return float((gradients[counted] ** 2 / data.weights[counted]).sum() / 2)
+        weights = data.weights[counted]
+        losses = gradients[counted] ** 2 / weights
+        return float(losses.sum() / 2)
 
 
 @for_each_query

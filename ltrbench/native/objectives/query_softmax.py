@@ -51,7 +51,8 @@ class QuerySoftMax(Objective):
         w = weights[counted]
         relevance = (weights * labels)[counted]
         s = self.beta * (scores[counted] - scores[counted].max())
-        return float((relevance * (np.log((w * np.exp(s)).sum()) - s)).sum())
+        log_sum = np.log((w * np.exp(s)).sum())
+        return float((relevance * (log_sum - s)).sum())
 
 
 @for_each_query

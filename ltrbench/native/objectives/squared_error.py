@@ -27,7 +27,8 @@ class SquaredError(Objective):
         return (scores - data.labels) * data.weights, data.weights
 
     def loss(self, scores: Values, data: ObjectiveData, seed: int) -> float:
-        return float((data.weights * (scores - data.labels) ** 2).sum() / 2)
+        losses = data.weights * (scores - data.labels) ** 2
+        return float(losses.sum() / 2)
 
 
 def for_warm_up(objective: Objective) -> Objective:
@@ -38,9 +39,9 @@ def for_warm_up(objective: Objective) -> Objective:
     """
     if is_ours(type(objective)):
         return objective
-    pair = ObjectiveData(
-        np.array([0.0, 1.0]), np.ones(2), np.array([0, 2]), np.array([0])
-    )
+    labels = np.array([0.0, 1.0])
+    query_start = np.array([0, 2])
+    pair = ObjectiveData(labels, np.ones(2), query_start, np.array([0]))
     with suppress(Exception), warnings.catch_warnings(action="ignore"):
         objective.gradients(np.zeros(2), pair, 0)
     return SquaredError()

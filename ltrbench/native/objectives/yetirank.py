@@ -105,7 +105,8 @@ class YetiRank(Objective):
             self.top or n,
             float(self.decay),
         )
-        return _one_query(scores, data, seed, (*noise, self.dcg_type == "Exp", *pairs))
+        is_exponential = self.dcg_type == "Exp"
+        return _one_query(scores, data, seed, (*noise, is_exponential, *pairs))
 
 
 @for_each_query
