@@ -119,3 +119,4 @@ def test_rankers_and_score_files_are_compared_by_clicks(tmp_path: Path) -> None:
     printed = run("compare", "sweep", "candidate=candidate.csv", folder=tmp_path)
     assert "clicks, clicks@10, 12 queries" in printed.stdout
     assert "candidate (imported)" in printed.stdout
+    run("final", "sweep", "--model", "linear", "--output", "chosen", folder=tmp_path)

@@ -274,7 +274,7 @@ def source_of(run: Run) -> DataSource:
     settings = run.result.settings.get("data", {})
     target = str(settings.get("_target_"))
     try:
-        if not target.startswith("ltrbench.data."):
+        if not target.startswith(("ltrbench.data.", "ltrbench.clicks.")):
             raise ConfigError(
                 f"their class is '{target}', and code named in a run folder is not executed."
             )
