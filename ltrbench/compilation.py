@@ -50,6 +50,14 @@ def kernel(function: Function) -> Function:
     return _compile(function, parallel=False)
 
 
+def borrowing_kernel(function: Function) -> Function:
+    """Compiles a function that creates no array, without counting the references to those of its arguments.
+
+    Numba counts them whenever it takes an array out of a tuple, which costs more than a short step of a loop.
+    """
+    return _compile(function, parallel=False, counts_references=False)
+
+
 def parallel_kernel(function: Function) -> Function:
     """Compiles a function whose `prange` loops run on several threads; iterations must be independent."""
     return _compile(function, parallel=True)
@@ -61,7 +69,11 @@ def inlined_kernel(function: Function) -> Function:
 
 
 def _compile(
-    function: Function, *, parallel: bool, inline: Literal["never", "always"] = "never"
+    function: Function,
+    *,
+    parallel: bool,
+    inline: Literal["never", "always"] = "never",
+    counts_references: bool = True,
 ) -> Function:
     # For debugging; unlike compiled code, NumPy scalars would issue warnings.
     if config.DISABLE_JIT:
@@ -74,6 +86,10 @@ def _compile(
     # Without fastmath sums are not reordered: results have the same bits for every vector width. With
     # NumPy's error model a division by zero returns inf or NaN, as in the reference, and loops can be
     # vectorised.
+    options: dict[str, Any] = {}
+    if not counts_references:
+        # A private option of numba, which also refuses functions that allocate memory.
+        options["_nrt"] = False
     decorate = numba.njit(
         cache=is_ours,
         nogil=True,
@@ -81,6 +97,7 @@ def _compile(
         error_model="numpy",
         parallel=ONLY_PRANGE if parallel else False,
         inline=inline,
+        **options,
     )
     try:
         compiled = decorate(function)

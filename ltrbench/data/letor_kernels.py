@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel
+from ltrbench.compilation import borrowing_kernel, inlined_kernel, kernel
 from ltrbench.data.blocks import LONGEST_ID
 from ltrbench.data.features import FLOAT32_OVERFLOW
 from ltrbench.shapes import Features, Labels
@@ -519,7 +519,7 @@ class DocumentRows(NamedTuple):
     documents: NDArray[np.uint32]
 
 
-@kernel
+@borrowing_kernel
 def parse_lines(
     text: TextBytes,
     cursor: NDArray[np.int64],
@@ -598,7 +598,7 @@ def parse_lines(
     return is_odd
 
 
-@kernel
+@borrowing_kernel
 def _read_label(
     text: TextBytes,
     at: Position,
@@ -636,7 +636,7 @@ def _read_label(
     return at
 
 
-@kernel
+@borrowing_kernel
 def _read_query(
     text: TextBytes, at: Position, rules: Rules
 ) -> tuple[Position, Position, Position]:
@@ -651,7 +651,29 @@ def _read_query(
     return stop, start, stop
 
 
-@kernel
+_INDICES = [f"{index}:".encode() for index in range(1000)]
+_NUMBERS = [int.from_bytes(text, "little") for text in _INDICES]
+_SIZES = np.array([*map(len, _INDICES)], dtype=np.uint64)
+_WORDS = np.array(_NUMBERS, dtype=np.uint64)
+_MASKS = (ONE << (EIGHT * _SIZES)) - ONE
+_LENGTHS = _SIZES + ONE
+_NUM_INDICES = np.uint64(len(_INDICES))
+"""The texts `0:`, `1:`, ... as words, the bits of these words, and the lengths with a blank before."""
+
+
+@borrowing_kernel
+def _is_next(text: TextBytes, at: Position, index: Position) -> bool:
+    """Returns whether a blank and `index:` are next, as in lines without gaps; False for a large index."""
+    if index >= _NUM_INDICES or text[at] != BLANK:
+        return False
+    length = np.uint64(len(text))
+    if at + SIXTEEN > length:
+        return False
+    differs = eight_bytes(text, at + ONE) ^ _WORDS[index]
+    return bool(differs & _MASKS[index] == ZERO)
+
+
+@borrowing_kernel
 def _read_features(
     text: TextBytes,
     at: Position,
@@ -671,14 +693,19 @@ def _read_features(
     lowest = ZERO
     width = np.uint64(features.shape[1])
     while True:
-        at = after_blanks(text, at)
-        if np.uint64(text[at]) - DIGIT_ZERO >= TEN:
-            return at, num_values
-        at, index = _read_index(text, at)
-        # Index 0 of a file that starts from 1: a huge number.
-        column = index - first_index
-        if at == NOWHERE or column < lowest or column >= width:
-            return NOWHERE, num_values
+        index = lowest + first_index
+        if lowest < width and _is_next(text, at, index):
+            column = lowest
+            at += _LENGTHS[index]
+        else:
+            at = after_blanks(text, at)
+            if np.uint64(text[at]) - DIGIT_ZERO >= TEN:
+                return at, num_values
+            at, index = _read_index(text, at)
+            # Index 0 of a file that starts from 1: a huge number.
+            column = index - first_index
+            if at == NOWHERE or column < lowest or column >= width:
+                return NOWHERE, num_values
         stop, value = _read_usual_value(text, at)
         if stop == NOWHERE:
             stop, value = _read_value(text, at, rules.overflow, rules.exact)
@@ -696,7 +723,7 @@ def _read_features(
         at = stop
 
 
-@kernel
+@borrowing_kernel
 def _read_value(
     text: TextBytes, at: Position, overflow: int, exact: bool
 ) -> tuple[Position, float]:
@@ -719,7 +746,7 @@ def _read_value(
     return (stop if stop != NOWHERE and ends_token(text[stop]) else NOWHERE), value
 
 
-@kernel
+@borrowing_kernel
 def _read_index(text: TextBytes, at: Position) -> tuple[Position, Position]:
     """Returns the position after `index:`, and the index."""
     start = at
@@ -785,7 +812,7 @@ def _read_usual_value(text: TextBytes, at: Position) -> tuple[Position, float]:
     return at, value
 
 
-@kernel
+@borrowing_kernel
 def _read_end(text: TextBytes, at: Position) -> Position:
     """Returns the position of the line feed after the content and its comment."""
     if text[at] == COMMENT:
@@ -804,14 +831,14 @@ def _read_end(text: TextBytes, at: Position) -> Position:
     return at if text[at] == LINE_FEED else NOWHERE
 
 
-@kernel
+@borrowing_kernel
 def _controls(word: Position) -> Position:
     """Returns a number that is not 0 if one of eight bytes is below a blank, or 127."""
     deletes = word ^ _DELETES  # as in `_ends`
     return ((word - _BLANKS) & ~word | (deletes - LOW_BITS) & ~deletes) & HIGH_BITS
 
 
-@kernel
+@borrowing_kernel
 def _write_id(
     text: TextBytes,
     start: Position,

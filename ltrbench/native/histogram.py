@@ -24,10 +24,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
 from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
@@ -388,6 +392,54 @@ def build_category(
     _take(sums, parent[first:end])
 
 
+_LINES_AHEAD = 3
+"""Number of cache lines of a row that are fetched: rows of up to 24 words, 192 columns."""
+
+
+def reference_fetch(words: NDArray[np.uint64], row: np.uint64) -> None:
+    """Begins to load a row into the cache, without waiting for it; changes nothing."""
+
+
+def _type_fetch(context: Any, words: Any, row: Any) -> Any:
+    return types.void(words, row), _generate_fetch
+
+
+def _generate_fetch(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    make = context.make_array(signature.args[0])
+    array = make(context, builder, arguments[0])
+    number = ir.IntType(32)
+    byte = ir.IntType(8).as_pointer()
+    offset = builder.mul(arguments[1], builder.extract_value(array.strides, 0))
+    start = builder.gep(builder.bitcast(array.data, byte), [offset])
+    # For reading, to stay in all caches, data.
+    how = number(0), number(3), number(1)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+    fetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")  # type: ignore[no-untyped-call]
+    for line in range(_LINES_AHEAD):
+        ahead = ir.IntType(64)(_CACHE_LINE * line)
+        builder.call(fetch, [builder.gep(start, [ahead]), *how])
+    return context.get_dummy_value()
+
+
+_CACHE_LINE = 64  # bytes
+_fetch: Any = intrinsic(_type_fetch)
+overload(reference_fetch, strict=False)(
+    lambda words, row: lambda words, row: _fetch(words, row)
+)
+
+
+@inlined_kernel
+def _fetch_rows(
+    words: NDArray[np.uint64], rows: Rows, block: int, part: int, num_parts: int
+) -> None:
+    """Begins to load a part of the rows of a block, which are summed next."""
+    num_rows = min(DOCUMENTS_SUMMED, len(rows) - block)
+    first = block + part * num_rows // num_parts
+    end = block + (part + 1) * num_rows // num_parts
+    for i in range(first, end):
+        reference_fetch(words, np.uint64(rows[i]))
+
+
 @kernel
 def sum_words(
     words: NDArray[np.uint64], word_range: tuple[int, int], rows: Rows, packed: Packed
@@ -402,6 +454,9 @@ def sum_words(
         for i in range(len(block)):
             values[i] = packed[block[i]]
         for word in range(first, end):
+            _fetch_rows(
+                words, rows, start + DOCUMENTS_SUMMED, word - first, end - first
+            )
             read_words(words, word, block, ahead)
             _add(ahead[: len(block)], values, sums[word - first])
     return sums

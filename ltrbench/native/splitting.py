@@ -44,7 +44,12 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import inlined_kernel, kernel, parallel_kernel
+from ltrbench.compilation import (
+    borrowing_kernel,
+    inlined_kernel,
+    kernel,
+    parallel_kernel,
+)
 from ltrbench.errors import ConfigError, did_you_mean
 from ltrbench.native.bins import Rows, SparseLayout, read_column
 from ltrbench.native.histogram import Histogram, Quantised, Task, num_numeric
@@ -666,7 +671,7 @@ def _space() -> Cuts:
     )
 
 
-@kernel
+@borrowing_kernel
 def _best_cut(
     c: int,
     bins: tuple[int, int],

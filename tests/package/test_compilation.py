@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
+import numpy as np
 import pytest
 
 from ltrbench import compilation
@@ -79,3 +81,22 @@ def test_a_kernel_is_compiled_anew_where_a_kernel_of_another_file_has_changed(
             [sys.executable, "-c", code], env=environment, text=True
         )
         assert float(said) == 2.0 * (factor * 5.0 + 1.0)
+
+
+def _first(arrays: tuple[np.ndarray, np.ndarray], row: int) -> float:
+    left, right = arrays
+    return float(left[row] + right[row])
+
+
+def _copied(values: np.ndarray) -> float:
+    return float(values.copy()[0])
+
+
+@compiled
+def test_a_borrowing_kernel_counts_no_references_and_may_not_create_arrays() -> None:
+    borrowing = compilation.borrowing_kernel(_first)
+    assert borrowing((np.ones(2), np.ones(2)), 1) == 2.0
+    (assembly,) = borrowing.inspect_asm().values()  # type: ignore[attr-defined]
+    assert "NRT_incref" not in assembly
+    with pytest.raises(numba.core.errors.NumbaError):
+        compilation.borrowing_kernel(_copied)(np.ones(2))
