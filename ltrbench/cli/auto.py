@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ltrbench.runs import LoadedModel
 
 BASELINE = "single_feature"
+DEFAULT_METRIC = "ndcg@10"
 CANDIDATES = ("linear", "native", "lightgbm", "xgboost", "catboost", "mlp")
 """Models that are tried, the fastest first; the last two need an extra."""
 
@@ -99,6 +100,8 @@ _SHARE_OF_FIRST_FITS = 0.4
 """Share of the time after which no further model is tried."""
 _SHARE_OF_ROUND = 0.6
 """Share of the time left that a round of the search may take, as predicted by the rounds before."""
+_SHARE_OF_FIRST_ROUND = 0.3
+"""The same for the first round: other settings than the default ones may take several times as long."""
 _SECONDS_OF_COMMANDS = 15.0
 """Time that is kept for the comparison, its report, and shipping, without fits."""
 _FITS_AT_THE_END = 1.5
@@ -143,7 +146,7 @@ class Order:
     target: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     production: Path | None = None
-    metric: str = "ndcg@10"
+    metric: str = DEFAULT_METRIC
     output: Path = Path("auto")
     seed: int = 0
 
@@ -568,11 +571,13 @@ class Auto:
 
     def _search(self) -> None:
         """Tries settings of all models that are left, in rounds, until the time is spent."""
+        if self._seconds_of:
+            of_models = [self._seconds_of[model] for model in self.searched]
+            self._seconds_of_trial = self.num_folds * sum(of_models)
         if self.num_folds > 1 or not self._seconds_of:
+            if self._seconds_of_trial > self.clock.left - self._reserved:
+                return
             self._round(max(self.journal.trials, 1))
-        else:
-            of_models = (self._seconds_of[model] for model in self.searched)
-            self._seconds_of_trial = sum(of_models)
         while self.journal.trials < MOST_TRIALS:
             left = self.clock.left - self._reserved
             number = self._number_of_next(left)
@@ -584,7 +589,10 @@ class Auto:
         """Returns the number of settings of each model in the next round: as many as before at most, because
         the times of these predict theirs."""
         of_one = max(self._seconds_of_trial, 1e-3)
-        fitting = math.floor(_SHARE_OF_ROUND * left / of_one)
+        share = _SHARE_OF_ROUND
+        if self.journal.trials == 1:
+            share = _SHARE_OF_FIRST_ROUND
+        fitting = math.floor(share * left / of_one)
         if fitting < 1 and left > of_one:
             fitting = 1
         return min(fitting, max(2 * self.journal.trials, 4))
@@ -637,19 +645,24 @@ class Auto:
         return BASELINE if self.order.production is None else f"{PRODUCTION} (imported)"
 
     def _sweep_words(self, models: Sequence[str], trials: int) -> list[str]:
+        """Returns the words of a sweep; without trials, it has no search."""
         order = self.order
         words = [
             *("--config-dir", str(order.output / "conf")),
             f"data={self.data.name}",
             f"model={','.join(models)}",
-            *("search=tpe", f"search.trials={trials}"),
         ]
         if self.num_folds > 1:
-            words += [f"cv={self.num_folds}", "cv_split=valid", "search.choose=overall"]
+            words += [f"cv={self.num_folds}", "cv_split=valid"]
+        if trials:
+            words += ["search=tpe", f"search.trials={trials}"]
+            words += ["search.choose=overall"] if self.num_folds > 1 else []
+            if order.metric != DEFAULT_METRIC:
+                words.append(f"search.metric={order.metric}")
         if order.seed and TIME not in self.data.roles:
             words.append(f"data.split_seed={order.seed}")
-        if order.metric != "ndcg@10":
-            words += [f"metrics=[{order.metric}]", f"search.metric={order.metric}"]
+        if order.metric != DEFAULT_METRIC:
+            words += [f"metrics=[{order.metric}]"]
             words.append(f"early_stopping.metric={order.metric}")
         if self.destination is not None:
             fields = {"name": order.target, **self.destination.options}
@@ -670,7 +683,9 @@ class Auto:
 
     def table_words(self) -> list[str]:
         """Returns the words of the command that trains the chosen settings, and evaluates them on test."""
-        words = self._sweep_words([BASELINE, *self.searched], self.journal.trials)
+        # A search with the default settings alone would train them twice.
+        trials = self.journal.trials if self.journal.trials > 1 else 0
+        words = self._sweep_words([BASELINE, *self.searched], trials)
         # The second look is the comparison with production.
         return words if self.order.production is None else [*words, "looks=2"]
 
@@ -1084,7 +1099,7 @@ _ROLES = ("label", "query", "document", "weight", "position")
     metavar="COLUMN",
     help="Keep a feature that would be left out; may be repeated.",
 )
-@click.option("--metric", default="ndcg@10", show_default=True, metavar="NAME")
+@click.option("--metric", default=DEFAULT_METRIC, show_default=True, metavar="NAME")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
     "--finish", is_flag=True, help="End an interrupted search with what it has."
@@ -1196,7 +1211,7 @@ def auto(
     minutes: float = 10.0,
     production: str | Path | None = None,
     keep_features: Sequence[str] = (),
-    metric: str = "ndcg@10",
+    metric: str = DEFAULT_METRIC,
     seed: int = 0,
     anyway: bool = False,
     output: str | Path = "auto",
