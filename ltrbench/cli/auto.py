@@ -47,13 +47,14 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.launch import launch
 from ltrbench.cli.verbs import verbs
+from ltrbench.cli.verbs.data import default_ranker
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, require
 from ltrbench.experiment.columns import TIME, DataPlan, propose
 from ltrbench.experiment.data_warnings import clicked_labels, repeated_documents
 from ltrbench.experiment.loading import forget, nothing_to_learn
-from ltrbench.folders import conf_dir, find_class, settings_in
+from ltrbench.folders import conf_dir
 from ltrbench.metrics import parse_metric
 from ltrbench.rankers.base import refuse
 from ltrbench.runs.origin import Trial
@@ -68,7 +69,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from ltrbench.compare import Comparison
-    from ltrbench.rankers import Ranker
     from ltrbench.runs import LoadedModel
 
 BASELINE = "single_feature"
@@ -442,7 +442,7 @@ class Auto:
 
     def _check_model(self, model: str) -> None:
         """Raises LtrbenchError if a model is not installed, or takes neither the data nor the target."""
-        ranker = _ranker(model)
+        ranker = default_ranker(model)
         dataset = self.data.dataset
         refuse(ranker, dataset)
         if self.destination is not None:
@@ -790,22 +790,6 @@ def _seconds_of_fit(run: Run) -> float:
     """Returns the time of a fit with its validation."""
     seconds = run.result.seconds
     return sum(seconds.get(name, 0.0) for name in ("fit", "monitor", "predict"))
-
-
-def _ranker(model: str) -> Ranker:
-    """Returns a model with its default settings.
-
-    Raises:
-        ConfigError: Its package is not installed.
-    """
-    from ltrbench.config import build
-    from ltrbench.rankers import BoostingRanker, Ranker
-
-    settings = settings_in("model", model)
-    kind = find_class(settings["_target_"], Ranker, model)
-    if issubclass(kind, BoostingRanker):
-        settings = settings_in("params", "matched") | settings
-    return build({model: settings}, model, Ranker)
 
 
 def _exit_code_of(words: Sequence[str]) -> int:

@@ -414,9 +414,6 @@ def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]
 def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     """Returns model -> the ranker that its YAML in conf/model builds with the default settings, and
     model -> why its ranker cannot be imported."""
-    from ltrbench.config import build
-    from ltrbench.rankers import BoostingRanker, Ranker
-
     models = sorted(
         path.stem
         for path in conf_dir().glob("model/*.yaml")
@@ -424,18 +421,29 @@ def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
     )
     rankers: dict[str, Ranker] = {}
     unavailable = {}
-    shared = settings_in("params", "matched")
-    # Without Hydra, which takes seconds to compose all models.
     for model in models:
-        settings = settings_in("model", model)
         try:
-            kind = find_class(settings["_target_"], Ranker, model)
-            if issubclass(kind, BoostingRanker):
-                settings = shared | settings
-            rankers[model] = build({model: settings}, model, Ranker)
-        except ConfigError as error:  # the package of an extra is not installed
+            rankers[model] = default_ranker(model)
+        except ConfigError as error:
             unavailable[model] = (str(error),)
     return rankers, unavailable
+
+
+def default_ranker(model: str) -> Ranker:
+    """Returns the ranker that a YAML in conf/model builds with the default settings.
+
+    Raises:
+        ConfigError: The package of an extra is not installed.
+    """
+    from ltrbench.config import build
+    from ltrbench.rankers import BoostingRanker, Ranker
+
+    # Without Hydra, which takes seconds to compose all models.
+    settings = settings_in("model", model)
+    kind = find_class(settings["_target_"], Ranker, model)
+    if issubclass(kind, BoostingRanker):
+        settings = settings_in("params", "matched") | settings
+    return build({model: settings}, model, Ranker)
 
 
 def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
