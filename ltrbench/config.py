@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import keyword
 import re
 import typing
 from collections.abc import Iterable, Mapping, Sequence
@@ -465,7 +466,7 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     Raises:
         ConfigError: A field is unknown, or a value has the wrong type or is out of range.
     """
-    settings = getattr(built_class, "with_objective", dict)(settings)
+    settings = _by_field(getattr(built_class, "with_objective", dict)(settings))
     target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
     if "objective" in settings and "objective" not in known:
@@ -489,10 +490,10 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
         for name in known:
             if name in settings and not _same(settings[name], defaults[name]):
                 changed[name] = settings[name]
-        objective = changed.get("objective")
-        if isinstance(objective, Mapping):
-            whole = f"{key}.objective"
-            changed["objective"] = build({whole: objective}, whole, Objective)
+        for name, kind in _NESTED.items():
+            if isinstance(changed.get(name), Mapping):
+                whole = f"{key}.{name.rstrip('_')}"
+                changed[name] = build({whole: changed[name]}, whole, kind)
         typed = OmegaConf.merge(_schema(built_class, frozenset(changed)), changed)
         return built_class(**vars(OmegaConf.to_object(typed)))
     except OmegaConfBaseException as error:
@@ -508,6 +509,19 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
         if not message.startswith(f"{key}."):
             message = f"{key}: {message}"
         raise ConfigError(message) from None
+
+
+_NESTED: Mapping[str, type[Any]] = {"objective": Objective, "from_": DataSource}
+"""Field -> class of what a field describes by a `_target_` of its own."""
+
+
+def _by_field(settings: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Returns the settings by fields: `from_` for the key `from`, because no field is a word of Python."""
+    by_field = dict(settings)
+    for name in settings:
+        if keyword.iskeyword(str(name)):
+            by_field[f"{name}_"] = by_field.pop(name)
+    return by_field
 
 
 @functools.cache

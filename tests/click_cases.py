@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.log import checked
 from ltrbench.clicks.rows import Rows
+from ltrbench.clicks.simulation import CLICK_MODELS, Logging, simulate
 from ltrbench.clicks.source import ClickSource, _Lists
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.impressions import Impressions
@@ -57,39 +58,30 @@ def make_log(
     rankers: str = "PB",
     model: str = "pbm",
 ) -> pd.DataFrame:
-    """A log of sessions, each of which is shown by one ranker: P (production with noise) or B (candidate)."""
-    rng = np.random.default_rng(seed)
+    """A simulated log of sessions, each shown by one ranker: P (production with noise) or B (candidate)."""
     shape = world.attraction.shape
-    popularity = np.arange(1.0, shape[0] + 1) ** -0.7
-    queries = rng.choice(shape[0], num_sessions, p=popularity / popularity.sum())
-    of_ranker = rng.integers(len(rankers), size=num_sessions)
-    noisy = world.production + 0.3 * rng.normal(size=shape)
-    scores = {"P": noisy, "B": world.candidate}
-    stacked = np.stack([scores[name] for name in rankers])
-    shown = np.argsort(-stacked[of_ranker, queries], axis=1)
-    attraction = np.take_along_axis(world.attraction[queries], shown, 1)
+    noise = np.random.default_rng(seed).normal(size=shape)
+    scores = {"P": world.production + 0.3 * noise, "B": world.candidate}
+    sessions = simulate(
+        world.attraction.ravel(),
+        np.arange(shape[0] + 1) * NUM_DOCUMENTS,
+        [scores[name].ravel() for name in rankers],
+        Logging(num_sessions=num_sessions, depth=NUM_DOCUMENTS),
+        click_model=CLICK_MODELS[model],
+        seed=seed,
+    )
+    rows = sessions.documents.ravel()
     return pd.DataFrame(
         {
             "session": np.repeat(np.arange(num_sessions), NUM_DOCUMENTS),
-            "query": np.repeat([f"query {q}" for q in queries], NUM_DOCUMENTS),
-            "document": shown.ravel(),
+            "query": [f"query {row // NUM_DOCUMENTS}" for row in rows],
+            "document": rows % NUM_DOCUMENTS,
             "position": np.tile(np.arange(NUM_DOCUMENTS), num_sessions),
-            "click": _clicked(rng, attraction, model).ravel().astype(int),
-            "ranker": np.repeat(np.array([*rankers])[of_ranker], NUM_DOCUMENTS),
-            "feature": np.take_along_axis(world.candidate[queries], shown, 1).ravel(),
+            "click": sessions.clicks.ravel().astype(int),
+            "ranker": np.repeat(np.array([*rankers])[sessions.rankers], NUM_DOCUMENTS),
+            "feature": world.candidate.ravel()[rows],
         }
     )
-
-
-def _clicked(
-    rng: np.random.Generator, attraction: NDArray[np.float64], model: str
-) -> NDArray[np.bool_]:
-    is_attractive: NDArray[np.bool_] = rng.random(attraction.shape) < attraction
-    if model == "cascade":
-        is_first: NDArray[np.bool_] = np.cumsum(is_attractive, axis=1) == 1
-        return np.logical_and(is_attractive, is_first)
-    is_examined: NDArray[np.bool_] = rng.random(attraction.shape) < THETA
-    return np.logical_and(is_attractive, is_examined)
 
 
 def dataset_of(frame: pd.DataFrame, **settings: Any) -> RankingDataset:

@@ -77,6 +77,8 @@ _SHORT_FORMS = (
     (re.compile(r"^(?=model\.objective=)"), "++"),
     # Hydra does not take null as the name of a YAML.
     (re.compile(r"^importance=null$"), "importance=none"),
+    # A YAML of the group data, whose settings become data.from.
+    (re.compile(r"^data\.from="), "data@data.from="),
 )
 
 

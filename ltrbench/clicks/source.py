@@ -145,6 +145,14 @@ class ClickSource(SplitSource):
             texts = [*self.categorical, *self.keep]
             table = Path(self.documents).expanduser()
             log = with_features(log, table, texts, self.ignore)
+        return self.splits_of(log)
+
+    def splits_of(self, log: Log) -> Splits:
+        """Splits a log by query, and estimates the examination of positions.
+
+        Raises:
+            DataError: The log does not identify the examination.
+        """
         lists = _Lists(log, self)
         groups = lists.groups
         splits = self.complete(lists.whole, groups=groups, notes=lists.notes)

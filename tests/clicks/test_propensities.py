@@ -64,7 +64,7 @@ def test_em_is_that_of_pyclick() -> None:
 def test_harvest_is_close_to_the_truth(seed: int) -> None:
     world = make_world(seed)
     thetas = []
-    for log in range(6):
+    for log in range(20):
         given = dataset_of(make_log(world, seed=log)).impressions
         assert given is not None
         thetas.append(given.theta / THETA)
