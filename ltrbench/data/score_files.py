@@ -500,6 +500,22 @@ def read_score_file(path: Path, columns: Mapping[str, str] | None = None) -> Sco
     raise _format_error(location, first, expected)
 
 
+def read_scores_of_documents(path: Path) -> TrecRun:
+    """Reads query -> document -> score from a table or a TREC run.
+
+    Raises:
+        DataError: The file cannot be read, or its format has no ids of documents.
+    """
+    file = read_score_file(path)
+    if isinstance(file, _ScoresOfDocuments):
+        return file.run
+    columns = ", ".join(_TABLE)
+    raise DataError(
+        f"{path}: the scores have no ids of documents; write a table with the columns {columns}, or a TREC "
+        "run."
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class _ScoresOfRows(ScoreFile):
     scores: Scores

@@ -17,6 +17,7 @@ _VERBS = {
     ".deployment": ("final", "monitor", "serve", "ship"),
     ".explain": ("explain", "glossary", "walkthrough"),
     ".frontier": ("frontier",),
+    ".interleaving": ("interleave",),
     ".runs": ("export", "import", "predict", "show", "ui"),
     ".sweeps": ("resume", "status", "sync"),
 }
