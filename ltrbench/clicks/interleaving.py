@@ -32,8 +32,15 @@ from scipy.special import ndtri
 from ltrbench.clicks.log import ROLES as ROLES_OF_LOG
 from ltrbench.clicks.propensities import total
 from ltrbench.clicks.rows import Rows
+from ltrbench.clicks.simulation import CLICK_MODELS, ClickModel, Users, pbm
 from ltrbench.data.tables import open_table
-from ltrbench.errors import ConfigError, DataError, did_you_mean, require
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    did_you_mean,
+    require,
+    require_choice,
+)
 from ltrbench.shapes import Values
 from ltrbench.statistics import LEVEL, Interval, PairedSample, system_intervals
 from ltrbench.statistics.paired import effective_size
@@ -571,22 +578,23 @@ _SESSIONS_OF_PILOT = 20_000
 
 
 def simulated_outcomes(
-    ranks: Values, attraction: Values, depth: int, rng: np.random.Generator
+    ranks: Values,
+    attraction: Values,
+    depth: int,
+    rng: np.random.Generator,
+    click_model: ClickModel = pbm,
 ) -> Values:
     """Returns (S,) outcomes of simulated sessions; NaN without a click.
-
-    A user examines position k with probability 1 / (k + 1), and clicks with the attraction of the document.
 
     Args:
         ranks: (2, S, D), as in `team_draft`.
         attraction: (S, D).
     """
     documents, is_second = team_draft(ranks[0], ranks[1], depth, rng)
-    examination = 1 / np.arange(1, depth + 1)
     placed = np.maximum(documents, 0)
     of_places = np.take_along_axis(attraction, placed, axis=1)
-    are_clicked = rng.random(documents.shape) < examination * of_places
-    are_clicked &= documents != NOT_FILLED
+    of_places[documents == NOT_FILLED] = np.nan
+    are_clicked = click_model(of_places, Users(), rng)
     of_teams = np.where(is_second, -1, 1) * are_clicked
     outcomes = outcomes_of_credits(of_teams.sum(axis=1))
     outcomes[~are_clicked.any(axis=1)] = np.nan
@@ -635,15 +643,19 @@ def plan(
     labels: Mapping[str, Mapping[str, float]],
     depth: int,
     seed: int,
+    click_model: str = "pbm",
 ) -> Plan:
     """Simulates sessions of two rankers; the queries are equally likely.
 
     Args:
         labels: query -> document -> label, 0 if absent.
+        click_model: a key of `CLICK_MODELS`.
 
     Raises:
         DataError: No document has a label above 0.
+        ConfigError: There is no such click model.
     """
+    require_choice("--click-model", click_model, CLICK_MODELS)
     attraction_of = _Attraction.of(labels)
     width = max(len(pool.documents) for pool in pools.values())
     ranks = np.full((2, len(pools), width), np.inf)
@@ -654,7 +666,9 @@ def plan(
         attraction[number, :size] = attraction_of.documents(query, pool.documents)
     rng = np.random.default_rng(seed)
     queries = rng.integers(len(pools), size=_SESSIONS_OF_PILOT)
-    outcomes = simulated_outcomes(ranks[:, queries], attraction[queries], depth, rng)
+    outcomes = simulated_outcomes(
+        ranks[:, queries], attraction[queries], depth, rng, CLICK_MODELS[click_model]
+    )
     is_clicked = ~np.isnan(outcomes)
     preference = Preference.of(queries[is_clicked], outcomes[is_clicked])
     return Plan(preference, float(is_clicked.mean()))

@@ -204,8 +204,8 @@ def _claim_in_words(preference: Preference, names: tuple[str, str], unit: str) -
     interval = preference.interval
     if interval is None:
         return (
-            f"No claim: {preference.num_queries} {unit} with too few different outcomes for an interval. "
-            f"{counts}"
+            f"No claim: the outcomes of the {unit} ({preference.num_queries}) are too few or all alike for "
+            f"an interval. {counts}"
         )
     name = _preferred(interval, names)
     claim = f"Users prefer {name}." if name else "No significant preference."
@@ -273,8 +273,8 @@ def _warnings_in_words(outcomes: Outcomes) -> list[str]:
         )
     if outcomes.method == "balanced":
         warnings.append(
-            "Warning: balanced interleaving prefers a ranker for a shifted list, whatever is clicked. Draw "
-            "lists by team draft: interleave make."
+            "Warning: balanced interleaving can prefer a ranker by random clicks, if its list is that of the "
+            "other with a document moved. Draw lists by team draft: interleave make."
         )
     if outcomes.method == "credit":
         warnings.append(
@@ -396,6 +396,13 @@ def _by_document(scored: Any, values: Any) -> dict[str, dict[str, float]]:
     help="Mean number of sessions with a click a query in the log; a session counts less if it repeats a "
     "query.",
 )
+@click.option(
+    "--click-model",
+    default="pbm",
+    show_default=True,
+    metavar="NAME",
+    help="Users of the simulated clicks: pbm, cascade, dbn or trust.",
+)
 @_DEPTH_OPTION
 @_SEED_OPTION
 def plan_verb(
@@ -404,6 +411,7 @@ def plan_verb(
     *,
     detect: float | None,
     sessions_per_query: float,
+    click_model: str,
     depth: int,
     seed: int,
 ) -> None:
@@ -420,7 +428,7 @@ def plan_verb(
     require("--sessions-per-query", sessions_per_query, at_least=1)
     labels = _labels_of(first, second)
     pools = pools_of(_scores_of(first), _scores_of(second), depth)
-    done = plan(pools, labels, depth, seed)
+    done = plan(pools, labels, depth, seed, click_model)
     names = (str(first), str(second))
     echo(wrapped(_expected_in_words(done, names, len(pools))))
     echo(wrapped(_planned_in_words(done, detect, sessions_per_query)))
@@ -446,9 +454,10 @@ def _expected_in_words(done: Plan, names: tuple[str, str], num_queries: int) -> 
         return "The rankers have the same outcome in all simulated sessions."
     name = _preferred(preference.interval, names)
     claim = f"Users would prefer {name}." if name else "No preference is expected."
+    value = _with_ends(preference.value, preference.interval)
     return (
-        f"{claim} Preference for {names[0]} in simulated clicks on {num_queries:,} queries: "
-        f"{_with_ends(preference.value, preference.interval)}."
+        f"{claim} Preference for {names[0]}: {value}, in clicks of simulated users on the judged documents "
+        f"of {num_queries:,} queries."
     )
 
 
@@ -469,6 +478,5 @@ def _planned_in_words(
     return (
         f"To detect {difference:.3g}, one look needs about {needed:,} sessions with a click (80 % power, "
         f"{sessions_per_query:g} sessions a query), and looking at any time about twice as many. In the "
-        f"simulation {100 * done.clicked_share:.0f} % of the sessions have a click: users examine position "
-        "1, 2, 3, ... with probability 1, 1/2, 1/3, ..., and click by the label."
+        f"simulation {100 * done.clicked_share:.0f} % of the sessions have a click."
     )
