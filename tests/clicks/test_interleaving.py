@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from command_line import run
+from command_line import TINY, run
 from messages import naming
 from numpy.typing import NDArray
 
@@ -331,3 +331,22 @@ def test_lists_are_drawn_and_their_log_is_analysed(tmp_path: Path) -> None:
     assert record["interval"][0] > 0
     assert record["queries"] == 60
     assert record["always_valid"][0] < record["interval"][0]
+
+
+@pytest.mark.slow
+def test_runs_are_interleaved_and_planned_on_their_test_set(tmp_path: Path) -> None:
+    words = ("model=linear,random", *TINY, "-m", "hydra.sweep.dir=sweep")
+    run(*words, folder=tmp_path)
+    rankers = ("sweep/0", "sweep/1")
+    run("interleave", "make", *rankers, "--output", "lists.csv", folder=tmp_path)
+    lists = pd.read_csv(tmp_path / "lists.csv")
+    assert set(lists["team"]) == {"A", "B"}
+    assert lists["position"].max() <= 9
+    plan_of_runs = ("interleave", "plan", *rankers, "--click-model", "dbn")
+    planned = run(*plan_of_runs, "--detect", "0.05", folder=tmp_path).stdout
+    assert "sweep/0" in planned.splitlines()[0]
+    assert "0.05" in planned
+    refused = run(*plan_of_runs, "--detect", "0.6", folder=tmp_path, check=2)
+    assert "--detect" in refused.stderr
+    files = ("interleave", "plan", "lists.csv", "lists.csv")
+    assert "labels" in run(*files, folder=tmp_path, check=2).stderr
