@@ -30,13 +30,21 @@ _DETECT = 0.05
 class _WithLog(click.Group):
     """A group whose first word, if it is no command, is a log to analyse."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if args and args[0] not in {*self.commands, *ctx.help_option_names}:
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in self.commands:
             args = [_ANALYSE, *args]
-        return super().parse_args(ctx, args)
+        return super().resolve_command(ctx, args)
 
 
-@click.group("interleave", cls=_WithLog, subcommand_metavar="LOG | COMMAND ...")
+@click.group(
+    "interleave",
+    cls=_WithLog,
+    subcommand_metavar="LOG | COMMAND ...",
+    # Options before the log belong to the command `log`.
+    context_settings={"ignore_unknown_options": True},
+)
 def interleave_verb() -> None:
     """Compares two rankers that were interleaved in one list, by their clicks.
 
