@@ -117,7 +117,8 @@ def composition_message(error: BaseException) -> str:
     cause = error.__cause__
     key = re.search(r"Could not (?:override|delete from config\.) '([^']+)'", text)
     if key:
-        return _no_such_key(key[1], cause)
+        # data@data.from, if a data set without it is chosen.
+        return _no_such_key(key[1].rpartition("@")[2], cause)
     text = text.partition("\nConfig search path:")[0].replace("\t", "  ")
     choice = re.search(
         r"Could not find '(.+)/(.+)'\s+Available options in .+:([\s\w]*)", text

@@ -29,10 +29,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ltrbench.clicks.estimators import MODELLED
-from ltrbench.clicks.log import checked
-from ltrbench.clicks.propensities import HARVEST, check_method
+from ltrbench.clicks.log import Log, checked
+from ltrbench.clicks.propensities import HARVEST, check_method, total
 from ltrbench.clicks.rows import Rows
-from ltrbench.clicks.source import CLICKS, CORRECTED, ClickSource
+from ltrbench.clicks.source import CLICKS, CORRECTED, QUERY, ClickSource
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import as_array
 from ltrbench.data.score_files import read_score_file
@@ -81,6 +81,8 @@ class Users:
 
 ClickModel = Callable[[Lists, Users, Generator], Clicked]
 """(attraction, users, rng) -> clicks; a position without a document has the attraction NaN."""
+Rates = Callable[[Lists, Users], Lists]
+"""(attraction, users) -> probability of a click."""
 
 
 def pbm(attraction: Lists, users: Users, rng: Generator) -> Clicked:
@@ -131,6 +133,45 @@ CLICK_MODELS: Mapping[str, ClickModel] = {
     "dbn": dbn,
     "trust": trust,
 }
+
+
+def _rates_of_pbm(attraction: Lists, users: Users) -> Lists:
+    rates: Lists = attraction * users.theta(attraction.shape[1])
+    return rates
+
+
+def _rates_of_trust(attraction: Lists, users: Users) -> Lists:
+    num_positions = attraction.shape[1]
+    misled = users.trust / np.arange(1.0, num_positions + 1)
+    is_clicked_if_seen = attraction + (1 - attraction) * misled
+    return _rates_of_pbm(is_clicked_if_seen, users)
+
+
+def _rates_of_cascade(attraction: Lists, users: Users) -> Lists:
+    return _rates_if_passed(attraction, 1 - attraction)
+
+
+def _rates_of_dbn(attraction: Lists, users: Users) -> Lists:
+    passes = users.continuation * (1 - attraction**2)
+    return _rates_if_passed(attraction, passes)
+
+
+def _rates_if_passed(attraction: Lists, passes: Lists) -> Lists:
+    """Returns g_k times the product of the probabilities that the user passes a position above k."""
+    reaches_next = np.cumprod(passes, axis=1)
+    is_examined = np.ones_like(attraction)
+    is_examined[:, 1:] = reaches_next[:, :-1]
+    rates: Lists = attraction * is_examined
+    return rates
+
+
+RATES: Mapping[str, Rates] = {
+    "pbm": _rates_of_pbm,
+    "cascade": _rates_of_cascade,
+    "dbn": _rates_of_dbn,
+    "trust": _rates_of_trust,
+}
+"""Click model -> its click-through rates."""
 
 # ---- Sessions.
 
@@ -229,6 +270,105 @@ def _shuffled(documents: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]
     keys = rng.random(documents.shape)
     keys[documents == NOTHING] = np.inf
     return np.take_along_axis(documents, np.argsort(keys, axis=1), axis=1)
+
+
+# ---- The lists of a log, whose clicks are drawn again.
+
+_PRIOR = 1.0
+"""Displays at position 0 with the mean attraction, added to those of each document."""
+_METRIC_DEPTH = 10
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Replica:
+    """The lists of a log, with users whose attraction is known.
+
+    Attributes:
+        attraction: (U,), attraction of each query and document.
+        positions: (U,), mean position where it was shown; infinite if it was not.
+    """
+
+    log: Log
+    source: ClickSource
+    attraction: Values
+    positions: Values
+    users: Users
+
+    @classmethod
+    def of(cls, log: Log, source: ClickSource) -> Replica:
+        """Returns users like those of a log: with its examination as a power of the position, and the
+        attraction (C + a m) / (E + a) of a document with C clicks and the sum E of examinations, where m is
+        the mean attraction and a is 1.
+
+        Raises:
+            DataError: The log does not identify the examination.
+        """
+        # Without features, so that the sessions of a query are one list.
+        log = replace(log, others=log.others.iloc[:, :0])
+        source = replace(source, cluster=QUERY)
+        given = source.lists_of(log).impressions
+        assert given is not None  # lists of a log have them
+        num_units = int(log.units.max()) + 1
+        theta = np.nan_to_num(given.theta)
+        examined = total(given.units, given.shown * theta[given.positions], num_units)
+        clicks = total(given.units, given.clicks, num_units)
+        mean = clicks.sum() / examined.sum()
+        attraction = (clicks + _PRIOR * mean) / (examined + _PRIOR)
+        shown = total(given.units, given.shown, num_units)
+        sums = total(given.units, given.shown * given.positions, num_units)
+        positions = np.full(num_units, np.inf)
+        np.divide(sums, shown, out=positions, where=shown > 0)
+        return cls(
+            log=log,
+            source=source,
+            attraction=np.minimum(attraction, 1.0),
+            positions=positions,
+            users=Users(eta=_power_of(theta)),
+        )
+
+    def drawn(self, click_model: str, seed: int) -> Log:
+        """Returns the log with clicks of simulated users."""
+        log = self.log
+        shown = np.flatnonzero(log.is_shown)
+        cells = (log.sessions[shown], log.positions[shown])
+        num_positions = int(log.positions.max()) + 1
+        lists = np.full((len(log.session_names), num_positions), np.nan)
+        lists[cells] = self.attraction[log.units[shown]]
+        rng = np.random.default_rng(seed)
+        drawn = CLICK_MODELS[click_model](lists, self.users, rng)
+        clicks = np.zeros_like(log.clicks)
+        clicks[shown] = drawn[cells]
+        return replace(log, clicks=clicks)
+
+    def expected_clicks(
+        self, scores: Scores, data: RankingDataset, click_model: str
+    ) -> float:
+        """Returns the true clicks a session of a ranking, on the positions of the log, at most ten.
+
+        Args:
+            scores: (D,), of the documents of `data`, which are the lists of the log.
+        """
+        num_positions = int(self.log.positions.max()) + 1
+        depth = min(num_positions, _METRIC_DEPTH)
+        top = _top_documents(scores, data.query_start, depth)
+        attraction = self.attraction[self.units_of(data)]
+        lists = np.where(top == NOTHING, 0.0, attraction[top])
+        clicks = RATES[click_model](lists, self.users).sum(axis=1)
+        return float(np.average(clicks, weights=data.query_weights))
+
+    def units_of(self, data: RankingDataset) -> NDArray[np.int64]:
+        """Returns (D,), the query and document of each row of the lists of the log."""
+        return self.source.units_of(self.log, data)
+
+
+def _power_of(theta: Values) -> float:
+    """Returns eta of the least squares fit of log theta_k = -eta log(k + 1)."""
+    known = np.flatnonzero(theta > 0)
+    logs = np.log(known + 1.0)
+    if len(known) == 1:
+        return 0.0
+    moment = float(logs @ np.log(theta[known]))
+    return max(-moment / float(logs @ logs), 0.0)
 
 
 # ---- Logging rankers.

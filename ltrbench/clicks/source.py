@@ -131,6 +131,10 @@ class ClickSource(SplitSource):
         Raises:
             DataError: The log is invalid, or does not identify the examination.
         """
+        return self.splits_of(self.read())
+
+    def read(self) -> Log:
+        """Reads the log, with the features of `documents`."""
         columns = {role: getattr(self, role, None) for role in ROLES}
         columns["propensity"] = self.propensity_column
         log = read_log(
@@ -145,7 +149,15 @@ class ClickSource(SplitSource):
             texts = [*self.categorical, *self.keep]
             table = Path(self.documents).expanduser()
             log = with_features(log, table, texts, self.ignore)
-        return self.splits_of(log)
+        return log
+
+    def lists_of(self, log: Log) -> RankingDataset:
+        """Returns all lists of a log, with their impressions; see `splits_of`."""
+        return _Lists(log, self).whole
+
+    def units_of(self, log: Log, lists: RankingDataset) -> NDArray[np.int64]:
+        """Returns (D,), the query and document of each document of `lists_of`."""
+        return _Lists(log, self).units_of(lists)
 
     def splits_of(self, log: Log) -> Splits:
         """Splits a log by query, and estimates the examination of positions.
@@ -395,7 +407,7 @@ class _Lists:
             return _without_errors(split)
         log = self.log
         row_of_unit = np.full(log.units.max() + 1, -1)
-        row_of_unit[self._units_of(split)] = np.arange(split.num_documents)
+        row_of_unit[self.units_of(split)] = np.arange(split.num_documents)
         rows = row_of_unit[log.units]
         chosen = np.flatnonzero((rows >= 0) & log.is_shown)
         order = np.lexsort((log.positions[chosen], log.sessions[chosen]))
@@ -427,7 +439,7 @@ class _Lists:
             file_rows=None,
         )
 
-    def _units_of(self, split: RankingDataset) -> NDArray[np.int64]:
+    def units_of(self, split: RankingDataset) -> NDArray[np.int64]:
         """Returns (D,), the unit of each document of a split."""
         log = self.log
         query_of = {

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from click_cases import make_log, make_world
 from command_line import run
 from numpy.typing import NDArray
 
@@ -15,6 +17,7 @@ from ltrbench.clicks.simulation import (
     ATTRACTION,
     CLICK_MODELS,
     NOTHING,
+    RATES,
     ClickSimulation,
     Logging,
     Users,
@@ -49,6 +52,7 @@ def test_click_through_rates_are_those_of_the_formula(model: str) -> None:
     rates = _rates(model)
     errors = np.sqrt(rates * (1 - rates) / len(lists))
     assert np.all(np.abs(clicks.mean(axis=0) - rates) < 4 * errors)
+    assert RATES[model](lists[:1], USERS)[0] == pytest.approx(rates)
 
 
 @pytest.mark.parametrize("model", CLICK_MODELS)
@@ -144,6 +148,24 @@ def test_what_makes_no_log_is_refused(
         replace(_source(), **settings).load()
     for part in named:
         assert part in str(caught.value)
+
+
+def test_a_log_is_checked_by_simulation_on_its_own_lists(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    make_log(make_world(0), num_sessions=3000).to_csv(log, index=False)
+    words = ["clicks", "check", str(log), "--logs", "4", "--json"]
+    printed = run(*words, "--model", "pbm", "--model", "dbn", folder=tmp_path).stdout
+    rows = {
+        (row["users"], row["estimator"], row["metric"]): row
+        for row in json.loads(printed)["estimators"]
+    }
+    harvest = rows["pbm", "harvest", "clicks@10"]
+    assert abs(harvest["bias"]) < 0.25
+    assert harvest["coverage"] >= 0.75
+    assert harvest["wrong sign"] == 0
+    assert rows["pbm", "harvest", "clipped_clicks@10"]["bias"] < -0.1
+    assert rows["dbn", "harvest", "clicks@10"]["bias"] > 0.5
+    assert rows["dbn", "harvest", "clicks@10"]["rejected"] == 1
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import click
 
 _VERBS = {
     "..auto": ("auto",),
+    ".clicks": ("clicks",),
     ".comparisons": ("compare", "ensemble", "reproduce"),
     ".data": ("conventions", "data", "evaluate", "inspect"),
     ".deployment": ("final", "monitor", "serve", "ship"),
