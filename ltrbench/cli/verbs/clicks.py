@@ -80,7 +80,8 @@ def check_verb(
     conf/data/clicks.yaml.
 
     bias: error of the mean estimate of the large difference; coverage: share of intervals of 95 % with the
-    truth; small found, wrong sign: share of significant differences with that sign; rejected: by the check
+    truth, higher than 95 % because all logs have the same queries; small found, wrong sign: share of
+    significant differences with that sign; rejected: by the check
     by replay; refused: the log does not identify the examination.
 
     \b
