@@ -158,9 +158,8 @@ def clicked_labels(dataset: RankingDataset) -> Iterator[str]:
     if dataset.impressions is None and are_clicks(dataset):
         yield (
             "the labels are 0 and 1, and documents have positions: if they are clicks, a metric measures how "
-            "well a model repeats the order that was shown, and a better model can look worse. Divide each "
-            "click by the probability that its position is seen, keep that column (data.keep), and compare "
-            "by dcv@10:COLUMN."
+            "well a model repeats the order that was shown, and a better model can look worse. data=clicks "
+            "data.log=FILE compares rankers on clicks that are corrected for the positions."
         )
 
 
