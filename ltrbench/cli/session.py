@@ -577,10 +577,10 @@ def install_signal_handlers() -> None:
 
     An interruption of an earlier command in this process does not count.
     """
-    stopping.clear()
+    stopping.is_set = False
 
     def interrupt(signum: int, frame: FrameType | None) -> None:
-        stopping.set()
+        stopping.is_set = True
         raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, interrupt)

@@ -10,7 +10,6 @@ import contextlib
 import logging
 import logging.config
 import tempfile
-import threading
 import time
 import traceback
 from collections import deque
@@ -54,7 +53,17 @@ log = logging.getLogger("ltrbench")
 Showing = Callable[[str, str], AbstractContextManager[OnProgress | None]]
 """(setting `progress`, model) -> context with the callback that shows the progress of a fit."""
 
-stopping = threading.Event()
+
+@dataclass
+class Stopping:
+    """Whether a signal has ended this command.
+
+    An Event has a lock, for which the handler would wait forever if the main thread holds it."""
+
+    is_set: bool = False
+
+
+stopping = Stopping()
 """Set by a signal handler before it raises KeyboardInterrupt: compiled code turns it into another error."""
 
 
@@ -125,7 +134,7 @@ def run_task(task: JobTask, showing: Showing | None = None) -> Outcome:
         return Outcome(state=RUNNING)
     except Exception as error:
         # Another process may have finished the job in the meantime.
-        if not stopping.is_set() and state_of(task.sweep, task.job).name == DONE:
+        if not stopping.is_set and state_of(task.sweep, task.job).name == DONE:
             return Outcome(state=DONE)
         return report(error)
 
@@ -150,7 +159,7 @@ def report(error: Exception) -> Outcome:
     Raises:
         KeyboardInterrupt: The command is interrupted; compiled code turns this exception into another error.
     """
-    if stopping.is_set():
+    if stopping.is_set:
         raise KeyboardInterrupt from error
     if debugging():
         log.error("".join(traceback.format_exception(error)))
