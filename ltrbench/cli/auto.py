@@ -39,7 +39,6 @@ from ltrbench.cli.console import (
     PATH,
     PROGRAM,
     RUN_INTERRUPTED,
-    as_paragraph,
     echo,
     split_settings,
     wrapped,
@@ -52,8 +51,13 @@ from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, require
 from ltrbench.experiment.columns import TIME, DataPlan, propose
-from ltrbench.experiment.data_warnings import clicked_labels, repeated_documents
-from ltrbench.experiment.loading import forget, nothing_to_learn
+from ltrbench.experiment.data_warnings import (
+    CELLS_OF_INSPECTION,
+    clicked_labels,
+    feature_warnings,
+    repeated_documents,
+)
+from ltrbench.experiment.loading import nothing_to_learn
 from ltrbench.folders import conf_dir
 from ltrbench.metrics import parse_metric
 from ltrbench.rankers.base import refuse
@@ -154,6 +158,11 @@ class Order:
     def record(self) -> dict[str, Any]:
         """The order as it is in the journal."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
+        for name in ("table", "production"):
+            path = getattr(self, name)
+            if path is not None and path.exists():
+                stamp = path.stat()
+                plain[f"content of {name}"] = [stamp.st_size, stamp.st_mtime_ns]
         return plain
 
 
@@ -196,8 +205,8 @@ class Journal:
                     if journal.order.get(name) != value
                 ]
                 raise ConfigError(
-                    f"{order.output} has the results of a command with another {listed(names)}; name another "
-                    "folder with --output, or delete it."
+                    f"{order.output} has the results of a command with a different {listed(names)}. Name "
+                    "another folder with --output, or delete it."
                 )
             journal.order = order.record
             return journal
@@ -287,7 +296,6 @@ class Auto:
         self.order = order
         self.journal = Journal.of(order)
         self.clock = Clock(60 * minutes, self.journal.seconds)
-        self._seconds_of: dict[str, float] = {}  # model -> one setting on one fold
         self._seconds_of_trial = 0.0  # one setting of each model on all folds, together
 
     @property
@@ -384,23 +392,26 @@ class Auto:
             raise DataError(f"{self.order.table}: {text}")
         if dataset.num_queries < FEWEST_QUERIES:
             raise DataError(
-                f"{self.order.table}: the rows belong to {dataset.num_queries} queries, too few to hold out "
+                f"{self.order.table}: the number of queries is {dataset.num_queries}, too small to hold out "
                 f"validation and test; {FEWEST_QUERIES} are the least, and hundreds are better. Check which "
                 "column has the queries (--query)."
             )
 
     def _say_data(self) -> None:
         """Prints what the columns are taken for, and what speaks against the data, before the work."""
-        for sentence in (*about_data(self.data), *about_columns(self.data)):
+        for sentence in (*self.facts, *about_columns(self.data)):
             self.clock.print(wrapped(sentence, "  "))
+
+    @cached_property
+    def facts(self) -> list[str]:
+        """What the columns are taken for, and what speaks against the data."""
+        return list(about_data(self.data))
 
     def _write_data(self) -> None:
         path = self.folder / "conf" / "data" / f"{self.data.name}.yaml"
         with writing_to(self.folder):
             path.parent.mkdir(parents=True, exist_ok=True)
         write_output(self.data.yaml(), path)
-        # The plan has a copy of the rows, which the runs read again.
-        forget()
 
     @cached_property
     def destination(self) -> Destination | None:
@@ -409,10 +420,9 @@ class Auto:
         if order.target is None:
             return None
         options: dict[str, str] = dict(order.options)
-        fields = vars(type(Destination.of(order.target).target)).get(
-            "__annotations__", {}
-        )
-        if "absent" in fields and "absent" not in options and self._has_missing_values:
+        target = Destination.of({"name": order.target, **options}).target
+        takes_absent = hasattr(target, "absent")
+        if takes_absent and "absent" not in options and self._has_missing_values:
             options["absent"] = "missing"
         return Destination.of({"name": order.target, **options})
 
@@ -455,7 +465,9 @@ class Auto:
         tried: list[str] = []
         for model in self.candidates:
             self.clock.say(f"{model} with default settings")
-            reason = self._lacks_time(model)
+            self.journal.left_out.pop(model, None)  # of an interrupted command
+            # The first one is tried whatever the time.
+            reason = self._lacks_time(model) if tried else ""
             if reason:
                 self.journal.left_out[model] = reason
                 continue
@@ -505,8 +517,6 @@ class Auto:
                 )
         if not runs:
             raise self._nothing_trained()
-        for model, run in runs.items():
-            self._seconds_of[model] = _seconds_of_fit(run)
         return {model: runs[model] for model in models if model in runs}
 
     def _best_of(self, runs: Mapping[str, Run]) -> str:
@@ -541,7 +551,7 @@ class Auto:
         left = self.clock.left - _SECONDS_OF_COMMANDS
         best = self._best_of(runs)
         while len(self.searched) > 2:
-            of_model = {model: self._seconds_of[model] for model in self.searched}
+            of_model = {model: _seconds_of_fit(runs[model]) for model in self.searched}
             of_all = self.num_folds * sum(of_model.values())
             slowest = max(
                 set(of_model).difference([best]), key=lambda name: of_model[name]
@@ -571,19 +581,27 @@ class Auto:
 
     def _search(self) -> None:
         """Tries settings of all models that are left, in rounds, until the time is spent."""
-        if self._seconds_of:
-            of_models = [self._seconds_of[model] for model in self.searched]
-            self._seconds_of_trial = self.num_folds * sum(of_models)
-        if self.num_folds > 1 or not self._seconds_of:
+        self._seconds_of_trial = self._seconds_so_far()
+        if self.num_folds > 1 and self.journal.trials == 1:
+            # The first fits were on one fold.
             if self._seconds_of_trial > self.clock.left - self._reserved:
                 return
-            self._round(max(self.journal.trials, 1))
+            self._round(1)
         while self.journal.trials < MOST_TRIALS:
             left = self.clock.left - self._reserved
             number = self._number_of_next(left)
             if number < 1:
                 return
             self._round(min(self.journal.trials + number, MOST_TRIALS))
+
+    def _seconds_so_far(self) -> float:
+        """Returns the mean time of one setting of each searched model on all folds, of the trials so far."""
+        seconds: dict[str, list[float]] = {}
+        for run in self.runs:
+            if isinstance(run.result.origin, Trial):
+                seconds.setdefault(run.result.model, []).append(_seconds_of_fit(run))
+        of_models = [fmean(seconds[model]) for model in self.searched]
+        return self.num_folds * sum(of_models)
 
     def _number_of_next(self, left: float) -> int:
         """Returns the number of settings of each model in the next round: as many as before at most, because
@@ -665,8 +683,8 @@ class Auto:
             words += [f"metrics=[{order.metric}]"]
             words.append(f"early_stopping.metric={order.metric}")
         if self.destination is not None:
-            fields = {"name": order.target, **self.destination.options}
-            named = [f"{name}: {value}" for name, value in fields.items()]
+            options = {"name": order.target, **self.destination.options}
+            named = [f"{name}: {value}" for name, value in options.items()]
             words.append(f"target={{{', '.join(named)}}}")
         if order.seed:
             words.append(f"seed={order.seed}")
@@ -752,7 +770,7 @@ class Auto:
 
         Raises:
             KeyboardInterrupt: Ctrl-C ended the command, which has saved what it could.
-            ResultError: The command failed.
+            LtrbenchError: The command could not start, or failed.
         """
         given = [word.replace(_FOLDER, str(self.folder)) for word in words]
         line = shlex.join(["python", "-m", "ltrbench", *given])
@@ -764,11 +782,7 @@ class Auto:
         if code == RUN_INTERRUPTED:
             raise KeyboardInterrupt
         if code != OK:
-            lines = path.read_text(encoding="utf-8").splitlines()
-            reason = next((text for text in reversed(lines) if "error: " in text), "")
-            raise ResultError(
-                f"a step failed: {reason.partition('error: ')[2] or line}. {path} has all that it printed."
-            )
+            raise ResultError(f"{line} failed; the end of {path} has the reason.")
 
 
 @contextlib.contextmanager
@@ -793,7 +807,7 @@ def _seconds_of_fit(run: Run) -> float:
 
 
 def _exit_code_of(words: Sequence[str]) -> int:
-    """Runs a command line, and returns its exit code; an error is printed."""
+    """Runs a command line, and returns its exit code."""
     sys.argv = ["ltrbench", *words]
     try:
         if "=" in words[0] or words[0].startswith("-"):
@@ -801,9 +815,6 @@ def _exit_code_of(words: Sequence[str]) -> int:
         outcome = verbs.main(list(words), prog_name=PROGRAM, standalone_mode=False)
     except click.Abort:
         return RUN_INTERRUPTED
-    except LtrbenchError as error:
-        echo(as_paragraph(error), err=True)
-        return 2
     return outcome if isinstance(outcome, int) else OK
 
 
@@ -835,8 +846,8 @@ class Outcome:
 
     Attributes:
         rows: all rows, the highest value first.
-        chosen: label of the model that validation chose.
-        baseline: label of the row that it is compared with.
+        chosen: row of the model that validation chose.
+        baseline: row that it is compared with.
         level: 1 minus the probability that all intervals hold together.
         num_queries: number of queries of test.
         rule: how the queries were divided.
@@ -913,7 +924,7 @@ def answer(auto: Auto, outcome: Outcome, is_shipped: bool) -> str:
         f"# {_headline(auto, outcome, is_shipped)}",
         _claim_in_words(auto, outcome),
         _table(auto, outcome).markdown(),
-        *_paragraphs("Data", [*about_data(auto.data), f"{outcome.rule}."]),
+        *_paragraphs("Data", [*auto.facts, f"{outcome.rule}."]),
         *_paragraphs("Left out", [*about_columns(auto.data), *_about_models(auto)]),
         *_paragraphs("Next", _next_steps(auto, is_shipped)),
     ]
@@ -933,7 +944,7 @@ def _claim_in_words(auto: Auto, outcome: Outcome) -> str:
     chosen = outcome.chosen
     baseline = outcome.baseline
     metric = auto.order.metric
-    difference = "cannot be compared"
+    difference = "they cannot be compared"
     if chosen.difference is not None:
         form = f"{chosen.difference:+.4f}"
         if chosen.low is not None and chosen.high is not None:
@@ -944,11 +955,10 @@ def _claim_in_words(auto: Auto, outcome: Outcome) -> str:
     tuned = "their default settings"
     if trials > 1:
         tuned = f"the best of {trials} settings of each"
-    others = [row.label for row in outcome.rows if row not in (chosen, baseline)]
-    highest = f"the highest {metric} on validation, before {listed(others)}"
+    models = f"models: {listed(auto.searched)}, with {tuned}"
     return wrapped(
-        f"{chosen.label} has {highest}, with {tuned}. "
-        f"On {outcome.num_queries} test queries, at which nothing had looked, its {metric} is "
+        f"{chosen.label} has the highest {metric} on validation ({models}). "
+        f"On {outcome.num_queries} test queries, by which no model or setting was chosen, its {metric} is "
         f"{chosen.value:.4f}, that of {baseline.label} {baseline.value:.4f}: {difference}."
     )
 
@@ -985,6 +995,9 @@ def about_data(plan: DataPlan) -> Iterator[str]:
     )
     if plan.roles:
         yield f"{_roles_in_words(plan)}. A wrong guess is corrected with --label and so on."
+    if not plan.is_table:
+        # Features of LETOR text cannot be left out by name.
+        yield from feature_warnings(dataset, CELLS_OF_INSPECTION)
     for text in (*repeated_documents(dataset), *clicked_labels(dataset)):
         yield text[0].upper() + text[1:]
 
