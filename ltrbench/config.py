@@ -27,7 +27,7 @@ from ltrbench.folders import conf_dir, find_class
 from ltrbench.metrics import DEFAULT, load_plugins
 from ltrbench.native.objectives.base import Objective, yamls
 from ltrbench.rankers import BoostingRanker, EarlyStopping, Ranker
-from ltrbench.rankers.base import SHARED
+from ltrbench.rankers.base import SHARED, debiased
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.runs.origin import Origin, Trained
 from ltrbench.runs.spec import JobKey, RunSpec
@@ -80,6 +80,7 @@ class Config:
     cv_repeats: int = 1
     # The fields of `TrainingResample`, which checks them.
     replicates: dict[str, Any] | None = field(default_factory=dict)
+    debias: str | None = None
     study: dict[str, Any] | None = None
 
 
@@ -219,6 +220,9 @@ def build_experiment(
     model = _with_objective(settings["model"], choices, spec.overrides or ())
     settings["model"] = model
     ranker = build(settings, "model", Ranker)
+    debias = settings.get("debias")
+    if debias is not None:
+        ranker = debiased(ranker, debias, spec.model)
     resample = _resample(settings["replicates"])
     if settings["search"] is not None:
         _check_search(build(settings, "search", Search), ranker)
@@ -249,6 +253,7 @@ def build_experiment(
         origin=Trained() if origin is None else origin,
         chosen=chosen,
         distributed=distributed,
+        debias=debias,
         destination=destination,
     )
 

@@ -35,6 +35,10 @@ class ConfigError(LtrbenchError, ValueError):
     """Setting that does not exist, has the wrong type, or is not supported."""
 
 
+class DebiasingError(ConfigError):
+    """Correction of clicks that a backend does not have. A sweep leaves the job out and says so."""
+
+
 class UndefinedMetricError(ConfigError):
     """Metric that a convention does not define, in general or for these data."""
 

@@ -51,7 +51,7 @@ from ltrbench.compare.settings import (
 )
 from ltrbench.compare.table import ModelRow
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, View, drawn
-from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data import RankingDataset, Splits, TrainingResample, click_weighted
 from ltrbench.data.features import gather_rows
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
 from ltrbench.measure import MemoryMeter, described, latency_of, spare_imports
@@ -60,6 +60,7 @@ from ltrbench.models.lightgbm_files import read_lightgbm_text, write_lightgbm_te
 from ltrbench.models.trees import categorical_features, used_features
 from ltrbench.plots import Cost, Page, Series, metric_against_cost, pareto_front
 from ltrbench.rankers import Ranker
+from ltrbench.rankers.base import WEIGHTS
 from ltrbench.rankers.importance import (
     GAIN,
     SPLIT,
@@ -439,6 +440,8 @@ def _as_trained(run: Run, splits: Splits) -> Splits:
         raise DataError(
             f"the training set of {run.path} has changed since the run. Restore its files."
         )
+    if run.result.data.get("debias") == WEIGHTS:
+        splits = splits.with_train(click_weighted(splits.train))
     return splits.in_memory()
 
 

@@ -50,7 +50,7 @@ from ltrbench.config import (
     resolved,
     run_study,
 )
-from ltrbench.errors import ConfigError, ResultError, did_you_mean
+from ltrbench.errors import ConfigError, DebiasingError, ResultError, did_you_mean
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.data_warnings import warnings_of_data
 from ltrbench.experiment.loading import load_once
@@ -553,17 +553,27 @@ class CheckedSweeper(BasicSweeper):
                 "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
         folder_of = functools.partial(_folder_of, loader, master)
-        composed = _composed(loader, master, jobs)
+        composed, refusals = _composed(loader, master, jobs)
         # The folder is chosen, and perhaps created, when it is resolved.
         self.run(Path(master.hydra.sweep.dir), composed, master, folder_of)
+        for text in refusals:
+            log.warning("left out: %s", text)
 
 
 def _composed(
     loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]]
-) -> list[Experiment]:
-    """Composes each job, and builds its experiment and tracker."""
+) -> tuple[list[Experiment], list[str]]:
+    """Composes each job, and builds its experiment and tracker.
+
+    Returns:
+        Also why jobs are left out, whose backend does not have their correction of clicks.
+
+    Raises:
+        LtrbenchError, HydraException: A job is invalid, or every job is left out.
+    """
     composer = Composer(loader, master)
     experiments = []
+    refused: list[DebiasingError] = []
     is_hidden = master.progress == "none"
     with click.progressbar(
         jobs, label="checking jobs", file=sys.stderr, hidden=is_hidden
@@ -573,9 +583,17 @@ def _composed(
             check_keys(config, master.hydra)
             settings = resolved(config)
             spec = RunSpec(settings=settings, choices=choices, overrides=overrides)
-            experiments.append(build_experiment(spec))
+            try:
+                experiments.append(build_experiment(spec))
+            except DebiasingError as error:
+                refused.append(error)
             build_tracker(settings)
-    return experiments
+    if refused and not experiments:
+        raise refused[0]
+    refusals = [*dict.fromkeys(map(str, refused))]
+    for text in refusals:
+        log.warning("left out: %s", text)
+    return experiments, refusals
 
 
 def _folder_of(

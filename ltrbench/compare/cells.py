@@ -236,11 +236,29 @@ def _settings_of_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
             settings[f"objective.{key}"] = _ANY
         for key, value in (resample_of(run) or {}).items():
             settings[f"replicates.{key}"] = value
+        debias = run.result.data.get("debias")
+        if debias is not None:
+            settings["debias"] = debias
+            # The correction stands for them.
+            for key in _settings_of_debiasing(settings):
+                settings.pop(key, None)
         for key, value in feature_settings(run).items():
             settings[f"data.{key}"] = value
         settings |= absent | search if search else untuned
         rows.append(settings)
     return rows
+
+
+def _settings_of_debiasing(settings: Mapping[str, Any]) -> set[str]:
+    """Returns the settings of a model that corrections of clicks set."""
+    target = str(settings.get("_target_"))
+    if not is_ours(target):
+        return set()
+    try:
+        ranker: Any = find_class(target, object, "model")
+    except ConfigError:  # a library that is not installed, a class of an old record
+        return set()
+    return set(itertools.chain.from_iterable(ranker.debiasing.values()))
 
 
 def _settings_of_search(run: Run, swept: Collection[str]) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from ltrbench.data.sources import read_data, read_features
 from ltrbench.data.splits import (
     Splits,
     TrainingResample,
+    click_weighted,
     folds,
     sample_queries,
     split_latest,
@@ -31,6 +32,7 @@ __all__ = [
     "RankingDataset",
     "Splits",
     "TrainingResample",
+    "click_weighted",
     "folds",
     "read_data",
     "read_feature_names",

@@ -105,6 +105,10 @@ class Splits:
             return self
         return self._replaced(**in_memory)
 
+    def with_train(self, train: RankingDataset) -> Splits:
+        """Returns the splits with other lists of the same training queries, whose mean weight becomes 1."""
+        return self._replaced(train=train.with_mean_weight_one())
+
     def _replaced(self, **changes: Any) -> Splits:
         # A copy, because these splits have been checked.
         splits = copy.copy(self)
@@ -750,3 +754,51 @@ def _distinct_ids(query_ids: NDArray[np.str_], queries: Indices) -> NDArray[np.s
     for number in np.flatnonzero(copies > 1):
         ids[number] = f"{ids[number]}#{copies[number]}"
     return np.array(ids, dtype=np.str_)
+
+
+# ---- Lists of clicks, weighted by their propensities.
+
+
+def click_weighted(train: RankingDataset) -> RankingDataset:
+    """Returns a training set in which each click is a list of its own, with the weight 1 / theta.
+
+    A list with c clicks becomes c lists with one clicked document each, weighted by the inverse of the
+    propensity theta of that click (Joachims, Swaminathan and Schnabel, 2017). Lists without a click keep the
+    weight 1.
+
+    Raises:
+        DataError: The examination of positions is not known, or the labels are not clicks.
+    """
+    given = train.impressions
+    if given is None:
+        raise DataError(
+            "debias=weights needs the examination of positions, which the training data do not have; use "
+            "data=clicks, which estimates it, or another debias."
+        )
+    is_click = given.clicks > 0
+    rows = given.rows[is_click]
+    _check_labels(train, rows)
+    of_clicks = train.query_of_document[rows]
+    without = np.setdiff1d(np.arange(train.num_queries), of_clicks)
+    queries = np.sort(np.append(of_clicks, without))
+    # The rows are in ascending order, too.
+    lists_of_clicks = np.flatnonzero(np.isin(queries, of_clicks))
+    weights = np.ones(len(queries))
+    weights[lists_of_clicks] = 1 / given.propensities[is_click]
+    taken = train.take_queries(queries, _distinct_ids(train.query_ids, queries))
+    places = rows - train.query_start[of_clicks]
+    labels = np.zeros(taken.num_documents)
+    labels[taken.query_start[lists_of_clicks] + places] = 1.0
+    return taken.with_fields(
+        labels=labels,
+        query_weights=weights,
+        document_weights=None,
+        positions=None,
+    )
+
+
+def _check_labels(train: RankingDataset, clicked: Indices) -> None:
+    clicks = np.zeros(train.num_documents)
+    clicks[clicked] = 1.0
+    if not np.array_equal(clicks, train.labels):
+        raise DataError("debias=weights needs training lists whose labels are clicks.")

@@ -23,7 +23,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ltrbench import measure
-from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data import RankingDataset, Splits, TrainingResample, click_weighted
 from ltrbench.data.features import AnyFeatures, csr_of, row_blocks
 from ltrbench.data.sources import DataSource
 from ltrbench.distributed import Distribution
@@ -56,6 +56,7 @@ from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import (
     OF_EVERY_RANKER,
     SHARED,
+    WEIGHTS,
     SavedModelError,
     cautions_of,
     check_saved,
@@ -197,6 +198,7 @@ class Experiment:
             trained on all labelled queries, without early stopping, and has no metrics.
         chosen: the settings that a search chose, which `ranker` has; None without a search.
         distributed: the workers that fit together; None: this process fits alone.
+        debias: the correction of clicks for position bias, whose settings the ranker has; None: not named.
         notes: sentences for `RunResult.notes`.
         destination: what the model is trained for, which refuses data before the fit; None: nothing is
             refused.
@@ -219,6 +221,7 @@ class Experiment:
     origin: Origin = field(default_factory=Trained)
     chosen: ChosenSettings | None = None
     distributed: Distribution | None = None
+    debias: str | None = None
     notes: Sequence[str] = ()
     destination: Destination | None = None
 
@@ -476,7 +479,8 @@ def _load_and_fit(
     assert isinstance(seconds, _Seconds)
     splits, drawn = _load(experiment, seconds)
     _check_splits(experiment, splits)
-    fitter.prepare(ranker, splits)
+    of_fit = _of_fit(experiment, splits)
+    fitter.prepare(ranker, of_fit)
     # A search has hundreds of trials on the same data.
     is_trial = isinstance(experiment.origin, Trial)
     level = logging.DEBUG if is_trial else logging.INFO
@@ -486,7 +490,7 @@ def _load_and_fit(
         for text in warnings_of_data(splits):
             log.log(warning, "%s: %s", experiment.source.name, text)
     on_start = [
-        *cautions_of(ranker, splits.train),
+        *cautions_of(ranker, of_fit.train),
         *_notes_on_start(experiment, splits),
     ]
     of_labels = [f"training data: {text}" for text in label_warnings(splits.train)]
@@ -499,7 +503,7 @@ def _load_and_fit(
         if not experiment.is_repeatable:
             another = "which is not repeatable: another fit may give other scores."
             notes.append(f"Fitted on {fitter.record['workers']} workers, {another}")
-    for text in _fit_in_words(splits, fitter, num_threads):
+    for text in _fit_in_words(of_fit, fitter, num_threads):
         log.log(level, "%s: %s", experiment.model, text)
     load = load_average()
     if load is not None and load >= begun.threads + 1:
@@ -519,12 +523,9 @@ def _load_and_fit(
     for sentence in _notes_on_end(ranker):
         log.log(warning, "%s: %s", experiment.model, sentence)
         notes.append(sentence)
-    data = describe_data(experiment.source, splits) | drawn
-    if isinstance(experiment.origin, Final):
-        data = {"name": data["name"], "fold": None, "train": data["train"]}
     fitted = replace(
         begun,
-        data=data,
+        data=_record_of_data(experiment, splits, drawn),
         load=(load, load_average()),
         peak_memory_mb=peak_memory_mb,
         distributed=fitter.record,
@@ -533,6 +534,27 @@ def _load_and_fit(
         best_iteration=ranker.summary.num_trees if ranker.summary else None,
     )
     return fitted, curve
+
+
+def _record_of_data(
+    experiment: Experiment, splits: Splits, drawn: Mapping[str, Any]
+) -> dict[str, Any]:
+    data = describe_data(experiment.source, splits) | drawn
+    if isinstance(experiment.origin, Final):
+        data = {"name": data["name"], "fold": None, "train": data["train"]}
+    if experiment.debias is not None:
+        data["debias"] = experiment.debias
+    return data
+
+
+def _of_fit(experiment: Experiment, splits: Splits) -> Splits:
+    """Returns the splits with the training set of the fit, which debias=weights changes."""
+    if experiment.debias != WEIGHTS:
+        return splits
+    weighted = splits.with_train(click_weighted(splits.train))
+    if experiment.ranker.reads_blocks:
+        return weighted
+    return weighted.in_memory(experiment.ranker.reads_sparse)
 
 
 def _check_splits(experiment: Experiment, splits: Splits) -> None:

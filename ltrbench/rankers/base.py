@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, FeatureMatrix, as_array
 from ltrbench.distributed import FitsTogether, PlacedShards, QueryShard, held
-from ltrbench.errors import ConfigError, DataError, ResultError
+from ltrbench.errors import (
+    ConfigError,
+    DataError,
+    DebiasingError,
+    ResultError,
+    did_you_mean,
+)
 from ltrbench.folders import find_class
 from ltrbench.measure import Stopwatch, available_cores
 from ltrbench.metrics import (
@@ -41,6 +47,7 @@ from ltrbench.native.team import ALONE, Team
 from ltrbench.rankers.estimator import Estimator
 from ltrbench.settings import In, check, setting
 from ltrbench.shapes import Features, QueryStart, Scores
+from ltrbench.tables import listed
 from ltrbench.untrusted import read_json, type_error
 
 # ---- Early stopping and learning curves, implemented once for all backends.
@@ -432,6 +439,7 @@ def trees_of(ranker: Ranker) -> Ensemble:
 
 
 FittedT = TypeVar("FittedT")
+RankerT = TypeVar("RankerT", bound="Ranker")
 
 OF_A_FINISHED_RUN = "Give the model folder of a finished run"
 """Remedy in messages about a folder that does not contain a saved ranker."""
@@ -450,6 +458,21 @@ class FitSummary:
     num_trees: int | None = None
     num_iterations: int = 0
     monitor_seconds: float = 0.0
+
+
+# ---- Corrections of clicks for position bias: `debias=NAME`, with the same names for every backend.
+
+NO_DEBIASING = "none"
+ADDITIVE = "additive"
+PROPENSITY = "propensity"
+WEIGHTS = "weights"
+DEBIASING = (NO_DEBIASING, ADDITIVE, PROPENSITY, WEIGHTS)
+"""none: no correction; additive: a bias term of the score for each position, learned in the fit; propensity:
+weights of pairs, learned in the fit; weights: lists weighted by the examination that the data source has
+estimated (`ltrbench.data.click_weighted`)."""
+
+Debiasing = Mapping[str, Mapping[str, Any]]
+"""Correction -> settings of a backend."""
 
 
 @dataclass(kw_only=True)
@@ -499,6 +522,8 @@ class Ranker(ABC, Estimator):
     """Fields that loading does not check, because a plug-in defines their value."""
     packages: ClassVar[tuple[str, ...]] = ()
     """Packages whose versions are recorded in the results of this backend, such as "lightgbm"."""
+    debiasing: ClassVar[Debiasing] = {NO_DEBIASING: {}, WEIGHTS: {}}
+    """The corrections of clicks that the backend has, and the settings that each one sets."""
     iterations_field: ClassVar[str | None] = None
     """Field with the maximum number of iterations of a fit; None: a fit has none."""
     compiles_in_fit: ClassVar[bool] = False
@@ -904,6 +929,42 @@ SHARED = tuple(
     if item.name not in (*OF_EVERY_RANKER, "early_stopping", "extra")
 )
 """The hyperparameters that conf/params sets to equal values in every backend."""
+
+
+def debiased(ranker: RankerT, name: str, model: str) -> RankerT:
+    """Returns a ranker with the settings of a correction.
+
+    Args:
+        name: one of DEBIASING.
+        model: name of the ranker in messages.
+
+    Raises:
+        ConfigError: There is no such correction, or a setting of the ranker contradicts it.
+        DebiasingError: The backend does not have it.
+    """
+    if name not in DEBIASING:
+        raise ConfigError(
+            f"debias is {name!r}{did_you_mean(name, DEBIASING)} It must be one of {', '.join(DEBIASING)}."
+        )
+    if name not in ranker.debiasing:
+        raise DebiasingError(
+            f"debias={name} is not available for model={model}, which has "
+            f"{listed([f'debias={other}' for other in ranker.debiasing])}."
+        )
+    settings = ranker.debiasing[name]
+    initial = {item.name: item.default for item in fields(ranker)}
+    for key, value in settings.items():
+        given = getattr(ranker, key)
+        if given not in (value, initial[key]):
+            raise ConfigError(
+                f"model.{key} is {given}, but debias={name} sets it to {value}; leave one of them out."
+            )
+    try:
+        return replace(ranker, **settings)
+    except ConfigError as error:
+        raise DebiasingError(
+            f"debias={name} is not available for model={model}: {error}"
+        ) from None
 
 
 def resolve_threads(num_threads: int) -> int:

@@ -45,6 +45,10 @@ from ltrbench.models.lightgbm_files import ensemble_of_lightgbm, parse_lightgbm_
 from ltrbench.models.trees import Ensemble
 from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.rankers.base import (
+    ADDITIVE,
+    NO_DEBIASING,
+    WEIGHTS,
+    Debiasing,
     Finding,
     FitCurve,
     FitSummary,
@@ -323,6 +327,11 @@ class LightGBMRanker(LibraryRanker):
     library_error = lgb.basic.LightGBMError
     packages = ("lightgbm",)
     reads_blocks = True
+    debiasing: ClassVar[Debiasing] = {
+        NO_DEBIASING: {"lambdarank_position_bias_regularization": None},
+        ADDITIVE: {"lambdarank_position_bias_regularization": 0.0},
+        WEIGHTS: {"lambdarank_position_bias_regularization": None},
+    }
     is_repeatable_on_workers: ClassVar[bool] = False
     model_file = "model.txt"
     metric_names = (

@@ -75,7 +75,12 @@ from ltrbench.native.objectives.squared_error import for_warm_up
 from ltrbench.native.splitting import SplitOptions, SplitSettings
 from ltrbench.native.team import Placement, Team
 from ltrbench.rankers.base import (
+    ADDITIVE,
+    NO_DEBIASING,
+    PROPENSITY,
+    WEIGHTS,
     BoostingRanker,
+    Debiasing,
     Finding,
     FitCurve,
     FitSummary,
@@ -393,6 +398,12 @@ class NativeRanker(NativeSettings):
     """Boosted trees of the native engine: LambdaMART on NDCG, or another objective."""
 
     reads_blocks: ClassVar[bool] = True
+    debiasing: ClassVar[Debiasing] = {
+        NO_DEBIASING: {"position_bias": None},
+        ADDITIVE: {"position_bias": "additive"},
+        PROPENSITY: {"position_bias": "propensity"},
+        WEIGHTS: {"position_bias": None},
+    }
     reads_categories: ClassVar[bool] = True
     is_repeatable_on_workers: ClassVar[bool] = True
     with_objective = staticmethod(with_objective)

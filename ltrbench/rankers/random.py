@@ -13,7 +13,14 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import splitmix
 from ltrbench.data.features import SparseRows, csr_of, row_blocks
-from ltrbench.rankers.base import Ranker, check_blocks, check_fitted, read_model_json
+from ltrbench.rankers.base import (
+    NO_DEBIASING,
+    Debiasing,
+    Ranker,
+    check_blocks,
+    check_fitted,
+    read_model_json,
+)
 from ltrbench.shapes import Features
 
 _FILE = "random.json"
@@ -30,6 +37,7 @@ class RandomRanker(Ranker):
     """
 
     is_yardstick: ClassVar[bool] = True
+    debiasing: ClassVar[Debiasing] = {NO_DEBIASING: {}}
     reads_blocks: ClassVar[bool] = True
     reads_categories: ClassVar[bool] = True  # as values without order
 

@@ -48,6 +48,10 @@ from ltrbench.models.xgboost_files import read_xgboost
 from ltrbench.native.objectives.base import Objective, name_or_objective
 from ltrbench.native.team import Team
 from ltrbench.rankers.base import (
+    NO_DEBIASING,
+    PROPENSITY,
+    WEIGHTS,
+    Debiasing,
     Finding,
     FitCurve,
     FitSummary,
@@ -304,6 +308,11 @@ class XGBoostRanker(LibraryRanker):
     absent_value = np.nan
     packages = ("xgboost",)
     reads_blocks = True
+    debiasing: ClassVar[Debiasing] = {
+        NO_DEBIASING: {"lambdarank_unbiased": False},
+        PROPENSITY: {"lambdarank_unbiased": True},
+        WEIGHTS: {"lambdarank_unbiased": False},
+    }
     model_file = "model.ubj"
     metric_names = "eval_metric disable_default_eval_metric"
     refused_names: ClassVar[Mapping[str, str]] = {

@@ -186,6 +186,7 @@ class DataRecord(TypedDict, total=False):
     name: Name
     fold: int | None
     rule: str
+    debias: str
     resample: ResampleRecord
     train: SplitRecord
     valid: SplitRecord
@@ -262,6 +263,7 @@ class RunResult:
             also feature_names; instead of these,
             first_feature (0 or 1) if more than 10,000 features are numbered from it. If the run trained on a
             resample of the training queries, train describes the resample, and "resample" identifies it.
+            "debias" names the correction of clicks for position bias, if the command did.
         metrics: "test/ndcg@10" -> mean over the queries that count; None if no query counts.
         convention: the convention of the metrics.
         seconds: wall time of load (a process loads the same data once; its other runs have the same time),

@@ -225,6 +225,7 @@ def _final_experiment(
         origin=fit.origin,
         notes=[*fit.notes, *_notes_on_data(files)],
         destination=destination,
+        debias=result.data.get("debias"),
     )
 
 
