@@ -539,7 +539,7 @@ def _load_and_fit(
 def _record_of_data(
     experiment: Experiment, splits: Splits, drawn: Mapping[str, Any]
 ) -> dict[str, Any]:
-    data = describe_data(experiment.source, splits) | drawn
+    data = {**describe_data(experiment.source, splits), **drawn}
     if isinstance(experiment.origin, Final):
         data = {"name": data["name"], "fold": None, "train": data["train"]}
     if experiment.debias is not None:

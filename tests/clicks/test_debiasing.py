@@ -24,6 +24,7 @@ def test_a_click_is_a_list_weighted_by_the_inverse_of_its_propensity(
     make_log(make_world(0, 20), num_sessions=400).to_csv(log, index=False)
     train = ClickSource(name="clicks", log=str(log)).load().train
     assert train.impressions is not None
+    assert train.positions is not None
     weighted = click_weighted(train)
     expected = []
     for query, identity in enumerate(train.query_ids.tolist()):
@@ -73,7 +74,7 @@ def test_a_sweep_has_a_row_for_each_correction_that_a_backend_has(
         "xgboost": ("none", "propensity", "weights"),
         "linear": ("none", "weights"),
     }
-    labels = set()
+    labels: set[str] = set()
     for model, names in of_backends.items():
         labels.update(f"{model} debias={name}" for name in names)
     runs = find_runs([tmp_path / "sweep"])
