@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import stdtr
 
 from ltrbench.clicks.estimators import ClickLog
 from ltrbench.clicks.propensities import total
@@ -94,7 +94,7 @@ def _replay(
     if num_common < FEWEST_QUERIES or not observed or not error:
         return None
     t = abs(differences.sum()) / error
-    p_value = 2 * float(stdtr(num_common - 1, -t))
+    p_value = 2 * float(scipy.special.stdtr(num_common - 1, -t))
     return Replay(name, observed, float(predicted.clicks.sum()), p_value)
 
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from ltrbench.clicks.log import ROLES as ROLES_OF_LOG
 from ltrbench.clicks.propensities import total
@@ -484,7 +484,7 @@ def sessions_needed(
     >>> sessions_needed(0.02, 0.5)
     4906
     """
-    quantiles = ndtri(1 - level / 2) + ndtri(power)
+    quantiles = scipy.special.ndtri(1 - level / 2) + scipy.special.ndtri(power)
     errors = float(quantiles) * deviation / abs(difference)
     return math.ceil(errors**2)
 

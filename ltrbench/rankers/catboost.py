@@ -30,7 +30,7 @@ import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,7 @@ from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     Boosted,
+    ImportedOnUse,
     LibraryRanker,
     given,
     unset_fields,
@@ -60,12 +61,12 @@ from ltrbench.rankers.library import (
 from ltrbench.settings import setting
 from ltrbench.shapes import Features, Scores
 
-try:
+if TYPE_CHECKING:
     import catboost as cb
-except ImportError as error:
-    raise ImportError(
-        "model=catboost needs CatBoost: pip install 'ltrbench[catboost]'"
-    ) from error
+else:
+    cb = ImportedOnUse(
+        "catboost", "model=catboost needs CatBoost: pip install 'ltrbench[catboost]'"
+    )
 
 LAMBDAMART = "LambdaMart"
 YETIRANK = "YetiRank"
@@ -243,7 +244,6 @@ class CatBoostRanker(LibraryRanker):
     """Share of the features sampled per split."""
 
     library = "CatBoost"
-    library_error = cb.CatBoostError
     packages = ("catboost",)
     reads_sparse = True
     model_file = "model.cbm"
@@ -265,6 +265,11 @@ class CatBoostRanker(LibraryRanker):
         "allow_const_label": "equal labels are always allowed; remove it",
     }
 
+    @classmethod
+    def library_error(cls) -> type[Exception]:
+        error: type[Exception] = cb.CatBoostError
+        return error
+
     def __post_init__(self) -> None:
         super().__post_init__()
         require("max_bins", self.max_bins, at_most=MAX_BINS)
@@ -278,7 +283,8 @@ class CatBoostRanker(LibraryRanker):
             raise ConfigError(
                 "metric is MAP, which StochasticRank lacks; set metric=NDCG, or loss=LambdaMart."
             )
-        self._refuse_unknown(_parameter_names())
+        if self.extra:
+            self._refuse_unknown(_parameter_names())
 
     def _chosen(self) -> dict[str, Any]:
         policy = "Lossguide" if self._loss in _NOT_PAIRWISE else "SymmetricTree"

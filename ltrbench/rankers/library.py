@@ -13,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import hashlib
+import importlib
+import importlib.util
 import json
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -71,6 +73,24 @@ COPY_OR_FIT_AGAIN = "Copy the folder again, or fit again"
 """Remedy in messages about a damaged model file."""
 
 
+class ImportedOnUse:
+    """A module that is imported when one of its names is used for the first time.
+
+    A command that only reads the settings of a ranker does not wait for the ranker's library.
+
+    Raises:
+        ImportError: The package is not installed.
+    """
+
+    def __init__(self, module: str, remedy: str) -> None:
+        if importlib.util.find_spec(module.partition(".")[0]) is None:
+            raise ImportError(remedy)
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._module), name)
+
+
 @dataclass(kw_only=True)
 class LibraryRanker(BoostingRanker):
     """Boosted trees of a library. A `model` is an object of the library.
@@ -81,8 +101,6 @@ class LibraryRanker(BoostingRanker):
 
     library: ClassVar[str]
     """Name of the library in messages."""
-    library_error: ClassVar[type[Exception]]
-    """Exception class of the library."""
     reads_categories = True
     model_file: ClassVar[str]
     """Name of the model file that `save` writes."""
@@ -99,6 +117,11 @@ class LibraryRanker(BoostingRanker):
         self._model: Any = None
         self._refuse_without_effect()
         self._refuse_collisions()
+
+    @classmethod
+    @abstractmethod
+    def library_error(cls) -> type[Exception]:
+        """Returns the exception class of the library."""
 
     @abstractmethod
     def _boosted(
@@ -358,7 +381,7 @@ class LibraryRanker(BoostingRanker):
         ranker, content = read_model(folder, cls, cls.model_file)
         try:
             ranker._model = ranker._from_bytes(content)
-        except cls.library_error as error:
+        except cls.library_error() as error:
             # The first line only, because a C++ stack trace may follow.
             reason = str(error).partition("\n")[0]
             raise ResultError(
@@ -445,7 +468,7 @@ class LibraryRanker(BoostingRanker):
         """Converts a library error to a ConfigError if `extra` is set: only the library can check `extra`."""
         try:
             yield
-        except self.library_error as error:
+        except self.library_error() as error:
             if not self.extra:
                 raise
             raise ConfigError(

@@ -15,25 +15,16 @@ is imported, and costs up to 10 % on idle cores.
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
+import importlib.util
 import io
 import re
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
-
-from ltrbench.errors import ConfigError, DataError
-
-try:
-    import lightgbm as lgb
-except ImportError as error:
-    raise ImportError("model=lightgbm needs LightGBM: pip install lightgbm") from error
-except OSError as error:
-    # LightGBM's wheel needs the OpenMP runtime of the system.
-    raise ImportError(
-        f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
-    ) from error
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +32,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, as_array, row_blocks, rows_of_block
 from ltrbench.distributed import FitsTogether, PlacedShards, held
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.models.lightgbm_files import ensemble_of_lightgbm, parse_lightgbm_text
 from ltrbench.models.trees import Ensemble
 from ltrbench.native.objectives.base import Objective, name_or_objective
@@ -60,12 +52,37 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.library import (
     Boosted,
+    ImportedOnUse,
     LibraryRanker,
     array_or_csr,
     weights_of_documents,
 )
 from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Scores
+
+if TYPE_CHECKING:
+    import lightgbm as lgb
+else:
+    lgb = ImportedOnUse(
+        "lightgbm", "model=lightgbm needs LightGBM: pip install lightgbm"
+    )
+
+
+def _check_openmp() -> None:
+    """Raises ImportError if LightGBM's wheel does not find the OpenMP runtime of the system."""
+    spec = importlib.util.find_spec("lightgbm")
+    if spec is None or spec.origin is None:
+        return
+    try:
+        for library in Path(spec.origin).parent.glob("lib/lib_lightgbm.*"):
+            ctypes.CDLL(str(library))
+    except OSError as error:
+        raise ImportError(
+            f"LightGBM is installed, but its OpenMP runtime is missing ({error}): apt install libgomp1"
+        ) from error
+
+
+_check_openmp()
 
 # ---- Features in the forms that LightGBM reads: SciPy's CSR for sparse rows with 0 where absent, and
 # `BlockSequence` for any other FeatureMatrix. LightGBM chooses the same bins as for one array, so that the
@@ -75,8 +92,8 @@ MOST_DOCUMENTS_BINNED = 200_000
 """Number of documents above which the bins are chosen on a sample (bin_construct_sample_cnt)."""
 
 
-class BlockSequence(lgb.Sequence):
-    """Rows of a FeatureMatrix, which LightGBM reads in batches."""
+class BlockSequence:
+    """Rows of a FeatureMatrix, which LightGBM reads in batches, as a `lightgbm.Sequence`."""
 
     def __init__(self, features: AnyFeatures) -> None:
         self.features = features
@@ -93,24 +110,30 @@ class BlockSequence(lgb.Sequence):
         return rows.astype(np.float64)
 
 
-class _Data(lgb.Dataset):
-    """A data set; the bins of a BlockSequence are chosen as for an array, and in no more memory.
+@functools.cache
+def _data_class() -> type[lgb.Dataset]:
+    """Returns a class of data sets; the bins of a BlockSequence are chosen as for an array, and in no more
+    memory.
 
     The methods replace methods of LightGBM 4.6 and 4.7. If a later version has other names, its own methods
     choose the bins more slowly and in more than twice the memory.
     """
+    lgb.Sequence.register(BlockSequence)
 
-    def get_params(self) -> dict[str, Any]:
-        # By default without min_data_in_leaf, so that LightGBM would drop other features.
-        return dict(self.params or {})
+    class Data(lgb.Dataset):
+        def get_params(self) -> dict[str, Any]:
+            # By default without min_data_in_leaf, so that LightGBM would drop other features.
+            return dict(self.params or {})
 
-    def _Dataset__sample(  # noqa: N802
-        self, seqs: list[BlockSequence], total_nrow: int
-    ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
-        """Returns the values of a sample by columns, without zeros, and their row numbers in the sample."""
-        return sampled_columns(
-            seqs[0].features, self._create_sample_indices(total_nrow=total_nrow)
-        )
+        def _Dataset__sample(  # noqa: N802
+            self, seqs: list[BlockSequence], total_nrow: int
+        ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
+            """Returns the values of a sample by columns, without zeros, and their row numbers in it."""
+            return sampled_columns(
+                seqs[0].features, self._create_sample_indices(total_nrow=total_nrow)
+            )
+
+    return Data
 
 
 def sampled_columns(
@@ -324,7 +347,6 @@ class LightGBMRanker(LibraryRanker):
     column-wise instead of by the method that is faster in a trial run."""
 
     library = "LightGBM"
-    library_error = lgb.basic.LightGBMError
     packages = ("lightgbm",)
     reads_blocks = True
     debiasing: ClassVar[Debiasing] = {
@@ -344,6 +366,10 @@ class LightGBMRanker(LibraryRanker):
             "it describes the data files of LightGBM's command line, and has no effect on arrays; remove it"
         ),
     }
+
+    @classmethod
+    def library_error(cls) -> type[Exception]:
+        return lgb.basic.LightGBMError
 
     @property
     def zero_is_missing(self) -> bool:
@@ -458,7 +484,7 @@ class LightGBMRanker(LibraryRanker):
         positions = None
         if learns_bias and reference is None:
             positions = data.positions
-        dataset = _Data(
+        dataset = _data_class()(
             rows,
             label=data.labels,
             group=data.query_sizes,

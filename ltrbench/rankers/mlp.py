@@ -12,22 +12,13 @@ threads [bench_networks.py, 222,000 documents, two cores: 0.9 s for an epoch, 0.
 
 from __future__ import annotations
 
+import functools
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
-
-try:
-    import jax
-    import jax.numpy as jnp
-    import optax
-except ImportError as error:
-    raise ImportError(
-        "model=mlp needs the packages jax and optax: pip install 'ltrbench[neural]'"
-    ) from error
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,6 +56,7 @@ from ltrbench.rankers.base import (
 from ltrbench.rankers.estimator import takes_tables
 from ltrbench.rankers.library import (
     COPY_OR_FIT_AGAIN,
+    ImportedOnUse,
     model_to_continue,
     read_model,
     write_model,
@@ -73,19 +65,56 @@ from ltrbench.settings import check_effects, part, setting
 from ltrbench.shapes import QueryStart, Scores
 from ltrbench.untrusted import load_npz
 
+if TYPE_CHECKING:
+    import jax
+    import jax.numpy as jnp
+    import optax
+else:
+    _NEEDS = (
+        "model=mlp needs the packages jax and optax: pip install 'ltrbench[neural]'"
+    )
+    jax = ImportedOnUse("jax", _NEEDS)
+    jnp = ImportedOnUse("jax.numpy", _NEEDS)
+    optax = ImportedOnUse("optax", _NEEDS)
+
 # ---- The compiled functions.
 
-_jit = partial(jax.jit, compiler_options={"xla_cpu_multi_thread_eigen": False})
+
+def _jit(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Compiles a function on its first call; `static` are its arguments that are no arrays."""
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.cache
+        def compiled() -> Any:
+            return jax.jit(
+                function,
+                static_argnames=static,
+                compiler_options={"xla_cpu_multi_thread_eigen": False},
+            )
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **more: Any) -> Any:
+            return compiled()(*arguments, **more)
+
+        return call
+
+    return decorate
+
 
 _MOMENTUM = 0.9
 """Share of the earlier moments of a batch normalisation that a batch keeps, as in PyTorch."""
 
 # Their settings are part of their state, so that another learning rate compiles nothing.
-_OPTIMIZERS: dict[str, Any] = {
-    "adam": optax.inject_hyperparams(optax.adam)(learning_rate=1.0),
-    "adamw": optax.inject_hyperparams(optax.adamw)(learning_rate=1.0, weight_decay=0.0),
-    "sgd": optax.inject_hyperparams(optax.sgd)(learning_rate=1.0, momentum=0.9),
+_OPTIMIZERS: dict[str, dict[str, float]] = {
+    "adam": {"learning_rate": 1.0},
+    "adamw": {"learning_rate": 1.0, "weight_decay": 0.0},
+    "sgd": {"learning_rate": 1.0, "momentum": 0.9},
 }
+
+
+@functools.cache
+def _optimizer(name: str) -> Any:
+    return optax.inject_hyperparams(getattr(optax, name))(**_OPTIMIZERS[name])
 
 
 class _TrainingSteps(Steps):
@@ -140,7 +169,7 @@ class _TrainingSteps(Steps):
         return mean, variance
 
 
-@partial(_jit, static_argnames=("layers", "uses"))
+@_jit("layers", "uses")
 def _forward(
     parameters: Any,
     fixed: Any,
@@ -161,17 +190,17 @@ def _forward(
     return jax.vjp(scores, parameters, has_aux=True)
 
 
-@partial(_jit, static_argnames="optimizer")
+@_jit("optimizer")
 def _update(
     parameters: Any, state: Any, pull_back: Any, gradients: Any, optimizer: str
 ) -> Any:
     """Returns the parameters and the state of the optimiser after a step."""
     (gradient,) = pull_back(gradients)
-    updates, state = _OPTIMIZERS[optimizer].update(gradient, state, parameters)
+    updates, state = _optimizer(optimizer).update(gradient, state, parameters)
     return optax.apply_updates(parameters, updates), state
 
 
-@partial(_jit, static_argnames="layers")
+@_jit("layers")
 def _predict(arrays: Any, features: Any, mask: Any, layers: Any) -> Any:
     return forward(jnp, layers, Steps(arrays, mask), features)
 
@@ -522,7 +551,7 @@ class _Fit:
         for name, array in arrays.items():
             of_kind = self._fixed if is_fixed(name) else self._parameters
             of_kind[name] = jnp.asarray(array)
-        self._state = _OPTIMIZERS[ranker.optimizer].init(self._parameters)
+        self._state = _optimizer(ranker.optimizer).init(self._parameters)
 
     def epoch(self) -> Network:
         """Takes a step for each batch of the training set; returns the network after them."""

@@ -20,21 +20,13 @@ differ are refused.
 from __future__ import annotations
 
 import contextlib
+import functools
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
-
-from ltrbench.errors import ConfigError, DataError
-
-try:
-    import xgboost as xgb
-except ImportError as error:
-    raise ImportError(
-        "model=xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs"
-    ) from error
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +34,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset
 from ltrbench.data.features import AnyFeatures, is_sparse, row_blocks
 from ltrbench.distributed import FitsTogether, PlacedShards, QueryShard
+from ltrbench.errors import ConfigError, DataError
 from ltrbench.measure import available_bytes
 from ltrbench.models.trees import Ensemble
 from ltrbench.models.xgboost_files import read_xgboost
@@ -63,6 +56,7 @@ from ltrbench.rankers.base import (
 )
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
+    ImportedOnUse,
     LibraryRanker,
     array_or_csr,
     given,
@@ -72,9 +66,17 @@ from ltrbench.rankers.library import (
 from ltrbench.settings import samples, setting
 from ltrbench.shapes import Features, Labels, Scores
 
+if TYPE_CHECKING:
+    import xgboost as xgb
+else:
+    xgb = ImportedOnUse(
+        "xgboost",
+        "model=xgboost needs XGBoost: pip install xgboost-cpu, or xgboost for GPUs",
+    )
+
 # ---- XGBoost's matrices of features that are not one array: the same models and scores as for an array.
 #
-#     Batches            blocks of rows, from which XGBoost makes the bins of a matrix
+#     _batches_class     blocks of rows, from which XGBoost makes the bins of a matrix
 #     training_matrix    the bins of the training set, in memory or in files
 #     bins_folder        the folder of these files, if the bins do not fit into memory
 #     RunningScores      scores of a validation set during a fit, read by blocks
@@ -94,47 +96,47 @@ _SKETCH_BYTES_OF_VALUE = 32
 """Upper limit: the sketch of few values holds all of them [measured, 5,000 x 3,000, 30,000 x 1,000, and 2,000
 x 20,000 of which nearly all are 0]."""
 
-_VERSION = tuple(map(int, xgb.__version__.split(".")[:2]))
-_SKETCHES_SHIFTED = _VERSION < (3, 3)
-"""Whether XGBoost's quantile sketch weights the first document of a query like the query before it."""
 
-
-class Batches(xgb.DataIter):
-    """Blocks of rows, without labels and queries.
+@functools.cache
+def _batches_class() -> Callable[..., xgb.DataIter]:
+    """Returns a class of blocks of rows, without labels and queries.
 
     A batch with a part of a query would silently make this part a query. Labels and queries are therefore set
     for the finished matrix.
 
-    Args:
+    Args of the class:
         row_weights: (D,), weights of the quantile sketch.
         cache_prefix: beginning of the paths of cache files; None: no files.
         types: XGBoost's type of each feature; None: all are numbers.
     """
 
-    def __init__(
-        self,
-        features: AnyFeatures,
-        row_weights: NDArray[np.float64] | None,
-        cache_prefix: str | None,
-        types: list[str] | None = None,
-    ) -> None:
-        super().__init__(cache_prefix=cache_prefix)
-        self._features = features
-        self._row_weights = row_weights
-        self._types = types
-        self._blocks = row_blocks(features)
+    class Batches(xgb.DataIter):
+        def __init__(
+            self,
+            features: AnyFeatures,
+            row_weights: NDArray[np.float64] | None,
+            cache_prefix: str | None,
+            types: list[str] | None = None,
+        ) -> None:
+            super().__init__(cache_prefix=cache_prefix)
+            self._features = features
+            self._row_weights = row_weights
+            self._types = types
+            self._blocks = row_blocks(features)
 
-    def reset(self) -> None:
-        self._blocks = row_blocks(self._features)
+        def reset(self) -> None:
+            self._blocks = row_blocks(self._features)
 
-    def next(self, input_data: Callable[..., None]) -> bool:
-        for start, block in self._blocks:
-            weights = None
-            if self._row_weights is not None:
-                weights = self._row_weights[start : start + len(block)]
-            input_data(data=block, weight=weights, feature_types=self._types)
-            return True
-        return False
+        def next(self, input_data: Callable[..., None]) -> bool:
+            for start, block in self._blocks:
+                weights = None
+                if self._row_weights is not None:
+                    weights = self._row_weights[start : start + len(block)]
+                input_data(data=block, weight=weights, feature_types=self._types)
+                return True
+            return False
+
+    return Batches
 
 
 def training_matrix(
@@ -159,7 +161,7 @@ def training_matrix(
     cache_prefix = None
     if folder is not None:
         cache_prefix = str(folder / "bins")
-    batches = Batches(features, _sketch_weights(train), cache_prefix, types)
+    batches = _batches_class()(features, _sketch_weights(train), cache_prefix, types)
     kind = xgb.QuantileDMatrix if folder is None else xgb.ExtMemQuantileDMatrix
     matrix: xgb.DMatrix = kind(batches, **settings)
     matrix.set_info(**content)
@@ -200,7 +202,9 @@ def _sketch_weights(train: RankingDataset) -> NDArray[np.float64] | None:
     if train.query_weights is None:
         return None
     weights = train.weight_of_document
-    if _SKETCHES_SHIFTED:
+    version = tuple(map(int, xgb.__version__.split(".")[:2]))
+    # XGBoost's quantile sketch weighted the first document of a query like the query before it.
+    if version < (3, 3):
         return np.concatenate([weights[:1], weights[:-1]])
     return weights
 
@@ -232,7 +236,7 @@ class RunningScores:
         return self._scores.copy()
 
 
-_Matrix = xgb.DMatrix | RunningScores
+_Matrix: TypeAlias = "xgb.DMatrix | RunningScores"
 """A data set during a fit."""
 
 DEFAULT_ETA = 0.3
@@ -304,7 +308,6 @@ class XGBoostRanker(LibraryRanker):
     """Share of the level's features sampled per split."""
 
     library = "XGBoost"
-    library_error = xgb.core.XGBoostError
     absent_value = np.nan
     packages = ("xgboost",)
     reads_blocks = True
@@ -323,6 +326,10 @@ class XGBoostRanker(LibraryRanker):
     score_dtype = np.float32
     is_repeatable_on_workers: ClassVar[bool] = False
     missing_joins_categories: ClassVar[bool] = True
+
+    @classmethod
+    def library_error(cls) -> type[Exception]:
+        return xgb.core.XGBoostError
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -14,8 +14,8 @@ from enum import Enum
 from itertools import combinations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import chdtrc, fdtrc
 
 from ltrbench.statistics.paired import (
     FEW,
@@ -226,7 +226,7 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
         average_ranks=known,
         num_data_sets=num_data_sets,
         chi2=chi2,
-        chi2_p=float(chdtrc(num_systems - 1, chi2)),
+        chi2_p=float(scipy.special.chdtrc(num_systems - 1, chi2)),
         critical_difference=critical,
         groups=not_different(ranks, critical),
         pairs=_pairs(values, ranks),
@@ -325,7 +325,7 @@ def welch_anova(
     between = (weights * (means - mean) ** 2).sum() / (k - 1)
     correction = 1 + 2 * (k - 2) / (k**2 - 1) * spread
     degrees = (k**2 - 1) / (3 * spread)
-    return float(fdtrc(k - 1, degrees, between / correction))
+    return float(scipy.special.fdtrc(k - 1, degrees, between / correction))
 
 
 # ---- Expected validation performance of a search against its number of trials.

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-# Quantiles from scipy.special, because importing scipy.stats takes most of a second.
-from scipy.special import betaincinv, stdtr, stdtrit
+# SciPy imports scipy.special on its first use. Quantiles are not from scipy.stats, which takes most of a
+# second to import.
+import scipy
+from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery, Values
@@ -481,7 +482,7 @@ class Differing:
         left = self.num_queries - count
         share = 1.0
         if left > 0:
-            share = float(betaincinv(count + 1, left, 1 - level))
+            share = float(scipy.special.betaincinv(count + 1, left, 1 - level))
         bound = share * self.largest
         return Interval(
             0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL
@@ -537,7 +538,7 @@ def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interv
     ):
         half = 0.0
         if error:
-            half = stdtrit(degrees, 1 - level / 2) * error
+            half = scipy.special.stdtrit(degrees, 1 - level / 2) * error
         low = float(mean - half)
         intervals.append(Interval(low, float(mean + half), "t"))
     return intervals
@@ -635,7 +636,7 @@ def max_t_factor(
     factor = float(np.quantile(largest, 1 - level, method="higher"))
     # The draws repeat queries, so that c can be below Student's quantile of a single pair.
     fewest = differences.degrees.min()
-    single = float(stdtrit(fewest, 1 - level / 2))
+    single = float(scipy.special.stdtrit(fewest, 1 - level / 2))
     if np.isfinite(factor):
         return max(factor, single)
     return None
@@ -695,7 +696,7 @@ def _one_sided_factors(
     degrees = differences.degrees[varying].min(initial=np.inf)
     each = level / (num_systems - 1)
     if num_systems == 2 or not len(varying) or not differences.allows_bootstrap:
-        return [float(stdtrit(degrees, 1 - each))] * num_systems
+        return [float(scipy.special.stdtrit(degrees, 1 - each))] * num_systems
     if len(varying) < len(pairs):
         differences = sample.differences([pairs[row] for row in varying])
     t = drawn_t(differences, num_draws, seed)
@@ -714,8 +715,8 @@ def _one_sided_factors(
         highest = (t[:, columns] * signs).max(axis=1)
         quantiles.append(np.quantile(highest, 1 - level, method="higher"))
     # The draws repeat queries, so that a factor can be below Student's quantile of a single pair.
-    least = float(stdtrit(degrees, 1 - level))
-    bonferroni = float(stdtrit(degrees, 1 - each))
+    least = float(scipy.special.stdtrit(degrees, 1 - level))
+    bonferroni = float(scipy.special.stdtrit(degrees, 1 - each))
     finite = np.where(np.isfinite(quantiles), quantiles, bonferroni)
     factors: list[float] = np.maximum(finite, least).tolist()
     return factors
@@ -847,7 +848,7 @@ def _t_p_value(differences: PairedSample, row: int) -> float | None:
     if np.isnan(error) or error == 0:
         return None
     t = -abs(differences.means[row]) / error
-    return float(2 * stdtr(differences.degrees[row], t))
+    return float(2 * scipy.special.stdtr(differences.degrees[row], t))
 
 
 def _wilcoxon(values: PerQuery) -> float:

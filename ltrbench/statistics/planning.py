@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from scipy.special import chdtri, nctdtrinc, stdtrit
+import scipy
 
 from ltrbench.statistics.paired import LEVEL
 from ltrbench.statistics.repeated import Inference
@@ -97,7 +97,8 @@ class Design:
 
         def limit(variance: float, degrees: float) -> float:
             if variance:
-                return variance * degrees / float(chdtri(degrees, confidence))
+                chi2 = float(scipy.special.chdtri(degrees, confidence))
+                return variance * degrees / chi2
             return 0.0
 
         degrees = self.training_degrees
@@ -118,8 +119,10 @@ class Design:
         """
         noncentrality = 0.0
         for share, free in self.degrees:
-            quantile = stdtrit(free, 1 - level / 2)
-            noncentrality += share * float(nctdtrinc(free, 1 - power, quantile))
+            quantile = scipy.special.stdtrit(free, 1 - level / 2)
+            noncentrality += share * float(
+                scipy.special.nctdtrinc(free, 1 - power, quantile)
+            )
         return noncentrality * self.standard_error
 
 

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import fdtrc, stdtrit
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery
@@ -104,7 +104,7 @@ class Inference:
             return self.differing.interval(level)
         quantile = 0.0
         for share, degrees in self.degrees:
-            quantile += share * float(stdtrit(degrees, 1 - level / 2))
+            quantile += share * float(scipy.special.stdtrit(degrees, 1 - level / 2))
         half = quantile * self.standard_error
         return Interval(self.difference - half, self.difference + half, self.method)
 
@@ -267,7 +267,9 @@ class FoldVariation:
             ("inflated", self.free, self.of_round),
             ("corrected-t", self.degrees, self.floor),
         ):
-            at_least = float(stdtrit(degrees, 1 - level / 2)) * standard_error
+            at_least = (
+                float(scipy.special.stdtrit(degrees, 1 - level / 2)) * standard_error
+            )
             if at_least > half:
                 half = at_least
                 method = name
@@ -373,7 +375,7 @@ def _fold_variation(
         of_round = factor * math.sqrt(of_queries / num_folds)
     variance = _variance(means)
     statistic = variance / of_queries
-    p_value = float(fdtrc(degrees, free, statistic))
+    p_value = float(scipy.special.fdtrc(degrees, free, statistic))
     floor = 0.0
     if p_value < LEVEL:
         floor = math.sqrt((1 / len(means) + test_share) * variance)
