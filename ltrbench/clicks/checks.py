@@ -94,8 +94,8 @@ def _replay(
     if num_common < FEWEST_QUERIES or not observed or not error:
         return None
     t = abs(differences.sum()) / error
-    p_value = 2 * float(scipy.special.stdtr(num_common - 1, -t))
-    return Replay(name, observed, float(predicted.clicks.sum()), p_value)
+    one_sided = float(scipy.special.stdtr(num_common - 1, -t))
+    return Replay(name, observed, float(predicted.clicks.sum()), 2 * one_sided)
 
 
 @dataclass(frozen=True, eq=False)

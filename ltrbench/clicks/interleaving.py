@@ -484,7 +484,8 @@ def sessions_needed(
     >>> sessions_needed(0.02, 0.5)
     4906
     """
-    quantiles = scipy.special.ndtri(1 - level / 2) + scipy.special.ndtri(power)
+    of_level = scipy.special.ndtri(1 - level / 2)
+    quantiles = of_level + scipy.special.ndtri(power)
     errors = float(quantiles) * deviation / abs(difference)
     return math.ceil(errors**2)
 

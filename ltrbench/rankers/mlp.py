@@ -80,10 +80,13 @@ else:
 # ---- The compiled functions.
 
 
-def _jit(*static: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+_Function = Callable[..., Any]
+
+
+def _jit(*static: str) -> Callable[[_Function], _Function]:
     """Compiles a function on its first call; `static` are its arguments that are no arrays."""
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: _Function) -> _Function:
         @functools.cache
         def compiled() -> Any:
             return jax.jit(

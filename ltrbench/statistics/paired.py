@@ -538,7 +538,8 @@ def student_intervals(sample: PairedSample, level: float = LEVEL) -> list[Interv
     ):
         half = 0.0
         if error:
-            half = scipy.special.stdtrit(degrees, 1 - level / 2) * error
+            quantile = scipy.special.stdtrit(degrees, 1 - level / 2)
+            half = quantile * error
         low = float(mean - half)
         intervals.append(Interval(low, float(mean + half), "t"))
     return intervals
@@ -695,8 +696,9 @@ def _one_sided_factors(
     varying = np.flatnonzero(differences.standard_errors > 0)
     degrees = differences.degrees[varying].min(initial=np.inf)
     each = level / (num_systems - 1)
+    bonferroni = float(scipy.special.stdtrit(degrees, 1 - each))
     if num_systems == 2 or not len(varying) or not differences.allows_bootstrap:
-        return [float(scipy.special.stdtrit(degrees, 1 - each))] * num_systems
+        return [bonferroni] * num_systems
     if len(varying) < len(pairs):
         differences = sample.differences([pairs[row] for row in varying])
     t = drawn_t(differences, num_draws, seed)
@@ -716,7 +718,6 @@ def _one_sided_factors(
         quantiles.append(np.quantile(highest, 1 - level, method="higher"))
     # The draws repeat queries, so that a factor can be below Student's quantile of a single pair.
     least = float(scipy.special.stdtrit(degrees, 1 - level))
-    bonferroni = float(scipy.special.stdtrit(degrees, 1 - each))
     finite = np.where(np.isfinite(quantiles), quantiles, bonferroni)
     factors: list[float] = np.maximum(finite, least).tolist()
     return factors

@@ -104,7 +104,8 @@ class Inference:
             return self.differing.interval(level)
         quantile = 0.0
         for share, degrees in self.degrees:
-            quantile += share * float(scipy.special.stdtrit(degrees, 1 - level / 2))
+            of_degrees = float(scipy.special.stdtrit(degrees, 1 - level / 2))
+            quantile += share * of_degrees
         half = quantile * self.standard_error
         return Interval(self.difference - half, self.difference + half, self.method)
 
@@ -267,9 +268,8 @@ class FoldVariation:
             ("inflated", self.free, self.of_round),
             ("corrected-t", self.degrees, self.floor),
         ):
-            at_least = (
-                float(scipy.special.stdtrit(degrees, 1 - level / 2)) * standard_error
-            )
+            quantile = float(scipy.special.stdtrit(degrees, 1 - level / 2))
+            at_least = quantile * standard_error
             if at_least > half:
                 half = at_least
                 method = name
