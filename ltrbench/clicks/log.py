@@ -636,6 +636,48 @@ def _no_documents(path: Path, columns: Sequence[str]) -> DataError:
     )
 
 
+_OF_ROWS = (
+    "documents",
+    "positions",
+    "clicks",
+    "rankers",
+    "is_randomised",
+    "propensities",
+    "days",
+    "users",
+)
+"""Columns that keep their values when rows are taken."""
+
+
+def taken(log: Log, rows: NDArray[np.int64], queries: Codes) -> Log:
+    """Returns rows of a log, which may be repeated, in other queries.
+
+    Args:
+        queries: (n,), number of the new query of each row, whose sessions are distinct.
+    """
+    columns: dict[str, Any] = {}
+    for name in _OF_ROWS:
+        values = getattr(log, name)
+        columns[name] = None if values is None else values[rows]
+    of_sessions = queries * len(log.session_names)
+    sessions = _numbered(of_sessions + log.sessions[rows])
+    of_units = queries * len(log.document_names)
+    units = _numbered(of_units + columns["documents"])
+    num_sessions = sessions.max() + 1
+    num_queries = queries.max() + 1
+    return replace(
+        log,
+        location=lambda row: log.location(int(rows[row])),
+        sessions=sessions,
+        queries=queries,
+        units=units,
+        session_names=np.arange(num_sessions).astype(np.str_),
+        query_names=np.arange(num_queries).astype(np.str_),
+        others=log.others.iloc[rows].reset_index(drop=True),
+        **columns,
+    )
+
+
 # ---- What a log says about its rankers.
 
 

@@ -29,7 +29,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from ltrbench.clicks.estimators import MODELLED
-from ltrbench.clicks.log import Log, checked
+from ltrbench.clicks.log import Log, checked, first_rows, taken
 from ltrbench.clicks.propensities import HARVEST, check_method, total
 from ltrbench.clicks.rows import Rows
 from ltrbench.clicks.source import CLICKS, CORRECTED, QUERY, ClickSource
@@ -274,6 +274,8 @@ def _shuffled(documents: NDArray[np.int64], rng: Generator) -> NDArray[np.int64]
 
 # ---- The lists of a log, whose clicks are drawn again.
 
+_OF_QUERIES = 1
+"""Part of the seed of the queries, so that clicks are drawn independently of them."""
 _PRIOR = 1.0
 """Displays at position 0 with the mean attraction, added to those of each document."""
 _METRIC_DEPTH = 10
@@ -286,12 +288,14 @@ class Replica:
     Attributes:
         attraction: (U,), attraction of each query and document.
         positions: (U,), mean position where it was shown; infinite if it was not.
+        queries: (U,), number of its query in the log that is checked.
     """
 
     log: Log
     source: ClickSource
     attraction: Values
     positions: Values
+    queries: NDArray[np.int64]
     users: Users
 
     @classmethod
@@ -323,7 +327,31 @@ class Replica:
             source=source,
             attraction=np.minimum(attraction, 1.0),
             positions=positions,
+            queries=log.queries[first_rows(log.units)],
             users=Users(eta=_power_of(theta)),
+        )
+
+    def resampled(self, seed: int) -> Replica:
+        """Returns as many queries, drawn with replacement, with all of their lists: other queries of the
+        same users, for which intervals hold, too."""
+        log = self.log
+        num_queries = len(log.query_names)
+        rng = np.random.default_rng([seed, _OF_QUERIES])
+        drawn = rng.integers(num_queries, size=num_queries)
+        by_query = np.argsort(log.queries, kind="stable")
+        sizes = np.bincount(log.queries, minlength=num_queries)
+        rows_of_query = np.split(by_query, np.cumsum(sizes)[:-1])
+        chosen = [rows_of_query[query] for query in drawn]
+        rows = np.concatenate(chosen)
+        copies = np.repeat(np.arange(num_queries), sizes[drawn])
+        copied = taken(log, rows, copies)
+        units = log.units[rows][first_rows(copied.units)]
+        return replace(
+            self,
+            log=copied,
+            attraction=self.attraction[units],
+            positions=self.positions[units],
+            queries=self.queries[units],
         )
 
     def drawn(self, click_model: str, seed: int) -> Log:

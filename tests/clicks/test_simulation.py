@@ -20,9 +20,11 @@ from ltrbench.clicks.simulation import (
     RATES,
     ClickSimulation,
     Logging,
+    Replica,
     Users,
     simulate,
 )
+from ltrbench.clicks.source import ClickSource
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.metrics import evaluate
@@ -166,6 +168,30 @@ def test_a_log_is_checked_by_simulation_on_its_own_lists(tmp_path: Path) -> None
     assert rows["pbm", "harvest", "clipped_clicks@10"]["bias"] < -0.1
     assert rows["dbn", "harvest", "clicks@10"]["bias"] > 0.5
     assert rows["dbn", "harvest", "clicks@10"]["rejected"] == 1
+
+
+def test_queries_of_a_checked_log_are_drawn_with_all_of_their_lists(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "log.csv"
+    make_log(make_world(0, 40), num_sessions=400).to_csv(path, index=False)
+    source = ClickSource(name="clicks", log=str(path))
+    replica = Replica.of(source.read(), source)
+    sample = replica.resampled(3)
+    log = sample.log
+    old = replica.log
+    assert len(log.query_names) == len(old.query_names)
+    for query in range(len(log.query_names)):
+        rows = np.flatnonzero(log.queries == query)
+        (of_old,) = set(sample.queries[log.units[rows]].tolist())
+        whole = np.flatnonzero(old.queries == of_old)
+        for name in ("documents", "positions", "clicks", "rankers"):
+            values = getattr(log, name)[rows]
+            assert np.array_equal(values, getattr(old, name)[whole])
+        attraction = sample.attraction[log.units[rows]]
+        assert np.array_equal(attraction, replica.attraction[old.units[whole]])
+        num_sessions = len(np.unique(log.sessions[rows]))
+        assert num_sessions == len(np.unique(old.sessions[whole]))
 
 
 @pytest.mark.slow

@@ -74,14 +74,13 @@ def check_verb(
 ) -> None:
     """Simulates clicks on the lists of LOG, and shows how well each estimator finds the truth.
 
-    The lists stay as they were shown. Users click by a known model, with the examination and the attractions
-    that were estimated from LOG. The order by attraction is compared with the mean order that was shown
-    (large difference), and with it in one query of ten only (small difference). --read sets a key of
-    conf/data/clicks.yaml.
+    Each log draws queries of LOG with replacement, with all of their lists as they were shown. Users click by
+    a known model, with the examination and the attractions that were estimated from LOG. The order by
+    attraction is compared with the mean order that was shown (large difference), and with it in one query of
+    ten only (small difference). --read sets a key of conf/data/clicks.yaml.
 
     bias: error of the mean estimate of the large difference; coverage: share of intervals of 95 % with the
-    truth, higher than 95 % because all logs have the same queries; small found, wrong sign: share of
-    significant differences with that sign; rejected: by the check
+    truth; small found, wrong sign: share of significant differences with that sign; rejected: by the check
     by replay; refused: the log does not identify the examination.
 
     \b
@@ -98,7 +97,7 @@ def check_verb(
         length=num_logs * len(models or _MODELS), file=sys.stderr, label="simulating"
     ) as progress:
         for model in models or _MODELS:
-            counts = _Counts()
+            counts = _Counts(_true_differences(replica, model))
             for seed in range(num_logs):
                 counts.add(replica, model, seed)
                 progress.update(1)
@@ -134,7 +133,7 @@ def _rankings(replica: Replica, data: RankingDataset) -> list[Scores]:
     units = replica.units_of(data)
     shown = -replica.positions[units]
     by_attraction = replica.attraction[units]
-    is_changed = data.query_of_document % _SHARE_OF_SMALL == 0
+    is_changed = replica.queries[units] % _SHARE_OF_SMALL == 0
     return [shown, by_attraction, np.where(is_changed, by_attraction, shown)]
 
 
@@ -163,22 +162,22 @@ class _Counts:
         estimators: estimate of the examination and metric -> its intervals.
     """
 
-    truths: tuple[float, float] = (0.0, 0.0)
+    truths: tuple[float, float]
     estimators: dict[tuple[str, str], _Of] = field(default_factory=dict)
 
     def add(self, replica: Replica, model: str, seed: int) -> None:
-        """Simulates a log, and adds the interval of each estimator."""
+        """Draws queries and simulates their clicks, and adds the interval of each estimator."""
+        replica = replica.resampled(seed)
         log = replica.drawn(model, seed)
         for propensity, metrics in _estimators(replica):
             source = replace(replica.source, propensity=propensity)
-            self._add_estimates(replica, source, log, model, metrics)
+            self._add_estimates(replica, source, log, metrics)
 
     def _add_estimates(
         self,
         replica: Replica,
         source: ClickSource,
         log: Log,
-        model: str,
         metrics: Sequence[str],
     ) -> None:
         from ltrbench.clicks.source import with_columns
@@ -196,7 +195,6 @@ class _Counts:
             return
         every = _rankings(replica, data)
         values = [evaluate(data, scores, metrics).per_query for scores in every]
-        self.truths = _true_differences(replica, every, data, model)
         is_rejected = _is_rejected(data, log)
         for metric, each in of_metric.items():
             shown, better, few = (of_ranking[metric] for of_ranking in values)
@@ -260,9 +258,10 @@ def _estimators(replica: Replica) -> Iterator[tuple[str, list[str]]]:
     yield f"power:{replica.users.eta:.3g}", [_CLICKS]
 
 
-def _true_differences(
-    replica: Replica, rankings: Sequence[Scores], data: RankingDataset, model: str
-) -> tuple[float, float]:
+def _true_differences(replica: Replica, model: str) -> tuple[float, float]:
+    """Returns the large and the small difference on the queries of the log."""
+    data = replica.source.lists_of(replica.log)
+    rankings = _rankings(replica, data)
     shown, better, few = (
         replica.expected_clicks(scores, data, model) for scores in rankings
     )
