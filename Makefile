@@ -4,13 +4,20 @@ SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip --quiet --disable-pip-version-check install
-# Installs a lock. Byte-compiling on all cores, without the packages' own tests, takes half of pip's time and less space.
+# Installs a lock, without the packages' byte code.
 define install
 @echo "installing $(1) into .venv; takes about a minute the first time"
 @$(PIP) --no-compile --require-hashes --requirement $(1)
-@$(BIN)/python -m compileall -q -j 0 -x '/tests/' .venv/lib
-@echo "installed: .venv has $$(du -sm .venv | cut -f1) MB"
 endef
+# Byte-compiling on all cores, without the packages' own tests, takes half of pip's time and less space.
+BYTE_COMPILE = $(BIN)/python -m compileall -q -j 0 -x '/tests/' .venv/lib
+SIZE = @echo "installed: .venv has $$(du -sm .venv | cut -f1) MB"
+# Compiles what the first command needs into the cache of this checkout, by a run on little data. If it fails, its output
+# is shown, and the first command tries it again.
+COMPILE = folder=$$(mktemp -d) && trap "rm -rf $$folder" EXIT && cd $$folder && \
+  { PYTHONPATH= $(abspath $(BIN))/python -m ltrbench model=native,random data.num_queries=30 tracking=none \
+    hydra.sweep.dir=sweep -m >log 2>&1 || \
+    { cat log; echo "the engine was not compiled"; }; }
 RUN := $(BIN)/python -m ltrbench
 DATA := $(or $(LTRBENCH_DATA),data)
 # Waiting threads must not spin, because backends with different runtimes would slow each other down.
@@ -33,10 +40,15 @@ dev: .venv/dev-installed ## add CatBoost, ONNX, Dask, and what tests, lint, docs
 	@$(PYTHON) -m venv .venv
 	$(call install,requirements.lock)
 	@$(PIP) --no-deps --no-build-isolation --editable .
+	@echo "compiling the engine and the packages for this machine; takes about half a minute"
+	@( $(COMPILE) ) & $(BYTE_COMPILE); status=$$?; wait; exit $$status
+	$(SIZE)
 	@touch $@
 
 .venv/dev-installed: requirements-dev.lock | .venv/installed
 	$(call install,requirements-dev.lock)
+	@$(BYTE_COMPILE)
+	$(SIZE)
 	@touch $@
 
 demo: setup ## install, and compare native and LightGBM on the built-in synthetic data
