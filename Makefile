@@ -24,7 +24,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format settings lock docs bench results reproduce protocols screenshot ui clean
+.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format settings pages lock docs wheel bench results reproduce protocols screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,7 +86,7 @@ lint: dev ## check style, types and import contracts
 	$(BIN)/python tests/density.py
 
 size: dev ## print the size and density of the code by folder, and the words of the documentation
-	@$(BIN)/python tests/size.py
+	@PYTHONPATH=. $(BIN)/python tests/size.py
 
 format: dev ## format the code
 	$(BIN)/ruff check --fix .
@@ -95,13 +95,16 @@ format: dev ## format the code
 settings: dev ## write the settings of each backend into its YAML, from the fields of its class
 	$(BIN)/python -m docs.settings
 
+pages: dev ## write the tables of the pages anew, from conf/, the code and results/
+	$(BIN)/python -m docs.macros
+
 # requirements.lock is a part of requirements-dev.lock, with the same versions.
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet
 lock: dev ## update both locks from the version ranges of pyproject.toml
 	$(LOCK) --extra dev --upgrade --output-file requirements-dev.lock
 	$(LOCK) --extra standard --extra build --upgrade --constraint requirements-dev.lock --output-file requirements.lock
 
-docs: dev ## build the documentation in build/docs; fails on a broken link or an outdated snippet
+docs: pages ## build the documentation in build/docs; fails on a broken link or an outdated snippet
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	$(BIN)/python tests/browser.py build/docs/images --optional
 	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site"
@@ -158,7 +161,7 @@ EXPERIMENTS_native_best = untuned native_best
 EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
 results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-calibration results-calibration_models ## rerun the committed studies and rewrite results/
-	$(BIN)/python docs/leaderboard.py
+	$(BIN)/python -m docs.macros
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, and fail if a metric differs
 
@@ -257,6 +260,10 @@ rerun-%: dev
 screenshot: dev ## write the screenshots and the output of two tutorials anew; needs Chromium and data/lightgbm-example
 	$(BIN)/python tests/browser.py docs/images
 	$(BIN)/python -m docs.transcript docs/tutorial.md docs/tasks/shop.md
+
+wheel: dev ## build the wheel in dist/
+	rm -rf dist
+	$(BIN)/python -m hatchling build --target wheel
 
 ui: setup ## open the MLflow UI on the runs, at http://127.0.0.1:5000
 	$(RUN) ui

@@ -1,4 +1,4 @@
-"""Writes the leaderboard of the README from the tables in results/: `python docs/leaderboard.py`."""
+"""The leaderboard of ltrbench's own models, from the tables in results/."""
 
 from __future__ import annotations
 
@@ -12,11 +12,6 @@ STUDIES = ("mq2007", "mq2008", "clueweb09")
 TUNED = "tuned"
 METRIC = "ndcg@10"
 _WIDEST = 1000  # columns, far more than the table has
-BEGIN, END = (
-    "<!-- leaderboard: written by docs/leaderboard.py -->\n",
-    "<!-- leaderboard ends -->\n",
-)
-
 Rows = dict[str, dict[str, str]]
 
 
@@ -35,7 +30,7 @@ def leaderboard() -> str:
     ]
     header = [
         "model",
-        *(f"[{study}](results/{study}/table.md)" for study in STUDIES),
+        *(f"[{study}](results.md#{study})" for study in STUDIES),
         f"fit s on {timed}",
     ]
     # With a width, links in cells stay links.
@@ -55,7 +50,7 @@ def tuned() -> str:
             for rows in tables.values()
         ]
         cells.append([model, *means])
-    header = ["model", *(f"[{data}](results/{TUNED}/table.md)" for data in tables)]
+    header = ["model", *(f"[{data}](results.md#{TUNED})" for data in tables)]
     lead = (
         f"Mean {METRIC} of models that were tuned with one search space and equal budgets, each fold by its "
         "own validation set, and untuned:"
@@ -88,15 +83,3 @@ def _cell(row: dict[str, str]) -> str:
     if not row["models"]:
         return f"{mean} highest"
     return f"{mean} {row['models']}, {row['methods'] or 'not known'}"
-
-
-def in_readme(text: str) -> str:
-    """Returns the text of the README with the committed leaderboard, and that of the tuned models."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{leaderboard()}\n{tuned()}\n{END}{after}"
-
-
-if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    readme.write_text(in_readme(readme.read_text(encoding="utf-8")), encoding="utf-8")

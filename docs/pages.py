@@ -21,8 +21,19 @@ _FENCE = re.compile(
 _MARKED = re.compile(
     r"^<!-- run -->\n```sh[^\n]*\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL
 )
+FILLED = re.compile(
+    r"^<!-- filled: (?P<call>[^\n]+) -->\n.*?^<!-- end -->$",
+    re.MULTILINE | re.DOTALL,
+)
+"""Text of a page that `make pages` writes, with the macro that returns it."""
+
 _TITLE = re.compile(r'title="([^"]+)"')
 _SNIPPET = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
+
+
+def pages() -> list[Path]:
+    """Returns the pages of the documentation, and README.md."""
+    return [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
 
 
 def titled_files(markdown: str) -> dict[str, str]:
@@ -38,6 +49,15 @@ def titled_files(markdown: str) -> dict[str, str]:
         for fence in _FENCE.finditer(markdown)
         if (title := _TITLE.search(fence["info"]))
     }
+
+
+def prose_of(page: str) -> str:
+    """Returns a page without filled text and without examples in fenced blocks.
+
+    >>> prose_of("So:\\n```sh\\nls\\n```\\n<!-- filled: overview() -->\\nHelp\\n<!-- end -->\\n").split()
+    ['So:']
+    """
+    return _FENCE.sub("", FILLED.sub("", page))
 
 
 def marked_commands(markdown: str) -> list[str]:

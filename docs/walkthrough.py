@@ -145,7 +145,7 @@ def walk() -> Walk:
     )
 
 
-def tell() -> str:
+def walkthrough() -> str:
     """Returns the whole text as Markdown."""
     walked = walk()
     template = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8")
@@ -510,4 +510,6 @@ def _documents(rows: DocumentMask) -> str:
 
 
 if __name__ == "__main__":
-    (ROOT / "ltrbench/cli/walkthrough.md").write_text(f"{tell()}\n", encoding="utf-8")
+    (ROOT / "ltrbench/cli/walkthrough.md").write_text(
+        f"{walkthrough()}\n", encoding="utf-8"
+    )

@@ -1,11 +1,16 @@
-"""Macros: `{{ NAME(...) }}` on a page is replaced by the Markdown that the function NAME in here returns.
+"""Macros: functions that return Markdown from conf/, the code, results/, or the output of a verb.
 
-The text comes from conf/, from the code, or from the output of a verb, so that it cannot be out of date. A
-new macro is a function and its name in `MACROS`. Jinja calls it, as in mkdocs-macros, but without mkdocs, so
-that tests can read the filled page. mkdocs-click shows verbs, and mkdocstrings shows docstrings.
+A page calls a macro in one of two ways:
+
+    <!-- filled: conventions() -->    `make pages` writes the text into the page, up to <!-- end -->
+    {{ reference("ltrbench.data") }}  only the site has the text, because mkdocs reads it
+
+A new macro is a function and its name in `MACROS`. mkdocs-click shows verbs, mkdocstrings docstrings.
 """
 
 from __future__ import annotations
+
+import re
 
 from jinja2 import Environment, StrictUndefined
 
@@ -31,18 +36,22 @@ from docs.macros.reference import (
     reference,
 )
 from docs.macros.results import (
+    answer,
     committed_studies,
     committed_table,
+    example_file,
     leaderboards,
     listing,
     published_data_sets,
     published_figures,
     result_schema,
     results_by_study,
+    snippet,
 )
 from docs.macros.shipping import absent_features
 from docs.macros.translation import translation
-from docs.walkthrough import tell
+from docs.pages import FILLED
+from docs.walkthrough import walkthrough
 
 MACROS = (
     *(
@@ -72,12 +81,29 @@ MACROS = (
         result_schema,
         results_by_study,
     ),
-    absent_features,
+    *(absent_features, answer, example_file, snippet, walkthrough),
 )
+
+_OF_SITE = re.compile(r"^\{\{ (?P<call>.+) \}\}$", re.MULTILINE)
 
 
 def fill(page: str) -> str:
-    """Returns the page with its macros filled in. Raises UndefinedError for an unknown macro."""
+    """Returns the page with the macros that only the site has. Raises UndefinedError for an unknown macro."""
+    return _OF_SITE.sub(lambda found: _called(found["call"], page), page)
+
+
+def refill(page: str) -> str:
+    """Returns the page with its committed text written anew."""
+
+    def filled(found: re.Match[str]) -> str:
+        text = _called(found["call"], page).strip()
+        return f"<!-- filled: {found['call']} -->\n\n{text}\n\n<!-- end -->"
+
+    return FILLED.sub(filled, page)
+
+
+def _called(call: str, page: str) -> str:
     macros = {macro.__name__: macro for macro in MACROS}
-    template = Environment(undefined=StrictUndefined).from_string(page)
-    return template.render(page=page, walkthrough=tell, **macros)
+    environment = Environment(undefined=StrictUndefined)
+    expression = environment.compile_expression(call, undefined_to_none=False)
+    return str(expression(page=page, **macros))

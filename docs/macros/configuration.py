@@ -6,7 +6,7 @@ import re
 
 import yaml  # type: ignore[import-untyped]
 
-from docs.macros.tables import code, table
+from docs.macros.tables import code, heading, table
 from docs.macros.yamls import ConfigFile, config_files
 from ltrbench.folders import conf_dir
 
@@ -48,7 +48,7 @@ def _value_cell(value: str) -> str:
 def _config_heading(item: ConfigFile) -> str:
     chosen = item.name.startswith("_") or item.group.startswith("hydra")
     title = f"{item.group}/{item.name}" if chosen else f"{item.group}={item.name}"
-    return f"### `{title}` {{ #{_config_anchor(item.group, item.name)} }}"
+    return heading(3, f"`{title}`", _config_anchor(item.group, item.name))
 
 
 def _config_anchor(group: str, name: str) -> str:

@@ -6,7 +6,7 @@ import inspect
 
 import numpy as np
 
-from docs.macros.tables import code, table, words
+from docs.macros.tables import code, heading, table, words
 from ltrbench.data import RankingDataset
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
@@ -76,9 +76,11 @@ def _convention_section(name: str, convention: Convention) -> str:
     ]
     title = "setting" if is_default else "changed setting"
     listed = "\n".join(f"- {quirk}" for quirk in quirks)
-    heading = f"### `{name}` {{ #convention-{name} }}"
+    title_of_section = heading(3, f"`{name}`", f"convention-{name}")
     return "\n\n".join(
-        part for part in (heading, listed, table([title, "value"], rows)) if part
+        part
+        for part in (title_of_section, listed, table([title, "value"], rows))
+        if part
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import fields
 from functools import cache
 from typing import Any
@@ -11,7 +10,7 @@ from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 
 from docs.macros.configuration import choices
-from docs.macros.tables import code, table, words
+from docs.macros.tables import code, folded, table, words
 from docs.macros.yamls import Key, config_files
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
@@ -136,10 +135,7 @@ def given_to_libraries() -> str:
         lines = "\n".join(
             f"{name}: {value}" for name, value in ranker.library_parameters().items()
         )
-        blocks.append(
-            f'??? note "{model}"\n\n'
-            + textwrap.indent(f"```yaml\n{lines}\n```", "    ")
-        )
+        blocks.append(folded(model, f"```yaml\n{lines}\n```"))
     return "\n\n".join(blocks)
 
 

@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from pydantic import TypeAdapter
 
 from docs import leaderboard
-from docs.macros.tables import code, table
+from docs.macros.tables import code, folded, table
 from docs.macros.yamls import ConfigFile, config_files
 from docs.pages import ROOT
 from docs.published import as_table, catalogue, under
@@ -23,6 +23,8 @@ from ltrbench.tables import GLOSSARY_FILE
 
 _ROOT_OF_DATA = "data"
 _SPLITS = ("train", "valid", "test")
+_COLUMNS_OF_ANSWER = 6
+_NEXT_STEP = ("Next step", "    ")  # the sentence, and its command in a block
 
 
 def committed_table(path: str) -> str:
@@ -48,6 +50,17 @@ def leaderboards() -> str:
     )
 
 
+def snippet(path: str) -> str:
+    """Returns a file of the repository."""
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def example_file(path: str, title: str) -> str:
+    """Returns a Python file or YAML of the repository as a file of the page's example."""
+    info = "yaml" if path.endswith(".yaml") else "python"
+    return f'```{info} title="{title}"\n{snippet(path).rstrip()}\n```'
+
+
 def listing(module: str) -> str:
     """Returns the first indented block of a module's docstring: its files and their content."""
     docstring = inspect.getdoc(importlib.import_module(module)) or ""
@@ -60,7 +73,7 @@ def result_schema() -> str:
     schema = TypeAdapter(RunResult).json_schema()
     schema.pop("description")  # the docstring, which the page shows
     block = f"```json\n{json.dumps(schema, indent=1)}\n```"
-    return f'??? note "JSON schema"\n\n{textwrap.indent(block, "    ")}'
+    return folded("JSON schema", block)
 
 
 def published_data_sets() -> str:
@@ -103,9 +116,25 @@ def _value(item: ConfigFile, key: str) -> str:
 
 
 def results_by_study() -> str:
-    """Returns the leaderboards of the README, with links to the sections of the page."""
-    text = f"{leaderboard.leaderboard()}\n{leaderboard.tuned()}"
-    return re.sub(r"\(results/(\w+)/table\.md\)", r"(#\1)", text)
+    """Returns a table of the studies of ltrbench, and one of tuned models, with links to the results."""
+    return f"{leaderboard.leaderboard()}\n{leaderboard.tuned()}"
+
+
+def answer(study: str) -> str:
+    """Returns the answer of a committed comparison with one data set: the main columns and the sentences."""
+    path = ROOT / "results" / study / "table.md"
+    _, _, section = path.read_text(encoding="utf-8").partition("\n## ")
+    title, *paragraphs = section.split("\n\n")
+    models = next(part for part in paragraphs if part.startswith("|"))
+    before = paragraphs[: paragraphs.index(models)]
+    sentences = [part for part in before if not part.startswith(_NEXT_STEP)]
+    shown = "\n".join(map(_main_columns, models.splitlines()))
+    return f"**{title}**\n\n{shown}\n\n{' '.join(sentences)}"
+
+
+def _main_columns(row: str) -> str:
+    cells = row.split("|")
+    return "|".join([*cells[: _COLUMNS_OF_ANSWER + 1], ""])
 
 
 def committed_studies() -> str:

@@ -1,4 +1,4 @@
-"""Markdown that macros share: tables and code."""
+"""Markdown that macros share: tables, code, headings, and blocks that open on a click."""
 
 from __future__ import annotations
 
@@ -43,3 +43,15 @@ def words(value: Any) -> str:
     if value == ABOVE_HALF:
         return "above 0.5"
     return "none" if value is None else str(value)
+
+
+def heading(level: int, title: str, anchor: str) -> str:
+    """Returns a heading with an anchor of its own, on the site and on a forge."""
+    return f'<a id="{anchor}"></a>\n\n{"#" * level} {title}'
+
+
+def folded(title: str, block: str) -> str:
+    """Returns a block that opens on a click, on the site and on a forge."""
+    return (
+        f'<details markdown="1">\n<summary>{title}</summary>\n\n{block}\n\n</details>'
+    )

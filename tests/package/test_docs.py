@@ -1,7 +1,7 @@
 """The commands, keys, choices, flags and paths of the documentation exist, and its site can be built.
 
 These tests check what is written by hand. The Python of a page runs as doctests, after the commands that the
-page marks; generated text is generated at each build. `make docs` does all three.
+page marks; `make pages` writes generated text, and a test keeps it current. `make docs` does all three.
 """
 
 from __future__ import annotations
@@ -21,21 +21,23 @@ from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf, flag_override
 
-from docs import leaderboard
 from docs.isolation import modules_of
-from docs.pages import ROOT, titled_files, write_files
+from docs.macros import refill
+from docs.macros.yamls import config_files
+from docs.pages import FILLED, ROOT, pages, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
 from ltrbench.folders import conf_dir
+from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
 from ltrbench.runs.spec import RunSpec
+from ltrbench.shipping.target import target_names
 
 pytestmark = pytest.mark.slow
 
 DOCS = ROOT / "docs"
-DOCS_PAGES = sorted(DOCS.rglob("*.md"))
-PAGES = [*DOCS_PAGES, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+PAGES = [*pages(), ROOT / "CONTRIBUTING.md"]
 
 _SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -56,10 +58,13 @@ def files(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
 
 
 def commands(page: str) -> list[list[str]]:
-    """Returns the words after `python -m ltrbench` in each line of the shell blocks, up to | > or &."""
+    """Returns the words after `python -m ltrbench` in each line of the shell blocks, up to | > or &.
+
+    Filled text has commands of conf/, which other tests compose.
+    """
     lines = [
         line
-        for block in _SHELL.findall(page)
+        for block in _SHELL.findall(FILLED.sub("", page))
         for line in block.replace("\\\n", " ").splitlines()
     ]
     words = (
@@ -220,6 +225,17 @@ def test_the_tutorial_shows_what_its_commands_print() -> None:
         assert numbers_shown == pytest.approx(numbers, abs=0.001), command
 
 
-def test_the_readme_shows_the_leaderboard_of_the_committed_results() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert leaderboard.in_readme(text) == text
+@pytest.mark.parametrize("path", pages(), ids=lambda path: path.name)
+def test_the_filled_text_of_a_page_is_current(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert refill(text) == text, f"{path.name} is outdated: make pages writes it anew"
+
+
+def test_every_setting_verb_target_and_metric_is_named_in_a_page() -> None:
+    text = "\n".join(path.read_text(encoding="utf-8") for path in pages())
+    keys = {key.name for file in config_files() for key in file.keys}
+    named = set(re.findall(r"[\w./-]+", text))
+    metrics = {*METRICS, *OF_COLUMNS, *ALIASES}
+    missing = {*keys, *MODULE_OF, *target_names(), *metrics} - named
+    missing = {name for name in missing if f"{name}@" not in text}
+    assert not missing

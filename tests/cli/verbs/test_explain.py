@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from messages import naming
 
-from docs.walkthrough import tell
+from docs.walkthrough import walkthrough
 from ltrbench.cli import main
 
 LABELS = [0, 0, 0, 1, 1, 0, 1, 1, 0, 0]
@@ -118,6 +118,6 @@ def test_what_cannot_be_explained_is_refused(
 def test_the_walkthrough_prints_what_the_engine_computes(
     printed: Callable[..., str],
 ) -> None:
-    assert printed("walkthrough") == f"{tell()}\n", (
+    assert printed("walkthrough") == f"{walkthrough()}\n", (
         "python docs/walkthrough.py writes it anew"
     )
