@@ -33,7 +33,9 @@ class JudgedLists(SplitSource):
         sizes = [len(line["judged"]) for line in lines]
         grades = np.array([document["grade"] for document in judged])
         dataset = RankingDataset(
-            features=[document["features"] for document in judged],
+            features=np.array(
+                [document["features"] for document in judged], np.float32
+            ),
             labels=np.minimum(grades, self.highest),
             query_start=np.concatenate([[0], np.cumsum(sizes)]),
             query_ids=np.array([line["query"] for line in lines]),
