@@ -20,8 +20,10 @@ from typing import Any, Literal, TypeVar, cast
 import numba
 import numpy as np
 from numba.core import event
+from numba.core.cpu import CPUTargetOptions
 from numba.core.cpu_options import ParallelOptions
 from numba.core.dispatcher import Dispatcher
+from numba.core.options import TargetOptions
 
 # Numba sets its attributes at import; type checkers do not see them.
 config: Any = numba.config
@@ -42,6 +44,10 @@ all later kernels with every option on. With these options, the body of a prange
 expressions such as `a[i:j] - b[i:j]`; pass the slices to another kernel instead.
 """
 
+# numba has this flag for the bodies of prange loops, and no option for it.
+_of_flag: Any = TargetOptions.Mapping
+CPUTargetOptions.noalias = _of_flag("noalias")
+
 Function = TypeVar("Function", bound=Callable[..., object])
 
 
@@ -56,6 +62,14 @@ def borrowing_kernel(function: Function) -> Function:
     Numba counts them whenever it takes an array out of a tuple, which costs more than a short step of a loop.
     """
     return _compile(function, parallel=False, counts_references=False)
+
+
+def disjoint_kernel(function: Function) -> Function:
+    """Compiles a `borrowing_kernel` of whose array arguments no two overlap, unless neither is written.
+
+    LLVM then vectorises a loop over many arrays, for which its test of overlaps at run time would be long.
+    """
+    return _compile(function, parallel=False, counts_references=False, disjoint=True)
 
 
 def parallel_kernel(function: Function) -> Function:
@@ -74,6 +88,7 @@ def _compile(
     parallel: bool,
     inline: Literal["never", "always"] = "never",
     counts_references: bool = True,
+    disjoint: bool = False,
 ) -> Function:
     # For debugging; unlike compiled code, NumPy scalars would issue warnings.
     if config.DISABLE_JIT:
@@ -90,6 +105,8 @@ def _compile(
     if not counts_references:
         # A private option of numba, which also refuses functions that allocate memory.
         options["_nrt"] = False
+    if disjoint:
+        options["noalias"] = True
     decorate = numba.njit(
         cache=is_ours,
         nogil=True,

@@ -58,11 +58,16 @@ from ltrbench.experiment.data_warnings import (
     repeated_documents,
 )
 from ltrbench.experiment.loading import nothing_to_learn
-from ltrbench.folders import conf_dir
 from ltrbench.metrics import parse_metric
 from ltrbench.rankers.base import refuse
 from ltrbench.runs.origin import Trial
-from ltrbench.runs.record import Run, find_runs_and_trials, holds_runs, writing_to
+from ltrbench.runs.record import (
+    Run,
+    find_runs_and_trials,
+    holds_runs,
+    quoted,
+    writing_to,
+)
 from ltrbench.shipping.destination import Destination
 from ltrbench.statistics.claims import BETTER, WORSE, winner_intervals
 from ltrbench.sweep.searching import on_validation
@@ -134,6 +139,7 @@ class Order:
 
     Attributes:
         table: the file.
+        valid, test: files with the queries of validation and test; None: they are held out of the table.
         columns: role -> column, of the given roles.
         kept: features that stay, whatever speaks against them.
         target: name of the target to ship to; None: the model stays as it is.
@@ -145,6 +151,8 @@ class Order:
     """
 
     table: Path
+    valid: Path | None = None
+    test: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
     target: str | None = None
@@ -158,12 +166,22 @@ class Order:
     def record(self) -> dict[str, Any]:
         """The order as it is in the journal."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self), default=str))
-        for name in ("table", "production"):
-            path = getattr(self, name)
-            if path is not None and path.exists():
+        for name, path in self.files.items():
+            if path.exists():
                 stamp = path.stat()
                 plain[f"content of {name}"] = [stamp.st_size, stamp.st_mtime_ns]
         return plain
+
+    @property
+    def files(self) -> dict[str, Path]:
+        """Name of an option -> the file that it names; "table" is the argument."""
+        named = {
+            "table": self.table,
+            "valid": self.valid,
+            "test": self.test,
+            "production": self.production,
+        }
+        return {name: path for name, path in named.items() if path is not None}
 
 
 @dataclass
@@ -367,9 +385,7 @@ class Auto:
         can_split = True
         if order.target is not None:
             can_split = Destination.of(order.target).target.holds_categories
-        plan = propose(order.table, order.columns, {*order.kept}, can_split)
-        is_taken = (conf_dir() / "data" / f"{plan.name}.yaml").exists()
-        return replace(plan, name=f"{plan.name}_data") if is_taken else plan
+        return propose(order.table, order.columns, {*order.kept}, can_split)
 
     def _check_order(self) -> None:
         """Raises ConfigError if the order cannot be carried out, before anything is read."""
@@ -377,11 +393,9 @@ class Auto:
             raise ConfigError("auto needs Optuna: pip install 'ltrbench[search]'")
         if self.order.target is not None:
             Destination.of({"name": self.order.target, **self.order.options})
-        production = self.order.production
-        if production is not None and not production.exists():
-            raise ConfigError(
-                f"--production {production} does not exist. Check the path."
-            )
+        for name, path in self.order.files.items():
+            if name != "table" and not path.exists():
+                raise ConfigError(f"--{name} {path} does not exist. Check the path.")
         parse_metric(self.order.metric)
 
     def _check_data(self) -> None:
@@ -408,6 +422,7 @@ class Auto:
         return list(about_data(self.data))
 
     def _write_data(self) -> None:
+        """Writes how the table is read, as the command of `columns_words` does."""
         path = self.folder / "conf" / "data" / f"{self.data.name}.yaml"
         with writing_to(self.folder):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -646,29 +661,52 @@ class Auto:
     def _rule(self) -> str:
         """Returns how the queries were divided, of the first run of the table."""
         runs = (run for run in self.runs if not isinstance(run.result.origin, Trial))
-        return str(next(runs).result.data["rule"])
+        rules = [str(next(runs).result.data.get("rule", ""))]
+        rules += [f"{name}: {path}" for name, path in self.splits.items()]
+        return "; ".join(filter(None, rules))
 
     # The words of the commands.
 
     @property
     def num_folds(self) -> int:
-        """Number of folds of validation; 1 with times: later queries are validation."""
-        if TIME in self.data.roles:
+        """Number of folds of validation; 1 with times, when later queries are validation, and with files of
+        validation or test."""
+        if TIME in self.data.roles or self.splits:
             return 1
         number = self.data.dataset.num_queries
         return next((folds for most, folds in _FOLDS if number < most), 1)
 
     @property
+    def splits(self) -> dict[str, Path]:
+        """Split -> the file with its queries, of those that are not held out of the table."""
+        files = self.order.files
+        return {name: files[name] for name in ("valid", "test") if name in files}
+
+    @property
     def baseline(self) -> str:
         return BASELINE if self.order.production is None else f"{PRODUCTION} (imported)"
+
+    def columns_words(self) -> list[str]:
+        """Returns the words of the command that writes how the table is read."""
+        order = self.order
+        words = ["inspect", str(order.table)]
+        words += ["--yaml", f"{_FOLDER}/conf/data/{self.data.name}.yaml"]
+        for role, column in order.columns.items():
+            words += ["--read", f"{role}={column}"]
+        for column in order.kept:
+            words += ["--keep-feature", column]
+        if order.target is not None:
+            words += ["--target", order.target]
+        return words
 
     def _sweep_words(self, models: Sequence[str], trials: int) -> list[str]:
         """Returns the words of a sweep; without trials, it has no search."""
         order = self.order
         words = [
-            *("--config-dir", str(order.output / "conf")),
+            *("--config-dir", f"{_FOLDER}/conf"),
             f"data={self.data.name}",
             f"model={','.join(models)}",
+            *self._words_of_splits(),
         ]
         if self.num_folds > 1:
             words += [f"cv={self.num_folds}", "cv_split=valid"]
@@ -689,6 +727,15 @@ class Auto:
         if order.seed:
             words.append(f"seed={order.seed}")
         return [*words, "tracking=none", "-m", _SWEEP_FOLDER]
+
+    def _words_of_splits(self) -> Iterator[str]:
+        """Yields the words of the files of validation and test, which times divide no more."""
+        for name, path in self.splits.items():
+            yield f"data.{name}={quoted(str(path))}"
+        if self.splits and TIME in self.data.roles:
+            columns = [*self.data.left_out, self.data.roles[TIME]]
+            yield from ("data.split_by=null", "data.gap=null")
+            yield f"data.ignore=[{','.join(map(quoted, columns))}]"
 
     def _trial_words(
         self, models: Sequence[str], trials: int, first_fold: bool = False
@@ -746,7 +793,7 @@ class Auto:
 
     def _write_commands(self, is_shipped: bool) -> None:
         """Writes the commands that give the same model, step by step."""
-        steps = [self.table_words()]
+        steps = [self.columns_words(), self.table_words()]
         if self.order.production is not None:
             steps.append(self.compare_words())
         if is_shipped:
@@ -756,7 +803,7 @@ class Auto:
         lines = [
             "#!/bin/sh",
             f"# The same work as {PROGRAM} auto, step by step, into a new folder: sh {COMMANDS_FILE} FOLDER",
-            f"# Columns, and why some are left out: {self.folder}/conf/data/{self.data.name}.yaml",
+            "# The first step writes which columns are features, and why others are left out.",
             "set -e",
             "out=${1:?Name a new folder}",
         ]
@@ -1055,6 +1102,18 @@ _ROLES = ("label", "query", "document", "weight", "position")
 
 @click.command("auto")
 @click.argument("table", type=PATH)
+@click.option(
+    "--valid",
+    type=PATH,
+    metavar="FILE",
+    help="File with the queries of validation, otherwise held out of TABLE.",
+)
+@click.option(
+    "--test",
+    type=PATH,
+    metavar="FILE",
+    help="File with the queries of test, otherwise held out of TABLE.",
+)
 @click.option("--label", metavar="COLUMN", help="Column of the labels or clicks.")
 @click.option("--query", metavar="COLUMN", help="Column of the queries or sessions.")
 @click.option("--document", metavar="COLUMN", help="Column of the ids of documents.")
@@ -1115,6 +1174,8 @@ _ROLES = ("label", "query", "document", "weight", "position")
 def auto_verb(
     table: Path,
     *,
+    valid: Path | None,
+    test: Path | None,
     target: str | None,
     settings: tuple[str, ...],
     minutes: float,
@@ -1142,6 +1203,8 @@ def auto_verb(
     """
     order = Order(
         table=table,
+        valid=valid,
+        test=test,
         columns={role: column for role, column in columns.items() if column},
         kept=kept,
         target=target,
@@ -1197,6 +1260,8 @@ class Result:
 def auto(
     data: pd.DataFrame | str | Path,
     *,
+    valid: str | Path | None = None,
+    test: str | Path | None = None,
     label: str | None = None,
     query: str | None = None,
     document: str | None = None,
@@ -1217,6 +1282,7 @@ def auto(
 
     Args:
         data: the table, or its path; a DataFrame is written to OUTPUT-DIGEST.parquet.
+        valid, test: files with the queries of validation and test; None: they are held out of `data`.
         label, query, document, time, weight, position: columns; None: guessed from names and contents.
         target: name of a target of the verb `ship`; None: the model stays as it is.
         options: options of the target.
@@ -1237,6 +1303,8 @@ def auto(
     }
     order = Order(
         table=path,
+        valid=None if valid is None else Path(valid),
+        test=None if test is None else Path(test),
         columns={role: column for role, column in given.items() if column},
         kept=tuple(keep_features),
         target=target,

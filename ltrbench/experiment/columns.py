@@ -23,9 +23,10 @@ from ltrbench.data.tables import (
     read_table,
     times_of_cells,
 )
-from ltrbench.errors import DataError, did_you_mean
+from ltrbench.errors import DataError, did_you_mean, require_choice
 from ltrbench.experiment.data_warnings import CELLS_OF_INSPECTION, suspicions
 from ltrbench.experiment.loading import TIME_NAME, feature_faults
+from ltrbench.folders import conf_dir
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -142,11 +143,13 @@ def propose(
             the query, or no feature is left.
     """
     named = {role: column for role, column in given.items() if column}
+    for role in named:
+        require_choice("a role of a column", role, (*USUAL_NAMES, TIME))
     if not is_table(path):
         if named:
             raise DataError(
                 f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
-                f"{', '.join(f'--{role}' for role in named)}."
+                f"the {', '.join(named)}."
             )
         return DataPlan(
             name=_name_of(path),
@@ -205,8 +208,11 @@ def propose(
 
 def _name_of(path: Path) -> str:
     """Returns a name for the data set that is no name of a YAML of ltrbench."""
-    stem = without_compression_ending(path).stem
-    return re.sub(r"\W+", "_", stem).strip("_").lower() or "data"
+    stem = without_compression_ending(path).stem.lower()
+    name = re.sub(r"\W+", "_", stem).strip("_") or "data"
+    folder = conf_dir() / "data"
+    is_taken = (folder / f"{name}.yaml").exists()
+    return f"{name}_data" if is_taken else name
 
 
 def _reasons(left_out: Mapping[str, str]) -> str:
@@ -231,7 +237,7 @@ def _roles(path: Path, frame: pd.DataFrame, named: Roles) -> dict[str, str]:
         if column not in columns:
             option = "time" if role == TIME else role
             raise DataError(
-                f"{path}: the table has no column '{column}' (--{option})"
+                f"{path}: the table has no column '{column}' (the {option})"
                 f"{did_you_mean(column, columns)} Its columns are {', '.join(columns)}."
             )
     roles = dict(named)
@@ -244,8 +250,8 @@ def _roles(path: Path, frame: pd.DataFrame, named: Roles) -> dict[str, str]:
     for role in ("label", "query"):
         if role not in roles:
             raise DataError(
-                f"{path}: which column has the {role}? Name it with --{role}; the columns are "
-                f"{', '.join(columns)}."
+                f"{path}: which column has the {role}? Name it, with --{role} of auto or with --read "
+                f"{role}=COLUMN; the columns are {', '.join(columns)}."
             )
     if TIME not in roles:
         times = [name for name in columns if _is_time(frame, name, roles)]

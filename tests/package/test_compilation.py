@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -100,3 +101,14 @@ def test_a_borrowing_kernel_counts_no_references_and_may_not_create_arrays() -> 
     assert "NRT_incref" not in assembly
     with pytest.raises(numba.core.errors.NumbaError):
         compilation.borrowing_kernel(_copied)(np.ones(2))
+
+
+@compiled
+def test_the_arrays_of_a_disjoint_kernel_do_not_overlap_for_the_compiler() -> None:
+    num_promises = []
+    for decorate in (compilation.borrowing_kernel, compilation.disjoint_kernel):
+        compiled_first: Any = decorate(_first)
+        compiled_first((np.ones(2), np.ones(2)), 1)
+        (code,) = compiled_first.inspect_llvm().values()
+        num_promises.append(code.count(" noalias "))
+    assert num_promises[1] > num_promises[0]

@@ -342,8 +342,33 @@ _MOSTLY = 0.9  # share of queries sorted by label from which the order of rows i
 @click.argument("data", metavar="DATA...", nargs=-1, required=True, type=PATH)
 @READ_OPTION
 @JSON_OPTION
+@click.option(
+    "--yaml",
+    "yaml",
+    type=PATH,
+    metavar="FILE",
+    help="Instead, write conf/data/NAME.yaml for one file: with it, data=NAME is all that a command needs.",
+)
+@click.option(
+    "--keep-feature",
+    "kept",
+    multiple=True,
+    metavar="COLUMN",
+    help="With --yaml: keep a feature that would be left out; may be repeated.",
+)
+@click.option(
+    "--target",
+    metavar="NAME",
+    help="With --yaml: engine or library that will hold the model, as in ship --to.",
+)
 def inspect_verb(
-    data: tuple[Path, ...], reading: tuple[str, ...], as_object: bool
+    data: tuple[Path, ...],
+    *,
+    reading: tuple[str, ...],
+    as_object: bool,
+    yaml: Path | None,
+    kept: tuple[str, ...],
+    target: str | None,
 ) -> None:
     """Summarizes DATA, and lists what each backend would reject or ignore in it.
 
@@ -351,11 +376,21 @@ def inspect_verb(
     manifest, the checksum of every array, the invariants of a data set, and its fingerprint. The exit code is
     2 if it is damaged.
 
+    With --yaml, roles that --read does not name are guessed from the names and contents of columns, and
+    columns that tell the label, ids and constant columns are left out, with the reason. Categories are
+    encoded for a --target that cannot split by them.
+
     \b
         python -m ltrbench inspect train.txt
         python -m ltrbench inspect train.store
         python -m ltrbench inspect train.csv --read label=grade --json
+        python -m ltrbench inspect shop.parquet --read label=clicked --yaml conf/data/shop.yaml
     """
+    if yaml is not None:
+        _write_yaml(data, reading, yaml, kept=kept, target=target)
+        return
+    if kept or target is not None:
+        raise ConfigError("--keep-feature and --target need --yaml FILE.")
     from ltrbench.data.store import check_store, is_store, read_manifest
     from ltrbench.experiment.loading import inspect_data
 
@@ -380,6 +415,33 @@ def inspect_verb(
     for store, manifest in stores.items():
         of_store = facts_as_lines(_facts_of_store(store, manifest))
         echo(f"\nThe store {store}, which has no problems:\n\n{of_store}")
+
+
+def _write_yaml(
+    data: Sequence[Path],
+    reading: Sequence[str],
+    path: Path,
+    *,
+    kept: Sequence[str],
+    target: str | None,
+) -> None:
+    """Writes how a file is read, as the YAML of a data set."""
+    from ltrbench.experiment.columns import propose
+    from ltrbench.runs.record import writing_to
+    from ltrbench.shipping.destination import Destination
+
+    if len(data) > 1:
+        raise ConfigError(f"--yaml describes one file, not {len(data)}; name one.")
+    can_split = True
+    if target is not None:
+        destination = Destination.of({"name": target})
+        can_split = destination.target.holds_categories
+    roles = split_settings("--read", reading)
+    plan = propose(data[0], roles, {*kept}, can_split)
+    plan = dataclasses.replace(plan, name=path.stem)
+    with writing_to(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_output(plan.yaml(), path)
 
 
 def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:

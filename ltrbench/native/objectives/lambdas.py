@@ -35,7 +35,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.compilation import kernel, parallel_kernel
+from ltrbench.compilation import disjoint_kernel, kernel, parallel_kernel
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.native.objectives.base import (
     Objective,
@@ -144,7 +144,7 @@ def _one_query(
         if gain[i] == gain[n - 1]:
             # Whole groups of four, so that `_sum` adds in the same order.
             end = min(n, i + 1 + (num_paired - i + 2) // 4 * 4)
-        _pairs(
+        _add_pairs(
             (s[i], gain[i], discounts[i], 1.0 / exp_s[i]),
             (
                 s[i + 1 : end],
@@ -154,12 +154,9 @@ def _one_query(
             ),
             (sigma, sigma * data.scales[q], offset, slope),
             is_weighted,
-            push[i + 1 : end],
-            curvature[i + 1 : end],
+            (push[i + 1 : end], curvature[i + 1 : end]),
+            (g[i + 1 : end], h[i + 1 : end], lambda_sums[i + 1 : end]),
         )
-        _add(push[i + 1 : end], g[i + 1 : end])
-        _add(curvature[i + 1 : end], h[i + 1 : end])
-        _add_sizes(push[i + 1 : end], lambda_sums[i + 1 : end])
         g[i] -= _sum(push[i + 1 : end])
         h[i] += _sum(curvature[i + 1 : end])
     total = 2.0 * _sum(lambda_sums)
@@ -259,16 +256,16 @@ def _exponentials(scores: Values, base: float, sigma: float) -> Values:
     return exponentials
 
 
-@kernel
-def _pairs(
+@disjoint_kernel
+def _add_pairs(
     upper: tuple[float, float, float, float],
     below: tuple[Values, Values, Values, Values],
     factors: tuple[float, float, float, float],
     is_weighted: bool,
-    push: Values,
-    curvature: Values,
+    of_pairs: tuple[Values, Values],
+    sums: tuple[Values, Values, Values],
 ) -> None:
-    """Computes the pairs of rank i and each rank j below.
+    """Computes the pairs of rank i and each rank j below, and adds them to the sums of the ranks below.
 
     Writes `push`, the lambda, negative if j has the higher label, and `curvature`, the hessian.
     e = exp(-sigma * (s_i - s_j)) is a quotient of two exponentials, so that a query needs n exponentials
@@ -278,6 +275,8 @@ def _pairs(
     s_i, gain_i, discount_i, inverse_exp_s_i = upper
     s, gain, discount, exp_s = below
     sigma, factor, offset, slope = factors
+    push, curvature = of_pairs
+    gradients, hessians, lambda_sums = sums
     for j in range(len(s)):
         e = exp_s[j] * inverse_exp_s_i
         divisor = offset + slope * (s_i - s[j])
@@ -286,20 +285,13 @@ def _pairs(
         if not is_weighted:
             moved = np.sign(gain_i - gain[j])
         delta = moved * factor * inverse
-        push[j] = delta * (e if delta > 0.0 else 1.0)
-        curvature[j] = sigma * abs(delta) * e * (inverse * divisor)
-
-
-@kernel
-def _add(values: Values, sums: Values) -> None:
-    for i in range(len(sums)):
-        sums[i] += values[i]
-
-
-@kernel
-def _add_sizes(values: Values, sums: Values) -> None:
-    for i in range(len(sums)):
-        sums[i] += abs(values[i])
+        pushed = delta * (e if delta > 0.0 else 1.0)
+        curved = sigma * abs(delta) * e * (inverse * divisor)
+        push[j] = pushed
+        curvature[j] = curved
+        gradients[j] += pushed
+        hessians[j] += curved
+        lambda_sums[j] += abs(pushed)
 
 
 @kernel

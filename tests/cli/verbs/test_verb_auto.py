@@ -75,7 +75,7 @@ def test_a_table_becomes_a_certified_model_without_columns_that_tell_the_label(
 def test_the_commands_give_the_same_model(made: Path) -> None:
     script = (made / "shop-auto/commands.sh").read_text()
     steps = [line for line in script.splitlines() if line.startswith("python -m")]
-    assert len(steps) == 4
+    assert len(steps) == 5
     subprocess.run(
         ["sh", "shop-auto/commands.sh", "again"],
         cwd=made,
@@ -124,6 +124,23 @@ def test_an_interrupted_search_is_finished_with_what_it_has(tmp_path: Path) -> N
     assert trials >= 1
     script = (tmp_path / "shop-auto/commands.sh").read_text()
     assert (f"search.trials={trials} " in script) == (trials > 1)
+
+
+@pytest.mark.slow
+def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
+    table = clicks()
+    parts = {"train": table.session < 120, "a valid": table.session.between(120, 179)}
+    parts["test"] = table.session >= 180
+    for name, rows in parts.items():
+        table[rows].to_csv(tmp_path / f"{name}.csv", index=False)
+    words = ("--valid", "a valid.csv", "--test", "test.csv", "--minutes", "0.2")
+    done = run("auto", "train.csv", *words, folder=tmp_path)
+    said = " ".join(done.stdout.split())
+    assert "valid: a valid.csv; test: test.csv" in said
+    run_of_test = json.loads(
+        next(tmp_path.glob("train-auto/sweep/*/result.json")).read_text()
+    )
+    assert run_of_test["data"]["test"]["queries"] == 60
 
 
 IN_PYTHON = """
