@@ -133,7 +133,7 @@ bench: dev ## benchmark time and memory of readers, engine and evaluator (relati
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
 # Studies that are not reproduced: choices of settings, studies that are not sweeps, and two that take hours.
-CHOICES = native_best_choice halving ablation losses families
+CHOICES = native_best_choice halving ablation losses families clicks
 # Published protocols on large data sets, many hours each; not reproduced.
 PROTOCOLS = $(BASELINES:%=ltr_baseline_%) lightgbm_docs
 BASELINES = mslr_web30k mslr_web10k yahoo_set1 istella_s istella
@@ -146,6 +146,7 @@ FOLDERS_native_best = MQ2007 MQ2008
 FOLDERS_native_best_choice = MQ2007 MQ2008 lightgbm-example
 FOLDERS_losses = MQ2007 MQ2008
 FOLDERS_families = MQ2007 MQ2008
+FOLDERS_clicks = MQ2008
 FOLDERS_halving = MQ2007 MQ2008
 FOLDERS_ablation = MQ2007 MQ2008
 FOLDERS_ltr_baseline_mslr_web30k = MSLR-WEB30K
@@ -224,6 +225,13 @@ study-families: dev
 	$(RUN) ensemble build/results/families
 	rm -rf results/families
 	$(RUN) compare build/results/families --output results/families
+
+study-clicks: dev
+	rm -rf build/results/clicks
+	$(RUN) experiment=clicks hydra.sweep.dir=build/results/clicks
+	find results/clicks -type f ! -name summary.py -delete
+	$(RUN) compare build/results/clicks --metric ndcg@10 --baseline 'native debias=none' --output results/clicks
+	$(BIN)/python -m results.clicks.summary
 
 study-%: dev
 	rm -rf build/results/$*
