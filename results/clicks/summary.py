@@ -35,7 +35,8 @@ Rows = Mapping[tuple[str, str], Row]
 
 def main() -> None:
     with (FOLDER / "table.csv").open(encoding="utf-8") as file:
-        rows = {(row["data"], row["model"]): row for row in csv.DictReader(file)}
+        listed = [*csv.DictReader(file)]
+    rows = {(row["data"], row["model"]): row for row in listed}
     sentences = [_sentence(rows, quality) for quality in LOGS]
     text = "\n\n".join(["# clicks", *sentences, _table(rows), _EXPLAINED])
     (FOLDER / "summary.md").write_text(f"{text}\n", encoding="utf-8")
@@ -82,7 +83,8 @@ def _table(rows: Rows) -> str:
 
 def _cell(row: Row) -> str:
     value = float(row[METRIC])
-    return f"{value:.4f}{_MARKS.get(row['models'], '')}"
+    mark = _MARKS.get(row["models"], "")
+    return f"{value:.4f}{mark}"
 
 
 def _name(data: str, quality: str) -> str:
