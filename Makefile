@@ -269,7 +269,7 @@ screenshot: dev ## write the screenshots and the output of two tutorials anew; n
 	$(BIN)/python tests/browser.py docs/images
 	$(BIN)/python -m docs.transcript docs/tutorial.md docs/tasks/shop.md
 
-wheel: dev ## build the wheel in dist/
+wheel: setup ## build the wheel in dist/
 	rm -rf dist
 	$(BIN)/python -m hatchling build --target wheel
 

@@ -60,7 +60,7 @@ from ltrbench.measure import available_cores
 from ltrbench.shapes import Features
 
 MANIFEST_FILE = "manifest.json"
-STORE_FORMAT = 4
+STORE_FORMAT = 1
 """Version of the format; a reader refuses any other.
 
 It also changes with the definition of a fingerprint, which the manifest holds: otherwise a run on a store

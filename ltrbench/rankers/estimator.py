@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -30,6 +31,8 @@ from ltrbench.settings import changed, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
+MODEL_FORMAT = 1
+"""Version of the files of a saved model, which columns.json holds; a reader refuses any other."""
 """Names, categories and first days of the features in the folder of a model. Without it: an old model."""
 
 SCORE = "ndcg@10"
@@ -259,6 +262,7 @@ def _with_columns(save: Callable[..., None]) -> Callable[..., None]:
         folder.mkdir(parents=True, exist_ok=True)
         save(self, folder)
         columns = {
+            "format": MODEL_FORMAT,
             "feature_names": self.feature_names,
             "categories": dict(self.categories),
             "dates": dict(self.dates),
@@ -296,10 +300,22 @@ class Columns(NamedTuple):
 
 
 def read_columns(folder: Path) -> Columns:
-    """Returns the columns in the folder of a model; empty without the file."""
+    """Returns the columns in the folder of a model; empty without the file.
+
+    Raises:
+        ResultError: The file is damaged, or another version of ltrbench wrote it.
+    """
     if not (path := folder / COLUMNS_FILE).exists():
         return Columns()
     columns = read_json(path)
+    version = None
+    if isinstance(columns, dict):
+        version = columns.pop("format", None)
+    if version != MODEL_FORMAT:
+        raise ResultError(
+            f"{path} has format {reprlib.repr(version)}; this ltrbench reads format {MODEL_FORMAT}. Load the "
+            "model with the version of ltrbench that saved it."
+        )
     types: dict[str, Any] = {}
     types["feature_names"] = list[str]
     types["categories"] = dict[str, list[str]]

@@ -120,7 +120,7 @@ RUN_FILES = (
 RUN_REMEDY = "Run it again, or copy its folder again from its source"
 """Remedy for a file of a run that cannot be read."""
 
-FORMAT = 4
+FORMAT = 1
 FINISHED = "finished"
 FAILED = "failed"
 INTERRUPTED = "interrupted"

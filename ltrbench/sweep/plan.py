@@ -55,7 +55,7 @@ from ltrbench.runs.writing import Holder, hold, holder
 from ltrbench.search import ACROSS_DATA, PER_FOLD, Search
 from ltrbench.untrusted import Count, Name, read_json
 
-_FORMAT = 2
+_FORMAT = 1
 _AGAIN = "run the command that started the sweep again with the same hydra.sweep.dir"
 _REMEDY = f"Delete the file and the folder of its run, and {_AGAIN}"
 _ID_REMEDY = (
