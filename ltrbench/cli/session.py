@@ -10,6 +10,7 @@ import os
 import shlex
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -93,6 +94,8 @@ _SECONDS_FOR_OTHERS = 60.0
 """Maximum time to wait for another command that writes the comparison of the same sweep, or tracks it."""
 
 _SQLITE = "sqlite:///"
+_SECONDS_UNTRACKED = 60.0
+"""Time after which runs that have ended are stored before the next job, and not after the last one."""
 
 
 # ---- The command.
@@ -138,6 +141,9 @@ class Session:
         self._later: Tracker | None = (
             None  # opened at the end, when no other command tracks the sweep
         )
+        self._untracked: list[Path] = []
+        self._tracked = time.monotonic()
+        self._is_answered = False
 
     def run_sweep(
         self,
@@ -348,9 +354,18 @@ class Session:
                 outcome.summary or "by another command",
             )
         if (task.folder / RESULT_FILE).exists() and self.tracker is not None:
-            folder = relative(task.folder)
+            self._untracked.append(relative(task.folder))
+            if time.monotonic() > self._tracked + _SECONDS_UNTRACKED:
+                self._track()
+
+    def _track(self) -> None:
+        """Stores the runs that have ended in the tracking store."""
+        assert self.tracker is not None
+        for folder in self._untracked:
             with _warning(f"{folder} was not tracked"):
                 self.tracker.log(read_run(folder))
+        self._untracked.clear()
+        self._tracked = time.monotonic()
 
     def close(self, status: str) -> None:
         """Writes the comparison, registers the best model, and closes the tracker's parent run with the
@@ -460,19 +475,26 @@ class Session:
         looks = 1 if self.sweep is None else self.settings.get("looks", 1)
         return compared(self.runs, looks)
 
-    def report(self) -> None:
-        """Prints the comparison on standard output, and failed trials and the locations of the results on
-        standard error."""
+    def answer(self) -> None:
+        """Prints the comparison on standard output and failed trials on standard error, once."""
+        if self._is_answered:
+            return
         if self.sweep is not None:
             self._warn_of_failed_trials(self.sweep)
+        if self.comparisons:
+            # Imported late, so that --help prints without delay.
+            from ltrbench.compare.report import render_all
+
+            click.echo(f"\n{render_all(self.comparisons, width_of_text())}")
+        self._is_answered = True
+
+    def report(self) -> None:
+        """Prints the answer and, on standard error, the locations of the results."""
+        self.answer()
         if not self.runs:
             return
-        # Imported late, so that --help prints without delay.
         from ltrbench.compare.publish import REPORT_FILE
-        from ltrbench.compare.report import render_all
 
-        if self.comparisons:
-            click.echo(f"\n{render_all(self.comparisons, width_of_text())}")
         where = [f"Runs: {os.path.commonpath([run.path for run in self.runs])}"]
         if self.comparison_folder is not None:
             where = [f"Report: {relative(self.comparison_folder / REPORT_FILE)}"]
@@ -551,6 +573,8 @@ def run_command(session: Session, again: str, work: Callable[[], None]) -> int:
         try:
             work()
             status = "finished"
+            # Before the files and pictures are written, which takes seconds.
+            session.answer()
         except KeyboardInterrupt:
             status = "interrupted"
             raise

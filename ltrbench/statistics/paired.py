@@ -482,7 +482,8 @@ class Differing:
         left = self.num_queries - count
         share = 1.0
         if left > 0:
-            share = float(scipy.special.betaincinv(count + 1, left, 1 - level))
+            quantile = scipy.special.betaincinv(count + 1, left, 1 - level)
+            share = float(quantile)
         bound = share * self.largest
         return Interval(
             0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL

@@ -211,6 +211,34 @@ def interrupted(words: tuple[str, ...], folder: Path) -> str:
     return rest
 
 
+def test_the_answer_comes_before_files_and_tracking_which_resume_completes(
+    tmp_path: Path,
+) -> None:
+    interrupt = (
+        "import sys; from ltrbench.cli import main; from ltrbench.compare import publish\n"
+        "def interrupt(*arguments): raise KeyboardInterrupt\n"
+        "publish.publish = interrupt\n"
+        "sys.exit(main())"
+    )
+    words = ["model=random,single_feature", "hydra.sweep.dir=out", "-m", *CHEAP]
+    done = subprocess.run(
+        [COMMAND[0], "-c", interrupt, *words],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 130
+    assert "\nsingle_feature " in done.stdout
+    assert "2 finished" in done.stderr
+    assert not (tmp_path / "out/comparison/report.html").exists()
+    assert "FINISHED" not in dict(statuses(tmp_path)).values()
+    run("resume", "out", folder=tmp_path)
+    assert (tmp_path / "out/comparison/report.html").exists()
+    assert {status for _, status in statuses(tmp_path)} == {"FINISHED"}
+    assert len(statuses(tmp_path)) == 3
+
+
 # ---- Times of finished jobs that shared the machine are taken again.
 
 
