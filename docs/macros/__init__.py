@@ -46,6 +46,7 @@ from docs.macros.results import (
     published_figures,
     result_schema,
     results_by_study,
+    sizes_of_data_sets,
     snippet,
 )
 from docs.macros.shipping import absent_features
@@ -81,7 +82,7 @@ MACROS = (
         result_schema,
         results_by_study,
     ),
-    *(absent_features, answer, example_file, snippet, walkthrough),
+    *(absent_features, answer, example_file, sizes_of_data_sets, snippet, walkthrough),
 )
 
 _OF_SITE = re.compile(r"^\{\{ (?P<call>.+) \}\}$", re.MULTILINE)

@@ -92,6 +92,27 @@ def published_data_sets() -> str:
     return table(["name", "data", "folds", "files below `data/`"], rows)
 
 
+def sizes_of_data_sets() -> str:
+    """Returns a table of the published data sets whose size is known: memory of features and of bins."""
+    rows = []
+    for item in config_files():
+        documents = _counted(item, "documents")
+        features = _counted(item, "features")
+        if item.group == "data" and documents and features:
+            values = documents * features
+            shown = [f"{documents:,}", str(features)]
+            shown += [f"{size * values / 1e6:,.0f}" for size in (4, 1)]
+            rows.append([code(item.name), *shown])
+    header = ["name", "documents", "features", "store MB", "bins of native MB"]
+    return table(header, rows)
+
+
+def _counted(item: ConfigFile, unit: str) -> int:
+    """Returns a number that the comment at the top of the YAML states; 0 if it does not."""
+    found = re.search(rf"([\d,]+) {unit}", item.intro)
+    return int(found[1].replace(",", "")) if found else 0
+
+
 def _description(item: ConfigFile) -> str:
     """Returns the comment at the top of the YAML, up to the first command."""
     return item.intro.partition("python -m ltrbench")[0].strip()

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hydra import compose, initialize_config_dir
 from hydra.utils import instantiate
@@ -172,6 +174,7 @@ LAYOUTS = {
     "istella_s": [
         f"istella-s-letor/sample/{part}.txt" for part in ("train", "vali", "test")
     ],
+    "istella22": [f"istella22/{part}.svm.gz" for part in ("train", "valid", "test")],
     "yahoo_set1": [
         f"ltrc_yahoo/set1.{part}.txt" for part in ("train", "valid", "test")
     ],
@@ -220,6 +223,30 @@ def test_a_named_data_set_is_read_from_its_publishers_layout(
     sizes = [split.num_queries for _, split in of_layout(yaml, tmp_path).load()]
     # Without a published validation set, a fifth of the training queries is held out for it.
     assert sizes == ([10, 9, 8] if len(LAYOUTS[yaml]) == 3 else [8, 2, 9])
+
+
+@pytest.mark.parametrize("name", ["esci", "tripclick"])
+def test_a_named_data_set_without_features_is_read_from_tables(
+    name: str, tmp_path: Path
+) -> None:
+    source = instantiate(
+        composed(f"data={name}", f"data.root={tmp_path}"), _convert_="all"
+    )
+    (tmp_path / name).mkdir()
+    columns = [source.query or "query_id", source.document or "document_id"]
+    columns += [source.label or "label", "bm25"]
+    rng = np.random.default_rng(0)
+    for number, split in enumerate(["train", "val", "test"]):
+        rows = [
+            (10 * number + query, f"d{number}{query}{label}", label, rng.random())
+            for query in range(10)
+            for label in (0, 1)
+        ]
+        frame = pd.DataFrame(rows, columns=columns)
+        frame.to_parquet(tmp_path / name / f"{split}.parquet")
+    splits = dict(source.load())
+    assert splits["train"].feature_names == ("bm25",)
+    assert splits["test"].num_queries == 10
 
 
 @pytest.mark.parametrize("yaml", ["mq2008", "istella_s"])
