@@ -14,7 +14,7 @@ import re
 
 from jinja2 import Environment, StrictUndefined
 
-from docs.macros.commands import overview, run
+from docs.macros.commands import make_targets, overview, run
 from docs.macros.configuration import configuration, groups
 from docs.macros.conventions import (
     convention_sections,
@@ -82,7 +82,15 @@ MACROS = (
         result_schema,
         results_by_study,
     ),
-    *(absent_features, answer, example_file, sizes_of_data_sets, snippet, walkthrough),
+    *(
+        absent_features,
+        answer,
+        example_file,
+        make_targets,
+        sizes_of_data_sets,
+        snippet,
+        walkthrough,
+    ),
 )
 
 _OF_SITE = re.compile(r"^\{\{ (?P<call>.+) \}\}$", re.MULTILINE)

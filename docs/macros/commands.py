@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import tempfile
 from pathlib import Path
 
 from click.testing import CliRunner
 
+from docs.macros.tables import code, table
 from docs.pages import ROOT, titled_files, write_files
 from ltrbench.cli.verbs import verbs
 from ltrbench.errors import ConfigError
@@ -16,6 +18,14 @@ from ltrbench.errors import ConfigError
 def overview() -> str:
     """Returns the page of `python -m ltrbench --help`."""
     return f"```text\n{(ROOT / 'ltrbench/cli/help.txt').read_text(encoding='utf-8')}```"
+
+
+def make_targets() -> str:
+    """Returns a table of the targets of the Makefile."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z-]+):.*## (.*)$", text, re.MULTILINE)
+    rows = [[code(f"make {name}"), meaning] for name, meaning in targets]
+    return table(["target", "what it does"], rows)
 
 
 def run(page: str, words: str) -> str:

@@ -39,6 +39,10 @@ pytestmark = pytest.mark.slow
 DOCS = ROOT / "docs"
 PAGES = [*pages(), ROOT / "CONTRIBUTING.md"]
 
+MAKE_TARGETS = re.findall(
+    r"^([a-z-]+):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE
+)
+
 _SHELL = re.compile(r"^```sh[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -233,9 +237,10 @@ def test_the_filled_text_of_a_page_is_current(path: Path) -> None:
 
 def test_every_setting_verb_target_and_metric_is_named_in_a_page() -> None:
     text = "\n".join(path.read_text(encoding="utf-8") for path in pages())
-    keys = {key.name for file in config_files() for key in file.keys}
-    named = set(re.findall(r"[\w./-]+", text))
+    names = [f"`{key.name}`" for file in config_files() for key in file.keys]
+    names += [f"ltrbench {verb}" for verb in MODULE_OF]
+    names += [f"`{target}`" for target in target_names()]
     metrics = {*METRICS, *OF_COLUMNS, *ALIASES}
-    missing = {*keys, *MODULE_OF, *target_names(), *metrics} - named
-    missing = {name for name in missing if f"{name}@" not in text}
-    assert not missing
+    names += [f"`{metric}" for metric in metrics]
+    names += [f"`make {name}`" for name in MAKE_TARGETS]
+    assert not [name for name in names if name not in text]

@@ -102,3 +102,27 @@ def test_the_console_script_finds_a_users_backend_in_the_current_folder(
         "tracking=none",
     )
     assert "\nmean_feature " in run(python.parent / "ltrbench", *words, folder=tmp_path)
+
+
+def test_every_verb_has_its_help_and_type_checkers_see_the_types(
+    python: Path, tmp_path: Path
+) -> None:
+    script = """
+import contextlib
+import io
+from pathlib import Path
+
+import click
+
+import ltrbench
+from ltrbench.cli.verbs import verbs
+
+assert (Path(ltrbench.__file__).parent / "py.typed").exists()
+context = click.Context(verbs)
+for name in verbs.list_commands(context):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        verbs.main([name, "--help"], "ltrbench")
+    print(name)
+"""
+    named = run(python, "-c", script, folder=tmp_path).split()
+    assert {"compare", "ship", "ui"} <= set(named)
