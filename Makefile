@@ -92,8 +92,9 @@ format: dev ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-settings: dev ## write the settings of each backend into its YAML, from the fields of its class
+settings: dev ## write the settings of each backend into its YAML, from the fields of its class, and the pages
 	$(BIN)/python -m docs.settings
+	$(BIN)/python -m docs.macros
 
 pages: dev ## write the tables of the pages anew, from conf/, the code and results/
 	$(BIN)/python -m docs.macros
