@@ -24,7 +24,7 @@ DATA := $(or $(LTRBENCH_DATA),data)
 export OMP_WAIT_POLICY := PASSIVE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format settings pages lock docs wheel bench results reproduce protocols screenshot ui clean
+.PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format settings pages lock docs wheel bench bench-full results reproduce protocols screenshot ui clean
 
 help: ## list the targets
 	@awk -F':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -110,24 +110,14 @@ docs: pages ## build the documentation in build/docs; fails on a broken link or 
 	$(BIN)/python tests/browser.py build/docs/images --optional
 	$(BIN)/python -m pytest docs README.md tests/package/test_docs.py -k "not site"
 
-bench: dev ## benchmark time and memory of readers, engine and evaluator (relative to the libraries), statistics, start-up, sweeps and data at full size; hours
-	$(BIN)/python tests/bench/bench_read.py
-	$(BIN)/python tests/bench/bench_metrics.py
-	$(BIN)/python tests/bench/bench_statistics.py
-	$(BIN)/python tests/bench/bench_objectives.py
-	$(BIN)/python tests/bench/bench_start.py
-	$(BIN)/python tests/bench/bench_check.py
-	$(BIN)/python tests/bench/bench_compare.py
+bench: dev ## print one table of times and memory, as ratios to the libraries; less than 30 minutes
+	$(BIN)/python tests/bench/bench_all.py
+
+bench-full: dev ## benchmark everything in all sizes, with statistics, sweeps, serving and data at full size; hours
+	for name in read metrics statistics objectives start check compare sweep predict networks serve scaling memory fit distributed; do \
+	  $(BIN)/python tests/bench/bench_$$name.py || exit 1; done
 	$(BIN)/python tests/bench/bench_compare.py --output
 	$(BIN)/python tests/bench/bench_auto.py --repetitions 1
-	$(BIN)/python tests/bench/bench_sweep.py
-	$(BIN)/python tests/bench/bench_predict.py
-	$(BIN)/python tests/bench/bench_networks.py
-	$(BIN)/python tests/bench/bench_serve.py
-	$(BIN)/python tests/bench/bench_scaling.py
-	$(BIN)/python tests/bench/bench_memory.py
-	$(BIN)/python tests/bench/bench_fit.py
-	$(BIN)/python tests/bench/bench_distributed.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 1000000
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10

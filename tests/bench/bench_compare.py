@@ -8,10 +8,11 @@ With --output it also writes the files: the report, the tables and the images.
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from bench_jobs import options, run_command
+from bench_jobs import Row, options, run_command
 
 from ltrbench.data import Judgments
 from ltrbench.metrics import DEFAULT, METRICS_OF_A_RUN
@@ -60,19 +61,38 @@ def write_runs(folder: Path, num_models: int, num_queries: int) -> None:
         )
 
 
+def bench(folder: Path, with_files: bool) -> float:
+    """Prints time and memory of a comparison of the runs in a folder; returns the seconds."""
+    words = ["-m", "ltrbench", "compare", str(folder / "runs")]
+    if with_files:
+        words += ["--output", str(folder / "out")]
+    done = run_command(words)
+    files = "table and files" if with_files else "table"
+    print(
+        f"  {files}: {done.seconds:.1f} s, {done.cpu_seconds:.1f} s of processor time, peak "
+        f"{done.peak_mb:.0f} MB",
+        flush=True,
+    )
+    return done.seconds
+
+
+def rows() -> Iterator[Row]:
+    """Yields the rows of the table of all benchmarks."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_runs(folder / "runs", 10, 30_000)
+        compared = "compare 10 models x 30,000 queries"
+        yield Row(compared, bench(folder, with_files=False), 4, " s")
+        yield Row(f"{compared}, with files", bench(folder, with_files=True), 8, " s")
+
+
 def main() -> None:
     arguments = options(__doc__, models=10, queries=30_000, output=False)
     with tempfile.TemporaryDirectory() as name:
-        runs = Path(name, "runs")
-        write_runs(runs, arguments.models, arguments.queries)
-        words = ["-m", "ltrbench", "compare", str(runs)]
-        words += ["--output", str(Path(name, "out"))] if arguments.output else []
-        done = run_command(words)
-    files = ", with its files" if arguments.output else ""
-    print(f"{arguments.models} models x {arguments.queries:,} queries{files}:")
-    print(
-        f"  {done.seconds:.1f} s, {done.cpu_seconds:.1f} s of processor time, peak {done.peak_mb:.0f} MB",
-    )
+        folder = Path(name)
+        write_runs(folder / "runs", arguments.models, arguments.queries)
+        print(f"{arguments.models} models x {arguments.queries:,} queries:")
+        bench(folder, arguments.output)
 
 
 if __name__ == "__main__":

@@ -70,6 +70,28 @@ def in_new_process(function: Callable[..., Any], *arguments: object) -> Any:
 
 
 @dataclass(frozen=True)
+class Row:
+    """A row of the table of all benchmarks.
+
+    Attributes:
+        what: what is measured, and against what.
+        value: a ratio, or a value in `unit`; the smaller the better.
+        goal: value that the project aims at.
+        unit: unit of both; empty for a ratio.
+    """
+
+    what: str
+    value: float
+    goal: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.what}: {self.value:.2f}{self.unit} (goal {self.goal:g}{self.unit})"
+        )
+
+
+@dataclass(frozen=True)
 class Finished:
     """A finished command: wall and processor seconds, the largest resident memory, and its output."""
 

@@ -12,11 +12,12 @@ call, the second part single queries of 100 documents, as in a search engine.
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
 from functools import partial
 
 import numpy as np
 import xgboost as xgb
-from bench_jobs import make_dataset, options, seconds, take_turns
+from bench_jobs import Row, make_dataset, options, seconds, take_turns
 
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.lightgbm import LightGBMRanker
@@ -49,7 +50,8 @@ def set_threads(rankers: dict[str, Ranker], num_threads: int) -> None:
     booster.set_param({"nthread": num_threads})
 
 
-def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) -> None:
+def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) -> float:
+    """Prints the times of one call for all documents; returns native / XGBoost."""
     ways = {name: partial(ranker.predict, features) for name, ranker in rankers.items()}
     take_turns(ways, 1)
     taken = {
@@ -63,22 +65,40 @@ def bench_batch(rankers: dict[str, Ranker], features: Features, repeats: int) ->
         print(
             f"  {name:9} {median:6.2f} us per document, from {min(times):.2f} to {max(times):.2f}{ratio}"
         )
+    return native / statistics.median(taken["XGBoost"])
 
 
 def bench_queries(
-    rankers: dict[str, Ranker], features: Features, num_queries: int
-) -> None:
+    rankers: dict[str, Ranker],
+    features: Features,
+    num_queries: int,
+    query_size: int = QUERY_SIZE,
+) -> float:
+    """Prints the times of a call for each query; returns native / XGBoost."""
     taken: dict[str, list[float]] = {name: [] for name in rankers}
     for query in range(num_queries):
-        first = query * QUERY_SIZE % (len(features) - QUERY_SIZE)
-        documents = features[first : first + QUERY_SIZE]
+        first = query * query_size % (len(features) - query_size)
+        documents = features[first : first + query_size]
         for name, ranker in rankers.items():
             taken[name].append(1e3 * seconds(partial(ranker.predict, documents)))
     for name, times in taken.items():
         print(
-            f"  {name:9} {statistics.median(times):6.3f} ms per query of {QUERY_SIZE}, "
+            f"  {name:9} {statistics.median(times):6.3f} ms per query of {query_size}, "
             f"99% within {np.quantile(times, 0.99):.3f}, all within {max(times):.3f}"
         )
+    return statistics.median(taken["native"]) / statistics.median(taken["XGBoost"])
+
+
+def rows() -> Iterator[Row]:
+    """Yields the rows of the table of all benchmarks."""
+    rankers = learn(300, 64)
+    features = make_dataset(100_000, seed=1).features
+    for num_threads in (1, 2):
+        set_threads(rankers, num_threads)
+        ratio = bench_batch(rankers, features, 5)
+        yield Row(f"predict, threads: {num_threads} / XGBoost", ratio, 0.25)
+    ratio = bench_queries(rankers, features, 1000, query_size=20)
+    yield Row("predict lists of 20 / XGBoost", ratio, 0.15)
 
 
 def main() -> None:

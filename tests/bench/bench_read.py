@@ -16,11 +16,11 @@ import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-from bench_jobs import in_new_process, options
+from bench_jobs import Row, in_new_process, options
 
 from ltrbench.data import read_letor
 from ltrbench.measure import MemoryMeter
@@ -104,7 +104,20 @@ def main() -> None:
             path.unlink()
 
 
-def compare(kind: str, path: Path, repeats: int) -> None:
+def rows() -> Iterator[Row]:
+    """Yields the rows of the table of all benchmarks."""
+    goals = {"dense": 0.33, "sparse": 0.5}
+    with tempfile.TemporaryDirectory() as folder:
+        write_file("dense", Path(folder, "small.txt"), 1000)
+        for kind, goal in goals.items():
+            path = Path(folder, f"{kind}.txt")
+            write_file(kind, path, 80 * 10**6)
+            ratio = compare(kind, path, 3)
+            yield Row(f"read {kind} LETOR text, CPU time / XGBoost", ratio, goal)
+
+
+def compare(kind: str, path: Path, repeats: int) -> float:
+    """Prints the times of all readers; returns ltrbench / XGBoost, with one thread."""
     print(f"{kind}, {path.stat().st_size / 1e6:.0f} MB")
     runs = [
         {reader: in_new_process(measure, reader, path) for reader in READERS}
@@ -126,6 +139,7 @@ def compare(kind: str, path: Path, repeats: int) -> None:
             f"  {reader:18} {cpu[reader]:6.2f} s CPU, {wall:6.2f} s wall, peak / result = {peak:.2f}{ratio}",
             flush=True,
         )
+    return float(cpu["ltrbench, 1 thread"] / cpu["XGBoost"])
 
 
 if __name__ == "__main__":
