@@ -37,7 +37,7 @@ from typing import Any
 
 import numpy as np
 
-from ltrbench.compilation import kernel
+from ltrbench.compilation import disjoint_kernel, kernel
 from ltrbench.errors import ConfigError, require_choice
 from ltrbench.native.objectives.base import Objective, ObjectiveData
 from ltrbench.native.objectives.lambdas import gather, order_of
@@ -242,14 +242,14 @@ def _lambdaloss(
             _changes(gain[j], at_rank[j], gain[:end], at_rank, u, lower, delta)
         else:
             delta[:end] = np.sign(gain[:end] - gain[j])
-        _add_pairs(a[j], e[j], a, e, delta[:end], sums)
+        _add_pairs(a[j], e[j], a, e, delta[:end], sums[0], sums[1])
     factor = sigma * (c if c > 0.0 else n)
     for i in range(n):
         g[order[i]] = factor * sums[0, i]
         h[order[i]] = factor * sigma * sums[1, i]
 
 
-@kernel
+@disjoint_kernel
 def _changes(
     gain_j: float,
     at_j: float,
@@ -264,16 +264,20 @@ def _changes(
         delta[i] = (gain[i] - gain_j) * (u[i] + abs(at[i] - at_j)) * lower[i]
 
 
-@kernel
+@disjoint_kernel
 def _add_pairs(
-    a_j: float, e_j: float, a: Values, e: Values, delta: Values, sums: Values
+    a_j: float,
+    e_j: float,
+    a: Values,
+    e: Values,
+    delta: Values,
+    gradients: Values,
+    hessians: Values,
 ) -> None:
     """Adds the pairs of rank j with each rank i to the gradients and hessians of i, without c and sigma.
 
     Each pair is computed for both documents: there are no sums over ranks, which cannot be vectorised.
     """
-    gradients = sums[0]
-    hessians = sums[1]
     for i in range(len(delta)):
         inverse = 1.0 / (e[i] + e_j)
         weighted = delta[i] * (a[i] if delta[i] > 0.0 else a_j)
@@ -281,7 +285,7 @@ def _add_pairs(
         hessians[i] += abs(weighted) * (e[i] * inverse) * (e_j * inverse)
 
 
-@kernel
+@disjoint_kernel
 def _add_ordered_pairs(
     value_j: float,
     e_j: float,
