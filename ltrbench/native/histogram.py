@@ -334,8 +334,10 @@ def num_numeric(task: Task) -> int:
     return len(task.bin_start) - 1 - len(task.categories)
 
 
-DOCUMENTS_SUMMED = 512
-"""Number of documents per block; their words, up to 32 each, stay in the L2 cache."""
+DOCUMENTS_SUMMED = 128
+"""Number of documents per block. The cache lines of a word of all of them stay in the L1 cache beside the
+histograms of the word: blocks of 512 take a third more time for leaves with a quarter of the documents
+[measured]."""
 WORDS_AT_ONCE = 32
 """Maximum number of words whose sums one thread computes at a time: 512 kB, which fit the L2 cache."""
 
