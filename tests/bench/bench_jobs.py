@@ -233,7 +233,11 @@ def lightgbm_dataset(
     """Returns a data set of LightGBM with other features than those of `train`, such as a sparse matrix."""
     features = train.features if features is None else features
     return lgb.Dataset(
-        features, train.labels, group=train.query_sizes, params=parameters
+        features,
+        train.labels,
+        group=train.query_sizes,
+        categorical_feature=list(train.categorical_features),
+        params=parameters,
     ).construct()
 
 

@@ -138,8 +138,6 @@ def fit(
             fit_native(train, num_trees, NUM_LEAVES[name], num_threads)
         else:
             parameters = lightgbm_parameters(NUM_LEAVES[name], num_threads, engine)
-            if name == CATEGORIES:
-                parameters["categorical_feature"] = list(range(train.num_features))
             fit_lightgbm(train, num_trees, parameters, features)
     return {
         "seconds": time.process_time() - before,
