@@ -152,7 +152,7 @@ EXPERIMENTS_tuned = untuned tuned
 EXPERIMENTS_native_best = untuned native_best
 EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
-results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-calibration results-calibration_models ## rerun the committed studies and rewrite results/
+results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-calibration results-calibration_models results-click_estimators ## rerun the committed studies and rewrite results/
 	$(BIN)/python -m docs.macros
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, and fail if a metric differs
@@ -180,6 +180,10 @@ results-calibration: dev
 # with a row for data that is not available.
 results-calibration_models: dev
 	$(RUN) experiment=calibration_models
+
+# Estimators of clicks on simulated logs; needs no data; about fifteen minutes.
+results-click_estimators: dev
+	$(RUN) experiment=click_estimators
 
 # One experiment for all of its data sets.
 study-ltr_baseline_%: dev

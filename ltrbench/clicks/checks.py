@@ -56,10 +56,14 @@ def replays(
     """Returns a check for each ranker that shares enough documents with others; without rankers, of the
     randomised lists against all others.
 
-    For a query and document u let n, c and m be the numbers of displays, of clicks, and the sum of theta over
-    the displays, by the ranker (f) and by all others (g). The clicks are c_f, and their prediction is
-    m_f c_g / m_g. The variance of the sum of the differences is that of a cluster sample by query, with the
-    influence of theta.
+    For a query and document u let c and m be the numbers of clicks, and the sum of theta over the displays,
+    by the ranker (f) and by all others (g). The prediction of c_f is m_f c_g / m_g. Its error is tested by
+
+        sum_u c_f - (c_f + c_g) m_f / (m_f + m_g)
+
+    because given the clicks of both, a share of m_f / (m_f + m_g) is expected by f. No document has a large
+    weight, as it has in the prediction if m_g is small. The variance is that of a cluster sample by query,
+    with the influence of theta.
 
     Args:
         names: name of each ranker.
@@ -86,8 +90,7 @@ def _replay(
     predicted = _Prediction.of(given, is_own)
     query_of_unit = np.zeros(len(predicted.clicks), dtype=np.int64)
     query_of_unit[given.units] = query_of_row[given.rows]
-    excess = predicted.observed - predicted.clicks
-    differences = total(query_of_unit, excess, len(given.influence))
+    differences = total(query_of_unit, predicted.excess, len(given.influence))
     error = _error_of_sum(differences - given.influence @ predicted.gradient)
     num_common = len(np.unique(query_of_unit[predicted.is_common]))
     observed = float(predicted.observed.sum())
@@ -105,12 +108,14 @@ class _Prediction:
     Attributes:
         is_common: (U,), whether both showed the document.
         observed, clicks: (U,), observed and predicted clicks; 0 unless both showed the document.
-        gradient: (K,), derivative of the sum of the predicted clicks by log theta.
+        excess: (U,), observed clicks minus those that are expected, given the clicks of both.
+        gradient: (K,), derivative of the sum of the expected clicks by log theta.
     """
 
     is_common: NDArray[np.bool_]
     observed: Values
     clicks: Values
+    excess: Values
     gradient: Values
 
     @classmethod
@@ -121,15 +126,18 @@ class _Prediction:
         others = _Sums.of(given, ~is_own, examined, num_units)
         is_common = (own.examined > 0) & (others.examined > 0)
         rates = _ratio(others.clicks, others.examined, is_common)
-        predicted = own.examined * rates
-        shares = _ratio(predicted, others.examined, is_common)
-        of_own = rates[given.units]
-        of_others = -shares[given.units]
-        terms = np.where(is_own, of_own, of_others) * examined
+        of_both = own.examined + others.examined
+        shares = _ratio(own.examined, of_both, is_common)
+        rates_of_both = _ratio(own.clicks + others.clicks, of_both, is_common)
+        observed = np.where(is_common, own.clicks, 0.0)
+        # d share / d log theta_k = ((1 - share) m_fk - share m_gk) / (m_f + m_g)
+        slopes = is_own - shares[given.units]
+        terms = slopes * rates_of_both[given.units] * examined
         return cls(
             is_common=is_common,
-            observed=np.where(is_common, own.clicks, 0.0),
-            clicks=predicted,
+            observed=observed,
+            clicks=own.examined * rates,
+            excess=observed - own.examined * rates_of_both,
             gradient=total(given.positions, terms, given.num_positions),
         )
 

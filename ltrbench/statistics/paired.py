@@ -176,15 +176,39 @@ class PairedSample:
     def degrees(self) -> NDArray[np.float64]:
         """(M,), degrees of freedom of the nonzero standard errors; n_eff - 1 with one stratum.
 
-        (sum_c v_c)^2 / sum_c(v_c^2 / (n_c - 1)) for the variances v_c of the strata (Satterthwaite, 1946) and
-        their effective numbers of queries n_c.
+        (sum_c v_c)^2 / sum_c(v_c^2 / d_c) for the variances v_c of the strata (Satterthwaite, 1946), where
+        d_c is the effective number of queries minus 1. If queries are clusters, a few of which have most
+        units, the variance varies more than that of so many queries: d_c is at most
+        3 (sum a_i)^2 / sum a_i^2, with a_i = s_i^2 (x_i - m)^2 (Pan and Wall, 2002, Statistics in Medicine
+        21).
         """
         variances = self._cell_variances
-        sizes = self.effective_sizes[:, np.newaxis]
+        degrees_of_cells = self.effective_sizes[:, np.newaxis] - 1
+        if self.are_clusters:
+            of_clusters = [self._degrees_of_clusters(cell) for cell in self.cells]
+            degrees_of_cells = np.fmin(degrees_of_cells, of_clusters)
         with np.errstate(divide="ignore", invalid="ignore"):
-            parts = (variances**2 / (sizes - 1)).sum(axis=0)
+            parts = (variances**2 / degrees_of_cells).sum(axis=0)
             degrees: NDArray[np.float64] = variances.sum(axis=0) ** 2 / parts
         return degrees
+
+    def _degrees_of_clusters(self, cell: NDArray[np.intp]) -> NDArray[np.float64]:
+        weights = self.weights[cell]
+        shares = weights / weights.sum()
+        values = np.take(self.values, cell, axis=1)
+        means = weighted_sum(values, shares)
+        centred = values - means[:, np.newaxis]
+        return _degrees_of_parts((shares * centred) ** 2)
+
+
+def _degrees_of_parts(parts: Values) -> NDArray[np.float64]:
+    """Returns (M,), degrees of freedom of the sums of (M, n) squared normal values; NaN if all are 0."""
+    totals = parts.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        shares = parts / totals
+    squares = (shares**2).sum(axis=1)
+    degrees: NDArray[np.float64] = 3 / squares
+    return degrees
 
 
 def weighted_sum(values: Values, weights: PerQuery) -> NDArray[np.float64]:
