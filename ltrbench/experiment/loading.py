@@ -388,7 +388,7 @@ class Fitter:
 
     def warm_up(self, ranker: Ranker) -> None:
         """Compiles and imports everything that a fit and an evaluation need."""
-        _warm_up(ranker, is_sparse(self.splits.train.features), log.info)
+        _warm_up(ranker, *_kinds_of_features(self.splits.train), log.info)
 
     def fit(
         self,
@@ -463,7 +463,7 @@ class FitterOnWorkers(Fitter):
         self._workers.client.run(_release, keys, workers=addresses, on_error="ignore")
 
     def warm_up(self, ranker: Ranker) -> None:
-        arguments = ranker, is_sparse(self.splits.train.features), self._plugins
+        arguments = ranker, *_kinds_of_features(self.splits.train), self._plugins
         hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
         is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
         self._workers.run(
@@ -532,8 +532,16 @@ def _sizes(placed: PlacedShards) -> list[dict[str, int]]:
     ]
 
 
+def _kinds_of_features(train: RankingDataset) -> tuple[bool, bool]:
+    """Returns whether features are sparse, and whether some are categorical."""
+    return is_sparse(train.features), bool(train.categorical_features)
+
+
 def _warm_up(
-    ranker: Ranker, has_sparse_features: bool, announce: Callable[[str], None]
+    ranker: Ranker,
+    has_sparse_features: bool,
+    has_categories: bool,
+    announce: Callable[[str], None],
 ) -> None:
     # Imported here, because it needs numba.
     from ltrbench.compilation import announcing_compilation
@@ -543,14 +551,20 @@ def _warm_up(
         ranker.warm_up()
         if has_sparse_features:
             ranker.warm_up_sparse()
+        if has_categories:
+            ranker.warm_up_categories()
 
 
 def warm_up_member(
-    ranker: Ranker, has_sparse_features: bool, plugins: Sequence[str]
+    ranker: Ranker,
+    has_sparse_features: bool,
+    has_categories: bool,
+    plugins: Sequence[str],
 ) -> None:
     """Warms up a worker, or the process that compiles for it."""
     load_plugins(list(plugins), "plugins")
-    _warm_up(ranker, has_sparse_features, partial(print, file=sys.stderr))
+    announce = partial(print, file=sys.stderr)
+    _warm_up(ranker, has_sparse_features, has_categories, announce)
     ranker.warm_up_member()
 
 

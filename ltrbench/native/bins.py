@@ -788,7 +788,7 @@ def partition(
     rows: Rows,
     scratch: Rows,
     num_threads: int,
-    categories: NDArray[np.uint16],
+    categories: NDArray[np.uint16] | None,
     is_left: NDArray[np.bool_],
 ) -> int:
     """Moves the documents that go left to the front of `rows`, keeping the order; returns their number.
@@ -801,7 +801,7 @@ def partition(
         rows: (n,), reordered in place.
         scratch: (n,) or longer, working memory.
         num_threads: number of threads; each partitions one part of the rows.
-        categories: (K, D), as in CategoricalBins.
+        categories: (K, D), as in CategoricalBins; None: no column is categorical.
         is_left: (bins,), whether the bins of a categorical column go left; empty for another column.
     """
     if len(rows) < FEW_ROWS:
@@ -844,7 +844,7 @@ def _share_out(
     cut: tuple[int, int, int, int],
     rows: Rows,
     scratch: Rows,
-    categories: NDArray[np.uint16],
+    categories: NDArray[np.uint16] | None,
     is_left: NDArray[np.bool_],
 ) -> int:
     """Moves left-going documents to the front of rows, others to scratch; returns how many go left."""
@@ -857,7 +857,7 @@ def _share_out(
     for start in range(0, len(rows), DOCUMENTS_MOVED):
         block = rows[start : start + DOCUMENTS_MOVED]
         if len(is_left) > 0:
-            shift = _read_sides(categories[cut[0]], is_left, block, ahead)
+            shift = _read_sides(categories, cut[0], is_left, block, ahead)
         else:
             shift = read_column(words, layout, cut[0], block, ahead)
         for i in range(len(block)):
@@ -872,16 +872,19 @@ def _share_out(
     return int(np.int64(num_left))
 
 
-@inlined_kernel
+@kernel
 def _read_sides(
-    bins: NDArray[np.uint16],
+    categories: NDArray[np.uint16] | None,
+    number: int,
     is_left: NDArray[np.bool_],
     rows: Rows,
     read: NDArray[np.uint64],
 ) -> np.uint64:
     """Writes 0 for documents that go left and 1 for others; returns by how many bits to shift them."""
-    for i in range(len(rows)):
-        read[i] = not is_left[np.uint64(bins[np.uint64(rows[i])])]
+    if categories is not None:
+        bins = categories[number]
+        for i in range(len(rows)):
+            read[i] = not is_left[np.uint64(bins[np.uint64(rows[i])])]
     return np.uint64(0)
 
 

@@ -49,6 +49,7 @@ from ltrbench.native.bins import (
     QUANTILE,
     AnyBins,
     BinnedFeatures,
+    CategoricalBins,
     Rows,
     ThresholdRule,
     bin_alike,
@@ -1052,17 +1053,24 @@ def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
         yield
 
 
-def compile_growth(growth: str = "best_first", l1: float = 0.0) -> GrownTree:
+def compile_growth(
+    growth: str = "best_first", l1: float = 0.0, binned: BinnedFeatures | None = None
+) -> GrownTree:
     """Grows a tree without running the earlier stages; compiles the kernels that this needs. Those of several
-    members are those of `depth_wise` growth, and those of monotone constraints are those of an l1 penalty."""
+    members are those of `depth_wise` growth, and those of monotone constraints are those of an l1 penalty.
+
+    Args:
+        binned: four documents; None: `two_bins()`.
+    """
     gradients = np.array([-1.0, 1.0, -1.0, 1.0])
     quantised = quantise(gradients, np.ones(4))
-    features = np.ones(1, dtype=np.bool_)
-    grower = Grower(_two_bins(), 3, replace(LOOSE_SPLITS, l1=l1), growth)
+    data = binned or two_bins()
+    features = np.ones(len(data.num_bins), dtype=np.bool_)
+    grower = Grower(data, 3, replace(LOOSE_SPLITS, l1=l1), growth)
     return grower.grow(quantised, np.arange(4, dtype=np.uint32), features)
 
 
-def _two_bins() -> BinnedFeatures:
+def two_bins() -> BinnedFeatures:
     """Returns four documents with alternating bins, in arrays of the types that `bin_features` returns."""
     words = [[0], [1], [0], [1]]
     return BinnedFeatures(
@@ -1070,4 +1078,18 @@ def _two_bins() -> BinnedFeatures:
         thresholds=np.zeros((1, COLUMN_BINS), dtype=np.float32),
         num_bins=np.array([3]),
         feature_of_column=np.array([0]),
+    )
+
+
+def two_categories() -> BinnedFeatures:
+    """Returns `two_bins` with a categorical column of alternating categories."""
+    numeric = two_bins()
+    codes = np.array([np.nan, 0, 1], dtype=np.float32)
+    bins = np.array([[1, 2, 1, 2]], dtype=np.uint16)
+    return replace(
+        numeric,
+        thresholds=np.pad(numeric.thresholds, ((0, 1), (0, 0))),
+        num_bins=np.array([3, 3]),
+        feature_of_column=np.array([0, 1]),
+        categories=CategoricalBins(bins, (codes,)),
     )

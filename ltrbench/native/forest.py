@@ -377,7 +377,7 @@ def add_trees(
     num_before = np.uint64(0)
     # In a short list most of the 64 sums would be of no document.
     sums = np.zeros(NUM_BITS)
-    sums[: len(scores)] = scores
+    copy_values(scores, sums)
     for t in range(len(forest.first_cut) - 1):
         first = forest.first_cut[t]
         end = forest.first_cut[t + 1]
@@ -407,7 +407,14 @@ def add_trees(
         leaves = first + np.uint64(t), end - first + np.uint64(1)
         _add_leaves(forest.value, leaves, reached, sums, scores)
     if len(scores) >= FEWEST_SUMS:
-        scores[:] = sums[: len(scores)]
+        copy_values(sums[: len(scores)], scores)
+
+
+@kernel
+def copy_values(source: Values, target: Values) -> None:
+    """Copies the source to the front of the target; compiles in less time than an assignment to a slice."""
+    for i in range(len(source)):
+        target[i] = source[i]
 
 
 @inlined_kernel

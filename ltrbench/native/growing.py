@@ -60,13 +60,13 @@ from ltrbench.native.splitting import (
     SplitTerms,
     best_category_cut,
     best_cuts,
-    bins_on_left,
     choose,
     constraints_of,
     find_splits,
     leaf_to_search,
     may_be_cut,
     search,
+    sides_of_bins,
     split_terms,
 )
 from ltrbench.native.team import ALONE, Team
@@ -205,9 +205,10 @@ def cut_node(
     if column >= num_numeric(task):
         cut = (column - num_numeric(task), 0, 1, 0)
         is_left = memory.is_left[(left - 1) // 2, :num_bins]
-        is_left[:] = bins_on_left(
-            column, task.bin_start, leaf, (last_bin, missing_left), terms
-        )
+        chosen = (column, last_bin, missing_left)
+        sides = sides_of_bins(task.categories, task.bin_start, chosen, leaf, terms)
+        for b in range(len(sides)):
+            is_left[b] = sides[b]
     scratch = memory.scratch
     num_threads = task.num_threads
     num_left = partition(
@@ -312,7 +313,6 @@ def build_and_search(
     """
     num_columns = num_numeric(task)
     num_words = task.words.shape[1]
-    uncounted = np.zeros(0, dtype=np.int64)
     if layout is None:
         num_shares = shares_of(max(num_words, 1), task.num_threads)
         for share in numba.prange(num_shares):
@@ -324,9 +324,7 @@ def build_and_search(
             for column in range(
                 num_columns + np.int64(share), len(task.bin_start) - 1, num_shares
             ):
-                build_category(task, column, one.rows, one.histogram, other.histogram)
-                best_category_cut(column, task.bin_start, one, uncounted, terms, None)
-                best_category_cut(column, task.bin_start, other, uncounted, terms, None)
+                _search_category(task.categories, task, column, terms, (one, other))
     else:
         total = sum_stored(task, layout, one.rows, one.histogram)
         num_parts = PARTS_PER_THREAD * task.num_threads
@@ -366,6 +364,23 @@ def _search_both(
         best_cuts(columns, bin_start, one, terms, None)
     if len(other.columns) > 0:
         best_cuts(columns, bin_start, other, terms, None)
+
+
+@kernel
+def _search_category(
+    categories: NDArray[np.uint16] | None,
+    task: Task,
+    column: int,
+    terms: SplitTerms,
+    leaves: tuple[Leaf, Leaf],
+) -> None:
+    """Builds the histograms of a categorical column, and finds its best splits."""
+    if categories is not None:
+        one, other = leaves
+        uncounted = np.zeros(0, dtype=np.int64)
+        build_category(task, column, one.rows, one.histogram, other.histogram)
+        best_category_cut(column, task.bin_start, one, uncounted, terms, None)
+        best_category_cut(column, task.bin_start, other, uncounted, terms, None)
 
 
 @inlined_kernel

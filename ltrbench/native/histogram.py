@@ -305,20 +305,23 @@ class Task(NamedTuple):
         words: as in BinnedFeatures or SparseBins.
         bin_start: (C + 1,), result of `bin_starts`.
         packed: (D,), packed gradients and hessians.
-        categories: (K, D), bins of the last K columns, which are categorical.
+        categories: (K, D), bins of the last K columns, which are categorical; None: all columns are numeric,
+            and the kernels for categories are not compiled.
         num_threads: number of threads; an argument, because numba does not cache a kernel that queries it.
     """
 
     words: NDArray[np.uint64]
     bin_start: NDArray[np.int64]
     packed: Packed
-    categories: NDArray[np.uint16]
+    categories: NDArray[np.uint16] | None
     num_threads: int
 
 
 def task_of(binned: AnyBins, quantised: Quantised) -> Task:
     """Returns the input of growing a tree to these gradients and hessians."""
-    categories = binned.categories.bins
+    categories = None
+    if len(binned.categories.codes) > 0:
+        categories = binned.categories.bins
     return Task(
         binned.words,
         bin_starts(binned),
@@ -331,7 +334,14 @@ def task_of(binned: AnyBins, quantised: Quantised) -> Task:
 @kernel
 def num_numeric(task: Task) -> int:
     """Returns the number of columns that are not categorical; they come first."""
-    return len(task.bin_start) - 1 - len(task.categories)
+    return len(task.bin_start) - 1 - _num_categorical(task.categories)
+
+
+@kernel
+def _num_categorical(categories: NDArray[np.uint16] | None) -> int:
+    if categories is None:
+        return 0
+    return len(categories)
 
 
 DOCUMENTS_SUMMED = 128
@@ -386,7 +396,7 @@ def build_category(
     first = task.bin_start[column]
     end = task.bin_start[column + 1]
     sums = histogram[first:end]
-    bins = task.categories[column - num_numeric(task)]
+    bins = task.categories[column - num_numeric(task)]  # type: ignore[index]
     sums[:] = 0
     for i in range(len(rows)):
         row = np.uint64(rows[i])

@@ -560,16 +560,35 @@ def has_enough(
         docs_of_smaller(counts, leaf.best[1, c], leaf.best[2, c]) >= terms.min_docs
     )
     if c >= num_numeric(task):
-        cut = int(leaf.best[1, c]), int(leaf.best[2, c])
-        num_left = _sum(counts * bins_on_left(c, task.bin_start, leaf, cut, terms))
-        is_enough = min(num_left, _sum(counts) - num_left) >= terms.min_docs
-        if not is_enough:
-            best_category_cut(c, task.bin_start, leaf, counts, terms, constraints)
+        is_enough = _category_has_enough(
+            task.categories, c, counts, (task, leaf), (terms, constraints)
+        )
     elif not is_enough:
         bins = (task.bin_start[c], task.bin_start[c + 1])
         docs = _docs_left(counts)
         best = _best_cut(c, bins, leaf.histogram, docs, terms, constraints, _space())
         leaf.best[0, c], leaf.best[1, c], leaf.best[2, c] = best
+    return is_enough
+
+
+@kernel
+def _category_has_enough(
+    categories: NDArray[np.uint16] | None,
+    c: int,
+    counts: NDArray[np.int64],
+    searched: tuple[Task, Leaf],
+    rules: tuple[SplitTerms, Constraints | None],
+) -> bool:
+    """Does what `has_enough` does, for a categorical column."""
+    is_enough = False
+    if categories is not None:
+        task, leaf = searched
+        terms, constraints = rules
+        cut = int(leaf.best[1, c]), int(leaf.best[2, c])
+        num_left = _sum(counts * bins_on_left(c, task.bin_start, leaf, cut, terms))
+        is_enough = min(num_left, _sum(counts) - num_left) >= terms.min_docs
+        if not is_enough:
+            best_category_cut(c, task.bin_start, leaf, counts, terms, constraints)
     return is_enough
 
 
@@ -601,9 +620,9 @@ def count(
     counts = np.zeros(num_bins, dtype=np.int64)
     ahead = np.empty(DOCUMENTS_COUNTED, dtype=np.uint64)
     if column >= num_numeric(task):
-        bins = task.categories[column - num_numeric(task)]
-        for row in leaf.rows:
-            counts[np.uint64(bins[np.uint64(row)])] += 1
+        _count_categories(
+            task.categories, column - num_numeric(task), leaf.rows, counts
+        )
         return counts
     for start in range(0, len(leaf.rows), DOCUMENTS_COUNTED):
         block = leaf.rows[start : start + DOCUMENTS_COUNTED]
@@ -616,6 +635,19 @@ def count(
         ):
             break
     return counts
+
+
+@kernel
+def _count_categories(
+    categories: NDArray[np.uint16] | None,
+    number: int,
+    rows: Rows,
+    counts: NDArray[np.int64],
+) -> None:
+    if categories is not None:
+        bins = categories[number]
+        for row in rows:
+            counts[np.uint64(bins[np.uint64(row)])] += 1
 
 
 @kernel
@@ -1154,6 +1186,25 @@ def bins_on_left(
     for i in range(last if len(sums) <= terms.max_cat_to_onehot else 0, last + 1):
         is_left[order[len(order) - 1 - i if side else i]] = True
     return is_left
+
+
+@kernel
+def sides_of_bins(
+    categories: NDArray[np.uint16] | None,
+    bin_start: NDArray[np.int64],
+    chosen: tuple[int, int, int],
+    leaf: Leaf,
+    terms: SplitTerms,
+) -> NDArray[np.bool_]:
+    """Returns the mask of `bins_on_left`; empty if no column is categorical.
+
+    Args:
+        chosen: column, and the `CategoryCut`.
+    """
+    if categories is None:
+        return np.zeros(0, dtype=np.bool_)
+    cut = (chosen[1], chosen[2])
+    return bins_on_left(chosen[0], bin_start, leaf, cut, terms)
 
 
 @kernel

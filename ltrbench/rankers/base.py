@@ -605,6 +605,9 @@ class Ranker(ABC, Estimator):
     def warm_up_sparse(self) -> None:
         """Compiles what a fit to sparse features needs in addition to `warm_up`."""
 
+    def warm_up_categories(self) -> None:
+        """Compiles what a fit to categorical features needs in addition to `warm_up`."""
+
     def warm_up_member(self) -> None:
         """Compiles what a fit on several workers needs in addition to `warm_up`."""
 

@@ -56,6 +56,7 @@ from ltrbench.native.boosting import (
     compile_sparse_engine,
     four_documents,
     four_sparse_documents,
+    two_categories,
 )
 from ltrbench.native.forest import Forest, add_scores, add_stored_scores, first_flaw
 from ltrbench.native.objectives.base import Objective, name_or_objective, yamls
@@ -644,16 +645,23 @@ class NativeRanker(NativeSettings):
                 ranker._correction(four_documents()),
                 num_threads,
             )
-            l1 = 0.0
-            if self.monotone or self.l1:
-                l1 = 0.1
-            if (
-                l1
-                or self.growth != "best_first"
-                or self.cut_without_gain
-                or self.features_per_split != 1
-            ):
-                compile_growth("depth_wise", l1)
+            growth, l1 = self._growth_to_compile()
+            if growth != "best_first":
+                compile_growth(growth, l1)
+
+    def _growth_to_compile(self) -> tuple[str, float]:
+        """Returns a way of growing trees, and an l1 penalty, that use the kernels of this ranker."""
+        if self.monotone or self.l1:
+            return "depth_wise", 0.1
+        is_compiled = self.growth == "best_first" and self.features_per_split == 1
+        if is_compiled and not self.cut_without_gain:
+            return "best_first", 0.0
+        return "depth_wise", 0.0
+
+    def warm_up_categories(self) -> None:
+        """Compiles the kernels that only categorical features use."""
+        with threads(resolve_threads(self.num_threads)):
+            compile_growth(*self._growth_to_compile(), two_categories())
 
     def warm_up_sparse(self) -> None:
         """Compiles the kernels that only sparse features use."""
