@@ -189,7 +189,7 @@ def announcing_compilation(announce: Callable[[str], None]) -> Iterator[None]:
 def compiling_process(code: str) -> subprocess.Popen[bytes]:
     """Starts a Python process that compiles kernels into the cache of this process, which then loads them.
 
-    A thread that compiles holds the global interpreter lock most of the time. The `with` block of the process
+    A thread that compiles holds the global interpreter lock most of the time. `communicate` of the process
     waits for its end. If it fails, it prints its error, and this process compiles the kernels later.
     """
     # -P and PYTHONPATH: the second process has this import path, without the working directory in addition.

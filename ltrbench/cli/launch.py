@@ -200,6 +200,7 @@ class _Command:
             flags=self.flags,
         )
         experiment = build_experiment(spec)
+        experiment.ranker.begin_warm_up()
         tracker = build_tracker(settings)
         tracker.open(None)
         session.tracker = tracker
@@ -235,6 +236,8 @@ class _Command:
         """
         specs = [job.spec for job in jobs]
         _check_of_sweep(master.hydra, specs)
+        # Only of the first job, because it must not run beside a fit.
+        jobs[0].ranker.begin_warm_up()
         folder = relative(sweep)
         with writing_to(folder):
             folder.mkdir(parents=True, exist_ok=True)

@@ -20,9 +20,11 @@ This module does not measure, print or stop by itself; pass `on_iteration` to wa
 
 from __future__ import annotations
 
+import atexit
+import functools
 import math
-from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+import subprocess
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -1013,9 +1015,11 @@ def compile_engine(
     settings = BoostingSettings(
         num_trees=1, num_leaves=3, objective=objective, splits=LOOSE_SPLITS
     )
-    with _growth_compiled_beside(num_threads):
-        # Everything except growing trees.
-        _fit(four_documents(), replace(settings, num_leaves=1), correction)
+    begin_compiling(num_threads)
+    # Everything except growing trees.
+    _fit(four_documents(), replace(settings, num_leaves=1), correction)
+    if num_threads > 1:
+        _wait_for_growth()
     _fit(four_documents(), settings, correction)
 
 
@@ -1042,15 +1046,29 @@ def _fit(
         add_scores(forest, data.features, np.zeros(4))
 
 
-@contextmanager
-def _growth_compiled_beside(num_threads: int) -> Iterator[None]:
-    """Runs `compile_growth` in a second process during the block, if there is a thread for it and the kernels
-    are not in the cache."""
-    if num_threads == 1 or is_cached(grow_best_first):
-        yield
-        return
-    with compiling_process(f"from {__name__} import compile_growth; compile_growth()"):
-        yield
+def begin_compiling(num_threads: int) -> None:
+    """Starts `compile_growth` in a second process, if there is a thread for it and the kernels are not in the
+    cache; `compile_engine` waits for it."""
+    if num_threads > 1:
+        _growth_process()
+
+
+def _wait_for_growth() -> None:
+    process = _growth_process()
+    if process is not None:
+        process.communicate()
+
+
+@functools.cache
+def _growth_process() -> subprocess.Popen[bytes] | None:
+    if is_cached(grow_best_first):
+        return None
+    process = compiling_process(
+        f"from {__name__} import compile_growth; compile_growth()"
+    )
+    # A command that fails before the warm-up leaves no process behind.
+    atexit.register(process.terminate)
+    return process
 
 
 def compile_growth(

@@ -602,6 +602,9 @@ class Ranker(ABC, Estimator):
     def warm_up(self) -> None:  # the default does nothing
         """Compiles and imports everything that `fit` and `predict` need, before the clock starts."""
 
+    def begin_warm_up(self) -> None:
+        """Begins a part of `warm_up` in another process, if that saves time; `warm_up` waits for it."""
+
     def warm_up_sparse(self) -> None:
         """Compiles what a fit to sparse features needs in addition to `warm_up`."""
 

@@ -50,6 +50,7 @@ from ltrbench.native.boosting import (
     DartSettings,
     SamplingSettings,
     TreeOptions,
+    begin_compiling,
     boost,
     compile_engine,
     compile_growth,
@@ -633,6 +634,9 @@ class NativeRanker(NativeSettings):
             if name.startswith(_POSITIONS):
                 ranker.position_factors[name.removeprefix(_POSITIONS)] = values
         return ranker
+
+    def begin_warm_up(self) -> None:
+        begin_compiling(resolve_threads(self.num_threads))
 
     def warm_up(self) -> None:
         """Compiles the engine for dense features by a fit on four documents, or loads it if this machine has

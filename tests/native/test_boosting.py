@@ -12,6 +12,7 @@ from engine_cases import COMPILED, make_dataset
 from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset
+from ltrbench.native import boosting
 from ltrbench.native.boosting import (
     BoostingSettings,
     DartSettings,
@@ -22,6 +23,7 @@ from ltrbench.native.forest import Forest, add_scores, plant
 from ltrbench.native.objectives.lambdas import prepare
 from ltrbench.native.objectives.pairs import NATIVE
 from ltrbench.native.splitting import SplitSettings
+from ltrbench.rankers.native import NativeRanker
 from ltrbench.shapes import Scores
 
 SMALL = BoostingSettings(
@@ -164,7 +166,9 @@ def test_a_leaf_takes_its_step_and_the_tree_the_learning_rate(
 WARM_RUN = """
 import sys
 from dataclasses import replace
+import numpy as np
 from numba.core.registry import CPUDispatcher
+from ltrbench.data import RankingDataset
 from ltrbench.data.synthetic import make_synthetic
 from ltrbench.metrics import evaluate, warm_up_metrics
 from ltrbench.native.objectives.lambdarank import LambdaRank
@@ -196,8 +200,50 @@ for fields in (
     ranker.fit(data, data)
     evaluate(data, ranker.predict(data.features), ["ndcg@10", "map", "mrr", "precision@10"])
     assert before > 5 and specialisations() == before, fields
+codes = np.arange(data.num_documents) % 6
+mixed = RankingDataset(
+    features=np.column_stack([data.features, codes]), labels=data.labels, query_start=data.query_start,
+    categories={str(data.num_features + 1): tuple("abcdef")},
+)
+for growth in ("best_first", "depth_wise"):
+    ranker = NativeRanker(num_trees=2, growth=growth, early_stopping=EarlyStopping())
+    ranker.warm_up()
+    ranker.warm_up_categories()
+    before = specialisations()
+    ranker.fit(mixed, mixed).predict(mixed.features)
+    assert specialisations() == before, growth
 """
 
 
 def test_a_fit_after_the_warm_up_needs_no_further_specialisation_of_a_kernel() -> None:
     subprocess.run([sys.executable, "-c", WARM_RUN], check=True)
+
+
+def test_the_second_process_starts_once_and_the_warm_up_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    events = []
+
+    class Process:
+        def communicate(self) -> None:
+            events.append("waited")
+
+        def terminate(self) -> None:
+            pass
+
+    def start(code: str) -> Process:
+        assert "compile_growth()" in code
+        events.append("started")
+        return Process()
+
+    monkeypatch.setattr(boosting, "is_cached", lambda kernel: False)
+    monkeypatch.setattr(boosting, "compiling_process", start)
+    boosting._growth_process.cache_clear()
+    NativeRanker(num_threads=1).begin_warm_up()
+    assert not events
+    ranker = NativeRanker(num_threads=2)
+    ranker.begin_warm_up()
+    ranker.begin_warm_up()
+    ranker.warm_up()
+    boosting._growth_process.cache_clear()
+    assert events == ["started", "waited"]
