@@ -297,9 +297,7 @@ class TableCell:
     @property
     def known(self) -> CellValue:
         """The value; None if it is a number that is not available."""
-        if isinstance(self.value, str) or is_available(self.value):
-            return self.value
-        return None
+        return _known(self.value)
 
 
 TableRow = Sequence[TableCell | CellValue]
@@ -515,7 +513,15 @@ class Table:
         return texts
 
     def _values(self) -> list[list[CellValue]]:
-        return [[_as_cell(cell).known for cell in row] for row in self.rows]
+        return [[_known(cell) for cell in row] for row in self.rows]
+
+
+def _known(cell: TableCell | CellValue) -> CellValue:
+    if isinstance(cell, TableCell):
+        return cell.known
+    if isinstance(cell, str) or is_available(cell):
+        return cell
+    return None
 
 
 def _as_cell(cell: TableCell | CellValue) -> TableCell:

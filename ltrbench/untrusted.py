@@ -156,6 +156,9 @@ def visible(text: str, lines: bool = False) -> str:
     >>> print(visible("a\x1b[31m\nb"))
     a\x1b[31m\nb
     """
+    # No character of _UNSEEN is printable; most texts end here.
+    if text.isprintable():
+        return text
     unseen = _UNSEEN_BUT_LINES if lines else _UNSEEN
     return unseen.sub(_as_escape, text)
 
