@@ -226,6 +226,7 @@ study-clicks: dev
 	$(RUN) experiment=clicks hydra.sweep.dir=build/results/clicks
 	find results/clicks -type f ! -name summary.py -delete
 	$(RUN) compare build/results/clicks --metric ndcg@10 --baseline 'native debias=none' --output results/clicks
+	find results/clicks -name '*.png' -delete
 	$(BIN)/python -m results.clicks.summary
 
 study-%: dev

@@ -865,6 +865,38 @@ def differences_by_row(
     return figure
 
 
+def examination_by_position(
+    theta: Sequence[float | None],
+    errors: Sequence[float],
+    title: str,
+    page: Page = PAPER,
+) -> Figure | None:
+    """Draws the examination of each position of a log of clicks, with its 95 % interval; None without one.
+
+    Args:
+        theta: relative to the first position; None: not known.
+        errors: standard errors of the logarithms.
+    """
+    every = np.array(theta, dtype=np.float64)  # NaN for None
+    known = np.flatnonzero(every > 0)
+    if not len(known):
+        return None
+    values = every[known]
+    factors = np.exp(_NORMAL_QUANTILE * np.array(errors)[known])
+    below = values - values / factors
+    above = values * factors - values
+    figure, (axes,) = titled_panels(title, [], page.height(_HEIGHT_OF_CURVE), page)
+    look: dict[str, Any] = {"color": colour_of("native"), "marker": "o", "capsize": 3}
+    axes.errorbar(known, values, [below, above], markersize=4.5, **look)
+    axes.set_ylim(bottom=0)
+    name_axes(axes, "position, from 0", "examination")
+    return figure
+
+
+_HEIGHT_OF_CURVE = 2.8  # inches
+_NORMAL_QUANTILE = 1.96
+
+
 # ---- The critical-difference diagram: average ranks over data sets, with the result of the Nemenyi test.
 
 _LONGEST_MODEL = 30  # characters

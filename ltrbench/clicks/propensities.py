@@ -543,6 +543,16 @@ def influence_of_queries(
     return influence
 
 
+def errors_of_log_theta(influence: Values) -> Values:
+    """Returns (K,), standard errors of log theta, given the influence of each of Q queries, (Q, K)."""
+    num_queries = len(influence)
+    if num_queries < 2:
+        return np.zeros(influence.shape[1])
+    variances = influence.var(axis=0, ddof=1)
+    errors: Values = np.sqrt(num_queries * variances)
+    return errors
+
+
 def influence_of_split(
     own: Values, rest: Values, weights: PerQuery, num_folds: int | None
 ) -> Values:

@@ -31,6 +31,7 @@ from ltrbench.clicks.log import (
 from ltrbench.clicks.propensities import (
     HARVEST,
     check_method,
+    errors_of_log_theta,
     estimate,
     influence_of_queries,
     influence_of_split,
@@ -300,11 +301,13 @@ class _Lists:
         checked = replays(given, whole.query_of_document, [*self.log.ranker_names])
         values = given.theta.astype(object)
         values[np.isnan(given.theta)] = None
+        errors = errors_of_log_theta(given.influence)
         return {
             "kind": CLICKS,
             "propensity": self.settings.propensity,
             "sessions": len(self.log.session_names),
             "theta": values.tolist(),
+            "errors_of_log_theta": errors.tolist(),
             "replays": [vars(replay) for replay in checked],
             "is_rejected": is_rejected(checked),
         }

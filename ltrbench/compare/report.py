@@ -75,6 +75,7 @@ SECTIONS: tuple[Callable[[Shown], Section | None], ...] = (
     run_sections.settings_section,
     run_sections.hyperparameters_section,
     run_sections.data_section,
+    run_sections.examination_section,
     run_sections.notes_section,
 )
 """The sections of the report, in its order: functions from `Shown` to a `Section`, or None if there is

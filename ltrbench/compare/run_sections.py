@@ -47,6 +47,7 @@ from ltrbench.plots import (
     FIT,
     Cost,
     curves_by_iteration,
+    examination_by_position,
     importance_bars,
     metric_against_cost,
     setting_importance_bars,
@@ -211,6 +212,28 @@ def data_section(shown: Shown) -> Section:
     ]
     views += [_slices(asked)] if asked else []
     return Section("data", "Data card", lead, views, ("fingerprint", "skipped queries"))
+
+
+def examination_section(shown: Shown) -> Section | None:
+    """Returns the examination of positions; None for data that are no log of clicks."""
+    row = shown.comparison.rows[0]
+    facts = row.runs[0].result.data.get("facts") or {}
+    if "errors_of_log_theta" not in facts:
+        return None
+    draw = partial(
+        examination_by_position,
+        facts["theta"],
+        facts["errors_of_log_theta"],
+        f"{shown.comparison.data}: examination of positions",
+    )
+    figures = drawn(draw, "Examination by position", "examination.png")
+    lead = (
+        "How likely users examine a position, relative to the first one, with its 95 % interval: clicks are "
+        f"divided by it (data.propensity={facts.get('propensity')})."
+    )
+    if figures:
+        return Section("examination", "Examination", lead, [Figures(figures)])
+    return None
 
 
 def _splits(run: Run) -> list[TableRow]:

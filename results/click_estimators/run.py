@@ -454,7 +454,10 @@ class ClickEstimators(Study):
 def _harvest_is_rejected(simulated: Log) -> bool:
     # Without features, which the check does not use.
     plain = replace(simulated, others=simulated.others.iloc[:, :0])
-    data = ClickSource(name="clicks", log=None).lists_of(plain)
+    try:
+        data = ClickSource(name="clicks", log=None).lists_of(plain)
+    except DataError:  # refused: neither rejected nor accepted
+        return False
     return _is_rejected(data, plain)
 
 

@@ -24,7 +24,7 @@ METRIC = "ndcg@10"
 _MARKS = {"better": " +", "worse": " -"}
 _EXPLAINED = (
     "NDCG@10 by the true labels. +, -: significantly better or worse than `native debias=none` on these "
-    "queries (95 % confidence over all rows of a log)."
+    "queries (97.5 % confidence over all rows of a log: there are two looks)."
 )
 
 Row = Mapping[str, str]
