@@ -33,6 +33,7 @@ from ltrbench.clicks.log import ROLES as ROLES_OF_LOG
 from ltrbench.clicks.propensities import total
 from ltrbench.clicks.rows import Rows
 from ltrbench.clicks.simulation import CLICK_MODELS, ClickModel, Users, pbm
+from ltrbench.clicks.ubi import is_ubi
 from ltrbench.data.tables import open_table
 from ltrbench.errors import (
     ConfigError,
@@ -187,6 +188,11 @@ def read_interleaved(
     """
     if not path.exists():
         raise DataError(f"{path} does not exist; check the path of the log.")
+    if is_ubi(path):
+        raise DataError(
+            f"{path}: events of User Behavior Insights do not say which ranker placed a document; write "
+            "session, query, document, click and team to a CSV or Parquet table."
+        )
     rows, by_role = _read_rows(path, columns or {})
     sessions = _codes(rows, "session")
     num_sessions = int(sessions.max()) + 1

@@ -306,13 +306,15 @@ def _check_size(log: Log) -> None:
     where = log.location(0)
     if len(log.session_names) < 2:
         raise DataError(
-            f"{where}: the log has one session; a comparison needs many shown lists."
+            f"{where}: the log has one session; log more lists, or name the column that numbers them: "
+            "data.session=COLUMN."
         )
     if not log.is_shown.any():
         raise DataError(f"{where}: no row has a position; log what was shown where.")
     if not log.clicks.any():
         raise DataError(
-            f"{where}: the log has no click; a comparison by clicks needs some."
+            f"{where}: the log has no click; log more lists, or name the column of clicks: "
+            "data.click=COLUMN."
         )
     clicked = np.unique(log.positions[log.clicks > 0])
     if len(clicked) == 1 and log.positions.max() > 0:

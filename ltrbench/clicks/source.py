@@ -8,7 +8,7 @@ that were shown, or logged as candidates, with their impressions. `query_weights
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.clicks.checks import is_rejected, replays
+from ltrbench.clicks.checks import FEWEST_QUERIES, is_rejected, replays
 from ltrbench.clicks.estimators import MODELLED, log_of, predict_attractions
 from ltrbench.clicks.log import (
     ROLES,
@@ -226,12 +226,26 @@ class _Lists:
         notes = [*self.log.notes]
         if self._compared[1]:
             notes.append(self._compared[1])
+        notes.extend(self._rare_rankers())
         if self.has_no_features:
             notes.append(
                 "the log has no features, so that only files of scores can be compared; data.documents=FILE "
                 "adds them"
             )
         return notes
+
+    def _rare_rankers(self) -> Iterator[str]:
+        """Yields a note on each ranker with too few queries for the check by replay."""
+        log = self.log
+        if log.rankers is None:
+            return
+        for number, name in enumerate(log.ranker_names.tolist()):
+            num_queries = len(np.unique(log.queries[log.rankers == number]))
+            if num_queries < FEWEST_QUERIES:
+                yield (
+                    f"the ranker {name} has lists of {num_queries} queries, and the check by replay needs "
+                    f"{FEWEST_QUERIES}: its clicks are not checked"
+                )
 
     @cached_property
     def _compared(self) -> tuple[NDArray[np.bool_], str]:

@@ -350,3 +350,10 @@ def test_runs_are_interleaved_and_planned_on_their_test_set(tmp_path: Path) -> N
     assert "--detect" in refused.stderr
     files = ("interleave", "plan", "lists.csv", "lists.csv")
     assert "labels" in run(*files, folder=tmp_path, check=2).stderr
+
+
+def test_events_without_teams_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    path.write_text("{}\n")
+    with pytest.raises(DataError, match="team to a CSV or Parquet table"):
+        read_interleaved(path)
