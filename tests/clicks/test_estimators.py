@@ -159,3 +159,32 @@ def test_the_share_of_displays_replaces_the_examination_of_one() -> None:
     assert log.is_partial
     # Attractions are 1 / 2 and 1 / 0.5 displays.
     assert log.corrected == pytest.approx([1 / 2, 1 / 0.5])
+
+
+def _ips_of_bandit(
+    rewards: list[float], propensities: list[float], policy: list[float]
+) -> float:
+    """IPS of actions, each of which is a list of one document whose value is its probability."""
+    num = len(rewards)
+    clicked = impressions_of_counts(np.ones((num, 1)), np.array(rewards)[:, np.newaxis])
+    given = replace(
+        clicked,
+        propensities=np.array(propensities),
+        theta=np.ones(1),
+        influence=np.zeros((num, 1)),
+    )
+    log = ClickLog(given, np.arange(num), np.ones(num))
+    return float(log.values(np.array(policy), np.zeros(1)).mean())
+
+
+def test_inverse_propensities_are_those_of_open_bandit_pipeline() -> None:
+    golden = GOLDEN["off_policy"]
+    policy = [golden["policy"][action] for action in golden["action"]]
+    ips = _ips_of_bandit(golden["reward"], golden["pscore"], policy)
+    assert ips == golden["IPS"]
+    golden = GOLDEN["item_position_ips"]
+    num_slates = len(set(golden["slate"]))
+    mean = _ips_of_bandit(golden["reward"], golden["pscore"], golden["target"])
+    assert mean * len(golden["slate"]) / num_slates == pytest.approx(
+        golden["value"], abs=1e-15
+    )
