@@ -388,7 +388,6 @@ def expected_scores(
         return np.asarray(scorer.terms(features).sum(axis=1) + offset)
     if isinstance(scorer, Linear):
         used = np.flatnonzero(scorer.weights)
-        used = np.flatnonzero(scorer.weights)
         values = features[:, used].astype(np.float64)
         return np.asarray(values @ scorer.weights[used] + offset)
     leaf_dtype = np.dtype(engine.leaf_dtype or dtype)
