@@ -96,8 +96,8 @@ def measure(reader: str, path: Path) -> dict[str, float | None]:
 def main() -> None:
     arguments = options(__doc__, megabytes=200, repeats=3, kinds=list(KINDS))
     with tempfile.TemporaryDirectory() as folder:
-        write_file("dense", Path(folder, "small.txt"), 1000)
         for kind in arguments.kinds:
+            write_file(kind, Path(folder, "small.txt"), 1000)
             path = Path(folder, f"{kind}.txt")
             write_file(kind, path, arguments.megabytes * 10**6)
             compare(kind, path, arguments.repeats)
@@ -108,8 +108,8 @@ def rows() -> Iterator[Row]:
     """Yields the rows of the table of all benchmarks."""
     goals = {"dense": 0.33, "sparse": 0.5}
     with tempfile.TemporaryDirectory() as folder:
-        write_file("dense", Path(folder, "small.txt"), 1000)
         for kind, goal in goals.items():
+            write_file(kind, Path(folder, "small.txt"), 1000)
             path = Path(folder, f"{kind}.txt")
             write_file(kind, path, 80 * 10**6)
             ratio = compare(kind, path, 3)
