@@ -114,7 +114,7 @@ bench: dev ## print one table of times and memory, as ratios to the libraries; l
 	$(BIN)/python tests/bench/bench_all.py
 
 bench-full: dev ## benchmark everything in all sizes, with statistics, sweeps, serving and data at full size; hours
-	for name in read metrics statistics objectives start check compare sweep predict networks serve scaling memory fit distributed; do \
+	for name in read metrics statistics objectives start check compare sweep predict networks serve scaling memory fit limits clicks distributed; do \
 	  $(BIN)/python tests/bench/bench_$$name.py || exit 1; done
 	$(BIN)/python tests/bench/bench_compare.py --output
 	$(BIN)/python tests/bench/bench_auto.py --repetitions 1

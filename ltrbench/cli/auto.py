@@ -46,17 +46,11 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.launch import launch
 from ltrbench.cli.verbs import verbs
-from ltrbench.cli.verbs.data import default_ranker
+from ltrbench.cli.verbs.data import default_ranker, plan_of, write_plan
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, require
-from ltrbench.experiment.columns import TIME, DataPlan, propose
-from ltrbench.experiment.data_warnings import (
-    CELLS_OF_INSPECTION,
-    clicked_labels,
-    feature_warnings,
-    repeated_documents,
-)
+from ltrbench.experiment.columns import TIME, DataPlan, about_columns, about_data
 from ltrbench.experiment.loading import nothing_to_learn
 from ltrbench.metrics import parse_metric
 from ltrbench.rankers.base import refuse
@@ -382,10 +376,7 @@ class Auto:
     def data(self) -> DataPlan:
         """How the table is read."""
         order = self.order
-        can_split = True
-        if order.target is not None:
-            can_split = Destination.of(order.target).target.holds_categories
-        return propose(order.table, order.columns, {*order.kept}, can_split)
+        return plan_of(order.table, order.columns, order.kept, order.target)
 
     def _check_order(self) -> None:
         """Raises ConfigError if the order cannot be carried out, before anything is read."""
@@ -423,10 +414,8 @@ class Auto:
 
     def _write_data(self) -> None:
         """Writes how the table is read, as the command of `columns_words` does."""
-        path = self.folder / "conf" / "data" / f"{self.data.name}.yaml"
-        with writing_to(self.folder):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_output(self.data.yaml(), path)
+        folder = self.folder / "conf" / "data"
+        write_plan(self.data, folder / f"{self.data.name}.yaml")
 
     @cached_property
     def destination(self) -> Destination | None:
@@ -729,7 +718,7 @@ class Auto:
         return [*words, "tracking=none", "-m", _SWEEP_FOLDER]
 
     def _words_of_splits(self) -> Iterator[str]:
-        """Yields the words of the files of validation and test, which times divide no more."""
+        """Yields the words of the files of validation and test, with which times have no effect."""
         for name, path in self.splits.items():
             yield f"data.{name}={quoted(str(path))}"
         if self.splits and TIME in self.data.roles:
@@ -1031,38 +1020,6 @@ def _paragraphs(title: str, sentences: Iterable[str]) -> Iterator[str]:
     if lines:
         yield f"## {title}"
         yield "\n".join(lines)
-
-
-def about_data(plan: DataPlan) -> Iterator[str]:
-    """Yields sentences about what the columns of a table are taken for, and what speaks against the data."""
-    dataset = plan.dataset
-    yield (
-        f"{plan.path}: {dataset.num_documents:,} documents of {dataset.num_queries:,} queries, "
-        f"{dataset.num_features} features."
-    )
-    if plan.roles:
-        yield f"{_roles_in_words(plan)}. A wrong guess is corrected with --label and so on."
-    if not plan.is_table:
-        # Features of LETOR text cannot be left out by name.
-        yield from feature_warnings(dataset, CELLS_OF_INSPECTION)
-    for text in (*repeated_documents(dataset), *clicked_labels(dataset)):
-        yield text[0].upper() + text[1:]
-
-
-def _roles_in_words(plan: DataPlan) -> str:
-    parts = []
-    for role, column in plan.roles.items():
-        guess = " (guessed)" if role in plan.guessed else ""
-        name = "time" if role == TIME else role
-        parts.append(f"the {name} is in {column}{guess}")
-    text = listed(parts)
-    return text[0].upper() + text[1:]
-
-
-def about_columns(plan: DataPlan) -> Iterator[str]:
-    """Yields a sentence about each column that is left out."""
-    for column, reason in plan.left_out.items():
-        yield f"The column {column} is left out: {reason}. --keep-feature {column} takes it back."
 
 
 def _about_models(auto: Auto) -> Iterator[str]:

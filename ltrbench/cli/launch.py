@@ -556,20 +556,17 @@ class CheckedSweeper(BasicSweeper):
                 "the sweep has no job; a glob in it, as in model=glob(native*), matches no YAML."
             )
         folder_of = functools.partial(_folder_of, loader, master)
-        composed, refusals = _composed(loader, master, jobs)
+        composed = _composed(loader, master, jobs)
         # The folder is chosen, and perhaps created, when it is resolved.
         self.run(Path(master.hydra.sweep.dir), composed, master, folder_of)
-        for text in refusals:
-            log.warning("left out: %s", text)
 
 
 def _composed(
     loader: ConfigLoader, master: DictConfig, jobs: Sequence[Sequence[str]]
-) -> tuple[list[Experiment], list[str]]:
+) -> list[Experiment]:
     """Composes each job, and builds its experiment and tracker.
 
-    Returns:
-        Also why jobs are left out, whose backend does not have their correction of clicks.
+    Jobs whose backend does not have their correction of clicks are left out, with a warning.
 
     Raises:
         LtrbenchError, HydraException: A job is invalid, or every job is left out.
@@ -593,10 +590,9 @@ def _composed(
             build_tracker(settings)
     if refused and not experiments:
         raise refused[0]
-    refusals = [*dict.fromkeys(map(str, refused))]
-    for text in refusals:
+    for text in dict.fromkeys(map(str, refused)):
         log.warning("left out: %s", text)
-    return experiments, refusals
+    return experiments
 
 
 def _folder_of(

@@ -256,7 +256,7 @@ def _settings_of_debiasing(settings: Mapping[str, Any]) -> set[str]:
         return set()
     try:
         ranker: Any = find_class(target, object, "model")
-    except ConfigError:  # a library that is not installed, a class of an old record
+    except ConfigError:  # a library that is not installed
         return set()
     return set(itertools.chain.from_iterable(ranker.debiasing.values()))
 
@@ -387,7 +387,7 @@ def _without_effect(settings: Mapping[str, Any], prefix: str, target: str) -> se
     try:
         class_ = find_class(target, object, "model")
         unmet = without_effect(class_, chosen, target.split(".")[-2])
-    except ConfigError:  # a library that is not installed, a class of an old record
+    except ConfigError:  # a library that is not installed
         return set()
     return {f"{prefix}{item.name}" for item, *_ in unmet}
 

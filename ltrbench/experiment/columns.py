@@ -24,9 +24,16 @@ from ltrbench.data.tables import (
     times_of_cells,
 )
 from ltrbench.errors import DataError, did_you_mean, require_choice
-from ltrbench.experiment.data_warnings import CELLS_OF_INSPECTION, suspicions
+from ltrbench.experiment.data_warnings import (
+    CELLS_OF_INSPECTION,
+    clicked_labels,
+    feature_warnings,
+    repeated_documents,
+    suspicions,
+)
 from ltrbench.experiment.loading import TIME_NAME, feature_faults
 from ltrbench.folders import conf_dir
+from ltrbench.tables import listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -361,3 +368,38 @@ def _with_many(
                 f"it has {number:,} categories, each of which the target needs as a feature"
             )
     return left_out
+
+
+# ---- What is said about a plan.
+
+
+def about_data(plan: DataPlan) -> Iterator[str]:
+    """Yields sentences about what the columns of a table are taken for, and what speaks against the data."""
+    dataset = plan.dataset
+    yield (
+        f"{plan.path}: {dataset.num_documents:,} documents of {dataset.num_queries:,} queries, "
+        f"{dataset.num_features} features."
+    )
+    if plan.roles:
+        yield f"{_roles_in_words(plan)}. Name the column of a role to correct a guess."
+    if not plan.is_table:
+        # Features of LETOR text cannot be left out by name.
+        yield from feature_warnings(dataset, CELLS_OF_INSPECTION)
+    for text in (*repeated_documents(dataset), *clicked_labels(dataset)):
+        yield text[0].upper() + text[1:]
+
+
+def _roles_in_words(plan: DataPlan) -> str:
+    parts = []
+    for role, column in plan.roles.items():
+        guess = " (guessed)" if role in plan.guessed else ""
+        name = "time" if role == TIME else role
+        parts.append(f"the {name} is in {column}{guess}")
+    text = listed(parts)
+    return text[0].upper() + text[1:]
+
+
+def about_columns(plan: DataPlan) -> Iterator[str]:
+    """Yields a sentence about each column that is left out."""
+    for column, reason in plan.left_out.items():
+        yield f"The column {column} is left out: {reason}. --keep-feature {column} takes it back."

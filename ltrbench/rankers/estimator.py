@@ -31,9 +31,9 @@ from ltrbench.settings import changed, replaced
 from ltrbench.untrusted import read_json, type_error
 
 COLUMNS_FILE = "columns.json"
+"""Names, categories and first days of the features in the folder of a model."""
 MODEL_FORMAT = 1
 """Version of the files of a saved model, which columns.json holds; a reader refuses any other."""
-"""Names, categories and first days of the features in the folder of a model. Without it: an old model."""
 
 SCORE = "ndcg@10"
 """Metric of `Estimator.score`."""

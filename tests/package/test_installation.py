@@ -120,8 +120,9 @@ from ltrbench.cli.verbs import verbs
 assert (Path(ltrbench.__file__).parent / "py.typed").exists()
 context = click.Context(verbs)
 for name in verbs.list_commands(context):
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
-        verbs.main([name, "--help"], "ltrbench")
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        assert verbs.main([name, "--help"], "ltrbench", standalone_mode=False) == 0
+    assert "--help" in said.getvalue()
     print(name)
 """
     named = run(python, "-c", script, folder=tmp_path).split()

@@ -53,6 +53,7 @@ from ltrbench.untrusted import visible
 if TYPE_CHECKING:
     from ltrbench.data.sources import DataSource, PublishedArchive
     from ltrbench.data.store import Manifest
+    from ltrbench.experiment.columns import DataPlan
     from ltrbench.experiment.loading import Inspection
     from ltrbench.rankers import Ranker
 
@@ -387,7 +388,9 @@ def inspect_verb(
         python -m ltrbench inspect shop.parquet --read label=clicked --yaml conf/data/shop.yaml
     """
     if yaml is not None:
-        _write_yaml(data, reading, yaml, kept=kept, target=target)
+        if len(data) > 1:
+            raise ConfigError(f"--yaml describes one file, not {len(data)}; name one.")
+        _write_yaml(data[0], reading, yaml, kept=kept, target=target)
         return
     if kept or target is not None:
         raise ConfigError("--keep-feature and --target need --yaml FILE.")
@@ -417,31 +420,48 @@ def inspect_verb(
         echo(f"\nThe store {store}, which has no problems:\n\n{of_store}")
 
 
+def plan_of(
+    path: Path,
+    roles: Mapping[str, str],
+    kept: Sequence[str],
+    target: str | None,
+) -> DataPlan:
+    """Returns how to read a file from which a model for a target is learnt, as `propose` does."""
+    from ltrbench.experiment.columns import propose
+    from ltrbench.shipping.destination import Destination
+
+    can_split = True
+    if target is not None:
+        destination = Destination.of({"name": target})
+        can_split = destination.target.holds_categories
+    return propose(path, roles, {*kept}, can_split)
+
+
+def write_plan(plan: DataPlan, path: Path) -> None:
+    """Writes the YAML of a data set, whose folder is made."""
+    from ltrbench.runs.record import writing_to
+
+    with writing_to(path.parent):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    write_output(plan.yaml(), path)
+
+
 def _write_yaml(
-    data: Sequence[Path],
+    file: Path,
     reading: Sequence[str],
     path: Path,
     *,
     kept: Sequence[str],
     target: str | None,
 ) -> None:
-    """Writes how a file is read, as the YAML of a data set."""
-    from ltrbench.experiment.columns import propose
-    from ltrbench.runs.record import writing_to
-    from ltrbench.shipping.destination import Destination
+    """Writes how a file is read, and prints what its columns are taken for."""
+    from ltrbench.experiment.columns import about_columns, about_data
 
-    if len(data) > 1:
-        raise ConfigError(f"--yaml describes one file, not {len(data)}; name one.")
-    can_split = True
-    if target is not None:
-        destination = Destination.of({"name": target})
-        can_split = destination.target.holds_categories
     roles = split_settings("--read", reading)
-    plan = propose(data[0], roles, {*kept}, can_split)
-    plan = dataclasses.replace(plan, name=path.stem)
-    with writing_to(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_output(plan.yaml(), path)
+    plan = plan_of(file, roles, kept, target)
+    write_plan(dataclasses.replace(plan, name=path.stem), path)
+    for sentence in (*about_data(plan), *about_columns(plan)):
+        echo(wrapped(sentence, "  "))
 
 
 def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]]:

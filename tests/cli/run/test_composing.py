@@ -226,7 +226,7 @@ def test_a_command_builds_each_job_once_to_check_and_to_plan_it(
     words = ["tracking=none", "progress=none", "data.num_queries=20"]
     master = loader.load_configuration("config", words, RunMode.MULTIRUN)
     overrides = [[*words, "model=random", f"seed={seed}"] for seed in (1, 2)]
-    jobs, _ = launch._composed(loader, master, overrides)
+    jobs = launch._composed(loader, master, overrides)
     command = launch._Command(session, ["--config-dir", "mine"])
     command.sweep(tmp_path / "s", jobs, master, lambda _, number: str(number))
     assert len(built) == 2
