@@ -123,8 +123,10 @@ bench-full: dev ## benchmark everything in all sizes, with statistics, sweeps, s
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
-# Studies that are not reproduced: choices of settings, studies that are not sweeps, and two that take hours.
-CHOICES = native_best_choice halving ablation losses families clicks
+# Not reproduced: searches of about an hour, and click logs, which are simulated.
+SEARCHES = losses losses_synthetic families families_synthetic clicks
+# Studies that are no sweeps. They need no data, but have a row for real data if it is available.
+SCRIPTS = parity calibration calibration_models click_estimators
 # Published protocols on large data sets, many hours each; not reproduced.
 PROTOCOLS = $(BASELINES:%=ltr_baseline_%) lightgbm_docs
 BASELINES = mslr_web30k mslr_web10k yahoo_set1 istella_s istella
@@ -134,12 +136,9 @@ FOLDERS_mq2007 = MQ2007
 FOLDERS_clueweb09 = ClueWeb09
 FOLDERS_tuned = MQ2007 MQ2008
 FOLDERS_native_best = MQ2007 MQ2008
-FOLDERS_native_best_choice = MQ2007 MQ2008 lightgbm-example
 FOLDERS_losses = MQ2007 MQ2008
 FOLDERS_families = MQ2007 MQ2008
 FOLDERS_clicks = MQ2008
-FOLDERS_halving = MQ2007 MQ2008
-FOLDERS_ablation = MQ2007 MQ2008
 FOLDERS_ltr_baseline_mslr_web30k = MSLR-WEB30K
 FOLDERS_ltr_baseline_mslr_web10k = MSLR-WEB10K
 FOLDERS_ltr_baseline_yahoo_set1 = ltrc_yahoo
@@ -152,8 +151,7 @@ EXPERIMENTS_tuned = untuned tuned
 EXPERIMENTS_native_best = untuned native_best
 EXPERIMENTS = $(or $(EXPERIMENTS_$*),$*)
 
-results: $(STUDIES:%=results-%) $(CHOICES:%=results-%) results-parity results-calibration results-calibration_models results-click_estimators ## rerun the committed studies and rewrite results/
-	$(BIN)/python -m docs.macros
+results: $(STUDIES:%=results-%) $(SEARCHES:%=results-%) $(SCRIPTS:%=results-%) pages ## rerun the committed studies and rewrite results/; each of its targets, such as results-smoke, takes less than an hour
 
 reproduce: $(STUDIES:%=reproduce-%) ## rerun the committed studies in build/, and fail if a metric differs
 
@@ -168,61 +166,50 @@ reproduce-%: dev
 	@if [ -z "$(ABSENT)" ]; then $(MAKE) --no-print-directory rerun-$*; else \
 	  echo "results/$* not reproduced: no $(ABSENT) under $(DATA); docs/lookup/results.md explains how to get it"; fi
 
-# Compares lambdas and trees, not only runs. It writes its own table, with a row for everything that is not available.
-results-parity: dev
-	$(RUN) experiment=parity
+# Runs a study that writes its own table, such as the parity of presets, or error rates of tests.
+$(SCRIPTS:%=results-%): results-%: dev
+	$(RUN) experiment=$*
 
-# Rejection rates of tests and coverage of intervals; needs no data; about ten minutes.
-results-calibration: dev
-	$(RUN) experiment=calibration
-
-# False-positive rate between equal methods, from thousands of small models; about half an hour. It writes its own table,
-# with a row for data that is not available.
-results-calibration_models: dev
-	$(RUN) experiment=calibration_models
-
-# Estimators of clicks on simulated logs; needs no data; about fifteen minutes.
-results-click_estimators: dev
-	$(RUN) experiment=click_estimators
+# Keeps the runs of a study that was stopped, unless a commit was made since, so that its target continues it.
+fresh = @commit=$$(git rev-parse HEAD); stamp=build/results/$(1).commit; \
+  [ "$$(cat $$stamp 2>/dev/null)" = "$$commit" ] || \
+  { rm -rf build/results/$(1) && mkdir -p build/results && echo $$commit > $$stamp; }
 
 # One experiment for all of its data sets.
 study-ltr_baseline_%: dev
-	rm -rf build/results/ltr_baseline_$*
+	$(call fresh,ltr_baseline_$*)
 	$(RUN) experiment=ltr_baseline data=$* hydra.sweep.dir=build/results/ltr_baseline_$*
 	rm -rf results/ltr_baseline_$*
 	$(RUN) compare build/results/ltr_baseline_$* --output results/ltr_baseline_$*
 
+# Searches train two models at a time, with a thread each.
+PAIRS = executor=processes num_threads=1
+
 # Rows whose settings the others do not have are trained by commands of their own.
-LOSSES = $(RUN) experiment=losses hydra.sweep.dir=build/results/losses executor=processes num_threads=1
-LOSSES_SYNTHETIC = $(RUN) experiment=losses_synthetic hydra.sweep.dir=build/results/losses executor=processes num_threads=1
+LOSSES = $(RUN) experiment=losses hydra.sweep.dir=build/results/losses $(PAIRS)
 study-losses: dev
-	rm -rf build/results/losses
+	$(call fresh,losses)
 	$(LOSSES)
 	$(LOSSES) model/objective=approx_ndcg model.objective.temperature=0.1
 	$(LOSSES) model/objective=lambdaloss model.objective.variant=allrank model.objective.weighting=ndcg1,ndcg2++
 	$(LOSSES) model/objective=lambdaloss model.objective.variant=rax model.objective.weighting=dcg2
 	$(LOSSES) model/objective=yetirank model.objective.mode=DCG,NDCG,MRR,MAP
 	$(LOSSES) model=catboost model/objective=none model.loss=LambdaMart
-	$(LOSSES) model=catboost model/objective=none params.truncation=null model.loss=YetiRank,QueryRMSE,QuerySoftMax,PairLogit
-	$(LOSSES) data=mq2008 data.fold=1,2,3,4,5 model=catboost model/objective=none params.truncation=null model.loss=StochasticRank
-	$(LOSSES_SYNTHETIC)
-	$(LOSSES_SYNTHETIC) model=catboost model/objective=none model.loss=LambdaMart
-	$(LOSSES_SYNTHETIC) model=catboost model/objective=none params.truncation=null model.loss=YetiRank
-	$(RUN) resume build/results/losses --timing
+	$(LOSSES) model=catboost model/objective=none params.truncation=null model.loss=YetiRank,QueryRMSE
 	rm -rf results/losses
 	$(RUN) compare build/results/losses --output results/losses
 
-study-families: dev
-	rm -rf build/results/families
-	$(RUN) experiment=families hydra.sweep.dir=build/results/families executor=processes num_threads=1
-	$(RUN) experiment=families_synthetic hydra.sweep.dir=build/results/families executor=processes num_threads=1
-	$(RUN) resume build/results/families --timing
-	$(RUN) ensemble build/results/families
-	rm -rf results/families
-	$(RUN) compare build/results/families --output results/families
+# The times of the chosen models are measured afterwards, one at a time.
+study-families study-families_synthetic: study-%: dev
+	$(call fresh,$*)
+	$(RUN) experiment=$* hydra.sweep.dir=build/results/$* $(PAIRS)
+	$(RUN) resume build/results/$* --timing
+	$(RUN) ensemble build/results/$*
+	rm -rf results/$*
+	$(RUN) compare build/results/$* --output results/$*
 
 study-clicks: dev
-	rm -rf build/results/clicks
+	$(call fresh,clicks)
 	$(RUN) experiment=clicks hydra.sweep.dir=build/results/clicks
 	find results/clicks -type f ! -name summary.py -delete
 	$(RUN) compare build/results/clicks --metric ndcg@10 --baseline 'native debias=none' --output results/clicks
@@ -230,28 +217,13 @@ study-clicks: dev
 	$(BIN)/python -m results.clicks.summary
 
 study-%: dev
-	rm -rf build/results/$*
+	$(call fresh,$*)
 	set -e; for experiment in $(EXPERIMENTS); do \
-	  $(RUN) experiment=$$experiment hydra.sweep.dir=build/results/$*; done
+	  $(RUN) experiment=$$experiment hydra.sweep.dir=build/results/$* $(if $(SEARCHED),$(PAIRS)); done
 	rm -rf results/$*
 	$(RUN) compare build/results/$* --output results/$*
 
-# All jobs of this search have the same trials. The tables of its runs are not published: their test sets are not reported.
-study-native_best_choice: dev
-	rm -rf build/results/native_best_choice
-	$(RUN) experiment=native_best_choice hydra.sweep.dir=build/results/native_best_choice
-	mkdir -p results/native_best_choice
-	cp build/results/native_best_choice/0/trials.csv results/native_best_choice/trials.csv
-
-# Writes its own table; the curves in build/halving are kept.
-study-halving: dev
-	$(RUN) experiment=halving
-
-study-ablation: dev
-	rm -rf build/results/ablation
-	$(RUN) experiment=ablation
-	find results/ablation -type f ! -name run.py -delete
-	$(RUN) compare build/results/ablation --baseline native_best --output results/ablation
+SEARCHED = $(filter $*,tuned native_best losses_synthetic)
 
 # In a separate folder, so that its runs do not mix with runs of the user.
 rerun-%: dev

@@ -30,7 +30,7 @@ def on_files(files: Files, config: MkDocsConfig) -> None:
     pictures = {
         study: f"{study}/time_against_ndcg.png" for study in leaderboard.STUDIES
     }
-    pictures["losses"] = "losses/synthetic/differences.png"
+    pictures["losses"] = "losses_synthetic/differences.png"
     for name, picture in pictures.items():
         place, file = f"images/results/{name}.png", ROOT / "results" / picture
         files.append(File.generated(config, place, abs_src_path=str(file)))

@@ -898,9 +898,7 @@ class TpeSearch(RandomSearch):
 #
 # With n = 64, eta = 4, min_trees = 20 and R = 300, the rungs have 63 fits of 20 trees, 16 of 80, and 4 of
 # 300, and the default settings are trained fully. If full fits stop after 230 iterations on average, these
-# are 25 % of the iterations of 64 full fits; if they stop after 140, 36 %. results/halving has
-# measurements: a first rung of 15 trees is cheaper, but its regret was not below that of a shorter random
-# search.
+# are 25 % of the iterations of 64 full fits; if they stop after 140, 36 %.
 
 
 class Rung(NamedTuple):

@@ -4,8 +4,7 @@ Each run.py has one class derived from `ltrbench.study.Study`, which the `study.
 conf/experiment names. `python -m ltrbench experiment=NAME` in the root of a checkout runs it.
 
     parity              compares the presets of the native engine with the libraries
-    halving             regret of successive halving
-    ablation            trains a tuned model with one setting at a time back at its default
     calibration         measures the error rates of the statistics, on simulated values
     calibration_models  the same with trained models of the native engine
+    click_estimators    coverage and bias of the estimates from clicks, on simulated logs
 """

@@ -546,10 +546,6 @@ def test_rankers_take_the_name_of_an_objective_and_set_its_settings(
             "model/objective=none model.objective=xendcg model.truncation=null",
             "model/objective=xendcg",
         ),
-        (
-            "model=native_best model.objective=ranknet",
-            "model=native_best model/objective=ranknet model.objective.sigma=2.89",
-        ),
     ],
 )
 def test_the_name_of_an_objective_is_that_of_its_yaml(

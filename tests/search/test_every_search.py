@@ -445,7 +445,6 @@ def searched(space: dict[str, Any], **settings: Any) -> Search:
     ("model", "names"),
     [
         ("native", (*SHARED, *NATIVE)),
-        ("native_best", SHARED),
         ("lightgbm", SHARED),
         ("xgboost", [name for name in SHARED if name != "min_docs_in_leaf"]),
         ("catboost", ["learning_rate", "num_leaves", "truncation"]),

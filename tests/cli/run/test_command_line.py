@@ -260,7 +260,7 @@ def test_help_has_a_page_for_settings_with_their_values_and_one_for_verbs(
         ),
         (["compare", "nowhere"], ("nowhere", "multirun/DATE/TIME")),
         (["ui"], ("result.json",)),
-        (["model=natve"], ("'natve'", "'native'", "native_best")),
+        (["model=natve"], ("'natve'", "'native'")),
         (["model/objective=lisnet"], ("'lisnet'", "'listnet'", "of approx_ndcg")),
         (
             ["model=native,random", "seed=0"],
