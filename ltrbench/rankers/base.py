@@ -709,6 +709,13 @@ class Ranker(ABC, Estimator):
         """
         return {}
 
+    def check_debiasing(self, name: str) -> None:
+        """Checks a correction of clicks that the backend has against its settings.
+
+        Raises:
+            ConfigError: A fit with these settings would ignore the correction.
+        """
+
     def check_distributed(self) -> None:
         """Checks the settings of a distributed fit before any data is read.
 
@@ -966,7 +973,9 @@ def debiased(ranker: RankerT, name: str, model: str) -> RankerT:
                 f"model.{key} is {given}, but debias={name} sets it to {value}; leave one of them out."
             )
     try:
-        return replace(ranker, **settings)
+        corrected = replace(ranker, **settings)
+        corrected.check_debiasing(name)
+        return corrected
     except ConfigError as error:
         raise DebiasingError(
             f"debias={name} is not available for model={model}: {error}"

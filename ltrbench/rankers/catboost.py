@@ -47,7 +47,7 @@ from ltrbench.models.trees import (
     threshold_at_most,
     tree_of,
 )
-from ltrbench.rankers.base import Finding, Monitor, Severity, check_fitted
+from ltrbench.rankers.base import WEIGHTS, Finding, Monitor, Severity, check_fitted
 from ltrbench.rankers.library import (
     SHARED_FIELDS,
     Boosted,
@@ -520,6 +520,17 @@ class CatBoostRanker(LibraryRanker):
             "its own algorithm.": sampled,
         }
 
+    def check_debiasing(self, name: str) -> None:
+        if name == WEIGHTS and not self._uses_weights:
+            raise ConfigError(self._ignores_weights)
+
+    @property
+    def _ignores_weights(self) -> str:
+        return (
+            f"CatBoost's {self._loss} ignores weights. Set loss=YetiRank with truncation=null, or use another "
+            "model."
+        )
+
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
         yield from self._varying_weights(train)
         weights = train.query_weights
@@ -527,8 +538,8 @@ class CatBoostRanker(LibraryRanker):
         if ignored is not None and (ignored != ignored[0]).any():
             yield Finding(
                 Severity.REFUSED,
-                f"query_weights are between {ignored.min()} and {ignored.max()}, but CatBoost's {self._loss} "
-                "ignores weights. Set loss=YetiRank with truncation=null, or use another model.",
+                f"query_weights are between {ignored.min()} and {ignored.max()}, but "
+                f"{self._ignores_weights}",
             )
         if "ERR" in (self.mode, self.metric):
             remedy = "ERR takes probabilities from 0 to 1. Scale the labels, or set NDCG instead."

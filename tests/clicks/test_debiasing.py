@@ -90,6 +90,10 @@ def test_a_sweep_has_a_row_for_each_correction_that_a_backend_has(
 REFUSED = [
     (("model=xgboost", "debias=additive"), ["model=xgboost", "debias=propensity"]),
     (("model=random", "debias=weights"), ["model=random", "debias=none"]),
+    (
+        ("model=catboost", "debias=weights"),
+        ["model=catboost", "LambdaMart", "YetiRank"],
+    ),
     (("model=native", "debias=aditive"), ["aditive", "additive"]),
     (
         ("model=native", "debias=none", "model.position_bias=additive"),
