@@ -527,8 +527,8 @@ class CatBoostRanker(LibraryRanker):
     @property
     def _ignores_weights(self) -> str:
         return (
-            f"CatBoost's {self._loss} ignores weights. Set loss=YetiRank with truncation=null, or use another "
-            "model."
+            f"CatBoost's {self._loss} ignores weights. Set loss=YetiRank with truncation=null, or use "
+            "another model."
         )
 
     def _findings_in(self, train: RankingDataset) -> Iterator[Finding]:
