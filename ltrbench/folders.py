@@ -29,6 +29,21 @@ def conf_dir() -> Path:
     return package.parent / "conf"
 
 
+def models() -> list[str]:
+    """Returns the names of the YAMLs in conf/model, without the bases, such as _boosting."""
+    return sorted(path.stem for path in conf_dir().glob("model/[!_]*.yaml"))
+
+
+def backends() -> list[str]:
+    """Returns the models that name a class of their own; the others are settings of one of these."""
+    names = []
+    for model in models():
+        text = (conf_dir() / "model" / f"{model}.yaml").read_text(encoding="utf-8")
+        if "_target_" in yaml.safe_load(text):
+            names.append(model)
+    return names
+
+
 def settings_in(group: str, name: str) -> dict[str, Any]:
     """Returns the settings of conf/GROUP/NAME.yaml, including those that its `defaults` name.
 

@@ -46,14 +46,15 @@ from ltrbench.cli.console import (
 )
 from ltrbench.cli.launch import launch
 from ltrbench.cli.verbs import verbs
-from ltrbench.cli.verbs.data import default_ranker, plan_of, write_plan
+from ltrbench.cli.verbs.data import default_rankers, plan_of, write_plan
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import row_blocks
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, require
 from ltrbench.experiment.columns import TIME, DataPlan, about_columns, about_data
 from ltrbench.experiment.loading import nothing_to_learn
+from ltrbench.folders import backends
 from ltrbench.metrics import parse_metric
-from ltrbench.rankers.base import refuse
+from ltrbench.rankers.base import Ranker, refuse
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import (
     Run,
@@ -76,12 +77,6 @@ if TYPE_CHECKING:
 
 BASELINE = "single_feature"
 DEFAULT_METRIC = "ndcg@10"
-CANDIDATES = ("linear", "native", "lightgbm", "xgboost", "catboost", "mlp")
-"""Models that are tried, the fastest first; the last two need an extra."""
-
-_SLOW = ("catboost", "mlp")
-"""Models whose fit takes much longer than that of the others; tried if a fit of few queries says that there
-is time."""
 _PART = 0.1
 """Part of the training queries of the fit by which the time of a slow model is predicted."""
 
@@ -296,6 +291,23 @@ class Clock:
 # ---- The steps.
 
 
+def candidates() -> tuple[dict[str, Ranker], dict[str, str]]:
+    """Returns the models that are tried, with their rankers of default settings, and model -> why a ranker
+    cannot be imported.
+
+    They are the backends of conf/model without yardsticks. Slow ones are the last, and those that need no
+    package of others the first.
+    """
+    rankers, unavailable = default_rankers(backends())
+    compared = [model for model, ranker in rankers.items() if not ranker.is_yardstick]
+
+    def place(model: str) -> tuple[bool, bool]:
+        return rankers[model].is_slow, bool(rankers[model].packages)
+
+    compared.sort(key=place)
+    return {model: rankers[model] for model in compared}, unavailable
+
+
 class Auto:
     """The steps of an order.
 
@@ -436,27 +448,30 @@ class Auto:
         return any(np.isnan(block).any() for _, block in blocks)
 
     @cached_property
-    def candidates(self) -> list[str]:
-        """The models that are installed, take these data, and can be shipped; notes why others are left out.
+    def candidates(self) -> dict[str, Ranker]:
+        """The models that are installed, take these data, and can be shipped, with their rankers; notes why
+        others are left out.
 
         Raises:
             ConfigError: None can be shipped.
         """
-        models = []
-        for model in CANDIDATES:
+        rankers, unavailable = candidates()
+        reasons: dict[str, str] = {}
+        for model, ranker in rankers.items():
             try:
-                self._check_model(model)
+                self._check_ranker(ranker)
             except LtrbenchError as error:
-                self.journal.left_out[model] = str(error)
-            else:
-                models.append(model)
-        if not models:
-            raise ConfigError(next(iter(self.journal.left_out.values())))
-        return models
+                reasons[model] = str(error)
+        reasons |= unavailable
+        self.journal.left_out |= reasons
+        if rankers.keys() <= reasons.keys():
+            raise ConfigError(next(iter(reasons.values())))
+        return {
+            model: ranker for model, ranker in rankers.items() if model not in reasons
+        }
 
-    def _check_model(self, model: str) -> None:
-        """Raises LtrbenchError if a model is not installed, or takes neither the data nor the target."""
-        ranker = default_ranker(model)
+    def _check_ranker(self, ranker: Ranker) -> None:
+        """Raises LtrbenchError if a model takes neither the data nor the target."""
         dataset = self.data.dataset
         refuse(ranker, dataset)
         if self.destination is not None:
@@ -488,7 +503,7 @@ class Auto:
         allowed = _SHARE_OF_FIRST_FITS * self.clock.budget
         if self.clock.spent > allowed:
             return "no time was left to try it"
-        if model not in _SLOW:
+        if not self.candidates[model].is_slow:
             return ""
         words = [
             *self._trial_words([model], 1, first_fold=True),

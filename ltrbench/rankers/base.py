@@ -526,6 +526,9 @@ class Ranker(ABC, Estimator):
     """The corrections of clicks that the backend has, and the settings that each one sets."""
     iterations_field: ClassVar[str | None] = None
     """Field with the maximum number of iterations of a fit; None: a fit has none."""
+    is_slow: ClassVar[bool] = False
+    """Whether a fit takes several times as long as that of LightGBM; `auto` then trains on few queries first,
+    which says whether there is time for all."""
     compiles_in_fit: ClassVar[bool] = False
     """Whether the first iteration compiles functions for the sizes of the queries, for up to a minute."""
     is_repeatable_on_workers: ClassVar[bool] = False

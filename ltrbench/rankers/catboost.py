@@ -245,6 +245,7 @@ class CatBoostRanker(LibraryRanker):
 
     library = "CatBoost"
     packages = ("catboost",)
+    is_slow: ClassVar[bool] = True
     reads_sparse = True
     model_file = "model.cbm"
     metric_names = "eval_metric custom_metric metric_period"

@@ -289,6 +289,7 @@ class MlpRanker(Layers, Ranker):
     score_dtype: ClassVar[type[np.floating[Any]]] = np.float32
     packages: ClassVar[tuple[str, ...]] = ("jax", "jaxlib", "optax")
     iterations_field: ClassVar[str | None] = "num_epochs"
+    is_slow: ClassVar[bool] = True
     compiles_in_fit: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

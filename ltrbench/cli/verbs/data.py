@@ -30,7 +30,7 @@ from ltrbench.cli.console import (
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import FRACTIONS_REMEDY
 from ltrbench.errors import ConfigError, DataError, require, require_choice
-from ltrbench.folders import conf_dir, find_class, settings_in
+from ltrbench.folders import conf_dir, find_class, models, settings_in
 from ltrbench.measure import without_password
 from ltrbench.metrics import (
     METRICS_OF_A_RUN,
@@ -400,9 +400,12 @@ def inspect_verb(
     stores = {path: read_manifest(path) for path in data if is_store(path)}
     for store in stores:
         check_store(store)
-    rankers, unavailable = _rankers()
+    rankers, unavailable = default_rankers(models())
     inspection = inspect_data(read(data, reading), rankers, typed_options(reading))
-    concerns = dict(sorted({**inspection.concerns, **unavailable}.items()))
+    concerns = dict(inspection.concerns)
+    for model, reason in unavailable.items():
+        concerns[model] = (reason,)
+    concerns = dict(sorted(concerns.items()))
     if as_object:
         record = {**dataclasses.asdict(inspection), "concerns": concerns}
         manifests = {str(path): item.model_dump() for path, item in stores.items()}
@@ -493,21 +496,18 @@ def _facts_of_store(store: Path, manifest: Manifest) -> Iterator[tuple[str, str]
     yield "written by", f"ltrbench {manifest.ltrbench}, format {manifest.format}"
 
 
-def _rankers() -> tuple[dict[str, Ranker], dict[str, tuple[str]]]:
+def default_rankers(
+    names: Iterable[str],
+) -> tuple[dict[str, Ranker], dict[str, str]]:
     """Returns model -> the ranker that its YAML in conf/model builds with the default settings, and
     model -> why its ranker cannot be imported."""
-    models = sorted(
-        path.stem
-        for path in conf_dir().glob("model/*.yaml")
-        if not path.stem.startswith("_")
-    )
     rankers: dict[str, Ranker] = {}
     unavailable = {}
-    for model in models:
+    for model in names:
         try:
             rankers[model] = default_ranker(model)
         except ConfigError as error:
-            unavailable[model] = (str(error),)
+            unavailable[model] = str(error)
     return rankers, unavailable
 
 

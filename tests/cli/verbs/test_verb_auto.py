@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -11,7 +12,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import yaml  # type: ignore[import-untyped]
 from command_line import COMMAND, run
+from paths import USER_BACKEND
+
+from ltrbench.cli.auto import candidates
+from ltrbench.folders import conf_dir, models
 
 MINUTES = ("--minutes", "0.4")
 ENGINE = ("--target", "elasticsearch", *MINUTES)
@@ -41,6 +47,28 @@ def clicks(num_queries: int = 240, noise: float = 0.3) -> pd.DataFrame:
     )
 
 
+def test_a_backend_is_tried_as_soon_as_its_yaml_is_in_conf_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    conf = tmp_path / "conf"
+    shutil.copytree(conf_dir(), conf)
+    shutil.copy(USER_BACKEND / "conf/model/mean_feature.yaml", conf / "model")
+    monkeypatch.setattr("ltrbench.folders.conf_dir", lambda: conf)
+    monkeypatch.syspath_prepend(str(USER_BACKEND))
+    rankers, unavailable = candidates()
+    assert "mean_feature" in rankers
+    assert not unavailable
+    left_out = {"random", "single_feature"}
+    for model in models():
+        content = yaml.safe_load((conf / f"model/{model}.yaml").read_text())
+        bases = [base for base in content["defaults"] if isinstance(base, str)]
+        if {*models()}.intersection(bases):
+            left_out.add(model)  # settings of another model
+    assert {*models()}.difference(rankers) == left_out
+    is_slow = [ranker.is_slow for ranker in rankers.values()]
+    assert is_slow == sorted(is_slow)
+
+
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a finished command."""
@@ -63,9 +91,9 @@ def test_a_table_becomes_a_certified_model_without_columns_that_tell_the_label(
     features = (made / "shop-auto/shipped/featureset.json").read_text()
     assert all(f'"{name}"' in features for name in ("price", "rating", "kind=hat"))
     assert "revenue" not in features
-    yaml = (made / "shop-auto/conf/data/shop.yaml").read_text()
-    assert 'ignore: ["revenue", "row_id"]' in yaml
-    assert 'split_by: "day"' in yaml
+    data = (made / "shop-auto/conf/data/shop.yaml").read_text()
+    assert 'ignore: ["revenue", "row_id"]' in data
+    assert 'split_by: "day"' in data
     answer = (made / "shop-auto/answer.md").read_text()
     assert "is better than production (imported)" in answer.splitlines()[0]
     looks = (made / "shop-auto/sweep/looks.jsonl").read_text().splitlines()
