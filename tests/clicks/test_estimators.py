@@ -19,8 +19,7 @@ from ltrbench.clicks.estimators import ClickLog
 from ltrbench.clicks.source import with_columns
 from ltrbench.data import Judgments
 from ltrbench.errors import DataError
-from ltrbench.metrics import DEFAULT, evaluate
-from ltrbench.metrics.functions import metric_of, rank
+from ltrbench.metrics import evaluate
 from ltrbench.statistics import PairedSample
 from ltrbench.statistics.paired import student_intervals
 
@@ -48,8 +47,6 @@ def test_values_are_those_of_the_formulas(system: str) -> None:
             evaluation.per_query[name], sessions, are_clusters=True
         )
         assert sample.standard_errors[0] == pytest.approx(golden[of_golden])
-    clipped = metric_of("clipped_clicks")
-    assert clipped.function(rank(judgments, scores), 3, DEFAULT).shape == (3,)
 
 
 def test_the_error_of_a_difference_is_that_of_clusters() -> None:
@@ -159,6 +156,27 @@ def test_the_share_of_displays_replaces_the_examination_of_one() -> None:
     assert log.is_partial
     # Attractions are 1 / 2 and 1 / 0.5 displays.
     assert log.corrected == pytest.approx([1 / 2, 1 / 0.5])
+
+
+def test_the_weight_of_each_click_is_clipped() -> None:
+    # Two documents in six lists; the weight of a click at position 1 is 10, clipped at 4.
+    theta = np.array([1.0, 0.1])
+    given = replace(
+        impressions_of_counts([[4, 2], [2, 4]], [[3, 1], [0, 2]]),
+        propensities=np.tile(theta, 2),
+        theta=theta,
+        influence=np.zeros((1, 2)),
+    )
+    judgments = Judgments(
+        labels=np.ones(2),
+        query_start=np.array([0, 2]),
+        query_weights=np.array([6.0]),
+        impressions=given,
+    )
+    scores = np.array([2.0, 1.0])
+    means = evaluate(judgments, scores, ["clicks@2", "clipped_clicks@2"]).means
+    assert means["clicks@2"] == pytest.approx((3 + 10 + 0.1 * 2 * 10) / 6)
+    assert means["clipped_clicks@2"] == pytest.approx((3 + 4 + 0.1 * 2 * 4) / 6)
 
 
 def _ips_of_bandit(

@@ -62,7 +62,7 @@ def test_each_application_has_its_own_first_position(tmp_path: Path) -> None:
     assert read_log(_write(tmp_path, rows)).positions.tolist() == [0, 1, 2, 0, 1, 2]
 
 
-def test_only_days_with_several_rankers_say_how_positions_are_examined(
+def test_days_with_several_rankers_and_randomised_lists_say_how_positions_are_examined(
     tmp_path: Path,
 ) -> None:
     rows = _rows(ranker=["A"] * 3 + ["B"] * 3, time=["2026-01-01"] * 6)
@@ -74,6 +74,10 @@ def test_only_days_with_several_rankers_say_how_positions_are_examined(
     later = read_log(_write(tmp_path, rows))
     with pytest.raises(DataError, match="rankers A and B were in use one after"):
         compared_sessions(later)
+    rows["randomised"] = [True] * 3 + [False] * 3
+    is_compared, note = compared_sessions(read_log(_write(tmp_path, rows)))
+    assert is_compared.tolist() == [True] * 3 + [False] * 3
+    assert note.startswith("50 %")
 
 
 REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
