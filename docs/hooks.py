@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from markdown import Markdown  # type: ignore[import-untyped]
@@ -10,14 +11,36 @@ from markdown.preprocessors import Preprocessor  # type: ignore[import-untyped]
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
-from docs import leaderboard
 from docs.macros import fill
 from docs.pages import ROOT
 
+_PICTURE = re.compile(
+    r"!\[(?P<text>[^]]*)\]\(\.\./(?P<up>(?:\.\./)*)(?P<path>results/[^)]+)\)"
+)
+"""A picture of results/, linked from a page of docs/ by its place in the repository."""
+
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Fills in the macros. mkdocs calls it for every page."""
-    return fill(markdown)
+    """Fills in the macros, and the pictures of results. mkdocs calls it for every page."""
+    return pictures_of_site(fill(markdown))
+
+
+def pictures_of_site(markdown: str) -> str:
+    """Returns the page with links to the pictures of results/ in the site, where results/ is beside the
+    folders of docs/. A study without results has no pictures.
+
+    >>> pictures_of_site("![Times of fits](../../results/mq2007/time_against_ndcg.png)")
+    '![Times of fits](../results/mq2007/time_against_ndcg.png)'
+    >>> pictures_of_site("![Times of fits](../../results/not_run/time_against_ndcg.png)")
+    '*Times of fits: not available.*'
+    """
+    return _PICTURE.sub(_picture_of_site, markdown)
+
+
+def _picture_of_site(found: re.Match[str]) -> str:
+    if not (ROOT / found["path"]).exists():
+        return f"*{found['text']}: not available.*"
+    return f"![{found['text']}]({found['up']}{found['path']})"
 
 
 def on_config(config: MkDocsConfig) -> None:
@@ -26,14 +49,13 @@ def on_config(config: MkDocsConfig) -> None:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Adds the pictures of the committed results. mkdocs calls it with the files of docs/."""
-    pictures = {
-        study: f"{study}/time_against_ndcg.png" for study in leaderboard.STUDIES
-    }
-    pictures["losses"] = "losses_synthetic/differences.png"
-    for name, picture in pictures.items():
-        place, file = f"images/results/{name}.png", ROOT / "results" / picture
-        files.append(File.generated(config, place, abs_src_path=str(file)))
+    """Adds the pictures of results/ that pages show. mkdocs calls it with the files of docs/."""
+    text = "".join(page.content_string for page in files.documentation_pages())
+    paths = {found["path"] for found in _PICTURE.finditer(text)}
+    for path in sorted(paths):
+        picture = ROOT / path
+        if picture.exists():
+            files.append(File.generated(config, path, abs_src_path=str(picture)))
 
 
 class _FencedDoctests(Extension):  # type: ignore[misc]
