@@ -760,7 +760,7 @@ def boost(
         objective=objective or prepare(train, settings.objective, placement),
         grower=_grower(train, settings, binned, placement),
         sampler=Sampler(train, settings.sampling, rng, placement),
-        document_weights=train.weight_of_document.copy(),
+        document_weights=train.weight_of_document,
     )
     while ensemble.num_trees < settings.num_trees:
         fit.add_tree(ensemble)
@@ -851,7 +851,7 @@ class _Training:
 
     def _curvatures(self, task: _Task, criterion: str) -> NDArray[np.float64]:
         """Returns the (D,) hessians, or for least squares the weights."""
-        return task.hessians if criterion == "newton" else task.weights
+        return task.hessians if criterion == "newton" else task.weights.copy()
 
 
 def _is_stopped(

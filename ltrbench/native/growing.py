@@ -13,6 +13,10 @@ number i creates the nodes 2 i + 1 and 2 i + 2. The open leaf with the smallest 
 
 The order only matters if num_leaves ends the growth. To add an order, write a function and add it to ORDERS.
 
+An open leaf keeps its histogram, which its children will need. If n splits are left, only the first n open
+leaves in this order can still be split, because each split takes the first one, and new leaves only come in
+between. The others are closed, so that histograms of half of the leaves suffice.
+
 `_Growth` makes the splits one by one. It supports every order and every search, and several members, of which
 each has a part of the documents: they add up the histogram of the smaller child, and all search the same
 histograms. Most trees are grown in one process, best-first, without constraints; for these, `grow_best_first`
@@ -95,7 +99,7 @@ class Memory(NamedTuple):
     Attributes:
         rows: (n,), reordered by leaf in place.
         scratch: (n,) or longer.
-        histograms: (num_leaves, B); the last row is the root's histogram.
+        histograms: (num_histograms(num_leaves), B); the last row is the root's histogram.
         columns: (C,), mask of the columns that the tree may use.
         is_left: (num_leaves - 1, M), mask of the bins that go left at each split on a categorical column, of
             which the largest has M bins.
@@ -135,13 +139,22 @@ class Nodes(NamedTuple):
     order: NDArray[np.int64]
 
 
+def num_histograms(num_leaves: int) -> int:
+    """Returns the maximum number of histograms during growth.
+
+    After c splits there are at most c + 1 open leaves, of which the L - 1 - c that can still be split keep
+    their histograms. The smaller of both numbers is at most L / 2; a further histogram is that of a new leaf.
+    """
+    return num_leaves // 2 + 1
+
+
 def seed_of_tree(num_leaves: int, num_rows: int) -> Nodes:
     """Returns the nodes of a new tree: a root with all rows."""
     size = 2 * num_leaves - 1
     numbers = np.zeros((4, size), dtype=np.int64)
     first, end, depth, histogram = numbers
     end[0] = num_rows
-    histogram[0] = num_leaves - 1
+    histogram[0] = num_histograms(num_leaves) - 1
     return Nodes(
         first,
         end,
@@ -167,7 +180,9 @@ def grow_best_first(
     """Grows the tree of `nodes`, the result of `seed_of_tree`, in place; returns the number of splits."""
     _open_root(task, layout, terms, limits, nodes, memory)
     num_cuts = 0
-    spare = np.int64(0)
+    # The first num_unused entries are unused histograms.
+    unused = np.arange(len(memory.histograms))
+    num_unused = len(unused) - 1
     while num_cuts + 1 < limits.num_leaves:
         # The first of equal gains.
         node = int(np.argmax(nodes.open_gain[: 2 * num_cuts + 1]))
@@ -179,11 +194,32 @@ def grow_best_first(
         leaf = _leaf(nodes, node, memory, memory.columns)
         cut_node(task, layout, terms, nodes, node, left, leaf, memory)
         num_cuts += 1
-        if num_cuts + 1 < limits.num_leaves:
-            spare += _open_below(
-                task, layout, terms, limits, nodes, node, left, memory, spare
-            )
+        num_remaining = limits.num_leaves - 1 - num_cuts
+        if num_remaining > 0:
+            num_unused -= 1
+            spare = unused[num_unused]
+            _open_below(task, layout, terms, limits, nodes, node, left, memory, spare)
+            for child in (left, left + 1):
+                if nodes.open_gain[child] == -np.inf:
+                    unused[num_unused] = nodes.histogram[child]
+                    num_unused += 1
+            while len(unused) - num_unused > num_remaining:
+                last = _last_open(nodes, left + 2)
+                nodes.open_gain[last] = -np.inf
+                unused[num_unused] = nodes.histogram[last]
+                num_unused += 1
     return num_cuts
+
+
+@inlined_kernel
+def _last_open(nodes: Nodes, num_nodes: int) -> int:
+    """Returns the open leaf with the smallest gain; the last one of equal gains."""
+    last = -1
+    for node in range(num_nodes):
+        gain = nodes.open_gain[node]
+        if gain > -np.inf and (last < 0 or gain <= nodes.open_gain[last]):
+            last = node
+    return last
 
 
 @inlined_kernel
@@ -261,8 +297,8 @@ def _open_below(
     left: int,
     memory: Memory,
     spare: np.int64,
-) -> int:
-    """Opens the children of a split that may be split themselves; returns how many spare histograms it used.
+) -> None:
+    """Opens the children of a split that may be split themselves.
 
     The smaller child takes the spare histogram, and the larger child takes the histogram of the parent.
     """
@@ -273,9 +309,10 @@ def _open_below(
         > nodes.end[larger] - nodes.first[larger]
     ):
         smaller, larger = larger, smaller
+    nodes.histogram[smaller] = spare
+    nodes.histogram[larger] = nodes.histogram[node]
     if not _may_be_cut(limits, nodes, larger):
-        return 0
-    nodes.histogram[smaller], nodes.histogram[larger] = spare, nodes.histogram[node]
+        return
     searched = (
         memory.columns if _may_be_cut(limits, nodes, smaller) else memory.columns[:0]
     )
@@ -284,7 +321,6 @@ def _open_below(
     best_of_smaller, best_of_larger = build_and_search(task, layout, terms, one, other)
     _note(nodes, larger, best_of_larger)
     _note(nodes, smaller, best_of_smaller)
-    return int(nodes.open_gain[smaller] > -np.inf)
 
 
 @inlined_kernel
@@ -512,10 +548,11 @@ class Grower:
         num_cells = int(self.bin_start[-1])
         require_memory(
             f"the histograms of {num_leaves} leaves with {num_cells} bins",
-            8 * num_leaves * num_cells,
+            8 * num_histograms(num_leaves) * num_cells,
             "Set num_leaves or max_bins lower, or, for sparse features, min_docs_in_leaf higher.",
         )
-        self.histograms = np.empty((num_leaves, num_cells), dtype=np.int64)
+        shape = num_histograms(num_leaves), num_cells
+        self.histograms = np.empty(shape, dtype=np.int64)
         self.scratch = np.empty(binned.num_documents, dtype=np.uint32)
         most_categories = max(map(len, binned.categories.codes), default=0)
         self.is_left = np.zeros((num_leaves - 1, most_categories), dtype=np.bool_)
@@ -679,6 +716,17 @@ class _Growth:
             self.build(smaller, histograms[smaller], histogram)
             self.open({node: histograms.pop(node) for node in candidates})
         self.unused.extend(histograms.values())
+        num_remaining = self.grower.num_leaves - 2 - number
+        while len(self.open_leaves) > num_remaining:
+            self.close_last()
+
+    def close_last(self) -> None:
+        """Closes the last open leaf in the order of splits."""
+        keys = [key for key, _, _ in self.open_leaves]
+        last = keys.index(max(keys))
+        _, _, histogram = self.open_leaves.pop(last)
+        heapq.heapify(self.open_leaves)
+        self.unused.append(histogram)
 
     def cut(self, leaf: OpenLeaf, left: int, histogram: Histogram) -> None:
         """Partitions a leaf's rows between the nodes left and left + 1."""

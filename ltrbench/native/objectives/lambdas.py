@@ -442,7 +442,7 @@ def pair_data(
     data = PairData(
         query_start=train.query_start.copy(),
         labels=train.labels.copy(),
-        document_values=swaps.document_values.copy(),
+        document_values=np.require(swaps.document_values, requirements=["C", "W"]),
         rank_weights=swaps.rank_weights,
         scales=swaps.scales,
         document_weights=train.weight_of_document.copy(),
