@@ -121,6 +121,7 @@ bench-full: dev ## benchmark everything in all sizes, with statistics, sweeps, s
 	$(BIN)/python tests/bench/bench_full_size.py --documents 1000000
 	$(BIN)/python tests/bench/bench_full_size.py
 	$(BIN)/python tests/bench/bench_full_size.py --documents 10454629 --features 220 --trees 10
+	$(BIN)/python tests/bench/bench_rehearsal.py
 
 STUDIES = smoke mq2008 mq2007 clueweb09 tuned native_best
 # Not reproduced: searches of about an hour, and click logs, which are simulated.
