@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.tables import (
     PARQUET,
     read_frame,
@@ -33,6 +34,7 @@ from ltrbench.experiment.data_warnings import (
 )
 from ltrbench.experiment.loading import TIME_NAME, feature_faults
 from ltrbench.folders import conf_dir
+from ltrbench.shapes import Features
 from ltrbench.tables import listed
 
 if TYPE_CHECKING:
@@ -190,14 +192,16 @@ def propose(
         left_out |= many
         encode = [name for name in categorical if name not in many]
         categorical = []
-    options["ignore"] = [*left_out, *_time_column(roles)]
-    options["categorical"] = categorical
-    options["encode"] = encode or None
     options["dates"] = [name for name in kinds.dates if name not in left_out]
     if len(left_out) == len(features):
         raise DataError(
             f"{path}: no column is left as a feature ({_reasons(left_out)}). Keep one with --keep-feature."
         )
+    dataset = _without(dataset, left_out)
+    if encode:
+        options["ignore"] = [*left_out, *_time_column(roles)]
+        options["categorical"] = categorical
+        dataset = read_table(path, **options, encode=encode)
     return DataPlan(
         name=_name_of(path),
         path=path,
@@ -209,7 +213,28 @@ def propose(
         dates=options["dates"],
         left_out=left_out,
         gap=_gap(frame, roles),
-        dataset=read_table(path, **options),
+        dataset=dataset,
+    )
+
+
+def _without(dataset: RankingDataset, left_out: Collection[str]) -> RankingDataset:
+    """Returns the data set that is read if some features are left out."""
+    places = []
+    for place, name in enumerate(dataset.feature_names):
+        if name not in left_out:
+            places.append(place)
+    names = [dataset.feature_names[place] for place in places]
+    features = np.take(dataset.features, places, axis=1)
+    categories = {
+        name: texts for name, texts in dataset.categories.items() if name in names
+    }
+    return dataset.with_fields(
+        features=cast(Features, CheckedFeatures(features)),
+        feature_names=tuple(names),
+        categories=categories,
+        text_columns=None,  # those of the categories
+        dates={name: day for name, day in dataset.dates.items() if name in names},
+        merged=tuple(name for name in dataset.merged if name in names),
     )
 
 

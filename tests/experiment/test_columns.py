@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml  # type: ignore[import-untyped]
+from shop_log import shop_log
 
 from ltrbench.cli.verbs.runs import load_model, options_as_trained
 from ltrbench.compare import compare, slices
@@ -18,6 +20,7 @@ from ltrbench.data.sources import StoreFiles, TableFiles, read_features
 from ltrbench.data.store import write_store
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Experiment, run
+from ltrbench.experiment.columns import propose
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.record import read_run
 
@@ -123,3 +126,21 @@ def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_
         StoreFiles(
             name="shop", train=stores["train"], test=str(tmp_path / "other.store")
         ).load()
+
+
+@pytest.mark.parametrize("can_split_categories", [True, False])
+def test_a_plan_has_the_data_set_that_its_yaml_reads(
+    tmp_path: Path, can_split_categories: bool
+) -> None:
+    path = tmp_path / "shop.parquet"
+    shop_log(100).to_parquet(path)
+    plan = propose(path, {}, can_split_categories=can_split_categories)
+    assert {"brand", "revenue"} <= plan.left_out.keys()
+    options = yaml.safe_load(plan.yaml())
+    options["ignore"].append(options.pop("split_by"))
+    for name in ("defaults", "name", "train", "gap"):
+        del options[name]
+    expected = read_table(path, **options)
+    for name in ("fingerprint", "feature_names", "categories", "encoded", "dates"):
+        assert getattr(plan.dataset, name) == getattr(expected, name), name
+    assert plan.dataset.num_features == expected.num_features
