@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from pathlib import Path
@@ -18,6 +19,7 @@ from shop_log import shop_log
 from ltrbench.compare.monitor import monitor
 from ltrbench.data import RankingDataset
 from ltrbench.rankers.random import RandomRanker
+from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.statistics.drift import (
     Sample,
     bins_of,
@@ -58,6 +60,27 @@ def test_distances_are_those_of_their_definitions() -> None:
         assert (bins[0] == used[-1]).tolist() == np.isnan(then).tolist()
     hundred = np.arange(100, dtype=np.float32)
     assert np.bincount(bins_of(hundred, hundred, False)[0]).tolist() == [10] * 10
+
+
+def test_the_overlap_is_of_queries_with_more_than_ten_documents() -> None:
+    sizes = [9, 10, 11, 25] * 6
+    starts = np.concatenate([[0], np.cumsum(sizes)])
+    features = np.random.default_rng(0).normal(size=(starts[-1], 2)).astype(np.float32)
+    data = RankingDataset(
+        features=features, labels=np.zeros(len(features)), query_start=starts
+    )
+    models = []
+    for column in features.T:
+        # The column itself ranks these labels best.
+        labelled = data.with_fields(labels=(column > 0).astype(np.float64))
+        models.append((SingleFeatureRanker().fit(labelled), data))
+    shares = []
+    for start, end in itertools.pairwise(starts):
+        first, second = (-features[start:end]).argsort(axis=0)[:10].T
+        if end - start > 10:
+            shares.append(len(np.intersect1d(first, second)) / 10)
+    measures = {item.name: item.value for item in monitor(data, models, {})}
+    assert measures["overlap"] == pytest.approx(np.mean(shares))
 
 
 @pytest.mark.slow
