@@ -19,7 +19,7 @@ LOGS: Mapping[str, str] = {
     "good": "good and shuffle:0.1",
 }
 """Quality of the logging rankers -> their names in `data.name` of the experiment."""
-MODELS = ("native", "lightgbm", "xgboost", "linear")
+MODELS = ("native", "lightgbm", "xgboost", "catboost", "linear", "mlp")
 METRIC = "ndcg@10"
 _MARKS = {"better": " +", "worse": " -"}
 _EXPLAINED = (
@@ -61,9 +61,9 @@ def _changes(rows: Rows, quality: str, debias: str) -> Iterator[float]:
     """Yields the change of each backend on each data set."""
     for data, model in itertools.product(DATA, MODELS):
         name = _name(data, quality)
-        row = rows.get((name, _label(model, debias)))
-        plain = rows[name, _label(model, NO_DEBIASING)]
-        if row is not None:
+        row = _row(rows, name, model, debias)
+        plain = _row(rows, name, model, NO_DEBIASING)
+        if row is not None and plain is not None:
             yield float(row[METRIC]) - float(plain[METRIC])
 
 
@@ -73,10 +73,10 @@ def _table(rows: Rows) -> str:
     headers = [f"{data}, {quality}" for data, quality in logs]
     cells = []
     for model, debias in itertools.product(MODELS, DEBIASING):
-        label = _label(model, debias)
-        if (names[0], label) in rows:
-            values = [_cell(rows[name, label]) for name in names]
-            cells.append([label, *values])
+        of_logs = [_row(rows, name, model, debias) for name in names]
+        values = [_cell(row) for row in of_logs if row is not None]
+        if values:
+            cells.append([f"{model} debias={debias}", *values])
     columns = columns_of({"model": None, **dict.fromkeys(headers, "")})
     return Table(columns, cells).markdown()
 
@@ -91,8 +91,12 @@ def _name(data: str, quality: str) -> str:
     return f"{data}, log of {LOGS[quality]}"
 
 
-def _label(model: str, debias: str) -> str:
-    return f"{model} debias={debias}"
+def _row(rows: Rows, name: str, model: str, debias: str) -> Row | None:
+    """Returns the row of a backend and a correction; a backend with a single row is named without it."""
+    row = rows.get((name, f"{model} debias={debias}"))
+    if row is None and debias == NO_DEBIASING:
+        return rows.get((name, model))
+    return row
 
 
 if __name__ == "__main__":
