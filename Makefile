@@ -185,9 +185,11 @@ study-ltr_baseline_%: dev
 
 # Searches train two models at a time, with a thread each.
 PAIRS = executor=processes num_threads=1
+# A study of several commands is compared once, by `compare`.
+UNSEEN = looks=0
 
 # Rows whose settings the others do not have are trained by commands of their own.
-LOSSES = $(RUN) experiment=losses hydra.sweep.dir=build/results/losses $(PAIRS)
+LOSSES = $(RUN) experiment=losses hydra.sweep.dir=build/results/losses $(PAIRS) $(UNSEEN)
 study-losses: dev
 	$(call fresh,losses)
 	$(LOSSES)
@@ -203,7 +205,7 @@ study-losses: dev
 # The times of the chosen models are measured afterwards, one at a time.
 study-families study-families_synthetic: study-%: dev
 	$(call fresh,$*)
-	$(RUN) experiment=$* hydra.sweep.dir=build/results/$* $(PAIRS)
+	$(RUN) experiment=$* hydra.sweep.dir=build/results/$* $(PAIRS) $(UNSEEN)
 	$(RUN) resume build/results/$* --timing
 	$(RUN) ensemble build/results/$*
 	rm -rf results/$*
@@ -220,7 +222,7 @@ study-clicks: dev
 study-%: dev
 	$(call fresh,$*)
 	set -e; for experiment in $(EXPERIMENTS); do \
-	  $(RUN) experiment=$$experiment hydra.sweep.dir=build/results/$* $(if $(SEARCHED),$(PAIRS)); done
+	  $(RUN) experiment=$$experiment hydra.sweep.dir=build/results/$* $(if $(SEARCHED),$(PAIRS)) $(UNSEEN); done
 	rm -rf results/$*
 	$(RUN) compare build/results/$* --output results/$*
 

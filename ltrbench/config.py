@@ -323,7 +323,7 @@ def _check_repeats(settings: Mapping[str, Any], name: str) -> None:
     repeats = settings.get("cv_repeats", 1)
     data = settings["data"]
     require("cv_repeats", repeats, at_least=1)
-    require("looks", settings.get("looks", 1), at_least=1)
+    require("looks", settings.get("looks", 1), at_least=0)
     reason = {
         FORWARD: "cv_split is forward, and windows of time cannot be drawn again. Leave out cv_repeats",
         VALID: "cv_split is valid, whose folds share one test set. Leave out cv_repeats, and set seed=0,1,2",
@@ -425,6 +425,11 @@ def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
         raise ConfigError(
             f"register is '{register}', but tracking has no model registry. Set tracking=mlflow and "
             "tracking.models=true, or register=null."
+        )
+    if register is not None and config["looks"] == 0:
+        raise ConfigError(
+            f"register is '{register}', but looks is 0, and without a comparison no model is the best. Leave "
+            "out looks=0, or register a model after `compare` with sync --register."
         )
     # Checked before hours of training: the name becomes part of the address models:/NAME@champion.
     if register is not None and not re.fullmatch(r"[^/:]*[^/:\s][^/:]*", register):

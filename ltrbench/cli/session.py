@@ -471,9 +471,9 @@ class Session:
 
     @cached_property
     def comparisons(self) -> list[Comparison]:
-        """The comparisons of the runs, one for each data set."""
+        """The comparisons of the runs, one for each data set; none if the sweep declares no look."""
         looks = 1 if self.sweep is None else self.settings.get("looks", 1)
-        return compared(self.runs, looks)
+        return compared(self.runs, looks) if looks else []
 
     def answer(self) -> None:
         """Prints the comparison on standard output and failed trials on standard error, once."""

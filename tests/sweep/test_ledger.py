@@ -217,6 +217,19 @@ def test_a_look_that_cannot_be_recorded_is_shown_with_a_note(
 
 
 @pytest.mark.slow
+def test_the_commands_of_one_table_are_no_looks_if_they_declare_none(
+    tmp_path: Path,
+) -> None:
+    for model in ("random", "single_feature"):
+        words = [*TINY, f"model={model}", "cv=3", "data.fold=1,2,3"]
+        done = run(*words, "hydra.sweep.dir=s", "looks=0", "-m", folder=tmp_path)
+        assert "ndcg@10, " not in done.stdout
+    assert not (tmp_path / "s" / LEDGER_FILE).exists()
+    done = run("compare", "s", "--json", folder=tmp_path)
+    assert json.loads(done.stdout)["level"] == LEVEL
+
+
+@pytest.mark.slow
 def test_commands_write_nothing_but_the_ledger(tmp_path: Path) -> None:
     run(
         *TINY,
