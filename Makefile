@@ -198,7 +198,6 @@ study-losses: dev
 	$(LOSSES) model/objective=lambdaloss model.objective.variant=rax model.objective.weighting=dcg2
 	$(LOSSES) model/objective=yetirank model.objective.mode=DCG,NDCG,MRR,MAP
 	$(LOSSES) model=catboost model/objective=none model.loss=LambdaMart
-	$(LOSSES) model=catboost model/objective=none params.truncation=null model.loss=YetiRank,QueryRMSE
 	rm -rf results/losses
 	$(RUN) compare build/results/losses --output results/losses
 
