@@ -230,6 +230,7 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
         f"{model} is not considered: it was picked on test." for model in stopped
     ]
     kept: set[str] = set()
+    chosen: dict[str, list[str]] = {}
     for model, of_model in grouped(rows, lambda row: row.model).items():
         if model in stopped:
             continue
@@ -243,11 +244,18 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
             )
         else:
             kept.add(label)
-            reasons.append(
-                f"Of the {len(of_model)} rows of {model}, {label} is the best by {why}; this table is on "
-                "test."
-            )
+            chosen.setdefault(why, []).append(label)
+    reasons += [_choice_in_words(labels, why) for why, labels in chosen.items()]
     return [row.label for row in rows if row.label in kept], reasons
+
+
+def _choice_in_words(labels: Sequence[str], why: str) -> str:
+    """Returns which rows of their models were chosen, and how."""
+    if len(labels) == 1:
+        return (
+            f"{labels[0]} is the best row of its model by {why}; this table is on test."
+        )
+    return f"{listed(labels)} are the best rows of their models by {why}; this table is on test."
 
 
 def _chosen_by_validation(
