@@ -216,8 +216,17 @@ def _trees_with(
     pair: _Pair, setting: str, value: object, num_trees: int
 ) -> tuple[WeightedTree, ...]:
     """Returns the trees of native's preset with another value of one setting."""
+    changed = with_setting(pair.native, setting, value)
+    return trees_of(_fit(changed, num_trees, pair.train)).trees
+
+
+def with_setting(native: BoostingRanker, setting: str, value: object) -> BoostingRanker:
+    """Returns native with another value of a setting, which may be one of its objective."""
     changed: dict[str, Any] = {setting: value}
-    return trees_of(_fit(replace(pair.native, **changed), num_trees, pair.train)).trees
+    objective = getattr(native, "objective", None)
+    if objective is not None and hasattr(objective, setting):
+        changed = {"objective": replace(objective, **changed)}
+    return replace(native, **changed)
 
 
 def _reversed(data: RankingDataset) -> RankingDataset:

@@ -18,12 +18,17 @@ from ltrbench.folders import conf_dir
 from ltrbench.models.trees import InnerNode, Leaf, WeightedTree
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.base import trees_of
+from ltrbench.rankers.native import NativeRanker
 from results.parity.run import (
+    FOLLOWED,
+    FOLLOWED_LATER,
+    PEERS,
     cuts_apart,
     in_bins,
     leaves_apart,
     num_cuts,
     trees_alike,
+    with_setting,
 )
 
 pytestmark = pytest.mark.slow
@@ -132,3 +137,12 @@ def test_many_trees_are_xgboosts(data: str, letor_data: Callable[[str], Path]) -
     np.testing.assert_allclose(
         native.predict(train.features), peer.predict(train.features), atol=1e-5
     )
+
+
+@pytest.mark.parametrize("library", PEERS)
+def test_a_setting_that_follows_a_library_has_another_value_in_its_preset(
+    library: str,
+) -> None:
+    preset = NativeRanker.from_preset(PEERS[library])
+    for name, value in (FOLLOWED[library] | FOLLOWED_LATER[library]).items():
+        assert with_setting(preset, name, value) != preset
