@@ -426,7 +426,7 @@ def build_tracker(config: DictConfig | Mapping[str, Any]) -> Tracker:
             f"register is '{register}', but tracking has no model registry. Set tracking=mlflow and "
             "tracking.models=true, or register=null."
         )
-    if register is not None and config["looks"] == 0:
+    if register is not None and config.get("looks", 1) == 0:
         raise ConfigError(
             f"register is '{register}', but looks is 0, and without a comparison no model is the best. Leave "
             "out looks=0, or register a model after `compare` with sync --register."
