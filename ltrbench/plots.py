@@ -861,6 +861,7 @@ def differences_by_row(
         name = short_name(item.label, LONGEST_LABEL)
         names.append(f"{name}  {item.value:.4f}")
     _name_rows(axes, names)
+    axes.locator_params(axis="x", nbins=5)
     name_axes(axes, "difference")
     return figure
 
