@@ -287,7 +287,7 @@ class SplitSource(DataSource):
         if by.times is None:
             folds = take_fold(train, fold, num_folds, self.split_seed, by.groups)
             return _Held(*folds, rule)
-        windows = take_window(train, by.times, fold, num_folds, by.groups, by.gap)
+        windows = take_window(train, by.times, fold, num_folds, by.groups, gap=by.gap)
         return _Held(*windows, f"{rule} in order of time")
 
     def _hold_out(
@@ -301,7 +301,7 @@ class SplitSource(DataSource):
         if by.times is None:
             parts = split_queries(train, share, self.split_seed, name, by.groups)
         else:
-            parts = split_latest(train, by.times, share, name, by.groups, by.gap)
+            parts = split_latest(train, by.times, share, name, by.groups, gap=by.gap)
         if by.times is None and by.groups is None:
             rule = f"{name}: random {100 * share:g} % of the {source}"
             return _Held(*parts, rule)

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,9 @@ from numpy.typing import NDArray
 from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys, joined
 from ltrbench.errors import DataError, require, require_choice
 from ltrbench.shapes import Indices
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 log = logging.getLogger("ltrbench")
 
@@ -234,6 +237,7 @@ def split_latest(
     share: float,
     name: str,
     groups: Mapping[str, str] | None = None,
+    *,
     gap: Any = None,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Holds out the latest queries: returns (earlier queries, latest queries), in file order.
@@ -270,7 +274,7 @@ def split_latest(
         )
     num_times = _num_closest([num_queries for _, num_queries in latest_first], share)
     begin, _ = latest_first[num_times - 1]
-    return _divided(dataset, time_of_query, begin, None, gap, name)
+    return _divided(dataset, time_of_query, _Period(begin=begin, gap=gap), name)
 
 
 def take_window(
@@ -279,6 +283,7 @@ def take_window(
     fold: int,
     num_folds: int,
     groups: Mapping[str, str] | None = None,
+    *,
     gap: Any = None,
 ) -> tuple[RankingDataset, RankingDataset]:
     """Returns (queries before window `fold`, queries of the window), in file order: rolling origins.
@@ -300,10 +305,10 @@ def take_window(
     """
     time_of_query = _times_of_units(dataset, times, groups)
     in_order = sorted(Counter(time_of_query).items())
-    sizes = [num_queries for _, num_queries in in_order]
-    parts = range(1, num_folds + 1)
     starts: list[int] = []
-    if len(sizes) > 1:
+    if len(in_order) > 1:
+        sizes = [num_queries for _, num_queries in in_order]
+        parts = range(1, num_folds + 1)
         starts = [_num_closest(sizes, part / (num_folds + 1)) for part in parts]
     if len(set(starts)) < num_folds:
         raise DataError(
@@ -314,11 +319,14 @@ def take_window(
     end = None
     if fold < num_folds:
         end, _ = in_order[starts[fold]]
-    return _divided(dataset, time_of_query, begin, end, gap, "test")
+    window = _Period(begin=begin, end=end, gap=gap)
+    return _divided(dataset, time_of_query, window, "test")
 
 
 def _times_of_units(
-    dataset: RankingDataset, times: Mapping[str, Any], groups: Mapping[str, str] | None
+    dataset: RankingDataset,
+    times: Mapping[str, Any],
+    groups: Mapping[str, str] | None,
 ) -> list[Any]:
     """Returns the (Q,) times of the queries; queries that stay together have the latest of their times."""
     time_of_query = [times[query_id] for query_id in dataset.query_ids.tolist()]
@@ -329,23 +337,42 @@ def _times_of_units(
     return [time_of_unit[unit] for unit in unit_of_query]
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Period:
+    """Times of a held-out split.
+
+    Attributes:
+        begin: first time of the split.
+        end: first time after the split; None: the split has all later times.
+        gap: minimum time from a remaining query to `begin`; None: no gap.
+    """
+
+    begin: Any
+    end: Any = None
+    gap: Any = None
+
+    def contains(self, time: Any) -> bool:
+        """Returns whether a query of this time is in the split."""
+        if self.end is not None and time >= self.end:
+            return False
+        return bool(self.begin <= time)
+
+    def is_after(self, time: Any) -> bool:
+        """Returns whether a query of this time remains: it is before the split and the gap."""
+        if self.gap is None:
+            return bool(time < self.begin)
+        return bool(time <= self.begin - self.gap)
+
+
 def _divided(
-    dataset: RankingDataset,
-    time_of_query: Sequence[Any],
-    begin: Any,
-    end: Any,
-    gap: Any,
-    name: str,
+    dataset: RankingDataset, time_of_query: Sequence[Any], period: _Period, name: str
 ) -> tuple[RankingDataset, RankingDataset]:
-    """Returns the queries at least `gap` before `begin`, and those from `begin` to before `end`."""
-    is_taken = []
-    is_rest = []
-    for time in time_of_query:
-        is_taken.append(begin <= time and (end is None or time < end))
-        is_rest.append(time < begin if gap is None else time <= begin - gap)
+    """Returns the queries before a period and its gap, and the queries of the period."""
+    is_rest = [period.is_after(time) for time in time_of_query]
+    is_taken = [period.contains(time) for time in time_of_query]
     if not any(is_rest):
         raise DataError(
-            f"data.gap: no query is that long before {name} begins, {begin}; set a smaller gap."
+            f"data.gap: no query is that long before {name} begins, {period.begin}; set a smaller gap."
         )
     rest = dataset.take_queries(np.flatnonzero(is_rest))
     return rest, dataset.take_queries(np.flatnonzero(is_taken))
@@ -447,15 +474,18 @@ def _shuffled_units(
     """
     require("data.split_seed", seed, at_least=0)
     unit_of_query = _units(dataset, groups).tolist()
-    place_of_query: list[Any] = (
-        unit_of_query if groups is not None else dataset.query_keys.tolist()
-    )
+    place_of_query: list[Any] = dataset.query_keys.tolist()
+    if groups is not None:
+        place_of_query = unit_of_query
     place_of_unit: dict[int, Any] = {}
     queries_of_place: dict[Any, list[int]] = {}
-    for query in np.random.default_rng(seed).permutation(dataset.num_queries).tolist():
+    shuffled = np.random.default_rng(seed).permutation(dataset.num_queries)
+    for query in shuffled.tolist():
+        place_of_first = place_of_unit.setdefault(
+            unit_of_query[query], place_of_query[query]
+        )
         queries_of_place.setdefault(place_of_query[query], [])
-        place = place_of_unit.setdefault(unit_of_query[query], place_of_query[query])
-        queries_of_place[place].append(query)
+        queries_of_place[place_of_first].append(query)
     units = [np.array(queries, dtype=np.int64) for queries in queries_of_place.values()]
     different = [unit for unit in units if unit.size]
     if len(different) >= 0.9 * len(units):
@@ -469,34 +499,47 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
     Queries with identical judged lists are in one unit, because they would leak across splits. So are
     near-duplicates and queries of one group, and units that share a query are one.
     """
-    _, number_of_list = np.unique(dataset.query_keys, return_inverse=True)
-    near = number_of_list[near_duplicates([dataset])]
+    _, list_of_query = np.unique(dataset.query_keys, return_inverse=True)
+    near = list_of_query[near_duplicates([dataset])]
     if groups is None and not near.size:
-        return number_of_list
+        return list_of_query
+    num_queries = dataset.num_queries
+    group_of_query = np.arange(num_queries)
+    if groups is not None:
+        names = [groups[query_id] for query_id in dataset.query_ids.tolist()]
+        _, group_of_query = np.unique(names, return_inverse=True)
+    # A graph of lists and groups, in which each query connects its list with its group.
+    of_queries = np.stack([list_of_query, num_queries + group_of_query], axis=1)
+    edges = np.concatenate([near, of_queries])
+    components = _components(edges, 2 * num_queries)
+    units: Indices = components[list_of_query].astype(np.int64)
+    return units
+
+
+def _components(edges: Indices, num_nodes: int) -> NDArray[np.int32]:
+    """Returns the (num_nodes,) number of the connected component of each node.
+
+    Args:
+        edges: (E, 2), pairs of nodes.
+    """
     # Imported here, because few data sets need it, and reading data should not wait for it.
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    ids = dataset.query_ids.tolist()
-    of_queries: Sequence[Any] = range(len(ids))
-    if groups is not None:
-        of_queries = [groups[query_id] for query_id in ids]
-    _, number_of_group = np.unique(of_queries, return_inverse=True)
-    # A graph of lists and groups, in which each query connects its list with its group.
-    num_queries = dataset.num_queries
-    of_lists = np.stack([number_of_list, num_queries + number_of_group], axis=1)
-    ends = np.concatenate([near, of_lists])
-    shape = (2 * num_queries, 2 * num_queries)
-    edges = coo_array((np.ones(len(ends)), tuple(ends.T)), shape=shape)
-    _, component = connected_components(edges, directed=False)
-    units: Indices = component[number_of_list]
-    return units
+    weights = np.ones(len(edges))
+    first, second = edges.T
+    shape = (num_nodes, num_nodes)
+    graph = coo_array((weights, (first, second)), shape=shape)
+    _, component_of_node = connected_components(graph, directed=False)
+    components: NDArray[np.int32] = component_of_node
+    return components
 
 
 def _num_closest(sizes: Sequence[int], share: float) -> int:
     """Returns how many of the first parts have a total size closest to the share: at least one, not all."""
     ends = np.cumsum(sizes)
-    distances = np.abs(ends[:-1] - share * ends[-1])
+    asked = share * ends[-1]
+    distances = np.abs(ends[:-1] - asked)
     return int(np.argmin(distances)) + 1
 
 
@@ -505,9 +548,9 @@ def _deal_largest_first(
 ) -> list[list[Indices]]:
     """Deals units to folds, the largest first, each to the fold with the fewest queries."""
     dealt: list[list[Indices]] = [[] for _ in range(num_folds)]
-    sizes = [0] * num_folds
+    sizes = np.zeros(num_folds, dtype=np.int64)
     for unit in sorted(units, key=len, reverse=True):
-        smallest = sizes.index(min(sizes))
+        smallest = int(np.argmin(sizes))
         dealt[smallest].append(unit)
         sizes[smallest] += len(unit)
     return dealt
@@ -518,15 +561,14 @@ def _counted(dataset: RankingDataset, num_units: int) -> str:
 
 
 def _check_share(share: float, name: str) -> None:
-    if not 0.0 < share < 1.0:
-        final = (
-            " The verb final trains a chosen model on all queries."
-            if name == "test"
-            else ""
-        )
-        raise DataError(
-            f"data.{name}_share is {share}; set a share between 0 and 1, such as 0.2.{final}"
-        )
+    if 0.0 < share < 1.0:
+        return
+    final = ""
+    if name == "test":
+        final = " The verb final trains a chosen model on all queries."
+    raise DataError(
+        f"data.{name}_share is {share}; set a share between 0 and 1, such as 0.2.{final}"
+    )
 
 
 def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
@@ -541,6 +583,59 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
     Args:
         parts: data sets, whose queries are numbered one after the other.
     """
+    has = _documents_of_queries(parts)
+    num_queries, _ = has.shape
+    num_different = has.sum(axis=1)
+    shared = _shared_documents(has)
+    num_shorter = num_different[shared.pairs].min(axis=1)
+    # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
+    log_sets = num_shorter * np.log(2)
+    log_chances = 2 * np.log(num_queries) + log_sets
+    is_most = 2 * shared.counts > num_shorter
+    is_unlikely = shared.surprises > log_chances + np.log(1000)
+    near: Indices = np.unique(shared.pairs[is_most & is_unlikely], axis=0)
+    return near
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SharedDocuments:
+    """What queries have in common, for each of S pairs of queries that share a document.
+
+    Attributes:
+        pairs: (S, 2), the queries; the first has the lower number.
+        counts: (S,), number of documents that they share.
+        surprises: (S,), sum of -log(frequency) over the shared documents, the frequency in other queries.
+    """
+
+    pairs: Indices
+    counts: NDArray[np.float64]
+    surprises: NDArray[np.float64]
+
+
+def _shared_documents(has: csr_array) -> _SharedDocuments:
+    """Returns what queries have in common, without documents in more than `_MAX_SHARED` queries.
+
+    Args:
+        has: (Q, documents), 1 where a query has a document.
+    """
+    num_queries, _ = has.shape
+    num_with = has.sum(axis=0)
+    is_shared = (num_with > 1) & (num_with <= _MAX_SHARED)
+    has_shared = has[:, is_shared]
+    surprise = np.log(num_queries / (num_with[is_shared] - 1))
+    counts = (has_shared @ has_shared.T).tocoo()
+    surprises = ((has_shared * surprise) @ has_shared.T).tocoo()
+    pairs = np.stack(counts.coords, axis=1).astype(np.int64)
+    is_ordered = pairs[:, 0] < pairs[:, 1]
+    return _SharedDocuments(
+        pairs=pairs[is_ordered],
+        counts=counts.data[is_ordered],
+        surprises=surprises.data[is_ordered],
+    )
+
+
+def _documents_of_queries(parts: Sequence[RankingDataset]) -> csr_array:
+    """Returns the (Q, documents) matrix of 1 where a query has a document, of all different documents."""
     # Imported here, because it takes a tenth of a second, too long for --help.
     from scipy.sparse import csr_array
 
@@ -550,23 +645,7 @@ def near_duplicates(parts: Sequence[RankingDataset]) -> Indices:
     _, documents = np.unique(keys, return_inverse=True)
     has = csr_array((np.ones(len(keys)), (queries, documents)))
     has.data[:] = 1  # also for a document that a query has several times
-    num_different = has.sum(axis=1)
-    counts = has.sum(axis=0)
-    is_shared = (counts > 1) & (counts <= _MAX_SHARED)
-    has = has[:, is_shared]
-    counts = counts[is_shared]
-    num_shared = (has @ has.T).tocoo()
-    surprise = np.log(len(sizes) / (counts - 1))
-    evidence = ((has * surprise) @ has.T).tocoo()
-    pairs = np.stack([num_shared.row, num_shared.col], axis=1).astype(np.int64)
-    is_ordered = pairs[:, 0] < pairs[:, 1]
-    num_shorter = num_different[pairs].min(axis=1)
-    # Logarithm of the number of pairs of queries, times the 2^n sets of documents that can be shared.
-    chances = 2 * np.log(len(sizes)) + num_shorter * np.log(2)
-    is_most = 2 * num_shared.data > num_shorter
-    is_unlikely = evidence.data > chances + np.log(1000)
-    near: Indices = np.unique(pairs[is_most & is_unlikely & is_ordered], axis=0)
-    return near
+    return has
 
 
 def _check_no_leak(splits: Splits) -> None:
@@ -575,19 +654,7 @@ def _check_no_leak(splits: Splits) -> None:
     Its id alone does not identify it: each file may number queries from 1.
     """
     for (name, split), (other_name, other) in combinations(splits, 2):
-        _, rows, other_rows = np.intersect1d(
-            split.query_keys, other.query_keys, return_indices=True
-        )
-        if not rows.size:
-            # The same query with other labels, under the same id.
-            _, rows, other_rows = np.intersect1d(
-                split.query_ids, other.query_ids, return_indices=True
-            )
-            alike = _keys_without_labels(split, rows) == _keys_without_labels(
-                other, other_rows
-            )
-            rows = rows[alike]
-            other_rows = other_rows[alike]
+        rows, other_rows = _same_queries(split, other)
         if rows.size:
             first = int(rows.argmin())
             query_id = split.query_ids[rows[first]]
@@ -596,6 +663,24 @@ def _check_no_leak(splits: Splits) -> None:
                 f"query {query_id} of {name} is in {other_name} as query {other_id}, with the same "
                 f"documents: {other_name} would leak into {name}. Remove the query from one of the two files."
             )
+
+
+def _same_queries(
+    split: RankingDataset, other: RankingDataset
+) -> tuple[Indices, Indices]:
+    """Returns the indices of queries that both have: with the same content or, if there are none, with the
+    same id and the same documents under other labels."""
+    _, rows, other_rows = np.intersect1d(
+        split.query_keys, other.query_keys, return_indices=True
+    )
+    if rows.size:
+        return rows, other_rows
+    _, rows, other_rows = np.intersect1d(
+        split.query_ids, other.query_ids, return_indices=True
+    )
+    keys = _keys_without_labels(split, rows)
+    is_same = keys == _keys_without_labels(other, other_rows)
+    return rows[is_same], other_rows[is_same]
 
 
 def _near_duplicates_between(
@@ -636,21 +721,25 @@ def check_files(files: Mapping[str, RankingDataset | None]) -> None:
                 f"equal up to rounding, which would leak from {name} to {other_name}. Remove them from one "
                 "file, or list both files in data.train, whose splits keep them together."
             )
-        is_shared = np.isin(split.query_ids, other.query_ids)
-        same = split.query_ids[is_shared].tolist()
-        shown = same[:3]
-        shared = f"{name} and {other_name} have {len(same)} common query ids ({'; '.join(shown)})"
-        numbers = [
-            _largest_per_query(each.query_ids.tolist()) for each in (split, other)
-        ]
-        if same and min(numbers) > 2:
+        is_common = np.isin(split.query_ids, other.query_ids)
+        common_ids = split.query_ids[is_common].tolist()
+        if not common_ids:
+            continue
+        shown = "; ".join(common_ids[:3])
+        common = (
+            f"{name} and {other_name} have {len(common_ids)} common query ids ({shown})"
+        )
+        largest = _largest_per_query(split.query_ids.tolist())
+        other_largest = _largest_per_query(other.query_ids.tolist())
+        if min(largest, other_largest) > 2:
             raise DataError(
-                f"{shared}: {other_name} would leak into {name}. Move all documents of a query to one file; "
+                f"{common}: {other_name} would leak into {name}. Move all documents of a query to one file; "
                 "if they are different queries, give them different ids."
             )
         # Data without ids are numbered from 1 without gaps, and need no warning.
-        if same and (max(numbers) > 1 or split.num_queries == other.num_queries):
-            log.warning("%s: a leak, unless each file numbers its own queries.", shared)
+        is_numbered = max(largest, other_largest) <= 1
+        if not is_numbered or split.num_queries == other.num_queries:
+            log.warning("%s: a leak, unless each file numbers its own queries.", common)
 
 
 def _largest_per_query(ids: Sequence[str]) -> float:
@@ -708,13 +797,13 @@ class TrainingResample:
 
     def describe(self) -> dict[str, Any]:
         """Returns the settings of this resample, as a result records them; the share of a bootstrap is 1."""
-        described = {
-            name: getattr(self, name)
-            for name in ("kind", "share", "number", "index", "seed")
+        return {
+            "kind": self.kind,
+            "share": self.share if self.kind == SUBSAMPLE else 1.0,
+            "number": self.number,
+            "index": self.index,
+            "seed": self.seed,
         }
-        if self.kind == SUBSAMPLE:
-            return described
-        return {**described, "share": 1.0}
 
     def seed_of_ranker(self, seed: int) -> int:
         """Returns the seed of the fit on this resample, so that the model's randomness varies as well."""
