@@ -15,7 +15,7 @@ import itertools
 import json
 import numbers
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
@@ -83,18 +83,19 @@ def content_keys(dataset: RankingDataset) -> QueryKeys:
     features = _linear_of_features(
         dataset.features, _feature_words, _constants(dataset.num_features)
     )
-    starts = dataset.query_start[:-1]
-    of_first = np.repeat(features[starts], dataset.query_sizes, axis=0)
-    same = (features == of_first).all(axis=1)
-    alike = np.logical_and.reduceat(same, starts)
     label_bits = (dataset.labels + 0.0).view(np.uint64)
     seeds = np.array(_SEEDS, dtype=np.uint64)
     labels = splitmix(label_bits[:, np.newaxis] + seeds)
+    starts = dataset.query_start[:-1]
     keys = np.add.reduceat(_mixed(features + labels), starts, axis=0)
-    if alike.any():
-        words = _spread(_characters(dataset.query_ids[alike]))
-        hashes = words @ _constants(words.shape[1])
-        keys[alike] += _mixed(hashes)
+
+    features_of_first = np.repeat(features[starts], dataset.query_sizes, axis=0)
+    is_like_first = (features == features_of_first).all(axis=1)
+    are_alike = np.logical_and.reduceat(is_like_first, starts)
+    if are_alike.any():
+        words = _spread(_characters(dataset.query_ids[are_alike]))
+        ids = words @ _constants(words.shape[1])
+        keys[are_alike] += _mixed(ids)
     return _as_text(_mixed(keys))
 
 
@@ -113,23 +114,36 @@ def rounded_keys(dataset: RankingDataset) -> NDArray[np.uint64]:
     Noise of 1e-6 of each feature, or of 1e-6 itself, changes the keys of about 3 % of the documents; noise of
     1e-4 of each feature changes those of 10 to 30 %, and of 1e-3 most of them.
     """
-    # Two sums are in one word, each with 32 bits; their weights are odd numbers from -31 to 31.
-    random = _constants(dataset.num_features)
-    six_bits = np.uint64(62)
-    low = (random >> np.uint64(8) & six_bits) - np.uint64(31)
-    high = (random >> np.uint64(40) & six_bits) - np.uint64(31)
-    weights = low + (high << np.uint64(32))
+    weights = _pairs_of_weights(dataset.num_features)
     sums = _linear_of_features(dataset.features, _log_words, weights)
-    both = np.uint64(2**32 + 1)
     typical = 18.5 * 2**_FRACTION * dataset.num_features**0.5
     exponent = round(np.log2(typical / 2**9))
-    step = np.uint64(2**exponent)
-    # Half a step is added, so that 0 is in the middle of a cell.
-    centred = sums + step // np.uint64(2) * both
-    below_step = (step - np.uint64(1)) * both
-    rounded = centred & ~below_step
+    rounded = _with_rounded_halves(sums, 2**exponent)
     labels = splitmix((dataset.labels + 0.0).view(np.uint64))
     return splitmix(_mixed(rounded).sum(axis=1) + labels)
+
+
+def _pairs_of_weights(num_features: int) -> _Hashes:
+    """Returns (F, 2) words with two random weights of 32 bits each, which give two sums in one word."""
+    random = _constants(num_features)
+    low = _odd_below_32(random >> np.uint64(8))
+    high = _odd_below_32(random >> np.uint64(40))
+    return low + (high << np.uint64(32))
+
+
+def _odd_below_32(random: _Hashes) -> _Hashes:
+    """Returns odd numbers from -31 to 31, modulo 2^64, from five bits of each word."""
+    even = random & np.uint64(62)
+    return even - np.uint64(31)
+
+
+def _with_rounded_halves(sums: _Hashes, step: int) -> _Hashes:
+    """Returns the words with both halves of 32 bits rounded to multiples of a power of 2."""
+    both = np.uint64(2**32 + 1)
+    # Half a step is added, so that 0 is in the middle of a cell.
+    centred = sums + np.uint64(step // 2) * both
+    below_step = np.uint64(step - 1) * both
+    return centred & ~below_step
 
 
 def _linear_of_features(
@@ -143,9 +157,11 @@ def _linear_of_features(
     size = max(_BLOCK // features.shape[1], 1)
     if sparse is not None:
         return _linear_of_sparse(sparse, words, constants)
-    hashes = [words(block) @ constants for _, block in row_blocks(features, size)]
-    joined_hashes: _Hashes = np.concatenate(hashes)
-    return joined_hashes
+    hashes = []
+    for _, block in row_blocks(features, size):
+        hashes.append(words(block) @ constants)
+    of_documents: _Hashes = np.concatenate(hashes)
+    return of_documents
 
 
 def _linear_of_sparse(
@@ -169,7 +185,8 @@ def _linear_of_sparse(
         differences = words(sparse.values[stored]) - absent
         constants_of_cells = constants[sparse.columns[stored]]
         terms = differences[:, np.newaxis] * constants_of_cells
-        hashes[begin : begin + size] = _sums_of_rows(terms, row_start - row_start[0])
+        starts_in_block = row_start - row_start[0]
+        hashes[begin : begin + size] = _sums_of_rows(terms, starts_in_block)
     hashes += absent * constants.sum(axis=0)
     return hashes
 
@@ -187,7 +204,8 @@ def _constants(num_words: int) -> _Hashes:
     numbers = np.arange(1, num_words + 1, dtype=np.uint64)
     numbers *= np.uint64(_STEP)
     seeds = np.array(_SEEDS, dtype=np.uint64)
-    return splitmix(numbers[:, np.newaxis] + seeds) | np.uint64(1)
+    random = splitmix(numbers[:, np.newaxis] + seeds)
+    return random | np.uint64(1)
 
 
 def _spread(words: NDArray[np.uint32]) -> NDArray[np.uint64]:
@@ -338,8 +356,9 @@ class Judgments:
         if self.query_weights is not None:
             self._set_query_weights(len(sizes))
         kept = {}
-        for name, values in self.kept.items():
-            kept[str(name)] = _kept(str(name), values, len(labels))
+        for given_name, values in self.kept.items():
+            name = str(given_name)
+            kept[name] = _kept(name, values, len(labels))
         self._set("kept", kept)
 
     def _set_query_weights(self, num_queries: int) -> None:
@@ -553,6 +572,28 @@ class RankingDataset(Judgments):
         super().__post_init__()
         is_checked = isinstance(self.features, CheckedFeatures)
         given: Any = self.features
+        self._set_features()
+        if not is_checked and not isinstance(given, FeatureMatrix):
+            self._set_merged(np.asarray(given))
+        if self.document_weights is not None:
+            self._set_document_weights()
+        if self.positions is not None:
+            ranks = self._of_documents("positions")
+            _check("positions", ranks, ranks >= 0, "a rank of 0 or more")
+            self._set("positions", ranks)
+        if self.file_rows is not None:
+            self._set("file_rows", self._of_documents("file_rows"))
+        for name in self.kept:
+            if name in self.feature_names:
+                raise DataError(
+                    f"kept: '{name}' is a feature as well; a kept column is none. Rename it."
+                )
+        self._set_categories()
+        if not is_checked:
+            for name, categories in self.categories.items():
+                self._check_codes(name, len(categories) - 1)
+
+    def _set_features(self) -> None:
         features = _checked_features(self.features)
         num_documents, num_features = features.shape
         if num_documents != self.num_documents:
@@ -564,38 +605,27 @@ class RankingDataset(Judgments):
         _check_no_repeat("feature_names", texts, "rename one of them")
         self._set("features", features)
         self._set("feature_names", names)
-        if not is_checked and not isinstance(given, FeatureMatrix):
-            self._set_merged(np.asarray(given))
-        if self.document_weights is not None:
-            self._set_document_weights()
-        if self.positions is not None:
-            positions = _as_array("positions", self.positions, np.int64, num_documents)
-            _check("positions", positions, positions >= 0, "a rank of 0 or more")
-            self._set("positions", positions)
-        if self.file_rows is not None:
-            rows = _as_array("file_rows", self.file_rows, np.int64, num_documents)
-            self._set("file_rows", rows)
-        texts_of = {}
+
+    def _of_documents(self, name: str) -> NDArray[np.int64]:
+        """Returns the whole numbers of a field, one for each document."""
+        return _as_array(name, getattr(self, name), np.int64, self.num_documents)
+
+    def _set_categories(self) -> None:
+        """Sets the categories of features as text; their columns are texts."""
+        texts = {}
         for name, categories in self.categories.items():
-            texts_of[str(name)] = tuple(map(str, categories))
-        self._set("categories", texts_of)
-        if self.categories:
-            self._set("text_columns", np.array(list(self.categories), dtype=np.str_))
-        both = [name for name in self.kept if name in names]
-        if both:
-            raise DataError(
-                f"kept: '{both[0]}' is a feature as well; a kept column is none. Rename it."
-            )
-        for name, categories in self.categories.items():
-            if name not in names:
+            texts[str(name)] = tuple(map(str, categories))
+        self._set("categories", texts)
+        if texts:
+            self._set("text_columns", np.array(list(texts), dtype=np.str_))
+        for name, categories in texts.items():
+            if name not in self.feature_names:
                 raise DataError(
-                    f"categories: there is no feature '{name}'{did_you_mean(name, names)}"
+                    f"categories: there is no feature '{name}'{did_you_mean(name, self.feature_names)}"
                 )
             _check_no_repeat(
                 f"categories['{name}']", np.array(categories), "remove one of them"
             )
-            if not is_checked:
-                self._check_codes(name, len(categories) - 1)
 
     def _facts(self) -> dict[str, object]:
         facts = super()._facts()
@@ -760,15 +790,16 @@ class RankingDataset(Judgments):
         """Name -> (D,) kept columns, and the texts of categorical features; an empty text is missing."""
         columns = dict(self.kept)
         for name, categories in self.categories.items():
+            # The code -1 of a missing value is the last text.
             texts = np.array([*categories, ""])
-            codes = np.nan_to_num(self._codes(name), nan=-1).astype(np.int64)
-            columns[name] = read_only(texts[codes])
+            codes = np.nan_to_num(self._codes(name), nan=-1)
+            columns[name] = read_only(texts[codes.astype(np.int64)])
         return columns
 
     def _codes(self, name: str) -> NDArray[np.float32]:
         column = self.feature_names.index(name)
-        parts = [block[:, column] for _, block in row_blocks(self.features)]
-        return np.concatenate(parts)
+        blocks = row_blocks(self.features)
+        return np.concatenate([block[:, column] for _, block in blocks])
 
     @cached_property
     def fingerprint(self) -> str:
@@ -778,8 +809,16 @@ class RankingDataset(Judgments):
         columns are part of it if there are any.
         """
         digest = hashlib.blake2b(digest_size=16)
+        # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
+        features = in_float32(self.features)
+        digest.update(_type_and_shape("features", features))
+        if self.num_features <= _HASHED_BY_CELL:
+            for _, block in row_blocks(features):
+                digest.update(block.data)
+        else:
+            for segment in row_segments(features):
+                digest.update(segment.data)
         for name in (
-            "features",
             "labels",
             "query_start",
             "query_weights",
@@ -787,24 +826,15 @@ class RankingDataset(Judgments):
             "positions",
         ):
             array = getattr(self, name)
-            if array is None:
-                continue
-            dtype = np.dtype(np.float32) if name == "features" else array.dtype
-            digest.update(f"{name}{dtype.str}{array.shape}".encode())
-            parts: Iterable[NDArray[Any]] = [np.ascontiguousarray(array)]
-            if name == "features":
-                # Bits of float32, so that -0 differs from 0; the same for an array, a view and sparse rows.
-                singles = in_float32(array)
-                if self.num_features <= _HASHED_BY_CELL:
-                    parts = (block for _, block in row_blocks(singles))
-                else:
-                    parts = row_segments(singles)
-            for part in parts:
-                digest.update(part.data)
+            if array is not None:
+                digest.update(_type_and_shape(name, array))
+                digest.update(np.ascontiguousarray(array).data)
         digest.update("\n".join(self.query_ids.tolist()).encode())
-        kept = {name: as_written(values) for name, values in self.kept.items()}
-        for named in (self.categories, kept):
-            digest.update(json.dumps(named).encode() if named else b"")
+        if self.categories:
+            digest.update(json.dumps(self.categories).encode())
+        if self.kept:
+            kept = {name: as_written(values) for name, values in self.kept.items()}
+            digest.update(json.dumps(kept).encode())
         return digest.hexdigest()
 
     @cached_property
@@ -837,8 +867,9 @@ class RankingDataset(Judgments):
         sizes = self.query_sizes[chosen]
         query_start = np.concatenate([[0], np.cumsum(sizes)])
         # Each row keeps its offset within its query.
-        shifts = self.query_start[chosen] - query_start[:-1]
-        rows = np.arange(query_start[-1]) + np.repeat(shifts, sizes)
+        shift_of_query = self.query_start[chosen] - query_start[:-1]
+        shift_of_row = np.repeat(shift_of_query, sizes)
+        rows = np.arange(query_start[-1]) + shift_of_row
         fields: dict[str, Any] = {}
         if query_ids is None:
             fields["query_ids"] = self.query_ids[chosen]
@@ -921,31 +952,31 @@ def joined(parts: Sequence[RankingDataset]) -> RankingDataset:
             return None
         return np.concatenate(values)
 
-    has_weights = any(part.query_weights is not None for part in parts)
-    has_rows = any(part.file_rows is not None for part in parts)
-    merged = dict.fromkeys(itertools.chain.from_iterable(part.merged for part in parts))
-    fields: dict[str, Any] = {"merged": tuple(merged)}
-    for name in ("labels", "query_ids", "document_ids", "positions"):
+    fields: dict[str, Any] = {}
+    for name in ("labels", "query_ids", "document_ids", "positions", "clusters"):
         fields[name] = of_all(name)
-    fields["document_weights"] = None
-    fields["impressions"] = _joined_impressions(parts)
-    fields["clusters"] = of_all("clusters")
-    if has_weights:
+    if any(part.query_weights is not None for part in parts):
         fields["document_weights"] = of_all("weight_of_document")
-    fields["file_rows"] = None
-    if has_rows:
+    if any(part.file_rows is not None for part in parts):
         fields["file_rows"] = _joined_file_rows(parts)
+    merged = dict.fromkeys(itertools.chain.from_iterable(part.merged for part in parts))
     return first.with_fields(
         features=_checked(stacked([part.features for part in parts])),
         query_start=np.cumsum([0, *of_all("query_sizes")]),
         query_weights=None,
         kept=_joined_kept(parts),
+        impressions=_joined_impressions(parts),
+        merged=tuple(merged),
         **fields,
     )
 
 
 def _numbered(count: int) -> tuple[str, ...]:
     return tuple(str(number) for number in range(1, count + 1))
+
+
+def _type_and_shape(name: str, array: AnyFeatures) -> bytes:
+    return f"{name}{array.dtype.str}{array.shape}".encode()
 
 
 def _as_array(
@@ -1122,8 +1153,8 @@ def cell_text(cell: object) -> str:
 def _checked_starts(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
     """Returns query_start; raises DataError if it does not divide the documents into queries."""
     query_start = _as_array("query_start", value, np.int64)
-    ends = query_start[[0, -1]].tolist() if len(query_start) > 1 else []
-    if ends != [0, num_documents]:
+    has_all = len(query_start) > 1 and query_start[-1] == num_documents
+    if not has_all or query_start[0] != 0:
         raise DataError(
             f"query_start is {query_start}; it must start with 0 and end with {num_documents}."
         )
