@@ -41,9 +41,8 @@ GRADE_SHARES = (0.515, 0.325, 0.133, 0.019, 0.008)  # grades 0 to 4 in MSLR-WEB3
 SIZE_SPREAD = 0.75  # lognormal: the mean is 1.3 times the median, 85 by default; MSLR-WEB30K has 120
 SMALLEST_QUERY = 5
 LARGEST_QUERY = 500
-JUDGMENT_NOISE = (
-    1.0  # relevance has a spread of about 2: boosting improves for some 50 to 200 trees
-)
+# Relevance has a spread of about 2: boosting improves for some 50 to 200 trees.
+JUDGMENT_NOISE = 1.0
 FEATURE_DECIMALS = 4  # as in data files; further decimals may differ between processors, as exp and log do
 
 
@@ -101,9 +100,12 @@ def make_synthetic(
     query = _draw_queries(rng, whole_sizes)
     document = _draw_documents(rng, num_documents)
     labels = _grade(_relevance(rng, query, document))
-    columns = _match_features(rng, query, document)
+    columns = _bm25_features(rng, query, document)
+    columns |= _similarity_features(rng, query, document, columns["bm25_body"])
     columns |= _count_features(rng, query, document)
-    columns |= _document_features(rng, document)
+    columns |= _link_features(rng, document)
+    columns |= _spam_features(rng, document)
+    columns |= _page_features(rng, document)
     columns |= _click_features(rng, query, document)
     columns |= _query_features(rng, query)
     columns |= _noise_features(rng, num_documents)
@@ -116,7 +118,7 @@ def make_synthetic(
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Query:
     """Latent variables of the queries, repeated for each document: (D,) each."""
 
@@ -128,7 +130,7 @@ class _Query:
     frequency: Values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Document:
     """Latent variables of the documents: (D,) each."""
 
@@ -138,6 +140,10 @@ class _Document:
     spam: Values
     length: Values
 
+    def noisy_topic(self, rng: Generator, deviation: float) -> Values:
+        """Returns topical match as one text-match score measures it."""
+        return self.topic + rng.normal(0.0, deviation, len(self.topic))
+
 
 def _draw_queries(rng: Generator, sizes: NDArray[np.int64]) -> _Query:
     count = len(sizes)
@@ -146,14 +152,14 @@ def _draw_queries(rng: Generator, sizes: NDArray[np.int64]) -> _Query:
     level = rng.normal(0.0, 1.4, count)
     num_terms = 1 + rng.poisson(2.0, count)
     rarity = np.exp(rng.normal(1.0, 0.6, count))
-    frequency = np.floor(10 * rng.pareto(0.9, count)).clip(max=1e6)
+    searches = 10 * rng.pareto(0.9, count)
     return _Query(
         navigational=np.repeat(navigational, sizes),
         recency=np.repeat(recency, sizes),
         level=np.repeat(level, sizes),
         num_terms=np.repeat(num_terms, sizes),
         rarity=np.repeat(rarity, sizes),
-        frequency=np.repeat(frequency, sizes),
+        frequency=np.repeat(np.floor(searches).clip(max=1e6), sizes),
     )
 
 
@@ -195,88 +201,119 @@ def _grade(relevance: Values) -> Values:
     return np.searchsorted(num_below, rank, side="right").astype(np.float64)
 
 
-def _match_features(rng: Generator, query: _Query, document: _Document) -> Columns:
+def _logistic(values: Values) -> Values:
+    return 1 / (1 + np.exp(-values))
+
+
+def _bm25_features(rng: Generator, query: _Query, document: _Document) -> Columns:
     """Returns text-match scores: noisy topical match with a scale and an offset that depend on the query."""
-    count = len(document.topic)
-
-    def seen(noise: float) -> Values:
-        return document.topic + rng.normal(0.0, noise, count)
-
     scale = query.rarity
+    term_scale = scale * query.num_terms
+    body = np.log1p(np.exp(document.noisy_topic(rng, 0.9)))
+    title = np.maximum(document.noisy_topic(rng, 1.0), 0.0)
+    has_anchor = rng.random(len(scale)) < 0.35
+    anchor_topic = document.noisy_topic(rng, 0.8)
+    anchor = np.exp(0.5 * anchor_topic + 0.4 * document.authority)
+    is_in_url = document.noisy_topic(rng, 1.2) + document.authority > 1.8
+    return {
+        "bm25_body": term_scale * body,
+        "bm25_title": term_scale * title,
+        "bm25_anchor": np.where(has_anchor, scale * anchor, 0.0),
+        "bm25_url": np.where(is_in_url, scale, 0.0),
+    }
+
+
+def _similarity_features(
+    rng: Generator, query: _Query, document: _Document, bm25_body: Values
+) -> Columns:
+    """Returns further text-match scores, partly redundant."""
     terms = query.num_terms
-    term_scale = scale * terms
-    body = term_scale * np.log1p(np.exp(seen(0.9)))
-    title = term_scale * np.maximum(seen(1.0), 0.0)
-    has_anchor = rng.random(count) < 0.35
-    anchor = scale * np.exp(0.5 * seen(0.8) + 0.4 * document.authority)
-    is_in_url = seen(1.2) + document.authority > 1.8
-    columns: Columns = {}
-    columns["bm25_body"] = body
-    columns["bm25_title"] = title
-    columns["bm25_anchor"] = np.where(has_anchor, anchor, 0.0)
-    columns["bm25_url"] = np.where(is_in_url, scale, 0.0)
-    noise = np.exp(rng.normal(0.0, 0.15, count))
-    columns["tfidf_body"] = body * noise
-    matching = 0.6 * terms * seen(1.0)
-    columns["lm_dirichlet_body"] = -terms * (4.0 + scale) + matching
-    title_matching = 0.8 * terms * np.maximum(seen(1.0), -0.5)
-    columns["lm_jelinek_mercer_title"] = -terms * (6.0 + scale) + title_matching
-    similarity = 0.4 * seen(1.1) + 0.3 * np.log(scale)
-    columns["embedding_cosine"] = np.tanh(similarity)
-    return columns
+    scale = query.rarity
+    noise = np.exp(rng.normal(0.0, 0.15, len(scale)))
+    body = 0.6 * terms * document.noisy_topic(rng, 1.0)
+    title_topic = np.maximum(document.noisy_topic(rng, 1.0), -0.5)
+    title = 0.8 * terms * title_topic
+    embedded_topic = document.noisy_topic(rng, 1.1)
+    similarity = 0.4 * embedded_topic + 0.3 * np.log(scale)
+    return {
+        "tfidf_body": bm25_body * noise,
+        "lm_dirichlet_body": -terms * (4.0 + scale) + body,
+        "lm_jelinek_mercer_title": -terms * (6.0 + scale) + title,
+        "embedding_cosine": np.tanh(similarity),
+    }
 
 
 def _count_features(rng: Generator, query: _Query, document: _Document) -> Columns:
     """Returns counts of the query terms in the documents."""
     topic = document.topic
     terms = query.num_terms
-    share = 1 / (1 + np.exp(-0.8 - topic))
+    share = _logistic(0.8 + topic)
     covered = rng.binomial(terms, share)
-    mean = np.exp(0.5 * topic) * covered * (document.length / 400) ** 0.5
-    occurrences = rng.poisson(mean)
-    columns: Columns = {}
-    columns["covered_terms_body"] = covered
-    columns["covered_share_body"] = covered / terms
-    columns["term_count_body"] = occurrences
-    columns["term_density_body"] = 1000 * occurrences / document.length
-    columns["term_count_title"] = rng.binomial(terms, share * 0.4)
-    mean = np.exp(0.6 * topic + 0.9 * document.authority - 1.5)
-    columns["term_count_anchor"] = rng.poisson(mean)
-    mean = 0.15 * np.exp(0.8 * topic)
-    columns["phrase_count_body"] = rng.poisson(mean)
+    per_term = np.exp(0.5 * topic)
+    length = (document.length / 400) ** 0.5
+    occurrences = rng.poisson(per_term * covered * length)
+    in_title = rng.binomial(terms, share * 0.4)
+    log_of_anchors = 0.6 * topic + 0.9 * document.authority - 1.5
+    in_anchors = rng.poisson(np.exp(log_of_anchors))
+    phrases = rng.poisson(0.15 * np.exp(0.8 * topic))
     window = rng.geometric(0.02 + 0.2 * share) + covered
-    columns["shortest_window"] = np.where(covered > 1, window, 0.0)
-    return columns
+    return {
+        "covered_terms_body": covered,
+        "covered_share_body": covered / terms,
+        "term_count_body": occurrences,
+        "term_density_body": 1000 * occurrences / document.length,
+        "term_count_title": in_title,
+        "term_count_anchor": in_anchors,
+        "phrase_count_body": phrases,
+        "shortest_window": np.where(covered > 1, window, 0.0),
+    }
 
 
-def _document_features(rng: Generator, document: _Document) -> Columns:
-    """Returns query-independent features of the page: links, age, size, signs of spam."""
+def _link_features(rng: Generator, document: _Document) -> Columns:
+    """Returns counts of links and measures of authority, which spam inflates."""
     authority = document.authority
     spam = document.spam
-    count = len(document.topic)
+    count = len(authority)
+    log_links = 1.5 + 1.3 * authority + rng.normal(0.0, 0.8, count)
+    links = np.exp(log_links + 1.5 * spam)
+    log_rank = 0.9 * authority + rng.normal(0.0, 0.7, count)
+    host = 1 + rng.pareto(2.0, count)
+    obscurity = np.exp(-1.2 * authority)
+    outlinks = rng.geometric(1 / (20 + 60 * spam))
+    return {
+        "inlinks": np.floor(links),
+        "linking_sites": np.floor(links**0.7),
+        "pagerank": np.exp(log_rank) / 10,
+        "site_rank": np.floor(1000 * obscurity * host),
+        "outlinks": outlinks,
+    }
 
-    def noise(deviation: float) -> Values:
-        return rng.normal(0.0, deviation, count)
 
-    columns: Columns = {}
-    links = np.exp(1.5 + 1.3 * authority + noise(0.8) + 1.5 * spam)
-    columns["inlinks"] = np.floor(links)
-    columns["linking_sites"] = np.floor(links**0.7)
-    columns["pagerank"] = np.exp(0.9 * authority + noise(0.7)) / 10
-    of_host = 1 + rng.pareto(2.0, count)
-    columns["site_rank"] = np.floor(1000 * np.exp(-1.2 * authority) * of_host)
-    columns["outlinks"] = rng.geometric(1 / (20 + 60 * spam))
-    suspicion = 2.2 * spam - 1.1 + noise(0.9)
-    columns["spam_score"] = 100 / (1 + np.exp(-suspicion))
-    columns["ad_count"] = rng.poisson(1.0 + 4.0 * spam)
-    age = 200 * np.exp(-0.9 * document.freshness + noise(0.5))
-    columns["age_days"] = np.floor(age)
-    since_update = 30 * np.exp(-0.7 * document.freshness + noise(1.0))
-    columns["days_since_update"] = np.floor(since_update)
-    columns["body_length"] = np.floor(document.length)
-    columns["title_length"] = 1.0 + rng.poisson(6.0, count)
-    columns["url_depth"] = rng.poisson(np.exp(0.8 - 0.3 * authority))
-    return columns
+def _spam_features(rng: Generator, document: _Document) -> Columns:
+    spam = document.spam
+    noise = rng.normal(0.0, 0.9, len(spam))
+    suspicion = 2.2 * spam - 1.1 + noise
+    return {
+        "spam_score": 100 / (1 + np.exp(-suspicion)),
+        "ad_count": rng.poisson(1.0 + 4.0 * spam),
+    }
+
+
+def _page_features(rng: Generator, document: _Document) -> Columns:
+    """Returns the age and the size of a page."""
+    freshness = document.freshness
+    count = len(freshness)
+    log_age = -0.9 * freshness + rng.normal(0.0, 0.5, count)
+    log_days = -0.7 * freshness + rng.normal(0.0, 1.0, count)
+    title_length = 1.0 + rng.poisson(6.0, count)
+    mean_depth = np.exp(0.8 - 0.3 * document.authority)
+    return {
+        "age_days": np.floor(200 * np.exp(log_age)),
+        "days_since_update": np.floor(30 * np.exp(log_days)),
+        "body_length": np.floor(document.length),
+        "title_length": title_length,
+        "url_depth": rng.poisson(mean_depth),
+    }
 
 
 def _click_features(rng: Generator, query: _Query, document: _Document) -> Columns:
@@ -285,15 +322,15 @@ def _click_features(rng: Generator, query: _Query, document: _Document) -> Colum
     attraction = 0.8 * document.topic + of_authority
     share_shown = np.exp(rng.normal(-3.0, 1.5, len(attraction)))
     shown = (query.frequency * share_shown).astype(np.int64)
-    clicks = rng.binomial(shown, 1 / (1 + np.exp(2.0 - attraction)))
+    clicks = rng.binomial(shown, _logistic(attraction - 2.0))
     noise = rng.normal(0.0, 0.8, len(attraction))
     dwell = 20 * np.exp(0.5 * attraction + noise)
-    columns: Columns = {}
-    columns["impressions"] = shown
-    columns["clicks"] = clicks
-    columns["click_rate"] = clicks / np.maximum(shown, 1)
-    columns["dwell_seconds"] = np.where(clicks > 0, dwell, 0.0)
-    return columns
+    return {
+        "impressions": shown,
+        "clicks": clicks,
+        "click_rate": clicks / np.maximum(shown, 1),
+        "dwell_seconds": np.where(clicks > 0, dwell, 0.0),
+    }
 
 
 def _query_features(rng: Generator, query: _Query) -> Columns:
@@ -308,10 +345,11 @@ def _query_features(rng: Generator, query: _Query) -> Columns:
 
 def _noise_features(rng: Generator, count: int) -> Columns:
     """Returns uninformative noise features."""
-    columns: Columns = {}
-    columns["crawl_shard"] = rng.integers(0, 64, count)
+    shard = rng.integers(0, 64, count)
     fetch_time = np.exp(rng.normal(5.0, 0.8, count))
-    columns["fetch_milliseconds"] = np.floor(fetch_time)
-    columns["document_hash"] = rng.random(count)
-    columns["cache_hits"] = rng.geometric(0.3, count) - 1.0
-    return columns
+    return {
+        "crawl_shard": shard,
+        "fetch_milliseconds": np.floor(fetch_time),
+        "document_hash": rng.random(count),
+        "cache_hits": rng.geometric(0.3, count) - 1.0,
+    }
