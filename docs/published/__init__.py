@@ -14,15 +14,21 @@ import functools
 import math
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import KW_ONLY, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-from docs.published import conversion
-from docs.published.conversion import Averaging, Bounds, Counts
+from docs.published.conversion import (
+    Averaging,
+    Bounds,
+    Counts,
+    converted,
+    restored,
+    rounded,
+)
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import Convention, parse_metric
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
@@ -32,9 +38,13 @@ UNKNOWN = "unknown"
 KINDS = ("stated", "code", "counted", "inferred")
 """Kinds of evidence."""
 
-_OF_TESTS = ("version", "folds", "split", "queries", "empty", "filters")
 FIELDS = (
-    *_OF_TESTS,
+    "version",
+    "folds",
+    "split",
+    "queries",
+    "empty",
+    "filters",
     "gain",
     "discount",
     "ties",
@@ -57,9 +67,9 @@ OPTIONAL = (
 """Fields of some figures: cutoff of a name without one; highest label of the data; those of a `Convention`
 that define MAP and ERR; 0 if lists with fewer than k documents count 0, and k -> numbers of such lists."""
 
-EXACT, RANGE, NOT_COMPARABLE = "exact", "range", "not comparable"
-
-_DEFINING = {"ndcg": ("gain", "discount"), "err": ("highest_grade",)}
+EXACT = "exact"
+RANGE = "range"
+NOT_COMPARABLE = "not comparable"
 
 
 @dataclass(frozen=True)
@@ -98,6 +108,7 @@ class Figure:
         fields: name -> evidence.
     """
 
+    _: KW_ONLY
     source: Source
     table: str
     data: str
@@ -125,20 +136,16 @@ class Figure:
         folds = self.value("folds")
         if folds is None or numbers is None:
             return []
-        return (
-            [numbers[fold - 1] for fold in folds]
-            if isinstance(folds, list)
-            else numbers
-        )
+        if isinstance(folds, list):
+            return [numbers[fold - 1] for fold in folds]
+        return list(numbers)
 
     @property
     def tests(self) -> list[Counts]:
         """The test sets; empty if their numbers of queries are unknown."""
-        queries, empty = (
-            self.by_fold(self.value("queries")),
-            self.by_fold(self.value("empty")),
-        )
-        return [*map(Counts, queries, empty)] if empty else []
+        queries = self.by_fold(self.value("queries"))
+        empty = self.by_fold(self.value("empty"))
+        return list(map(Counts, queries, empty))
 
 
 # ---- The catalogue.
@@ -148,48 +155,78 @@ def _evidence(value: Any, place: str) -> Evidence:
     """Raises ConfigError unless a field has one kind of evidence with words, or is unknown."""
     if value == UNKNOWN:
         return Evidence(None, UNKNOWN)
-    kinds = [kind for kind in KINDS if isinstance(value, dict) and kind in value]
-    if len(kinds) != 1 or set(value) != {*kinds, "words"} or not value["words"]:
-        expected = f"write {UNKNOWN}, or {{KIND: VALUE, words: ...}} with one kind of {', '.join(KINDS)}"
-        raise ConfigError(f"{place} is {value!r}; {expected}.")
-    return Evidence(value[kinds[0]], kinds[0], str(value["words"]))
+    if isinstance(value, dict) and value.get("words"):
+        kinds = set(value) - {"words"}
+        if len(kinds) == 1 and kinds.issubset(KINDS):
+            (kind,) = kinds
+            return Evidence(value[kind], kind, str(value["words"]))
+    expected = f"write {UNKNOWN}, or {{KIND: VALUE, words: ...}} with one kind of {', '.join(KINDS)}"
+    raise ConfigError(f"{place} is {value!r}; {expected}.")
 
 
 def _figures(file: Path, facts: Mapping[str, Any]) -> Iterator[Figure]:
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
-    if not all(map(content.get, ("source", "address", "tables"))):
+    if not all(content.get(key) for key in ("source", "address", "tables")):
         raise ConfigError(f"{file}: a record needs source, address and tables.")
-    tables, common = content.pop("tables"), content.pop("fields", {})
+    tables = content.pop("tables")
+    fields_of_source = content.pop("fields", {})
     source = Source(file.stem, **content)
-    for table, row in ((item, row) for item in tables for row in item["figures"]):
-        place, words = (
-            f"{file}: {row['model']}",
-            row.get("words", table.get("words", "")),
-        )
-        specific = row.get("fields", {}), table.get("fields", {})
-        given = ChainMap(*specific, common, facts.get(table["data"], {}))
-        if wrong := {*FIELDS} - {*given} | {*given} - {*FIELDS, *OPTIONAL}:
+    for table in tables:
+        fields_of_data = facts.get(table["data"], {})
+        fields_of_table = table.get("fields", {})
+        for row in table["figures"]:
+            fields_of_row = row.get("fields", {})
+            records = ChainMap(
+                fields_of_row, fields_of_table, fields_of_source, fields_of_data
+            )
+            yield from _figures_of_row(source, table, row, records, str(file))
+
+
+def _figures_of_row(
+    source: Source,
+    table: Mapping[str, Any],
+    row: Mapping[str, Any],
+    records: Mapping[str, Any],
+    file: str,
+) -> Iterator[Figure]:
+    """Yields a figure for each metric.
+
+    Args:
+        table, row: as in the YAML.
+        records: field -> its evidence as in the YAML.
+    """
+    place = f"{file}: {row['model']}"
+    _check_names_of_fields(records, place)
+    fields = {
+        name: _evidence(value, f"{place}: {name}") for name, value in records.items()
+    }
+    words = row.get("words", table.get("words", ""))
+    for metric, printed in row["values"].items():
+        if not isinstance(printed, str) or printed not in words:
             raise ConfigError(
-                f"{place}: the field {min(wrong)} is missing or does not exist."
+                f"{place}: {metric} is {printed!r}, which must be a text in {words!r}."
             )
-        fields = {
-            name: _evidence(value, f"{place}: {name}") for name, value in given.items()
-        }
-        for metric, printed in row["values"].items():
-            if not isinstance(printed, str) or printed not in words:
-                raise ConfigError(
-                    f"{place}: {metric} is {printed!r}, which must be a text in {words!r}."
-                )
-            what = (
-                source,
-                table["table"],
-                table["data"],
-                metric,
-                printed,
-                words,
-                row["model"],
-            )
-            yield Figure(*what, table.get("scale", 1.0), fields)
+        yield Figure(
+            source=source,
+            table=table["table"],
+            data=table["data"],
+            metric=metric,
+            printed=printed,
+            words=words,
+            model=row["model"],
+            scale=table.get("scale", 1.0),
+            fields=fields,
+        )
+
+
+def _check_names_of_fields(records: Mapping[str, Any], place: str) -> None:
+    missing = set(FIELDS).difference(records)
+    unknown = set(records).difference(FIELDS, OPTIONAL)
+    wrong = missing | unknown
+    if wrong:
+        raise ConfigError(
+            f"{place}: the field {min(wrong)} is missing or does not exist."
+        )
 
 
 @functools.cache
@@ -201,11 +238,10 @@ def catalogue(folder: Path | None = None) -> tuple[Figure, ...]:
     """
     folder = folder or Path(__file__).parent
     facts = yaml.safe_load((folder / "_data.yaml").read_text(encoding="utf-8"))
-    return tuple(
-        figure
-        for file in sorted(folder.glob("[!_]*.yaml"))
-        for figure in _figures(file, facts)
-    )
+    figures: list[Figure] = []
+    for file in sorted(folder.glob("[!_]*.yaml")):
+        figures.extend(_figures(file, facts))
+    return tuple(figures)
 
 
 # ---- Values under a convention.
@@ -216,53 +252,17 @@ class Comparable:
     """A figure under a convention: exact, within bounds, or not comparable.
 
     Attributes:
+        reasons: why it is not comparable, or how it was converted and what the bounds leave out.
         value: the value if it is exact; None otherwise.
         bounds: bounds of the value, which include the rounding; None if it is not comparable.
-        reasons: why it is not comparable, or how it was converted and what the bounds leave out.
     """
 
     figure: Figure
     kind: str
-    value: float | None
-    bounds: Bounds | None
     reasons: tuple[str, ...]
-
-
-def _obstacles(figure: Figure, metric: str, here: Convention) -> Iterator[str]:
-    """Yields what makes a figure another quantity."""
-    name, cutoff = parse_metric(metric)
-    there = {item: figure.value(item) for item in (*FIELDS, *OPTIONAL)} | {
-        "cutoff": figure.cutoff
-    }
-    expected: dict[str, Any] = {
-        "split": "test",
-        "cutoff": cutoff or here.default_cutoff,
-    }
-    for item in _DEFINING.get(name, ("relevance_threshold",)):
-        value = here.describe()[
-            item
-        ]  # labels are whole: a threshold of 0.5 is one of 1
-        expected[item] = (
-            math.ceil(value)
-            if isinstance(value, float)
-            else str(value).partition("_")[0]
-        )
-    # 2^l - 1 = l for the labels 0 and 1, and every discount of the first rank is 1.
-    same = {"gain": there["highest_label"] == 1, "discount": there["cutoff"] == 1}
-    for item, value in expected.items():
-        if there[item] != value and not same.get(item, False):
-            yield f"{item} is {there[item] or 'not stated'}, here {value or 'none'}"
-    if name not in (here.metrics or {name}) or (
-        name in here.binary_metrics and there["highest_label"] != 1
-    ):
-        yield f"{here.name} does not define {name} on these labels"
-    is_ratio = here.aggregation is Aggregation.RATIO_OF_SUMS
-    averages = ["ratio_of_sums"] if is_ratio else ["queries", "folds"]
-    for item, values in {"filters": [here.filters], "aggregation": averages}.items():
-        # Unknown filters are a remark, and a number of removed queries is in the bounds.
-        is_open = not isinstance(there[item], str) and values[0] in ("none", "queries")
-        if there[item] not in values and not is_open:
-            yield f"{item}: {there[item] or 'not stated'}, here {' or '.join(values)}"
+    _: KW_ONLY
+    value: float | None = None
+    bounds: Bounds | None = None
 
 
 def under(figure: Figure, metric: str, convention: Convention) -> Comparable:
@@ -271,112 +271,269 @@ def under(figure: Figure, metric: str, convention: Convention) -> Comparable:
     Args:
         metric: metric of the value, such as ndcg@10; another cutoff than that of the figure is an obstacle.
     """
-    name, get = parse_metric(metric)[0], figure.value
-    here, empty, over = convention.of(name), get("no_relevant"), get("aggregation")
-    # The numbers of queries are those of the whole test sets, and a ratio of sums has other weights.
-    is_plain = (
-        here.filters == "none" and here.aggregation is not Aggregation.RATIO_OF_SUMS
-    )
-    tests = figure.tests if is_plain else []
-    known = empty is not None and figure.fields["no_relevant"].kind != "inferred"
-    averages = (
-        [False] if len(tests) == 1 else [over == "folds"] if over else [False, True]
-    )
-    values = [NoRelevant(empty)] if known else [*NoRelevant]
-    sources = [Averaging(value, average) for value in values for average in averages]
-    target = Averaging(here.no_relevant, averages[0])
-    removed = get("filters") if isinstance(get("filters"), int) else 0
-    zeroed = bool(get("short_lists")) and name == "ndcg" and figure.cutoff != 1
-    zeroed = zeroed and not here.zero_if_shorter_than_k
-    short = figure.by_fold((get("short") or {}).get(figure.cutoff)) if zeroed else []
-    obstacles = [*_obstacles(figure, metric, here)]
-    lacks_numbers = (not tests and (removed or sources != [target])) or (
-        zeroed and not short
-    )
-    if lacks_numbers and (is_plain or not obstacles):
+    name, cutoff = parse_metric(metric)
+    here = convention.of(name)
+    how = _Conversion(figure, name, here)
+    obstacles = [
+        *_other_definitions(figure, name, cutoff or here.default_cutoff, here),
+        *_other_means(figure, here),
+    ]
+    # If the means are not plain, no counts are known, and another obstacle may say why.
+    if how.lacks_counts and (how.is_plain or not obstacles):
         obstacles.append(
             "the numbers of queries, of empty queries or of short lists are unknown"
         )
     if obstacles:
-        return Comparable(figure, NOT_COMPARABLE, None, None, tuple(obstacles))
-
-    def bounds(mean: Bounds) -> Bounds:
-        if not tests:
-            return mean
-        whole = [
-            conversion.restored(mean, tests, source, removed, short)
-            for source in sources
-        ]
-        of_sources = [
-            *map(conversion.converted, whole, repeat(tests), sources, repeat(target))
-        ]
-        return Bounds(min(of_sources)[0], max(item.high for item in of_sources))
-
-    printed = conversion.rounded(figure.printed, figure.scale)
-    point, around = bounds(Bounds(figure.mean, figure.mean)), bounds(printed)
+        return Comparable(figure, NOT_COMPARABLE, tuple(obstacles))
+    printed = rounded(figure.printed, figure.scale)
+    point = how.bounds(Bounds(figure.mean, figure.mean))
+    around = how.bounds(printed)
+    reasons = (*how.remarks(), *how.inferences())
     # Four decimals are those of the tables; 1e-9 is above the rounding errors of float64.
-    exact = point.high - point.low < 1e-9 and printed.high - printed.low < 1.01e-4
-    ties, filters, word = (
-        get("ties") or UNKNOWN,
-        get("filters") or UNKNOWN,
-        target.empty.value,
-    )
-    unit = "folds" if target.over_folds else "queries"
-    counts = f"{sum(test.empty for test in tests)} of {sum(test.queries for test in tests)} queries"
-    remarks = {
-        "the value of empty queries is not stated: skip, 0 or 1": not known,
-        f"the value of empty queries is {empty}, here {word} ({counts})": known
-        and empty != word,
-        f"the order of ties is {ties}, here {here.ties.value}; not in the bounds": ties
-        != here.ties.value,
-        f"removed queries: {filters}{', not in the bounds' * (not removed)}": filters
-        != here.filters,
-        "chosen on the test set, so too high": get("chosen_on_test"),
-        f"the mean is over {over or UNKNOWN}, here over {unit}": averages
-        != [target.over_folds],
-        f"lists with fewer than {figure.cutoff} documents count 0 ({sum(short)} queries)": zeroed,
-    }
-    items = (
-        "no_relevant",
-        "folds",
-        "split",
-        "filters",
-        *_DEFINING.get(name, ("relevance_threshold",)),
-    )
-    inferred = [item for item in items if figure.fields[item].kind == "inferred"]
-    remarks |= {
-        f"{item}: {get(item)} is inferred: {figure.fields[item].words}": True
-        for item in inferred
-    }
-    reasons = tuple(text for text, holds in remarks.items() if holds)
-    return Comparable(
-        figure, EXACT if exact else RANGE, point.low if exact else None, around, reasons
-    )
+    if point.width < 1e-9 and printed.width < 1.01e-4:
+        return Comparable(figure, EXACT, reasons, value=point.low, bounds=around)
+    return Comparable(figure, RANGE, reasons, bounds=around)
+
+
+def _other_definitions(
+    figure: Figure, name: str, cutoff: int | None, here: Convention
+) -> Iterator[str]:
+    """Yields what makes the values of the queries other than under the convention."""
+    expected: dict[str, Any] = {"split": "test", "cutoff": cutoff}
+    for field in _defining(name):
+        expected[field] = _as_in_records(here, field)
+    is_binary = figure.value("highest_label") == 1
+    if is_binary:
+        expected.pop("gain", None)  # 2^l - 1 = l for the labels 0 and 1
+    if figure.cutoff == 1:
+        expected.pop("discount", None)  # every discount of the first rank is 1
+    for field, value in expected.items():
+        there = figure.cutoff if field == "cutoff" else figure.value(field)
+        if there != value:
+            yield f"{field} is {there or 'not stated'}, here {value or 'none'}"
+    is_undefined = here.metrics is not None and name not in here.metrics
+    if is_undefined or (name in here.binary_metrics and not is_binary):
+        yield f"{here.name} does not define {name} on these labels"
+
+
+def _defining(name: str) -> tuple[str, ...]:
+    """Returns the fields of a convention that define a metric."""
+    if name == "ndcg":
+        return "gain", "discount"
+    if name == "err":
+        return ("highest_grade",)
+    return ("relevance_threshold",)
+
+
+def _as_in_records(here: Convention, field: str) -> Any:
+    """Returns the value of a defining field as in the YAMLs: exponential for exponential_gain."""
+    value = here.describe()[field]
+    if isinstance(value, float):
+        return math.ceil(value)  # labels are whole: a threshold of 0.5 is one of 1
+    return value.removesuffix(f"_{field}")
+
+
+def _other_means(figure: Figure, here: Convention) -> Iterator[str]:
+    """Yields what makes the mean one of other queries, or with other weights."""
+    filters = figure.value("filters")
+    # If all queries count here, unknown filters are a remark, and a number of removed ones is in the bounds.
+    is_bounded = here.filters == "none" and not isinstance(filters, str)
+    if filters != here.filters and not is_bounded:
+        yield f"filters: {filters or 'not stated'}, here {here.filters}"
+    aggregation = figure.value("aggregation")
+    if here.aggregation is Aggregation.RATIO_OF_SUMS:
+        if aggregation != "ratio_of_sums":
+            yield f"aggregation: {aggregation or 'not stated'}, here ratio_of_sums"
+    elif aggregation not in ("queries", "folds", None):
+        yield f"aggregation: {aggregation}, here queries or folds"
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """How the mean of a figure is converted to a convention.
+
+    Attributes:
+        name: metric, without its cutoff.
+        here: convention of this metric.
+    """
+
+    figure: Figure
+    name: str
+    here: Convention
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all queries of the test sets count under the convention, with equal weights."""
+        is_ratio = self.here.aggregation is Aggregation.RATIO_OF_SUMS
+        return self.here.filters == "none" and not is_ratio
+
+    @property
+    def tests(self) -> list[Counts]:
+        """The test sets; empty if the numbers of queries that count are unknown."""
+        return self.figure.tests if self.is_plain else []
+
+    @property
+    def removed(self) -> int:
+        """Number of test queries that the source left out."""
+        filters = self.figure.value("filters")
+        return filters if isinstance(filters, int) else 0
+
+    @property
+    def zeroes_short_lists(self) -> bool:
+        """Whether lists with fewer than k documents count 0 in the source, but not under the convention."""
+        if self.name != "ndcg" or self.figure.cutoff == 1:
+            return False
+        return bool(
+            self.figure.value("short_lists") and not self.here.zero_if_shorter_than_k
+        )
+
+    @property
+    def short(self) -> list[int]:
+        """Number of lists of each test set that count 0 in the source only; empty if unknown, or none do."""
+        numbers = self.figure.value("short")  # by cutoff
+        if numbers is None or not self.zeroes_short_lists:
+            return []
+        return self.figure.by_fold(numbers.get(self.figure.cutoff))
+
+    @property
+    def knows_empty(self) -> bool:
+        """Whether the source gives the value of queries without a relevant document."""
+        evidence = self.figure.fields["no_relevant"]
+        return evidence.value is not None and evidence.kind != "inferred"
+
+    @property
+    def empty(self) -> list[NoRelevant]:
+        """The value of queries without a relevant document in the source; all if it does not give one."""
+        if self.knows_empty:
+            return [NoRelevant(self.figure.value("no_relevant"))]
+        return list(NoRelevant)
+
+    @property
+    def over_folds(self) -> list[bool]:
+        """Whether the source averages the means of folds; both if it does not say so."""
+        if len(self.tests) == 1:
+            return [False]
+        aggregation = self.figure.value("aggregation")
+        return [False, True] if aggregation is None else [aggregation == "folds"]
+
+    @property
+    def sources(self) -> list[Averaging]:
+        """The possible ways in which the source averaged."""
+        return [Averaging(*pair) for pair in product(self.empty, self.over_folds)]
+
+    @property
+    def target(self) -> Averaging:
+        return Averaging(self.here.no_relevant, self.over_folds[0])
+
+    @property
+    def lacks_counts(self) -> bool:
+        """Whether numbers of queries are unknown that the conversion needs."""
+        if self.zeroes_short_lists and not self.short:
+            return True
+        is_converted = self.removed > 0 or self.sources != [self.target]
+        return is_converted and not self.tests
+
+    def bounds(self, mean: Bounds) -> Bounds:
+        """Returns the bounds under the convention, from those of the mean of the source."""
+        if not self.tests:
+            return mean
+        of_sources = []
+        for source in self.sources:
+            whole = restored(mean, self.tests, source, self.removed, self.short)
+            of_sources.append(converted(whole, self.tests, source, self.target))
+        low = min(bounds.low for bounds in of_sources)
+        high = max(bounds.high for bounds in of_sources)
+        return Bounds(low, high)
+
+    def remarks(self) -> Iterator[str]:
+        """Yields how the figure is converted, and what the bounds leave out."""
+        empty = self.figure.value("no_relevant")
+        empty_here = self.target.empty.value
+        if not self.knows_empty:
+            yield "the value of empty queries is not stated: skip, 0 or 1"
+        elif empty != empty_here:
+            num_empty = sum(test.empty for test in self.tests)
+            num_queries = sum(test.queries for test in self.tests)
+            counts = f"{num_empty} of {num_queries} queries"
+            yield f"the value of empty queries is {empty}, here {empty_here} ({counts})"
+        ties = self.figure.value("ties") or UNKNOWN
+        ties_here = self.here.ties.value
+        if ties != ties_here:
+            yield f"the order of ties is {ties}, here {ties_here}; not in the bounds"
+        filters = self.figure.value("filters") or UNKNOWN
+        if filters != self.here.filters:
+            aside = "" if self.removed else ", not in the bounds"
+            yield f"removed queries: {filters}{aside}"
+        if self.figure.value("chosen_on_test"):
+            yield "chosen on the test set, so too high"
+        if len(self.over_folds) > 1:
+            yield f"the mean is over {UNKNOWN}, here over queries"
+        if self.zeroes_short_lists:
+            lists = f"lists with fewer than {self.figure.cutoff} documents"
+            yield f"{lists} count 0 ({sum(self.short)} queries)"
+
+    def inferences(self) -> Iterator[str]:
+        """Yields the fields whose value is inferred, and from what."""
+        for field in (
+            "no_relevant",
+            "folds",
+            "split",
+            "filters",
+            *_defining(self.name),
+        ):
+            evidence = self.figure.fields[field]
+            if evidence.kind == "inferred":
+                yield f"{field}: {evidence.value} is inferred: {evidence.words}"
+
+
+# ---- The table.
 
 
 def as_table(items: Sequence[Comparable], convention: str) -> tuple[Table, list[str]]:
     """Returns the figures by metric, the highest first, and the reasons to which the last column refers."""
-    items = sorted(
-        items,
-        key=lambda item: (item.figure.metric, -sum(item.bounds or (0, 0))),
-    )
-    texts = [*dict.fromkeys(text for item in items for text in item.reasons)]
+    number_of_reason: dict[str, int] = {}
     rows: list[TableRow] = []
-    for figure, item in ((item.figure, item) for item in items):
-        value = (
-            item.value
-            if item.kind != RANGE or item.bounds is None
-            else format_interval(*item.bounds)
-        )
-        folds = str(figure.value("folds") or UNKNOWN).strip("[]")
-        why = " ".join(f"{texts.index(text) + 1}" for text in item.reasons)
-        printed = figure.printed
-        if figure.scale != 1:
-            printed += " %"
-        of_figure = [figure.metric, figure.source.name, figure.model, folds, printed]
-        rows.append([*of_figure, value, item.kind, why])
-    names = dict.fromkeys(("metric", "source", "model", "folds", "printed"))
-    columns = columns_of({**names, convention: QUALITY, "kind": None, "why": None})
-    return Table(columns, rows), [
-        f"{number}: {text}." for number, text in enumerate(texts, 1)
+    for item in sorted(items, key=_by_metric_and_value):
+        for reason in item.reasons:
+            number_of_reason.setdefault(reason, len(number_of_reason) + 1)
+        numbers = [str(number_of_reason[reason]) for reason in item.reasons]
+        rows.append([*_cells_of(item), " ".join(numbers)])
+    columns = columns_of(
+        {
+            "metric": None,
+            "source": None,
+            "model": None,
+            "folds": None,
+            "printed": None,
+            convention: QUALITY,
+            "kind": None,
+            "why": None,
+        }
+    )
+    reasons = [f"{number}: {reason}." for reason, number in number_of_reason.items()]
+    return Table(columns, rows), reasons
+
+
+def _by_metric_and_value(item: Comparable) -> tuple[str, float]:
+    """Returns the key of the order of the table; figures that are not comparable are last in their metric."""
+    twice_the_value = 0.0 if item.bounds is None else sum(item.bounds)
+    return item.figure.metric, -twice_the_value
+
+
+def _cells_of(item: Comparable) -> TableRow:
+    """Returns the cells of a figure, without its reasons."""
+    figure = item.figure
+    folds = str(figure.value("folds") or UNKNOWN)
+    is_percent = figure.scale != 1
+    value: float | str | None = item.value
+    if item.kind == RANGE and item.bounds is not None:
+        value = format_interval(*item.bounds)
+    return [
+        figure.metric,
+        figure.source.name,
+        figure.model,
+        folds.strip("[]"),
+        f"{figure.printed} %" if is_percent else figure.printed,
+        value,
+        item.kind,
     ]

@@ -13,6 +13,7 @@ ratios b_f / a_f are equal, as with a single test set, and within bounds otherwi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import truediv
 from typing import NamedTuple
 
 from ltrbench.metrics.conventions import NoRelevant
@@ -23,6 +24,10 @@ class Bounds(NamedTuple):
 
     low: float
     high: float
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
 
 
 class Counts(NamedTuple):
@@ -41,25 +46,22 @@ class Averaging(NamedTuple):
 
     def counted(self, tests: Sequence[Counts]) -> list[int]:
         """Returns the number of queries of each test set that count."""
-        return [
-            test.queries - test.empty * (self.empty is NoRelevant.SKIP)
-            for test in tests
-        ]
+        if self.empty is NoRelevant.SKIP:
+            return [test.queries - test.empty for test in tests]
+        return [test.queries for test in tests]
 
     def weights(self, tests: Sequence[Counts]) -> tuple[list[float], float]:
         """Returns the weight a of each test set, and the constant c."""
         counted = self.counted(tests)
-        sizes = [
-            number * len(tests) if self.over_folds else sum(counted)
-            for number in counted
-        ]
-        pairs = [*zip(tests, sizes, strict=True)]
-        ones = (
-            sum(test.empty / size for test, size in pairs)
-            if self.empty is NoRelevant.ONE
-            else 0.0
-        )
-        return [(test.queries - test.empty) / size for test, size in pairs], ones
+        num_counted = sum(counted)
+        weights = []
+        constant = 0.0
+        for test, number in zip(tests, counted, strict=True):
+            divisor = number * len(tests) if self.over_folds else num_counted
+            weights.append((test.queries - test.empty) / divisor)
+            if self.empty is NoRelevant.ONE:
+                constant += test.empty / divisor
+        return weights, constant
 
 
 def rounded(printed: str, scale: float = 1.0) -> Bounds:
@@ -68,8 +70,10 @@ def rounded(printed: str, scale: float = 1.0) -> Bounds:
     >>> rounded("0.5").high, rounded("50", scale=0.01).low
     (0.55, 0.495)
     """
-    half = 0.5 * 10.0 ** -len(printed.partition(".")[2])
-    return Bounds(scale * (float(printed) - half), scale * (float(printed) + half))
+    _, _, decimals = printed.partition(".")
+    half = 0.5 * 10.0 ** -len(decimals)
+    value = float(printed)
+    return Bounds(scale * (value - half), scale * (value + half))
 
 
 def restored(
@@ -88,34 +92,39 @@ def restored(
     """
     counted = source.counted(tests)
     # The share of a fold in a mean of folds is largest in the smallest fold.
-    q = min(1.0, removed / (len(tests) * min(counted)))
-    r = max(
-        (
-            min(1.0, number / size)
-            for number, size in zip(zeroed, counted, strict=False)
-        ),
-        default=0.0,
-    )
+    smallest = min(counted)
+    q = min(1.0, removed / (len(tests) * smallest))
+    r = 0.0
+    if zeroed:
+        shares = map(truediv, zeroed, counted)
+        r = min(1.0, max(shares))
     # In a mean of folds, the removed queries may weigh more than the others.
     v = Bounds(1.0, 0.0) if source.over_folds else mean
-    return Bounds(mean.low - q * v.low, mean.high + q * (1 - v.high) + r)
+    low = mean.low - q * v.low
+    high = mean.high + q * (1 - v.high) + r
+    return Bounds(low, high)
 
 
 def converted(
     mean: Bounds, tests: Sequence[Counts], source: Averaging, target: Averaging
 ) -> Bounds:
     """Returns the bounds of a mean under another averaging. No test set has empty queries only."""
-    old, old_ones = source.weights(tests)
-    new, new_ones = target.weights(tests)
-    by_ratio = sorted((b / a, a) for a, b in zip(old, new, strict=True))
+    weights, constant = source.weights(tests)
+    new_weights, new_constant = target.weights(tests)
+    total = sum(weights)
+    ratios = map(truediv, new_weights, weights)
+    ascending = sorted(zip(ratios, weights, strict=True))
 
-    def filled(total: float, steps: Iterable[tuple[float, float]]) -> float:
+    def extreme(value: float, tests_in_order: Iterable[tuple[float, float]]) -> float:
         # A linear function is extreme if s_f = 1 for the first test sets, until the mean is reached.
-        value = new_ones
-        left = min(max(total - old_ones, 0.0), sum(old))
-        for ratio, weight in steps:
-            value += ratio * min(weight, left)
-            left -= min(weight, left)
-        return value
+        left = min(max(value - constant, 0.0), total)
+        new = new_constant
+        for ratio, weight in tests_in_order:
+            used = min(weight, left)
+            new += ratio * used
+            left -= used
+        return new
 
-    return Bounds(filled(mean.low, by_ratio), filled(mean.high, reversed(by_ratio)))
+    low = extreme(mean.low, ascending)
+    high = extreme(mean.high, reversed(ascending))
+    return Bounds(low, high)
