@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
+from itertools import permutations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +21,10 @@ from ltrbench.data import RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.metrics.conventions import Ties
 from ltrbench.native import Tree
-from ltrbench.native.bins import bin_features
+from ltrbench.native.bins import BinnedFeatures, bin_features
 from ltrbench.native.boosting import BINNINGS, BoostingSettings, boost
 from ltrbench.native.growing import Grower, OpenLeaf, build_histogram, by_deviance
-from ltrbench.native.histogram import quantise, task_of
+from ltrbench.native.histogram import Quantised, quantise, task_of
 from ltrbench.native.objectives.lambdas import lambdas
 from ltrbench.native.objectives.pairs import (
     PairLambdas,
@@ -45,6 +46,8 @@ from ltrbench.shapes import Scores
 from ltrbench.tables import Table
 
 ROOT = Path(__file__).resolve().parents[1]
+PRINTED = ROOT / "ltrbench" / "cli" / "walkthrough.md"
+"""The text that the verb prints."""
 
 LABELS = (0, 0, 0, 1, 1, 0, 1, 1, 0, 0)
 FEATURE_VALUES = {
@@ -91,8 +94,19 @@ SETTINGS = BoostingSettings(
     splits=SplitSettings(min_docs_in_leaf=1, min_sum_hessian=0.0),
 )
 NAMED = (
-    *(boost, evaluate, pair_lambdas, lambdas, bin_features, quantise, build_histogram),
-    *(best_split, by_deviance, choose, newton_step, Grower, PairSettings),
+    boost,
+    evaluate,
+    pair_lambdas,
+    lambdas,
+    bin_features,
+    quantise,
+    build_histogram,
+    best_split,
+    by_deviance,
+    choose,
+    newton_step,
+    Grower,
+    PairSettings,
 )
 """Functions and classes that the text names."""
 WIDTH = 100  # columns
@@ -124,8 +138,9 @@ class Walk:
 
 def walk() -> Walk:
     """Fits the ten documents and records the scores and lambdas of every iteration."""
+    values_by_feature = np.array(list(FEATURE_VALUES.values()), dtype=np.float32)
     data = RankingDataset(
-        features=np.array(list(FEATURE_VALUES.values()), dtype=np.float32).T.copy(),
+        features=values_by_feature.T.copy(),
         labels=np.array(LABELS, dtype=np.float64),
         query_start=np.array([0, len(LABELS)]),
     )
@@ -137,12 +152,8 @@ def walk() -> Walk:
         return False
 
     trees = boost(data, SETTINGS, on_iteration=keep).forest.trees()
-    return Walk(
-        data,
-        trees,
-        scores,
-        [pair_lambdas(data.labels, each, DIALECT) for each in scores],
-    )
+    pairs = [pair_lambdas(data.labels, each, DIALECT) for each in scores]
+    return Walk(data, trees, scores, pairs)
 
 
 def walkthrough() -> str:
@@ -163,8 +174,7 @@ def walkthrough() -> str:
 
 
 def _wrapped(block: str) -> str:
-    """Wraps a paragraph to WIDTH after the values are filled in; leaves headings, formulas and tables as
-    is."""
+    """Wraps a paragraph to WIDTH; leaves headings, formulas and tables as is."""
     if block.startswith(("#", " ", "|")):
         return block
     return textwrap.fill(block, WIDTH, break_long_words=False, break_on_hyphens=False)
@@ -178,148 +188,161 @@ def _location(item: Callable[..., object]) -> str:
 
 
 def _of_ranking(walked: Walk) -> dict[str, Any]:
-    data, pairs = walked.data, walked.pairs[0]
-    relevant = int(np.flatnonzero(data.labels)[0])
-    exchanged = -pairs.ranks.astype(np.float64)
-    exchanged[[0, relevant]] = exchanged[[relevant, 0]]
-    columns = {
-        "label": _cells(data.labels, 0),
-        **{
-            f"feature {number}": _cells(data.features[:, f], 6)
-            for f, number in enumerate(FEATURE_VALUES)
-        },
-        "score": _cells(walked.scores[0]),
+    data = walked.data
+    scores = walked.scores[0]
+    pairs = walked.pairs[0]
+    columns = {"label": _cells(data.labels, 0)}
+    for number, values in zip(FEATURE_VALUES, data.features.T, strict=True):
+        columns[f"feature {number}"] = _cells(values, 6)
+    columns |= {
+        "score": _cells(scores),
         "rank r": _cells(pairs.ranks, 0),
         "gain G": _cells(pairs.gains, 0),
         "discount D": _cells(pairs.discounts),
     }
     return {
         "documents": _by_document(columns),
-        "dcg": walked.metric("dcg", walked.scores[0]),
+        "dcg": walked.metric("dcg", scores),
         "ideal_dcg": walked.metric("dcg", data.labels),
-        "ndcg": [walked.metric("ndcg", scores) for scores in walked.scores],
-        "deltas": _pairs_table(data.labels, pairs.delta, with_sums=False),
-        "ndcg_exchanged": walked.metric("ndcg", exchanged),
+        "ndcg": [walked.metric("ndcg", each) for each in walked.scores],
+        "deltas": _deltas_table(data.labels, pairs),
+        "ndcg_exchanged": _ndcg_after_a_swap(walked),
     }
 
 
+def _ndcg_after_a_swap(walked: Walk) -> float:
+    """Returns the NDCG if the first document and the first relevant one swap their initial ranks."""
+    first_relevant = np.flatnonzero(walked.data.labels)[0]
+    scores = -walked.pairs[0].ranks.astype(np.float64)
+    scores[[0, first_relevant]] = scores[[first_relevant, 0]]
+    return walked.metric("ndcg", scores)
+
+
 def _of_lambdas(walked: Walk) -> dict[str, Any]:
-    first_two = list(zip(walked.scores[:2], walked.pairs[:2], strict=True))
     labels = walked.data.labels
+    tables_of_pairs = []
+    tables_of_documents = []
+    for num_trees in (0, 1):
+        scores = walked.scores[num_trees]
+        pairs = walked.pairs[num_trees]
+        tables_of_pairs.append(_lambdas_of_pairs_table(labels, pairs))
+        tables_of_documents.append(_lambdas_table(labels, scores, pairs))
     return {
         "sigma": DIALECT.sigma,
-        "lambdas_of_pairs": [
-            _pairs_table(labels, np.abs(pairs.lambda_matrix)) for _, pairs in first_two
-        ],
-        "lambdas_of_documents": [
-            _lambdas_table(labels, scores, pairs) for scores, pairs in first_two
-        ],
+        "lambdas_of_pairs": tables_of_pairs,
+        "lambdas_of_documents": tables_of_documents,
         "sum_of_lambdas": abs(walked.pairs[0].gradients.sum()),
     }
 
 
 def _of_histogram(walked: Walk) -> dict[str, Any]:
-    pairs, rule = walked.pairs[0], BINNINGS[SETTINGS.binning]
     binned = bin_features(
-        walked.data.features, SETTINGS.max_bins, np.random.default_rng(0), rule
+        walked.data.features,
+        SETTINGS.max_bins,
+        np.random.default_rng(0),
+        BINNINGS[SETTINGS.binning],
     )
+    pairs = walked.pairs[0]
     quantised = quantise(pairs.gradients, pairs.hessians)
-    histogram = np.empty(binned.num_bins.sum(), dtype=np.int64)
-    rows, terms = (
-        np.arange(len(LABELS), dtype=np.uint32),
-        split_terms(SETTINGS.splits, quantised),
-    )
-    build_histogram(task_of(binned, quantised), binned.layout, terms, rows, histogram)
-    sums = histogram[
-        : binned.num_bins[0] - 1
-    ]  # without the bin for missing values, which is empty
-    pushes, hessians = (
-        -quantised.gradient_unit * (sums >> 32),
-        quantised.hessian_unit * (sums & 0xFFFFFFFF),
-    )
+    sums = _packed_sums(binned, quantised)
+    lambdas_of_bins = -quantised.gradient_unit * (sums >> 32)
+    hessians_of_bins = quantised.hessian_unit * (sums & 0xFFFFFFFF)
+    thresholds = binned.thresholds[0, : len(sums) - 1]
     columns = {
         "bin": [str(number) for number in range(len(sums))],
-        "values up to": [*_cells(binned.thresholds[0, : len(sums) - 1], 6), "any"],
-        "lambda": _cells(pushes),
-        "hessian": _cells(hessians),
-        "lambda so far": _cells(np.cumsum(pushes)),
-        "hessian so far": _cells(np.cumsum(hessians)),
+        "values up to": [*_cells(thresholds, 6), "any"],
+        "lambda": _cells(lambdas_of_bins),
+        "hessian": _cells(hessians_of_bins),
+        "lambda so far": _cells(np.cumsum(lambdas_of_bins)),
+        "hessian so far": _cells(np.cumsum(hessians_of_bins)),
     }
     return {"histogram": _table(columns), "unit_of_lambda": quantised.gradient_unit}
 
 
-class Cut(NamedTuple):
+def _packed_sums(binned: BinnedFeatures, quantised: Quantised) -> NDArray[np.int64]:
+    """Returns the histogram of the first feature, without the bin for missing values, which is empty."""
+    task = task_of(binned, quantised)
+    terms = split_terms(SETTINGS.splits, quantised)
+    rows = np.arange(len(LABELS), dtype=np.uint32)
+    histogram = np.empty(binned.num_bins.sum(), dtype=np.int64)
+    build_histogram(task, binned.layout, terms, rows, histogram)
+    return histogram[: binned.num_bins[0] - 1]
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
     """A split of one feature, with its gains for the first tree.
 
     Attributes:
         threshold: the largest value on the left side.
         left: (10,), True for the documents on the left side.
-        mean_left: mean lambda of the left side.
-        mean_right: mean lambda of the right side.
-        error_left: sum of squared differences between the lambdas of the left side and their mean.
-        error_right: the same for the right side.
-        least_squares: gain by least squares.
-        newton: gain by the Newton criterion, to second order.
+        pairs: the lambdas of the first iteration.
     """
 
     threshold: np.float32
     left: DocumentMask
-    mean_left: float
-    mean_right: float
-    error_left: float
-    error_right: float
-    least_squares: float
-    newton: float
+    pairs: PairLambdas
+
+    @property
+    def mean_left(self) -> float:
+        """Mean lambda of the left side."""
+        return -float(self.pairs.gradients[self.left].mean())
+
+    @property
+    def mean_right(self) -> float:
+        return -float(self.pairs.gradients[~self.left].mean())
+
+    @property
+    def error_left(self) -> float:
+        """Sum of squared differences between the lambdas of the left side and their mean."""
+        return _squared_error(self.pairs, self.left)
+
+    @property
+    def error_right(self) -> float:
+        return _squared_error(self.pairs, ~self.left)
+
+    @property
+    def least_squares(self) -> float:
+        """Gain by least squares."""
+        return _gain(self.pairs, self.left, np.ones(len(self.left)))
+
+    @property
+    def newton(self) -> float:
+        """Gain by the Newton criterion, to second order."""
+        return _gain(self.pairs, self.left, self.pairs.hessians)
 
 
-def cuts_of(walked: Walk, feature: int) -> list[Cut]:
-    """Returns all splits of one feature of FEATURE_VALUES, in ascending order of threshold."""
-    values = walked.data.features[:, list(FEATURE_VALUES).index(feature)]
-    return [
-        _cut(walked.pairs[0], values <= threshold, threshold)
-        for threshold in np.sort(values)[:-1]
-    ]
-
-
-def _cut(pairs: PairLambdas, left: DocumentMask, threshold: np.float32) -> Cut:
-    flat, lambdas_of_rows = np.ones(len(left)), -pairs.gradients
-    of_counts, of_hessians = (
-        _gain(pairs, left, each) for each in (flat, pairs.hessians)
-    )
-    quantised = quantise(pairs.gradients, flat)
-    split = Split(of_counts, 0, 0, missing_left=False)
-    sides = [
-        OpenLeaf(0, np.flatnonzero(side).astype(np.uint32), split)
-        for side in (left, ~left)
-    ]
-    error_left, error_right = (
-        -by_deviance(side, quantised, ALONE)[0] for side in sides
-    )
-    return Cut(
-        threshold,
-        left,
-        float(lambdas_of_rows[left].mean()),
-        float(lambdas_of_rows[~left].mean()),
-        error_left,
-        error_right,
-        of_counts,
-        of_hessians,
-    )
+def _squared_error(pairs: PairLambdas, side: DocumentMask) -> float:
+    quantised = quantise(pairs.gradients, np.ones(len(side)))
+    rows = np.flatnonzero(side).astype(np.uint32)
+    any_split = Split(0.0, 0, 0, missing_left=False)  # a deviance depends on rows only
+    leaf = OpenLeaf(0, rows, any_split)
+    negative_deviance, _ = by_deviance(leaf, quantised, ALONE)
+    return -negative_deviance
 
 
 def _gain(pairs: PairLambdas, left: DocumentMask, hessians: ValueOfDocument) -> float:
     """Returns the gain of the only split of a feature with two bins: bin 0 for the left side, bin 1 for the
     right side."""
+    whole_gradients, gradient_unit = round_to_units(pairs.gradients, 2**31)
+    whole_hessians, hessian_unit = round_to_units(hessians, 2**32)
+    terms = np.stack([whole_gradients, whole_hessians, np.ones(len(left))])
     bins = np.where(left, 0, 1)[:, None]
-    rounded = round_to_units(pairs.gradients, 2**31), round_to_units(hessians, 2**32)
-    (whole_g, g_unit), (whole_h, h_unit) = rounded
-    # The last bin is for missing values.
-    sums = histograms(
-        bins, np.stack([whole_g, whole_h, np.ones(len(left))]), num_bins=3
-    )
-    split = best_split(sums, np.array([g_unit, h_unit]), Settings(min_docs_in_leaf=1))
+    sums = histograms(bins, terms, num_bins=3)  # the last bin is for missing values
+    units = np.array([gradient_unit, hessian_unit])
+    split = best_split(sums, units, Settings(min_docs_in_leaf=1))
     assert split is not None  # every split has a positive gain when the lambdas differ
     return split.gain
+
+
+def cuts_of(walked: Walk, feature: int) -> list[Cut]:
+    """Returns all splits of one feature of FEATURE_VALUES, in ascending order of threshold."""
+    column = list(FEATURE_VALUES).index(feature)
+    values = walked.data.features[:, column]
+    thresholds = np.sort(values)[:-1]
+    return [
+        Cut(threshold, values <= threshold, walked.pairs[0]) for threshold in thresholds
+    ]
 
 
 def tutorial_cut(walked: Walk) -> Cut:
@@ -332,9 +355,11 @@ def best_cut(walked: Walk, feature: int) -> Cut:
     return max(cuts_of(walked, feature), key=lambda cut: cut.least_squares)
 
 
-class OneCut(NamedTuple):
+@dataclass(frozen=True)
+class OneCut:
     """A tree with one split; the feature is a key of FEATURE_VALUES."""
 
+    _: KW_ONLY
     feature: int
     threshold: np.float32
     gain: float
@@ -343,18 +368,18 @@ class OneCut(NamedTuple):
 
 
 def one_cut(tree: Tree) -> OneCut:
-    feature, values = list(FEATURE_VALUES)[tree.feature[0]], tree.value
     return OneCut(
-        feature,
-        tree.threshold[0],
-        tree.gain[0],
-        values[tree.left[0]],
-        values[tree.right[0]],
+        feature=list(FEATURE_VALUES)[tree.feature[0]],
+        threshold=tree.threshold[0],
+        gain=tree.gain[0],
+        value_left=tree.value[tree.left[0]],
+        value_right=tree.value[tree.right[0]],
     )
 
 
 def _of_cuts(walked: Walk) -> dict[str, Any]:
-    cuts, tutorial = cuts_of(walked, 1), tutorial_cut(walked)
+    cuts = cuts_of(walked, 1)
+    tutorial = tutorial_cut(walked)
     disputed = _disputed(cuts)
     columns = {
         "threshold": _cells([cut.threshold for cut in cuts], 6),
@@ -382,44 +407,31 @@ def _of_cuts(walked: Walk) -> dict[str, Any]:
 
 def _disputed(cuts: Sequence[Cut]) -> tuple[Cut, Cut]:
     """Returns the first pair of splits such that least squares prefers the first and Newton the second."""
-    return next(
-        (a, b)
-        for a in cuts
-        for b in cuts
-        if a.least_squares > b.least_squares and a.newton < b.newton
-    )
+    return next(pair for pair in permutations(cuts, 2) if _is_disputed(*pair))
 
 
-def leaf_values(walked: Walk, left: DocumentMask, leaf_value: str) -> list[float]:
+def _is_disputed(a: Cut, b: Cut) -> bool:
+    return a.least_squares > b.least_squares and a.newton < b.newton
+
+
+def leaf_values(
+    walked: Walk, left: DocumentMask, leaf_value: str
+) -> tuple[float, float]:
     """Returns the values of the left and the right leaf of a tree with the given split."""
+    is_right = (~left).astype(np.float32)
     data = RankingDataset(
-        features=np.where(left, 0, 1).astype(np.float32)[:, None],
+        features=is_right[:, None],
         labels=walked.data.labels,
         query_start=walked.data.query_start,
     )
-    tree = boost(
-        data, replace(SETTINGS, num_trees=1, leaf_value=leaf_value)
-    ).forest.trees()[0]
-    return [float(tree.value[tree.left[0]]), float(tree.value[tree.right[0]])]
+    settings = replace(SETTINGS, num_trees=1, leaf_value=leaf_value)
+    (tree,) = boost(data, settings).forest.trees()
+    value_left = tree.value[tree.left[0]]
+    value_right = tree.value[tree.right[0]]
+    return float(value_left), float(value_right)
 
 
 def _of_leaves(walked: Walk) -> dict[str, Any]:
-    pairs, cuts = walked.pairs[0], [best_cut(walked, 1), tutorial_cut(walked)]
-    sides = [side for cut in cuts for side in (cut.left, ~cut.left)]
-    columns = {
-        "feature 1": [
-            f"{sign} {cut.threshold:.6f}" for cut in cuts for sign in ("up to", "above")
-        ],
-        "documents": [_documents(side) for side in sides],
-        "sum of lambda": _cells([-pairs.gradients[side].sum() for side in sides]),
-        "sum of hessian": _cells([pairs.hessians[side].sum() for side in sides]),
-        "mean lambda": _cells(
-            [value for cut in cuts for value in leaf_values(walked, cut.left, "mean")]
-        ),
-        "Newton step": _cells(
-            [value for cut in cuts for value in leaf_values(walked, cut.left, "newton")]
-        ),
-    }
     new = {
         "label": _cells(walked.data.labels, 0),
         "value": _cells(walked.scores[1] / SETTINGS.learning_rate),
@@ -427,56 +439,105 @@ def _of_leaves(walked: Walk) -> dict[str, Any]:
         "rank r": _cells(walked.pairs[1].ranks, 0),
     }
     return {
-        "leaves": _table(columns),
+        "leaves": _leaves_table(walked),
         "learning_rate": SETTINGS.learning_rate,
         "new_scores": _by_document(new),
     }
 
 
+def _leaves_table(walked: Walk) -> str:
+    pairs = walked.pairs[0]
+    rows = []
+    for cut in (best_cut(walked, 1), tutorial_cut(walked)):
+        mean_left, mean_right = leaf_values(walked, cut.left, "mean")
+        step_left, step_right = leaf_values(walked, cut.left, "newton")
+        of_left = _cells_of_leaf(pairs, cut.left, mean_left, step_left)
+        of_right = _cells_of_leaf(pairs, ~cut.left, mean_right, step_right)
+        rows.append([f"up to {cut.threshold:.6f}", *of_left])
+        rows.append([f"above {cut.threshold:.6f}", *of_right])
+    header = [
+        "feature 1",
+        "documents",
+        "sum of lambda",
+        "sum of hessian",
+        "mean lambda",
+        "Newton step",
+    ]
+    return Table.of(header, rows).markdown()
+
+
+def _cells_of_leaf(
+    pairs: PairLambdas, side: DocumentMask, mean: float, step: float
+) -> list[str]:
+    sum_of_lambdas = -pairs.gradients[side].sum()
+    sum_of_hessians = pairs.hessians[side].sum()
+    return [_documents(side), *_cells([sum_of_lambdas, sum_of_hessians, mean, step])]
+
+
 def _of_second_iteration(walked: Walk) -> dict[str, Any]:
     scores = walked.scores[1]
     distance = scores.max() - scores.min()
-    shown = (0, 1, 2, 10, 100)
-    pushes = [np.maximum(-walked.pairs[k].gradients, 0.0).sum() for k in shown]
-    history = {
-        "trees": [str(k) for k in shown],
-        "NDCG": _cells([walked.metric("ndcg", walked.scores[k]) for k in shown]),
-        "score, relevant": _cells([walked.scores[k].max() for k in shown]),
-        "score, irrelevant": _cells([walked.scores[k].min() for k in shown]),
-        "sum of positive lambda": _cells(pushes),
-    }
-    dialects = {
-        name: _cells(
-            -pair_lambdas(walked.data.labels, walked.scores[0], settings).gradients
-        )
-        for name, settings in DIALECTS.items()
-    }
+    lambdas_by_dialect = {}
+    for name, settings in DIALECTS.items():
+        pairs = pair_lambdas(walked.data.labels, walked.scores[0], settings)
+        lambdas_by_dialect[name] = _cells(-pairs.gradients)
     return {
         "distance": distance,
         "p": float(logistic(distance, DIALECT.sigma)),
         "second_tree": one_cut(walked.trees[1]),
-        "history": _table(history),
-        "dialects": _by_document(dialects),
+        "history": _history_table(walked),
+        "dialects": _by_document(lambdas_by_dialect),
     }
+
+
+def _history_table(walked: Walk) -> str:
+    rows = []
+    for num_trees in (0, 1, 2, 10, 100):
+        scores = walked.scores[num_trees]
+        positive_lambdas = np.maximum(-walked.pairs[num_trees].gradients, 0.0)
+        numbers = [
+            walked.metric("ndcg", scores),
+            scores.max(),
+            scores.min(),
+            positive_lambdas.sum(),
+        ]
+        rows.append([str(num_trees), *_cells(numbers)])
+    header = [
+        "trees",
+        "NDCG",
+        "score, relevant",
+        "score, irrelevant",
+        "sum of positive lambda",
+    ]
+    return Table.of(header, rows).markdown()
 
 
 # Tables.
 
 
-def _pairs_table(
-    labels: ValueOfDocument, matrix: NDArray[np.float64], with_sums: bool = True
-) -> str:
-    """Returns the part of a symmetric (10, 10) matrix that is not 0: irrelevant by relevant documents."""
-    relevant, irrelevant = np.flatnonzero(labels), np.flatnonzero(labels == 0)
-    block = matrix[np.ix_(irrelevant, relevant)]
-    ends = ["pushed up"] if with_sums else []
-    columns = {"document": [*(str(row + 1) for row in irrelevant), *ends]}
-    for row, cells in zip(relevant, block.T, strict=True):
-        columns[f"with {row + 1}"] = _cells(
-            [*cells, *([cells.sum()] if with_sums else [])]
-        )
-    if with_sums:
-        columns["pushed down"] = [*_cells(block.sum(axis=1)), ""]
+def _deltas_table(labels: ValueOfDocument, pairs: PairLambdas) -> str:
+    """Returns the deltas that are not 0: irrelevant by relevant documents."""
+    relevant = np.flatnonzero(labels)
+    irrelevant = np.flatnonzero(labels == 0)
+    columns = {"document": _document_numbers(irrelevant)}
+    for document in relevant:
+        deltas = pairs.delta[irrelevant, document]
+        columns[f"with {document + 1}"] = _cells(deltas)
+    return _table(columns)
+
+
+def _lambdas_of_pairs_table(labels: ValueOfDocument, pairs: PairLambdas) -> str:
+    """Returns the absolute lambdas of pairs, irrelevant by relevant documents, with their sums."""
+    relevant = np.flatnonzero(labels)
+    irrelevant = np.flatnonzero(labels == 0)
+    pushes = np.abs(pairs.lambda_matrix)
+    columns = {"document": [*_document_numbers(irrelevant), "pushed up"]}
+    for document in relevant:
+        pushes_up = pushes[irrelevant, document]
+        sum_of_column = pushes_up.sum()
+        columns[f"with {document + 1}"] = _cells([*pushes_up, sum_of_column])
+    pushes_down = pushes[np.ix_(irrelevant, relevant)].sum(axis=1)
+    columns["pushed down"] = [*_cells(pushes_down), ""]
     return _table(columns)
 
 
@@ -492,24 +553,29 @@ def _lambdas_table(labels: ValueOfDocument, scores: Scores, pairs: PairLambdas) 
 
 
 def _by_document(columns: dict[str, list[str]]) -> str:
-    return _table({"document": [str(row + 1) for row in range(len(LABELS))], **columns})
+    all_documents = np.arange(len(LABELS))
+    return _table({"document": _document_numbers(all_documents), **columns})
 
 
 def _table(columns: dict[str, list[str]]) -> str:
-    return Table.of(list(columns), zip(*columns.values(), strict=True)).markdown()
+    rows = zip(*columns.values(), strict=True)
+    return Table.of(list(columns), rows).markdown()
 
 
 def _cells(values: Sequence[Any] | NDArray[Any], digits: int = 3) -> list[str]:
+    numbers = np.asarray(values, dtype=np.float64)
     # z: no minus sign on a value that rounds to 0.
-    return [f"{value:z.{digits}f}" for value in np.asarray(values, dtype=np.float64)]
+    return [f"{number:z.{digits}f}" for number in numbers]
 
 
-def _documents(rows: DocumentMask) -> str:
-    """Returns the numbers of the selected documents, counted from 1 as in the text."""
-    return " ".join(str(row + 1) for row in np.flatnonzero(rows))
+def _document_numbers(rows: NDArray[np.intp]) -> list[str]:
+    """Returns the numbers of documents, counted from 1 as in the text."""
+    return [str(row + 1) for row in rows]
+
+
+def _documents(selected: DocumentMask) -> str:
+    return " ".join(_document_numbers(np.flatnonzero(selected)))
 
 
 if __name__ == "__main__":
-    (ROOT / "ltrbench/cli/walkthrough.md").write_text(
-        f"{walkthrough()}\n", encoding="utf-8"
-    )
+    PRINTED.write_text(f"{walkthrough()}\n", encoding="utf-8")
