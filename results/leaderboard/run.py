@@ -13,8 +13,8 @@ Ranks reproduce every metric to the bit, and need a tenth of the space of scores
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -26,19 +26,13 @@ from numpy.typing import NDArray
 
 from ltrbench.cli.console import PATH, echo, wrapped
 from ltrbench.cli.verbs.data import sources_in_yaml
-from ltrbench.compare.cells import (
-    cell_of,
-    describe_cells,
-    first_by,
-)
+from ltrbench.compare.cells import cell_of, describe_cells, first_by
 from ltrbench.compare.comparison import Comparison, compare
 from ltrbench.compare.derived import Import, derived_run, import_runs
 from ltrbench.compare.leaderboard import between
-from ltrbench.compare.settings import (
-    Settings,
-)
-from ltrbench.compare.table import mean_seconds
-from ltrbench.data import Judgments
+from ltrbench.compare.settings import Settings
+from ltrbench.compare.table import ModelRow, mean_seconds
+from ltrbench.data import Judgments, Splits
 from ltrbench.data.sources import DataSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError
 from ltrbench.experiment import describe_data
@@ -54,7 +48,9 @@ from ltrbench.statistics.claims import EQUIVALENT
 from ltrbench.tables import QUALITY, Table, TableRow
 from ltrbench.untrusted import Amount, Name, load_npz, read_bytes, type_error, types_of
 
-ENTRY_FILE, RANKS_FILE, TABLE_FILE = "entry.yaml", "ranks.npz", "table.md"
+ENTRY_FILE = "entry.yaml"
+RANKS_FILE = "ranks.npz"
+TABLE_FILE = "table.md"
 
 _METRIC = "ndcg@10"
 _OF_LABELS = 0.99
@@ -81,6 +77,7 @@ class Entry:
         seconds: kind -> mean time of a fold, if ltrbench measured it.
     """
 
+    _: KW_ONLY
     name: Name
     data: Name
     division: Literal["closed", "open"]
@@ -98,25 +95,30 @@ def folds_of(sources: Sequence[DataSource]) -> dict[str, Run]:
 
     Other systems are evaluated like these runs, which have the judgments.
     """
-    about: dict[str, Any] = {
-        "status": record.FINISHED,
-        "params": record.NO_PARAMETERS,
-        "seed": 0,
-    }
     runs = {}
     for source in sources:
-        splits = load_once(source)[0]
-        test, ranker = splits.test, SingleFeatureRanker().fit(splits.train)
-        scored = ScoredSplit(
-            test, ranker.predict(test.features), test.query_keys, test.file_rows
-        )
-        means = evaluate(test, scored.scores, METRICS_OF_A_RUN).means
-        about |= {"source": described(source), "data": describe_data(source, splits)}
-        about["metrics"] = {f"test/{name}": mean for name, mean in means.items()}
-        result = record.RunResult(model="single_feature", **about)
-        run = Run(Path(source.name), result, {"test": scored})
+        run = _ranked_by_feature(source)
         runs[f"fold{cell_of(run).fold or 1}"] = run
     return runs
+
+
+def _ranked_by_feature(source: DataSource) -> Run:
+    splits = load_once(source)[0]
+    test = splits.test
+    ranker = SingleFeatureRanker().fit(splits.train)
+    scores = ranker.predict(test.features)
+    scored = ScoredSplit(test, scores, test.query_keys, test.file_rows)
+    means = evaluate(test, scored.scores, METRICS_OF_A_RUN).means
+    result = record.RunResult(
+        model="single_feature",
+        status=record.FINISHED,
+        params=record.NO_PARAMETERS,
+        seed=0,
+        source=described(source),
+        data=describe_data(source, splits),
+        metrics={f"test/{name}": mean for name, mean in means.items()},
+    )
+    return Run(Path(source.name), result, {"test": scored})
 
 
 def add_entry(
@@ -139,6 +141,32 @@ def add_entry(
         DataError, ResultError: The scores, or another entry, are refused.
     """
     folder = output / sources[0].name / system.name
+    _check_declaration(system, folder, declared)
+    tests = folds_of(sources)
+    given = _runs_of(system, tests, sources)
+    ranks = {}
+    for fold, test in tests.items():
+        ranks[fold] = checked_ranks(given[fold], test.scored("test").judgments)
+    _check_is_new(system, ranks, folder.parent)
+    runs = _as_runs(system.name, ranks, tests)
+    remarks = _plausible(system, runs, list(tests.values()))
+    entry = Entry(
+        name=system.name,
+        data=sources[0].name,
+        tests=_fingerprints(tests),
+        convention=DEFAULT.name,
+        metrics={name: _mean(runs, name) for name in METRICS_OF_A_RUN},
+        seconds=_seconds_of(given.values()),
+        versions=versions(),
+        **declared,
+    )
+    _write_entry(entry, ranks, folder)
+    return write_table(tests, folder.parent), remarks
+
+
+def _check_declaration(
+    system: Import, folder: Path, declared: Mapping[str, str]
+) -> None:
     if folder.exists() or Path(system.name).name != system.name:
         raise ConfigError(
             f"--name is {system.name!r}; give the name of a new folder in {folder.parent}."
@@ -147,42 +175,16 @@ def add_entry(
         raise ConfigError(
             "--division closed needs --code and --settings. Add both, or choose open."
         )
-    tests = folds_of(sources)
-    given = _runs_of(system, tests, sources)
-    ranks = {
-        fold: checked_ranks(given[fold], test.scored("test").judgments)
-        for fold, test in tests.items()
-    }
-    for other, (_, known) in _read_all(folder.parent).items():
-        if all(np.array_equal(known.get(fold, ()), ranks[fold]) for fold in ranks):
-            raise DataError(
-                f"{system}: the entry {other} has the same ranking. Give another system."
-            )
-    runs = _as_runs(system.name, ranks, tests)
-    remarks = _plausible(system, runs, [*tests.values()])
-    trained = [run.result for run in given.values()]
-    loads = (
-        (next(iter(item.load), 0) or 0) > item.machine.get("cores", 1)
-        for item in trained
-    )
-    entry = Entry(
-        name=system.name,
-        data=sources[0].name,
-        tests=_fingerprints(tests),
-        convention=DEFAULT.name,
-        metrics={name: _mean(runs, name) for name in METRICS_OF_A_RUN},
-        seconds={} if any(loads) else mean_seconds(trained),
-        versions=versions(),
-        **declared,
-    )
-    with record.writing_to(folder):
-        folder.mkdir(parents=True)
-        np.savez_compressed(folder / RANKS_FILE, **ranks)  # type: ignore[arg-type]
-        text = yaml.safe_dump(
-            asdict(entry), sort_keys=False, allow_unicode=True, width=100
-        )
-        (folder / ENTRY_FILE).write_text(text, encoding="utf-8")
-    return write_table(tests, folder.parent), remarks
+
+
+def _seconds_of(runs: Iterable[Run]) -> dict[str, float]:
+    """Returns the mean times of runs; nothing if one of them shared its cores with other processes."""
+    results = [run.result for run in runs]
+    for result in results:
+        load_at_start = next(iter(result.load), None) or 0
+        if load_at_start > result.machine.get("cores", 1):
+            return {}
+    return mean_seconds(results)
 
 
 def write_table(tests: Mapping[str, Run], folder: Path) -> str:
@@ -192,23 +194,14 @@ def write_table(tests: Mapping[str, Run], folder: Path) -> str:
         DataError, ResultError: There is no entry, or one is damaged or has other test sets.
     """
     entries = _read_all(folder)
-    other = [
-        name
-        for name, (entry, _) in entries.items()
-        if entry.tests != _fingerprints(tests)
-    ]
-    if other or not entries:
-        reason = (
-            f"{other[0]} has other test sets. {_REMEDY}"
-            if other
-            else "there is no entry; add one"
-        )
-        raise ResultError(f"{folder}: {reason}.")
-    runs = [
-        run
-        for name, (_, ranks) in entries.items()
-        for run in _as_runs(name, ranks, tests)
-    ]
+    if not entries:
+        raise ResultError(f"{folder}: there is no entry; add one.")
+    fingerprints = _fingerprints(tests)
+    runs = []
+    for name, (entry, ranks) in entries.items():
+        if entry.tests != fingerprints:
+            raise ResultError(f"{folder}: {name} has other test sets. {_REMEDY}.")
+        runs.extend(_as_runs(name, ranks, tests))
     (comparison,) = compare(runs, Settings(metric=_METRIC))
     text = _as_markdown(comparison, entries)
     with record.writing_to(folder):
@@ -224,29 +217,33 @@ def _runs_of(
 ) -> dict[str, Run]:
     """Returns fold -> the scores of a system as a run; of several runs in a folder the first."""
     if Path(system.pattern).is_dir():
-        found = record.find_runs([Path(system.pattern)])
-        runs = [
-            run
-            for run in found
-            if run.result.is_compared and run.result.model == system.name
-        ]
+        runs = _trained_runs(system)
     else:
-        likes = [*tests.values()]
-        runs = import_runs(
-            system,
-            likes,
-            lambda like, *, exact=False: load_with(sources[likes.index(like)], exact),
-        )
-    of_cells = first_by(runs, cell_of)
-    missing = [
-        cell_of(test) for test in tests.values() if cell_of(test) not in of_cells
-    ]
+        runs = _imported_runs(system, list(tests.values()), sources)
+    run_of_cell = first_by(runs, cell_of)
+    cells = {fold: cell_of(test) for fold, test in tests.items()}
+    missing = [cell for cell in cells.values() if cell not in run_of_cell]
     if missing:
         raise DataError(
             f"{system}: there are no scores of {describe_cells(missing)} of {missing[0].data}. Write "
             "{fold} in the file name, or name a folder with runs of this model on every fold."
         )
-    return {fold: of_cells[cell_of(test)] for fold, test in tests.items()}
+    return {fold: run_of_cell[cell] for fold, cell in cells.items()}
+
+
+def _trained_runs(system: Import) -> list[Run]:
+    runs = record.find_runs([Path(system.pattern)])
+    compared = [run for run in runs if run.result.is_compared]
+    return [run for run in compared if run.result.model == system.name]
+
+
+def _imported_runs(
+    system: Import, tests: list[Run], sources: Sequence[DataSource]
+) -> list[Run]:
+    def load(like: Run, *, exact: bool = False) -> Splits:
+        return load_with(sources[tests.index(like)], exact)
+
+    return import_runs(system, tests, load)
 
 
 def checked_ranks(run: Run, judgments: Judgments) -> NDArray[np.uint16]:
@@ -256,23 +253,36 @@ def checked_ranks(run: Run, judgments: Judgments) -> NDArray[np.uint16]:
         DataError: A document has no score, or all documents of each query are tied.
     """
     scores = run.scored("test").scores
+    num_missing = np.count_nonzero(~np.isfinite(scores))
+    if num_missing:
+        lack = f"{num_missing} of {len(scores)} documents have no score"
+        raise _no_ranking(run, lack)
     order = np.lexsort((-scores, judgments.query_of_document))
-    number = np.cumsum(scores[order] != scores[np.roll(order, 1)])
+    in_order = scores[order]
+    is_lower = in_order != np.roll(in_order, 1)
+    num_distinct = np.cumsum(is_lower)
+    of_first_document = num_distinct[judgments.query_start[:-1]]
     ranks = np.empty(len(scores), dtype=np.uint16)
-    ranks[order] = number - np.repeat(
-        number[judgments.query_start[:-1]], judgments.query_sizes
-    )
-    missing = int((~np.isfinite(scores)).sum())
-    if missing or not ranks.any():
-        reason = (
-            f"{missing} of {len(scores)} documents have no score"
-            if missing
-            else "scores are constant"
-        )
-        raise DataError(
-            f"{run.path}: {reason}. Give each document a score that ranks it."
-        )
+    ranks[order] = num_distinct - np.repeat(of_first_document, judgments.query_sizes)
+    if not ranks.any():
+        raise _no_ranking(run, "scores are constant")
     return ranks
+
+
+def _no_ranking(run: Run, reason: str) -> DataError:
+    return DataError(f"{run.path}: {reason}. Give each document a score that ranks it.")
+
+
+def _check_is_new(system: Import, ranks: Ranks, folder: Path) -> None:
+    """Raises DataError if an entry of the data set has the same ranks."""
+    for other, (_, ranks_of_other) in _read_all(folder).items():
+        is_equal = [
+            np.array_equal(ranks_of_other.get(fold, ()), ranks[fold]) for fold in ranks
+        ]
+        if all(is_equal):
+            raise DataError(
+                f"{system}: the entry {other} has the same ranking. Give another system."
+            )
 
 
 def _plausible(system: Import, runs: Sequence[Run], tests: Sequence[Run]) -> list[str]:
@@ -281,28 +291,37 @@ def _plausible(system: Import, runs: Sequence[Run], tests: Sequence[Run]) -> lis
     Raises:
         DataError: The scores rank like the labels, or significantly worse than at random.
     """
-    reached, of_feature = _mean(runs, _METRIC), _mean(tests, _METRIC)
-    differences: list[float] = []
-    for item in (run.scored("test") for run in runs):
-        # Tied documents count with the mean over all of their orders: the mean of a random ranking.
-        given, tied = (
-            evaluate(item.judgments, each, [_METRIC])
-            for each in (item.scores, 0 * item.scores)
-        )
-        differences.extend(given.per_query[_METRIC] - tied.per_query[_METRIC])
+    reached = _mean(runs, _METRIC)
     place = f"{system}: {_METRIC} is {reached:.4f}"
     if reached > _OF_LABELS:
         raise DataError(
             f"{place}; above {_OF_LABELS} the scores rank with the labels. Give other scores."
         )
-    if np.nanmean(differences) < -3 * np.nanstd(differences) / np.sqrt(
-        np.isfinite(differences).sum()
-    ):
+    if _are_worse_than_random(runs):
         raise DataError(
             f"{place}, below a random ranking. Check the sign of the scores and the line order."
         )
-    remark = f"{place}, below the best single feature, {of_feature:.4f}. Check the line order."
-    return [remark] if reached < of_feature else []
+    of_feature = _mean(tests, _METRIC)
+    if reached >= of_feature:
+        return []
+    return [
+        f"{place}, below the best single feature, {of_feature:.4f}. Check the line order."
+    ]
+
+
+def _are_worse_than_random(runs: Sequence[Run]) -> bool:
+    """Returns whether the mean is more than three standard errors below that of a random ranking."""
+    differences: list[float] = []
+    for run in runs:
+        scored = run.scored("test")
+        reached = evaluate(scored.judgments, scored.scores, [_METRIC])
+        # Tied documents count with the mean over all of their orders: the mean of a random ranking.
+        all_tied = np.zeros_like(scored.scores)
+        at_random = evaluate(scored.judgments, all_tied, [_METRIC])
+        differences.extend(reached.per_query[_METRIC] - at_random.per_query[_METRIC])
+    num_queries = np.count_nonzero(np.isfinite(differences))
+    standard_error = np.nanstd(differences) / np.sqrt(num_queries)
+    return bool(np.nanmean(differences) < -3 * standard_error)
 
 
 def _mean(runs: Sequence[Run], metric: str) -> float:
@@ -316,20 +335,30 @@ def _read_all(folder: Path) -> dict[str, tuple[Entry, Ranks]]:
     """Returns name -> entry and ranks, for the entries of a data set."""
     entries = {}
     for path in sorted(folder.glob(f"*/{ENTRY_FILE}")):
-        try:
-            entry = Entry(
-                **yaml.safe_load(read_bytes(path, _REMEDY)) | {"name": path.parent.name}
-            )
-            reason = type_error(vars(entry), types_of(Entry))
-        except (yaml.YAMLError, TypeError) as error:
-            reason = str(error)
-        if reason:
-            raise ResultError(f"{path}: {reason}. {_REMEDY}.")
-        entries[entry.name] = (
-            entry,
-            load_npz(path.with_name(RANKS_FILE), remedy=_REMEDY),
-        )
+        entry = _read_entry(path)
+        ranks = load_npz(path.with_name(RANKS_FILE), remedy=_REMEDY)
+        entries[entry.name] = entry, ranks
     return entries
+
+
+def _read_entry(path: Path) -> Entry:
+    try:
+        content = yaml.safe_load(read_bytes(path, _REMEDY))
+        entry = Entry(**content | {"name": path.parent.name})
+    except (yaml.YAMLError, TypeError) as error:
+        raise ResultError(f"{path}: {error}. {_REMEDY}.") from error
+    reason = type_error(vars(entry), types_of(Entry))
+    if reason:
+        raise ResultError(f"{path}: {reason}. {_REMEDY}.")
+    return entry
+
+
+def _write_entry(entry: Entry, ranks: Ranks, folder: Path) -> None:
+    text = yaml.safe_dump(asdict(entry), sort_keys=False, allow_unicode=True, width=100)
+    with record.writing_to(folder):
+        folder.mkdir(parents=True)
+        np.savez_compressed(folder / RANKS_FILE, **ranks)  # type: ignore[arg-type]
+        (folder / ENTRY_FILE).write_text(text, encoding="utf-8")
 
 
 def _fingerprints(tests: Mapping[str, Run]) -> dict[str, str]:
@@ -340,54 +369,31 @@ def _fingerprints(tests: Mapping[str, Run]) -> dict[str, str]:
 
 def _as_runs(name: str, ranks: Ranks, tests: Mapping[str, Run]) -> list[Run]:
     """Returns an entry as one run for each test set."""
-    about: dict[str, Any] = {
-        "model": name,
-        "origin": Imported(file=name, has_model=False),
-        "notes": (),
-        "overrides": (),
-    }
-    scores = {fold: -ranks.get(fold, np.empty(0)).astype(np.float64) for fold in tests}
-    return [
-        derived_run(
+    runs = []
+    for fold, test in tests.items():
+        ranks_of_fold = ranks.get(fold, np.empty(0))
+        scores = -ranks_of_fold.astype(np.float64)
+        run = derived_run(
             Path(name),
             test,
-            {"test": replace(test.scored("test"), scores=scores[fold])},
-            **about,
+            {"test": replace(test.scored("test"), scores=scores)},
+            model=name,
+            origin=Imported(file=name, has_model=False),
+            notes=(),
+            overrides=(),
         )
-        for fold, test in tests.items()
-    ]
+        runs.append(run)
+    return runs
 
 
 def _as_markdown(
     comparison: Comparison, entries: Mapping[str, tuple[Entry, Ranks]]
 ) -> str:
     """Returns the table of all entries, the highest metric first, below what the claims are about."""
-    # The label of an imported model says that it is imported.
-    names = {row.label: row.runs[0].result.model for row in comparison.rows}
-    pairs = (*comparison.pairs, *(pair.turned() for pair in comparison.pairs))
-    rows: list[TableRow] = []
+    rows = []
     for row in sorted(comparison.rows, key=lambda row: row.rank_by(_METRIC)):
-        entry = entries[names[row.label]][0]
-        claims = (
-            ", ".join(
-                sorted(
-                    names[pair.b]
-                    for pair in pairs
-                    if (pair.a, pair.models.state) == (row.label, claim)
-                )
-            )
-            for claim in (BETTER, EQUIVALENT)
-        )
-        numbers = (
-            *map(row.metrics.get, METRICS_OF_A_RUN),
-            *map(entry.seconds.get, ("fit", "predict")),
-        )
-        cells = [
-            between(comparison.intervals.get(row.label), QUALITY),
-            *claims,
-            *numbers,
-        ]
-        rows.append([entry.name, *cells, entry.division, entry.settings, entry.code])
+        entry, _ = entries[_name_of(row)]
+        rows.append(_cells(comparison, row, entry))
     confidence = comparison.settings.confidence
     header = [
         "entry",
@@ -395,16 +401,50 @@ def _as_markdown(
         "better than",
         "equivalent to",
         *METRICS_OF_A_RUN,
+        "fit s",
+        "predict s",
+        "division",
+        "settings",
+        "code",
     ]
-    table = Table.of(
-        [*header, "fit s", "predict s", "division", "settings", "code"], rows, QUALITY
-    )
+    table = Table.of(header, rows, QUALITY)
     about_claims = (
         f"Mean over the folds, under the convention {DEFAULT.name}. Claims are about {_METRIC}, with "
         f"{confidence} confidence over all {len(comparison.pairs)} pairs together, and about these trained "
         "models. Other pairs are undecided."
     )
     return f"# {comparison.data}\n\n{about_claims}\n\n{table.markdown()}\n"
+
+
+def _name_of(row: ModelRow) -> str:
+    """Returns the name of an entry; the label of its row says in addition that it is imported."""
+    return row.runs[0].result.model
+
+
+def _cells(comparison: Comparison, row: ModelRow, entry: Entry) -> TableRow:
+    interval = comparison.intervals.get(row.label)
+    return [
+        entry.name,
+        between(interval, QUALITY),
+        _claimed_in_words(comparison, row, BETTER),
+        _claimed_in_words(comparison, row, EQUIVALENT),
+        *map(row.metrics.get, METRICS_OF_A_RUN),
+        entry.seconds.get("fit"),
+        entry.seconds.get("predict"),
+        entry.division,
+        entry.settings,
+        entry.code,
+    ]
+
+
+def _claimed_in_words(comparison: Comparison, row: ModelRow, claim: str) -> str:
+    """Returns the names of the entries to which a claim compares the entry of a row."""
+    turned = [pair.turned() for pair in comparison.pairs]
+    pairs = [*comparison.pairs, *turned]
+    of_claim = [pair for pair in pairs if pair.models.state == claim]
+    others = [pair.b for pair in of_claim if pair.a == row.label]
+    names = [_name_of(comparison.row(label)) for label in others]
+    return ", ".join(sorted(names))
 
 
 # ---- The command line.
@@ -457,7 +497,7 @@ def add_command(
     """
     sources = list(sources_in_yaml(data, None, None))
     table, remarks = add_entry(Import(name, scores), sources, output, **declared)
-    echo("\n".join([table, *(wrapped(remark) for remark in remarks)]))
+    echo("\n".join([table, *map(wrapped, remarks)]))
 
 
 @leaderboard.command("table")
@@ -471,7 +511,8 @@ def table_command(data: str, output: Path) -> None:
     \b
         python -m results.leaderboard.run table --data mq2008
     """
-    echo(write_table(folds_of(list(sources_in_yaml(data, None, None))), output / data))
+    sources = list(sources_in_yaml(data, None, None))
+    echo(write_table(folds_of(sources), output / data))
 
 
 def main() -> None:
