@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -85,6 +85,8 @@ UNKNOWN = "unknown category"
 BESIDES: Final = ((MISSING_VALUES, np.nan), (ZERO_VALUES, 0.0))
 """Kinds and values of further rows of a split, as far as the number of rows allows."""
 
+_FLOAT32 = np.finfo(np.float32)
+
 SPECIAL: Final[dict[str, tuple[float, ...]]] = {
     MISSING_VALUES: (np.nan,),
     ZERO_VALUES: (0.0,),
@@ -92,8 +94,14 @@ SPECIAL: Final[dict[str, tuple[float, ...]]] = {
     INFINITE_VALUES: (np.inf, -np.inf),
     "near zero": (1e-35, -1e-35, 1.1e-35, 1e-30, -1e-30),
     "subnormal": (1e-45, -1e-45, 1e-40, -1e-40),
-    LARGEST_VALUES: (float(np.finfo(np.float32).max), float(np.finfo(np.float32).min)),
-    "large integer": (2.0**24 + 2, -(2.0**24) - 2, 2.0**31, 2.0**53, 2.0**63),
+    LARGEST_VALUES: (float(_FLOAT32.max), float(_FLOAT32.min)),
+    "large integer": (
+        2.0**24 + 2,
+        -(2.0**24) - 2,
+        2.0**31,
+        2.0**53,
+        2.0**63,
+    ),
     "timestamp": (1_700_000_000.0, 1_700_000_000_000.0),
 }
 """Kind -> values for each used feature, rounded to float32."""
@@ -147,7 +155,8 @@ class _Row(NamedTuple):
     value: float
 
 
-class _Split(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class _Split:
     """A node with a feature, and a threshold or a set of categories; several nodes may have the same.
 
     Attributes:
@@ -172,37 +181,63 @@ def make_probes(
         documents: (D, F) features of the data.
     """
     rng = np.random.default_rng(seed)
-    num_bases = max(min(_MOST_DOCUMENTS, _MOST_CELLS // model.num_features), 1)
-    bases = gather_rows(documents, rng.permutation(len(documents))[:num_bases])
-    most = min(MOST_ROWS, max(_MOST_CELLS // model.num_features, 50))
+    most_bases = max(min(_MOST_DOCUMENTS, _MOST_CELLS // model.num_features), 1)
+    most_rows = min(MOST_ROWS, max(_MOST_CELLS // model.num_features, 50))
+    shuffled = rng.permutation(len(documents))
+    bases = gather_rows(documents, shuffled[:most_bases])
     rows: list[_Row] = []
     splits: list[_Split] = []
-    chosen: list[int] = []
+    num_tested = 0
     if isinstance(model.scorer, Ensemble):
         splits = _splits(model.scorer, model)
-        capacity = int(most * _SHARE_OF_SPLITS)
-        chosen = _sample(len(splits), capacity // len(AT_THRESHOLD), rng)
-        rest = capacity - len(AT_THRESHOLD) * len(chosen)
-        besides = set(_sample(len(chosen), rest // len(BESIDES), rng))
-        of_chosen = [splits[index] for index in chosen]
-        rows += _rows_at_splits(model.scorer, of_chosen, besides, bases)
-    used = features_read(model.scorer)
-    of_sets = {split.feature for split in splits if split.codes}
+        most_at_splits = int(most_rows * _SHARE_OF_SPLITS)
+        rows, num_tested = _rows_of_splits(
+            model.scorer, splits, bases, most_at_splits, rng
+        )
+    with_sets = {split.feature for split in splits if split.codes}
+    features = features_read(model.scorer)
+    most_special = most_rows - len(rows)
+    rows += _rows_of_special_values(features, with_sets, bases, most_special, rng)
+    return _probe_rows(rows, model.num_features, len(splits), num_tested)
+
+
+def _rows_of_splits(
+    ensemble: Ensemble,
+    splits: Sequence[_Split],
+    bases: Features,
+    most: int,
+    rng: np.random.Generator,
+) -> tuple[list[_Row], int]:
+    """Returns at most about `most` rows at a sample of the splits, and the size of the sample."""
+    chosen = _sample(len(splits), most // len(AT_THRESHOLD), rng)
+    tested = [splits[index] for index in chosen]
+    num_left = most - len(AT_THRESHOLD) * len(tested)
+    besides = _sample(len(tested), num_left // len(BESIDES), rng)
+    rows = list(_rows_at_splits(ensemble, tested, set(besides), bases))
+    return rows, len(tested)
+
+
+def _rows_of_special_values(
+    features: Sequence[int],
+    with_sets: Set[int],
+    bases: Features,
+    most: int,
+    rng: np.random.Generator,
+) -> Iterator[_Row]:
+    """Yields a row for each special value of a sample of the features.
+
+    Args:
+        with_sets: features with codes of categories, which have only the values that may be codes.
+    """
     num_values = sum(map(len, SPECIAL.values()))
-    num_features = max((most - len(rows)) // num_values, 1)
-    for index in _sample(len(used), num_features, rng):
+    for index in _sample(len(features), max(most // num_values, 1), rng):
+        feature = features[index]
         base = bases[int(rng.integers(len(bases)))]
-        rows += _special_rows(base, used[index], used[index] in of_sets)
-    return _probe_rows(rows, model.num_features, len(splits), len(chosen))
-
-
-def _special_rows(document: Features, feature: int, has_codes: bool) -> Iterator[_Row]:
-    """Yields the rows of SPECIAL for a feature; for one with codes only the values that may be codes."""
-    for kind, values in SPECIAL.items():
-        if has_codes and kind not in (MISSING_VALUES, ZERO_VALUES):
-            continue
-        for value in values:
-            yield _Row(kind, document, feature, value)
+        for kind, values in SPECIAL.items():
+            if feature in with_sets and kind not in (MISSING_VALUES, ZERO_VALUES):
+                continue
+            for value in values:
+                yield _Row(kind, base, feature, value)
 
 
 def _probe_rows(
@@ -241,7 +276,14 @@ def _splits(ensemble: Ensemble, model: ShippedModel) -> list[_Split]:
             if codes:
                 threshold = 0.0
                 unknown = max(num_categories[feature], codes.bit_length())
-            split = _Split(number, node, feature, threshold, codes, unknown)
+            split = _Split(
+                tree=number,
+                node=node,
+                feature=feature,
+                threshold=threshold,
+                codes=codes,
+                unknown=unknown,
+            )
             splits.setdefault((feature, threshold, codes), split)
     return list(splits.values())
 
@@ -254,13 +296,19 @@ def _rows_at_splits(
     Args:
         besides: numbers of the splits that also get the rows of BESIDES.
     """
-    numbered = enumerate(splits)
-    for number, of_tree in itertools.groupby(numbered, key=lambda item: item[1].tree):
+    splits_of_tree: dict[int, list[int]] = {}
+    for index, split in enumerate(splits):
+        splits_of_tree.setdefault(split.tree, []).append(index)
+    for number, indices in splits_of_tree.items():
         tree = flat(ensemble.trees[number].root)
-        document_of = _first_documents(tree, ensemble, bases)
-        for index, split in of_tree:
-            document = bases[max(document_of[split.node], 0)].copy()
-            if document_of[split.node] < 0:
+        first_documents = _first_documents(tree, ensemble, bases)
+        for index in indices:
+            split = splits[index]
+            first = int(first_documents[split.node])
+            if first >= 0:
+                document = bases[first]
+            else:
+                document = bases[0].copy()
                 _force(document, tree, ensemble, split.node)
             values = list(_values_at(split))
             if index in besides:
@@ -592,6 +640,38 @@ def difference_of(
     return np.where(is_same, 0.0, differences)
 
 
+@dataclass(frozen=True)
+class _Pairs:
+    """Pairs of N documents of a query with all n documents.
+
+    Attributes:
+        gap: (N, n), by how much the original score of the first document is higher.
+        sign: (N, n), sign of the difference of the converted scores; 0 for equal ones, NaN if one is no
+            number.
+        is_ordered: (N, n), whether the gap is larger than rounding.
+    """
+
+    gap: NDArray[np.float64]
+    sign: NDArray[np.float64]
+    is_ordered: NDArray[np.bool_]
+
+
+def _pairs(
+    original: NDArray[np.float64],
+    converted: NDArray[np.float64],
+    bounds: NDArray[np.float64],
+    rows: slice,
+) -> _Pairs:
+    """Returns the pairs of some rows of a query with all its (n,) documents."""
+    with np.errstate(invalid="ignore"):
+        gap = original[rows, None] - original
+        gap = np.where(np.isnan(gap), 0.0, gap)
+        sign = np.sign(converted[rows, None] - converted)
+        is_tied = converted[rows, None] == converted
+        is_ordered = gap > bounds[rows, None] + bounds
+    return _Pairs(gap, np.where(is_tied, 0.0, sign), is_ordered)
+
+
 def _count_pairs(
     comparison: RankingComparison,
     original: NDArray[np.float64],
@@ -603,27 +683,26 @@ def _count_pairs(
     pair = None
     size = max(_CELLS // len(original), 1)
     for first in range(0, len(original), size):
-        rows = slice(first, first + size)
-        with np.errstate(invalid="ignore"):
-            gap = original[rows, None] - original
-            gap = np.nan_to_num(gap, nan=0.0, posinf=np.inf, neginf=-np.inf)
-            # The sign of the converted difference; NaN if a score is no number.
-            sign = np.sign(converted[rows, None] - converted)
-            is_tied = converted[rows, None] == converted
-            after = np.where(is_tied, 0.0, sign)
-            is_ordered = gap > bounds[rows, None] + bounds
-        wrong = is_ordered & ~(after > 0)
-        within = (gap > 0) & ~is_ordered
-        comparison.reversed_pairs += int((is_ordered & (after < 0)).sum())
-        comparison.tied_pairs += int((is_ordered & (after == 0)).sum())
-        comparison.reversed_pairs_within_rounding += int((within & (after < 0)).sum())
-        comparison.tied_pairs_within_rounding += int((within & (after == 0)).sum())
-        largest_wrong = int(np.where(wrong, gap, -1.0).argmax())
-        i, j = divmod(largest_wrong, len(original))
-        if wrong[i, j] and gap[i, j] > largest:
-            largest = float(gap[i, j])
-            pair = (first + i, j)
+        pairs = _pairs(original, converted, bounds, slice(first, first + size))
+        is_reversed = pairs.sign < 0
+        is_tied = pairs.sign == 0
+        is_within = (pairs.gap > 0) & ~pairs.is_ordered
+        comparison.reversed_pairs += _number(pairs.is_ordered & is_reversed)
+        comparison.tied_pairs += _number(pairs.is_ordered & is_tied)
+        comparison.reversed_pairs_within_rounding += _number(is_within & is_reversed)
+        comparison.tied_pairs_within_rounding += _number(is_within & is_tied)
+        # Not only reversed or tied: a sign may be NaN.
+        is_wrong = pairs.is_ordered & ~(pairs.sign > 0)
+        gap_of_wrong = np.where(is_wrong, pairs.gap, -1.0)
+        row, column = divmod(int(gap_of_wrong.argmax()), len(original))
+        if gap_of_wrong[row, column] > largest:
+            largest = float(gap_of_wrong[row, column])
+            pair = (first + row, column)
     return pair
+
+
+def _number(is_counted: NDArray[np.bool_]) -> int:
+    return int(np.count_nonzero(is_counted))
 
 
 # ---- Probe rows on which the converted model has another score, by kind, with the first example.
@@ -673,26 +752,24 @@ class KindOfProbe:
 
 def compare_probes(
     probes: ProbeRows,
-    kinds: NDArray[np.str_],
     model: ShippedModel,
     scored: Comparable,
     kept: NDArray[np.bool_],
-) -> Mapping[str, KindOfProbe]:
+) -> dict[str, KindOfProbe]:
     """Returns kind -> its rows; kinds in the order of the rows.
 
     Args:
-        kinds: (N,), kind of each row.
         kept: (N,), the rows that are compared.
     """
     compared: dict[str, KindOfProbe] = {}
-    for kind in dict.fromkeys(kinds[kept].tolist()):
-        of_kind = kept & (kinds == kind)
-        rows = np.flatnonzero(of_kind & scored.is_wrong)
+    for kind in dict.fromkeys(probes.kinds[kept].tolist()):
+        of_kind = kept & (probes.kinds == kind)
+        wrong_rows = np.flatnonzero(of_kind & scored.is_wrong)
         num_rows = int(of_kind.sum())
-        if not rows.size:
+        if not wrong_rows.size:
             compared[kind] = KindOfProbe(num_rows, 0)
             continue
-        row = rows[0]
+        row = wrong_rows[0]
         feature = probes.changed[row]
         example = ProbeExample(
             model.feature_names[feature],
@@ -700,7 +777,7 @@ def compare_probes(
             float(scored.original[row]),
             float(scored.converted[row]),
         )
-        compared[kind] = KindOfProbe(num_rows, len(rows), example)
+        compared[kind] = KindOfProbe(num_rows, len(wrong_rows), example)
     return compared
 
 
@@ -911,9 +988,10 @@ def _changed_in_words(
     comparison = certificate.comparison
     assert comparison is not None  # `checks_of`
     name = certificate.engine_name
+    num_changed = len(comparison.changed_queries)
     query, (first, second) = next(iter(comparison.changed_queries.items()))
     return (
-        f"{name} ranks {len(comparison.changed_queries)} of {comparison.queries} queries in another "
+        f"{name} ranks {num_changed} of {comparison.queries} queries in another "
         f"order (tolerance {certificate.tolerance}), such as query {data.query_ids[query]}: "
         f"{_order_in_words(data, original, first, second)}; {name} gives "
         f"{float(converted[first])!r} and {float(converted[second])!r}."
@@ -1009,7 +1087,8 @@ def _causes(certificate: Certificate) -> list[str]:
 # ---- Makes the certificate of a converted model: scores and rankings on data, and probe rows. N rows.
 
 
-class Comparable(NamedTuple):
+@dataclass(frozen=True, kw_only=True)
+class Comparable:
     """The original and the converted model on the same rows.
 
     Attributes:
@@ -1025,6 +1104,111 @@ class Comparable(NamedTuple):
     is_wrong: NDArray[np.bool_]
     is_rounded: NDArray[np.bool_]
 
+    def rankings(
+        self, judgments: Judgments, convention: Convention
+    ) -> RankingComparison:
+        return compare_scores(
+            judgments, self.original, self.converted, self.bounds, convention
+        )
+
+
+_NO_ROWS: Final = Comparable(
+    original=np.empty(0),
+    converted=np.empty(0),
+    bounds=np.empty(0),
+    is_wrong=np.empty(0, dtype=np.bool_),
+    is_rounded=np.empty(0, dtype=np.bool_),
+)
+
+
+def _concatenated(parts: Sequence[Comparable]) -> Comparable:
+    return Comparable(
+        original=np.concatenate([part.original for part in parts]),
+        converted=np.concatenate([part.converted for part in parts]),
+        bounds=np.concatenate([part.bounds for part in parts]),
+        is_wrong=np.concatenate([part.is_wrong for part in parts]),
+        is_rounded=np.concatenate([part.is_rounded for part in parts]),
+    )
+
+
+@dataclass(frozen=True)
+class _Conversion:
+    """A model and its converted form, which score the same rows.
+
+    Attributes:
+        predict: scores of the original model.
+    """
+
+    model: ShippedModel
+    predict: ScoreFunction
+    export: Export
+    engine: Engine
+
+    def without_zeros(self) -> _Conversion:
+        """Returns the conversion for an engine that has no value where a feature is 0."""
+        engine = self.engine
+
+        def scores(rows: Features) -> Scores:
+            present = np.where(rows == 0, np.float32(np.nan), rows)
+            return engine.scores(present)
+
+        return replace(self, engine=replace(engine, scores=scores))
+
+    def compare(
+        self, features: AnyFeatures, query_start: QueryStart | None = None
+    ) -> Comparable:
+        """Compares each row with the score that the terms of the model have in the arithmetic of the engine.
+
+        Rows of a list-wise model are compared query by query, or without `query_start` one by one.
+        """
+        parts = [_NO_ROWS]
+        if not self.model.is_listwise:
+            for _, block in row_blocks(features):
+                parts.append(self._compare_together(block))
+            return _concatenated(parts)
+        if query_start is None:
+            query_start = np.arange(len(features) + 1)
+        for first, end in itertools.pairwise(query_start.tolist()):
+            parts.append(self._compare_together(features[first:end]))
+        return _concatenated(parts)
+
+    def _compare_together(self, given: Features) -> Comparable:
+        """Compares rows that are scored together."""
+        offset = self.export.offset
+        rows = self.engine.received(given)
+        original = np.asarray(self.predict(rows), dtype=np.float64)
+        converted = np.asarray(self.engine.scores(rows), dtype=np.float64)
+        expected = expected_scores(self.model, rows, self.engine, offset)
+        allowed = self._allowed_differences(rows)
+        of_terms = difference_of(original, expected - offset)
+        is_wrong = difference_of(expected, converted) > allowed
+        if isinstance(self.model.scorer, Network):
+            is_wrong |= of_terms > allowed
+        # The written trees must have the scores of the model.
+        if isinstance(self.model.scorer, Ensemble):
+            trees = ensemble_scores(self.model.scorer, rows).astype(np.float64)
+            is_wrong |= difference_of(original, trees) > 0
+        exact = original
+        if rows.dtype != given.dtype:
+            exact = np.asarray(self.predict(given), dtype=np.float64)
+        # The differences themselves are rounded in float64.
+        magnitudes = np.abs(original) + np.abs(expected) + offset
+        slack = 4 * np.finfo(np.float64).eps * magnitudes
+        return Comparable(
+            original=exact,
+            converted=converted - offset,
+            bounds=np.nan_to_num(of_terms + allowed + slack),
+            is_wrong=is_wrong,
+            is_rounded=difference_of(exact, original) > 0,
+        )
+
+    def _allowed_differences(self, rows: Features) -> NDArray[np.float64]:
+        """Returns the (N,) differences of the converted from the expected scores that rounding explains."""
+        if is_exact(self.model, self.engine):
+            return np.zeros(len(rows))
+        dtypes = (self.engine.score_dtype, self.engine.score_dtype)
+        return rounding_bounds(self.model, rows, dtypes, self.export.offset)
+
 
 def certify(
     model: ShippedModel,
@@ -1032,6 +1216,7 @@ def certify(
     data: RankingDataset,
     export: Export,
     engine: Engine | None,
+    *,
     convention: Convention = DEFAULT,
     tolerance: int = 0,
 ) -> Certificate:
@@ -1044,127 +1229,85 @@ def certify(
         tolerance: largest number of queries whose ranking may change.
     """
     if engine is None:
-        limits = {kind: _limit(kind, export, model, data, 0) for kind in export.limits}
         return Certificate(
-            NOT_VERIFIED, limits=limits, offset=export.offset, tolerance=tolerance
+            NOT_VERIFIED,
+            limits=_limits(model, export, data, Counter()),
+            offset=export.offset,
+            tolerance=tolerance,
         )
-    on_data = _compared(model, predict, export, engine, data.features, data.query_start)
+    conversion = _Conversion(model, predict, export, engine)
+    on_data = conversion.compare(data.features, data.query_start)
     probes = make_probes(model, data.features)
-    on_probes = _compared(model, predict, export, engine, probes.features)
-    limited = has_values(export.limits, model.scorer, probes.features)
-    limited |= np.isin(probes.kinds, list(export.limits))
-    differing = probes.kinds[limited & on_probes.is_wrong]
-    limits = {}
-    for kind in export.limits:
-        num_differing = int((differing == kind).sum())
-        limits[kind] = _limit(kind, export, model, data, num_differing)
-    kinds = dict(compare_probes(probes, probes.kinds, model, on_probes, ~limited))
+    on_probes = conversion.compare(probes.features)
+    is_limited = has_values(export.limits, model.scorer, probes.features)
+    is_limited |= np.isin(probes.kinds, list(export.limits))
+    differing = Counter(probes.kinds[is_limited & on_probes.is_wrong].tolist())
+    kinds = compare_probes(probes, model, on_probes, ~is_limited)
     absent = None
     if export.zeros_may_be_absent:
-        receives_none = replace(engine, scores=partial(_scores_without_zeros, engine))
-        on_absent = _compared(model, predict, export, receives_none, data.features)
-        absent = compare_scores(data, *on_absent[:3], convention)
-        scored = _compared(model, predict, export, receives_none, probes.features)
-        kept = ~limited & (probes.kinds == ZERO_VALUES)
-        absent_zeros = np.full(len(probes.kinds), ABSENT_ZEROS)
-        kinds |= compare_probes(probes, absent_zeros, model, scored, kept)
-    rounded = None
-    if data.features.dtype == np.float64 and not engine.reads_float64:
-        rounded = int(on_data.is_rounded.sum())
-    is_limited = has_values(export.limits, model.scorer, data.features)
+        without_zeros = conversion.without_zeros()
+        absent = without_zeros.compare(data.features).rankings(data, convention)
+        is_zero = ~is_limited & (probes.kinds == ZERO_VALUES)
+        kinds |= _compare_absent_zeros(probes, without_zeros, is_zero)
     certificate = Certificate(
         CERTIFIED,
         engine=engine,
         is_exact=is_exact(model, engine),
-        comparison=compare_scores(data, *on_data[:3], convention),
+        comparison=on_data.rankings(data, convention),
         absent=absent,
         probes=kinds,
         num_splits=probes.num_splits,
         num_tested=probes.num_tested,
-        limits=limits,
+        limits=_limits(model, export, data, differing),
         offset=export.offset,
-        unexplained=np.flatnonzero(on_data.is_wrong & ~is_limited),
+        unexplained=_unexplained(model, export, data, on_data),
         tolerance=tolerance,
-        rounded=rounded,
+        rounded=_num_rounded(engine, data, on_data),
     )
     return judged(certificate, data, on_data.original, on_data.converted)
 
 
-def _scores_without_zeros(engine: Engine, rows: Features) -> Scores:
-    """Returns the scores of an engine that has no value where a feature is 0."""
-    return engine.scores(np.where(rows == 0, np.float32(np.nan), rows))
+def _compare_absent_zeros(
+    probes: ProbeRows, without_zeros: _Conversion, is_zero: NDArray[np.bool_]
+) -> dict[str, KindOfProbe]:
+    """Returns the kind ABSENT_ZEROS -> its rows, those whose tested value is 0."""
+    scored = without_zeros.compare(probes.features)
+    kinds = np.full(len(probes.kinds), ABSENT_ZEROS)
+    absent_zeros = replace(probes, kinds=kinds)
+    return compare_probes(absent_zeros, without_zeros.model, scored, is_zero)
 
 
-def _compared(
+def _limits(
     model: ShippedModel,
-    predict: ScoreFunction,
     export: Export,
-    engine: Engine,
-    features: AnyFeatures,
-    query_start: QueryStart | None = None,
-) -> Comparable:
-    """Compares each row with the score that the terms of the model have in the arithmetic of the engine.
+    data: RankingDataset,
+    differing: Mapping[str, int],
+) -> dict[str, Limit]:
+    """Returns kind -> limit.
 
-    Rows of a list-wise model are compared query by query, or without `query_start` one by one.
+    Args:
+        differing: kind -> number of probe rows with another score.
     """
-    empty = np.empty(0)
-    none = np.empty(0, dtype=np.bool_)
-    blocks = [Comparable(empty, empty, empty, none, none)]
-    parts = _parts_of(model, features, query_start)
-    blocks += [_compared_rows(model, predict, export, engine, rows) for rows in parts]
-    return Comparable(*map(np.concatenate, zip(*blocks, strict=True)))
+    limits = {}
+    for kind, sentence in export.limits.items():
+        has_kind = has_values([kind], model.scorer, data.features)
+        num_documents = int(has_kind.sum())
+        limits[kind] = Limit(sentence, num_documents, differing.get(kind, 0))
+    return limits
 
 
-def _parts_of(
-    model: ShippedModel, features: AnyFeatures, query_start: QueryStart | None
-) -> Iterator[Features]:
-    """Yields the rows that are scored together: blocks, or the lists of a list-wise model."""
-    if not model.is_listwise:
-        for _, block in row_blocks(features):
-            yield block
-        return
-    starts = np.arange(len(features) + 1) if query_start is None else query_start
-    for first, end in itertools.pairwise(starts.tolist()):
-        yield features[first:end]
+def _unexplained(
+    model: ShippedModel, export: Export, data: RankingDataset, on_data: Comparable
+) -> NDArray[np.int64]:
+    """Returns the rows with a wrong score that no limit explains."""
+    is_limited = has_values(export.limits, model.scorer, data.features)
+    return np.flatnonzero(on_data.is_wrong & ~is_limited)
 
 
-def _compared_rows(
-    model: ShippedModel,
-    predict: ScoreFunction,
-    export: Export,
-    engine: Engine,
-    given: Features,
-) -> Comparable:
-    """Compares rows that are scored together."""
-    rows = engine.received(given)
-    original = np.asarray(predict(rows), dtype=np.float64)
-    converted = np.asarray(engine.scores(rows), dtype=np.float64)
-    expected = expected_scores(model, rows, engine, export.offset)
-    allowed = np.zeros(len(rows))
-    if not is_exact(model, engine):
-        dtypes = (engine.score_dtype, engine.score_dtype)
-        allowed = rounding_bounds(model, rows, dtypes, export.offset)
-    of_terms = difference_of(original, expected - export.offset)
-    is_wrong = difference_of(expected, converted) > allowed
-    if isinstance(model.scorer, Network):
-        is_wrong |= of_terms > allowed
-    # The written trees must have the scores of the model.
-    if isinstance(model.scorer, Ensemble):
-        trees = ensemble_scores(model.scorer, rows).astype(np.float64)
-        is_wrong |= difference_of(original, trees) > 0
-    # The differences themselves are rounded in float64.
-    magnitudes = np.abs(original) + np.abs(expected) + export.offset
-    slack = 4 * np.finfo(np.float64).eps * magnitudes
-    bounds = np.nan_to_num(of_terms + allowed + slack)
-    exact = original
-    if rows.dtype != given.dtype:
-        exact = np.asarray(predict(given), dtype=np.float64)
-    is_rounded = difference_of(exact, original) > 0
-    return Comparable(exact, converted - export.offset, bounds, is_wrong, is_rounded)
-
-
-def _limit(
-    kind: str, export: Export, model: ShippedModel, data: RankingDataset, differing: int
-) -> Limit:
-    documents = has_values([kind], model.scorer, data.features).sum()
-    return Limit(export.limits[kind], int(documents), differing)
+def _num_rounded(
+    engine: Engine, data: RankingDataset, on_data: Comparable
+) -> int | None:
+    """Returns `Certificate.rounded`."""
+    if data.features.dtype != np.float64 or engine.reads_float64:
+        return None
+    return int(on_data.is_rounded.sum())

@@ -395,7 +395,13 @@ def ship(
         raise ConfigError(f"--to {target.name}: {error}") from error
     convention = PRESETS.get(str(run.result.convention.get("name")), DEFAULT)
     certificate = certify(
-        model, ranker.predict, data.dataset, export, engine, convention, tolerance
+        model,
+        ranker.predict,
+        data.dataset,
+        export,
+        engine,
+        convention=convention,
+        tolerance=tolerance,
     )
     files: dict[str, bytes] = {}
     if certificate.status != REFUSED:
