@@ -99,6 +99,7 @@ _METRICS_OPTION = click.option(
 def evaluate_verb(
     data: Path,
     scores: Path,
+    *,
     names: str,
     preset_name: str,
     settings: tuple[str, ...],
@@ -122,30 +123,37 @@ def evaluate_verb(
     ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
     evaluation = evaluate(dataset, ranked, metrics, convention)
     if per_query is not None:
-        columns = [values.tolist() for values in evaluation.per_query.values()]
-        rows = zip(
-            dataset.query_ids.tolist(),
-            dataset.query_sizes.tolist(),
-            *columns,
-            strict=True,
-        )
-        table = Table.of(["query", "documents", *evaluation.per_query], rows)
-        write_output(table.csv(), per_query)
+        write_output(_table_of_queries(dataset, evaluation).csv(), per_query)
     if as_object:
-        means = {name: _or_null(mean) for name, mean in evaluation.means.items()}
-        record = {
-            "convention": evaluation.convention.name,
-            "queries": dataset.num_queries,
-            "share_without_relevant": evaluation.share_without_relevant,
-            "skipped": dict(evaluation.skipped),
-            "metrics": means,
-        }
-        echo_json(record)
+        echo_json(_record_of_evaluation(dataset, evaluation))
     else:
         echo(_render_evaluation(data, dataset, evaluation))
     warning = upside_down(dataset, ranked, metrics[0], convention)
     if warning:
         echo(f"{scores}: {warning}", err=True)
+
+
+def _table_of_queries(dataset: RankingDataset, evaluation: Evaluation) -> Table:
+    columns = {
+        "query": dataset.query_ids.tolist(),
+        "documents": dataset.query_sizes.tolist(),
+    }
+    for name, values in evaluation.per_query.items():
+        columns[name] = values.tolist()
+    rows = zip(*columns.values(), strict=True)
+    return Table.of(list(columns), rows)
+
+
+def _record_of_evaluation(
+    dataset: RankingDataset, evaluation: Evaluation
+) -> dict[str, Any]:
+    return {
+        "convention": evaluation.convention.name,
+        "queries": dataset.num_queries,
+        "share_without_relevant": evaluation.share_without_relevant,
+        "skipped": dict(evaluation.skipped),
+        "metrics": {name: _or_null(mean) for name, mean in evaluation.means.items()},
+    }
 
 
 @click.command("conventions")
@@ -172,16 +180,20 @@ def conventions_verb(
     dataset = read(data, reading)
     ranked = dataset.from_file_order(read_scores(scores, dataset.num_documents))
     rows = {
-        name: _means_and_reasons(dataset, ranked, metrics, item)
-        for name, item in PRESETS.items()
+        name: _means_and_reasons(dataset, ranked, metrics, convention)
+        for name, convention in PRESETS.items()
     }
     share = float(np.mean(~has_relevant_document(dataset)))
     if as_object:
         records = []
-        for convention, (means, undefined) in rows.items():
-            values = {name: _or_null(means.get(name)) for name in metrics}
+        for convention, row in rows.items():
+            values = {name: _or_null(row.means.get(name)) for name in metrics}
             records.append(
-                {"convention": convention, "metrics": values, "undefined": undefined}
+                {
+                    "convention": convention,
+                    "metrics": values,
+                    "undefined": row.undefined,
+                }
             )
         echo_json(
             {
@@ -222,18 +234,26 @@ def _as_list(lines: Iterable[str]) -> str:
     return "\n".join(wrapped(line, "  ") for line in lines)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Means:
+    """The metrics of scores under one convention.
+
+    Attributes:
+        means: metric -> mean; NaN if no query counts.
+        undefined: metric that the convention does not define -> the reason.
+    """
+
+    means: Mapping[str, float]
+    undefined: Mapping[str, str]
+
+
 def _means_and_reasons(
     dataset: RankingDataset,
     scores: Scores,
     names: Sequence[str],
     convention: Convention,
-) -> tuple[dict[str, float], dict[str, str]]:
-    """Returns metric -> mean for the metrics that a convention defines, NaN if no query counts, and metric ->
-    reason for the others.
-
-    One metric is evaluated at a time, so that an undefined metric does not affect the others.
-    """
-
+) -> _Means:
+    """Evaluates one metric at a time, so that an undefined metric does not affect the others."""
     means = {}
     undefined = {}
     for name in names:
@@ -242,11 +262,10 @@ def _means_and_reasons(
         # The only possible DataError is a label without a gain in this convention.
         except (ConfigError, DataError) as error:
             undefined[name] = str(error)
-    return means, undefined
+    return _Means(means, undefined)
 
 
 def _parse_names(names: str) -> list[str]:
-
     metrics = [name.strip() for name in names.split(",")]
     for name in metrics:
         parse_metric(name)
@@ -303,34 +322,38 @@ def rules(fields: Mapping[str, Any]) -> str:
     if fields.get("aggregation") == "ratio_of_sums":
         choices.append("the ratio of the sums over all queries")
     for metric, values in fields.get("by_metric", {}).items():
-        departures = ", ".join(f"{key} = {value}" for key, value in values.items())
+        departures = [f"{key} = {value}" for key, value in values.items()]
         if departures:
-            choices.append(f"in {metric} {departures}")
+            choices.append(f"in {metric} {', '.join(departures)}")
     return "; ".join(choices)
 
 
-_Means = Mapping[str, tuple[dict[str, float], dict[str, str]]]
-"""Convention -> what `_means_and_reasons` returns."""
-
-
-def _table_of_conventions(names: Sequence[str], rows: _Means) -> Table:
+def _table_of_conventions(names: Sequence[str], rows: Mapping[str, _Means]) -> Table:
+    """Returns the means of each convention, and its choices for the first metric."""
+    first_metric, _ = parse_metric(names[0])
     cells: list[TableRow] = []
-    for convention, (means, _) in rows.items():
-        fields = PRESETS[convention].of(parse_metric(names[0])[0]).describe()
-        policies = [str(fields[key]).replace("_", " ") for key in ("gain", "ties")]
-        policies.append(_NO_RELEVANT[fields["no_relevant"]])
-        cells.append([convention, *policies, *map(means.get, names)])
+    for convention, row in rows.items():
+        fields = PRESETS[convention].of(first_metric).describe()
+        gain = str(fields["gain"]).replace("_", " ")
+        ties = str(fields["ties"]).replace("_", " ")
+        no_relevant = _NO_RELEVANT[fields["no_relevant"]]
+        means = [row.means.get(name) for name in names]
+        cells.append([convention, gain, ties, no_relevant, *means])
     return Table.of(["convention", "gain", "ties", "no relevant", *names], cells, ".4f")
 
 
-def _undefined(rows: _Means) -> list[str]:
+def _undefined(rows: Mapping[str, _Means]) -> list[str]:
     """Returns a line for each reason why metrics are not defined, after a title."""
-    names: dict[str, list[str]] = {}
-    for convention, (_, reasons) in rows.items():
-        for name, reason in reasons.items():
-            names.setdefault(f"{convention}: {reason}", []).append(name)
-    lines = [f"- {', '.join(metrics)} {reason}" for reason, metrics in names.items()]
-    return ["Not defined:", *lines] if lines else []
+    metrics_of: dict[str, list[str]] = {}
+    for convention, row in rows.items():
+        for name, reason in row.undefined.items():
+            metrics_of.setdefault(f"{convention}: {reason}", []).append(name)
+    if not metrics_of:
+        return []
+    lines = ["Not defined:"]
+    for reason, metrics in metrics_of.items():
+        lines.append(f"- {', '.join(metrics)} {reason}")
+    return lines
 
 
 # ---- The verb `inspect`: a summary of a data set, and its problems for each backend of conf/model.
@@ -407,20 +430,31 @@ def inspect_verb(
         concerns[model] = (reason,)
     concerns = dict(sorted(concerns.items()))
     if as_object:
-        record = {**dataclasses.asdict(inspection), "concerns": concerns}
-        manifests = {str(path): item.model_dump() for path, item in stores.items()}
-        echo_json({"data": list(map(str, data)), **record, "stores": manifests})
+        manifests = {}
+        for store, manifest in stores.items():
+            manifests[str(store)] = manifest.model_dump()
+        record = {
+            "data": list(map(str, data)),
+            **dataclasses.asdict(inspection),
+            "concerns": concerns,
+            "stores": manifests,
+        }
+        echo_json(record)
         return
+    names = ", ".join(map(str, data))
+    facts = facts_as_lines(_facts(inspection))
+    echo("\n\n".join([names, facts, _problems_in_words(concerns)]))
+    for store, manifest in stores.items():
+        of_store = facts_as_lines(_facts_of_store(store, manifest))
+        echo(f"\nThe store {store}, which has no problems:\n\n{of_store}")
+
+
+def _problems_in_words(concerns: Mapping[str, Sequence[str]]) -> str:
     problems = ["Problems for each backend, with the default settings:"]
     for model, sentences in concerns.items():
         lines = [f"- {model}: {sentence}" for sentence in sentences or ("none.",)]
         problems.append(_as_list(lines))
-    names = ", ".join(map(str, data))
-    facts = facts_as_lines(_facts(inspection))
-    echo("\n\n".join([names, facts, "\n".join(problems)]))
-    for store, manifest in stores.items():
-        of_store = facts_as_lines(_facts_of_store(store, manifest))
-        echo(f"\nThe store {store}, which has no problems:\n\n{of_store}")
+    return "\n".join(problems)
 
 
 def plan_of(
@@ -539,13 +573,11 @@ def _facts(inspection: Inspection) -> Iterator[tuple[str, str]]:
     yield from _facts_of_features(inspection)
     yield "rows", _order_of_rows(inspection)
     if (weights := inspection.query_weights) is not None:
+        range_and_mean = "min {min:g}, mean {mean:g}, max {max:g}".format_map(weights)
         vary = ""
         if inspection.weights_vary_within_queries:
             vary = "; they vary within queries"
-        yield (
-            "query weights",
-            f"min {weights['min']:g}, mean {weights['mean']:g}, max {weights['max']:g}{vary}",
-        )
+        yield "query weights", f"{range_and_mean}{vary}"
     if (positions := inspection.positions) is not None:
         yield "positions", f"{positions['min']} to {positions['max']}"
     yield "fingerprint", inspection.fingerprint
@@ -568,9 +600,13 @@ def _facts_of_queries(inspection: Inspection) -> Iterator[tuple[str, str]]:
         return f"{count} queries ({count / inspection.queries:.1%})"
 
     sizes = inspection.query_sizes
+    mean = f"{sizes['mean']:.1f}"
+    smallest = f"{sizes['0']:g}"
+    median = f"{sizes['0.5']:g}"
+    largest = f"{sizes['1']:g}"
     yield (
         "query sizes",
-        f"min {sizes['0']:g}, median {sizes['0.5']:g}, mean {sizes['mean']:.1f}, max {sizes['1']:g}",
+        f"min {smallest}, median {median}, mean {mean}, max {largest}",
     )
     yield (
         "no relevant",
@@ -662,7 +698,11 @@ def data_verb() -> None:
 )
 @READ_OPTION
 def build_verb(
-    sources: tuple[Path, ...], output: Path, shard_mb: float, reading: tuple[str, ...]
+    sources: tuple[Path, ...],
+    *,
+    output: Path,
+    shard_mb: float,
+    reading: tuple[str, ...],
 ) -> None:
     """Writes a store: a data set as arrays in a folder, which a run opens without parsing.
 
@@ -740,11 +780,7 @@ def fetch_command(
         python -m ltrbench data fetch istella_s
         python -m ltrbench data fetch mslr_web10k --url https://example.com/MSLR-WEB10K.zip --accept-licence
     """
-    from ltrbench.data.sources import (
-        address_of,
-        find_archive,
-        unpack_archive,
-    )
+    from ltrbench.data.sources import address_of, find_archive, unpack_archive
 
     sources = list(sources_in_yaml(name, root, config_dir))
     first = sources[0]

@@ -48,6 +48,7 @@ from ltrbench.runs.record import Run, find_runs, holds_runs, read_run
 from ltrbench.tables import listed
 
 if TYPE_CHECKING:
+    from ltrbench.compare.comparison import Comparison
     from ltrbench.compare.final import FinalFit
     from ltrbench.compare.views import Chapter
     from ltrbench.data import RankingDataset, Splits
@@ -114,6 +115,7 @@ _SPLITS = ("train", "valid", "test")
 @PLUGIN_OPTION
 def final_verb(
     folders: tuple[Path, ...],
+    *,
     name: str | None,
     table: str | None,
     files: tuple[Path, ...],
@@ -137,7 +139,6 @@ def final_verb(
         python -m ltrbench final multirun/2026-01-31/12-00-00 --data this_week.parquet --output this_week
     """
     from ltrbench.cli.session import mirror_beside
-    from ltrbench.compare import Settings, compare
     from ltrbench.compare.final import final_fit
     from ltrbench.experiment import run as run_experiment
 
@@ -150,13 +151,8 @@ def final_verb(
             f"{folder} already has a run; name another folder with --output, or delete it."
         )
     runs = find_runs(folders)
-    comparisons = compare(runs, settings=Settings(metric=metric))
-    require_choice("table", table, [item.data for item in comparisons])
-    fit = final_fit(
-        [item for item in comparisons if table in (None, item.data)],
-        name,
-        partial(_num_queries, files) if scale_trees else None,
-    )
+    num_queries = partial(_num_queries, files) if scale_trees else None
+    fit = final_fit(_comparisons(runs, metric, table), name, num_queries)
     if not files:
         _refuse_changed([read_run(Path(path)) for path in fit.origin.runs])
     options = {
@@ -183,6 +179,17 @@ def final_verb(
         f"Ship it: python -m ltrbench ship {shlex.quote(str(folder))} {to} --output shipped"
     )
     mirror_beside(runs, [final])
+
+
+def _comparisons(
+    runs: Sequence[Run], metric: str | None, table: str | None
+) -> list[Comparison]:
+    """Returns the comparisons of the runs; with a table only that of its data set."""
+    from ltrbench.compare import Settings, compare
+
+    comparisons = compare(runs, settings=Settings(metric=metric))
+    require_choice("table", table, [item.data for item in comparisons])
+    return [item for item in comparisons if table in (None, item.data)]
 
 
 def _final_experiment(
@@ -339,6 +346,7 @@ _SHOWN_ROWS = 5
 @READ_OPTION
 def ship_verb(
     folder: Path,
+    *,
     to: str | None,
     output: Path | None,
     best: bool,
@@ -374,9 +382,12 @@ def ship_verb(
 
     check_free(output)
     target = _target(to, settings)
-    run, reason = _best_run(folder) if best else (read_run(folder), "")
-    if reason:
+    reason = ""
+    if best:
+        run, reason = _best_run(folder)
         echo(f"{run.path}: {reason}")
+    else:
+        run = read_run(folder)
     refuse_part(run, "shipped", anyway)
     model = load_model(run, ranker)
     compared = _data(run, model, data, reading)
@@ -492,7 +503,8 @@ def _check(folder: Path, answers: Path, tolerance: int) -> int:
         ) from error
     check = check_answers(rows, scores)
     is_equal = worst(check.checks(tolerance)) == HOLDS
-    echo("\n".join(wrapped(line, "  ") for line in _outcome(check, is_equal)))
+    lines = [wrapped(line, "  ") for line in _outcome(check, is_equal)]
+    echo("\n".join(lines))
     return OK if is_equal else RUN_FAILED
 
 
@@ -550,6 +562,7 @@ def _outcome(check: AnswerCheck, is_equal: bool) -> list[str]:
 @RANKER_OPTION
 def serve_verb(
     run: Path,
+    *,
     host: str,
     port: int,
     max_documents: int,
@@ -630,6 +643,7 @@ def serve_verb(
 def monitor_verb(
     run: Path,
     new: Path,
+    *,
     against: Path | None,
     metric: str,
     reference: Path | None,
@@ -650,42 +664,48 @@ def monitor_verb(
         python -m ltrbench monitor outputs/2026-01-31/12-00-00 week.parquet --max-psi 0.2 --output monitor
     """
     from ltrbench.compare.monitor import as_chapter, monitor
-    from ltrbench.compare.views import Prose, as_text, joined, section_text
 
-    runs = [read_run(folder) for folder in (run, against) if folder is not None]
+    runs = [read_run(run)]
+    if against is not None:
+        runs.append(read_run(against))
     rankers = [load_model(each, ranker) for each in runs]
-    read = partial(_read, reading=reading)
     if reference:
-        train = read(runs[0], rankers[0], reference)
+        train = _read(runs[0], rankers[0], reference, reading=reading)
     else:
         train = data_of(runs[0], rankers[0], "train", "--reference")
-    models = [
-        (each, read(of_run, each, new))
-        for of_run, each in zip(runs, rankers, strict=True)
-    ]
-    given = {name: limit for name, limit in limits.items() if limit is not None}
-    is_final = isinstance(runs[0].result.origin, Final)
-    test = None if is_final else runs[0].scored("test")
-    measures = monitor(train, models, given, metric, test)
-    new_data = models[0][1]
+    models = []
+    for of_run, model in zip(runs, rankers, strict=True):
+        models.append((model, _read(of_run, model, new, reading=reading)))
+    thresholds = {name: limit for name, limit in limits.items() if limit is not None}
+    test = None
+    if not isinstance(runs[0].result.origin, Final):
+        test = runs[0].scored("test")
+    measures = monitor(train, models, thresholds, metric, test)
+    _, new_data = models[0]
     chapter = as_chapter(str(new), new_data, measures)
-    width = terminal_width()
-    answer = [chapter.headline, *chapter.answer]
-    texts = [as_text(Prose(text), width) for text in answer]
-    sections = [section_text(section, width) for section in chapter.sections]
-    echo(joined([*texts, *sections]))
+    echo(_chapter_as_text(chapter))
     if output is not None:
         record = {
             "run": str(run),
             "new": str(new),
             "queries": new_data.num_queries,
-            "answer": answer,
+            "answer": [chapter.headline, *chapter.answer],
             "measures": list(map(asdict, measures)),
         }
         _write_chapter(output, chapter, f"{run}: {new}", record)
     if any(item.is_past for item in measures):
         return PAST_THRESHOLD
     return OK
+
+
+def _chapter_as_text(chapter: Chapter) -> str:
+    from ltrbench.compare.views import Prose, as_text, joined, section_text
+
+    width = terminal_width()
+    answer = [chapter.headline, *chapter.answer]
+    texts = [as_text(Prose(text), width) for text in answer]
+    sections = [section_text(section, width) for section in chapter.sections]
+    return joined([*texts, *sections])
 
 
 def _write_chapter(
@@ -736,14 +756,16 @@ def _read(
     data = read_data(file, **options)
     features = np.array(data.features)
     categories = {}
-    for name, found in data.categories.items():
+    for name, categories_of_file in data.categories.items():
         known = model.categories[name]
-        names = (*known, *sorted(set(found).difference(known)))
-        # -1 finds the last one, of a missing value.
-        new_codes = np.array([*map(names.index, found), np.nan])
+        new = sorted(set(categories_of_file).difference(known))
+        names = (*known, *new)
+        code_of_category = [names.index(category) for category in categories_of_file]
+        # The code -1 of a missing value is the last one.
+        codes_as_trained = np.array([*code_of_category, np.nan])
         column = features[:, data.feature_names.index(name)]
-        codes = np.where(np.isnan(column), -1, column).astype(np.int64)
-        column[:] = new_codes[codes]
+        codes_in_file = np.where(np.isnan(column), -1, column)
+        column[:] = codes_as_trained[codes_in_file.astype(np.int64)]
         categories[name] = names
     checked = cast(Any, CheckedFeatures(features))  # and float64 stays float64
     return data.with_fields(features=checked, categories=categories)

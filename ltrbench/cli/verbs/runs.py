@@ -115,21 +115,20 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
         if kind == "csv" and output is not None:
             write_frame(_frame(finished.scored("test")), output)
             return
-        lines = (
-            _lines_of_metric(finished, metric)
-            if kind == "ranklib-idv"
-            else _lines(finished, kind)
-        )
-        write_output("".join(lines), output)
+        if kind == "ranklib-idv":
+            write_output("".join(_lines_of_metric(finished, metric)), output)
+            return
+        write_output("".join(_lines(finished, kind)), output)
 
 
 def _lines(run: Run, kind: str) -> Iterable[str]:
     from ltrbench.data.score_files import document_names, qrels_lines, trec_run_lines
 
     scored = run.scored("test")
-    rows = scored.file_rows
     if kind == "scores":
-        in_file = scored.scores if rows is None else scored.scores[np.argsort(rows)]
+        in_file = scored.scores
+        if scored.file_rows is not None:
+            in_file = in_file[np.argsort(scored.file_rows)]
         return (f"{score!r}\n" for score in in_file.tolist())
     if kind == "csv":
         return [_frame(scored).to_csv(index=False)]
@@ -559,19 +558,21 @@ def show_verb(
     if trees_instead:
         _show_trees(shown, first, ranker, as_json)
     elif as_json:
-        importances = shown.importances()
-        columns = [values.tolist() for values in importances.values.values()]
-        header = ["feature", *importances.values]
-        table = Table.of(header, zip(importances.feature_names, *columns, strict=True))
         echo_json(
             {
                 **asdict(shown.result),
                 "path": str(shown.path),
-                "importances": table.records(),
+                "importances": _all_importances(shown.importances()).records(),
             }
         )
     else:
         echo("\n\n".join(_parts(shown, terminal_width() or _UNLIMITED)))
+
+
+def _all_importances(importances: Importances) -> Table:
+    columns = [values.tolist() for values in importances.values.values()]
+    rows = zip(importances.feature_names, *columns, strict=True)
+    return Table.of(["feature", *importances.values], rows)
 
 
 def _show_trees(run: Run, first: int | None, ranker: str | None, as_json: bool) -> None:
@@ -593,13 +594,7 @@ def _show_trees(run: Run, first: int | None, ranker: str | None, as_json: bool) 
 def _parts(run: Run, width: int) -> Iterator[str]:
     """Yields the paragraphs and tables, fitted to a width in columns."""
     result = run.result
-    fold = ""
-    if result.data.get("fold") is not None:
-        fold = f", fold {result.data['fold']}"
-    of_search = ""
-    if isinstance(result.origin, Trial):
-        of_search = ", a trial of a search"
-    yield f"{result.model} on {result.data['name']}{fold}: {result.status}{of_search}\n{run.path}"
+    yield f"{_title(result)}\n{run.path}"
     if result.error is not None:
         yield f"error: {result.error.strip()}"
     again = "from Python"
@@ -625,17 +620,24 @@ def _parts(run: Run, width: int) -> Iterator[str]:
         yield "\n".join(wrapped(f"- {sentence}", "  ") for sentence in sentences)
 
 
+def _title(result: RunResult) -> str:
+    data = result.data["name"]
+    if result.data.get("fold") is not None:
+        data = f"{data}, fold {result.data['fold']}"
+    status = result.status
+    if isinstance(result.origin, Trial):
+        status = f"{status}, a trial of a search"
+    return f"{result.model} on {data}: {status}"
+
+
 def _metrics_table(result: RunResult) -> Table:
-    splits = [
-        split
-        for split in ("valid", "test")
-        if any(key.startswith(split) for key in result.metrics)
-    ]
-    names = dict.fromkeys(key.partition("/")[2] for key in result.metrics)
-    rows = [
-        [name, *(result.metrics.get(f"{split}/{name}") for split in splits)]
-        for name in names
-    ]
+    keys = [key.partition("/") for key in result.metrics]
+    known = {split for split, _, _ in keys}
+    splits = [split for split in ("valid", "test") if split in known]
+    rows = []
+    for name in dict.fromkeys(name for _, _, name in keys):
+        means = [result.metrics.get(f"{split}/{name}") for split in splits]
+        rows.append([name, *means])
     return Table.of(["metric", *splits], rows, ".4f")
 
 
@@ -649,12 +651,11 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     kind = result.params if result.origin.was_fitted else result.origin.kind
     yield "params", f"{kind}: {', '.join(_settings_of_model(model))}"
     if search := result.search:
+        method = f"{search['name']}, seed {search['seed']}"
         cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
-        chosen = assignments(search["settings"]) or "no setting varied"
-        yield (
-            "search",
-            f"{search['name']}, seed {search['seed']}, {cost}: trial {search['chosen']}, {chosen}",
-        )
+        settings = assignments(search["settings"]) or "no setting varied"
+        chosen = f"trial {search['chosen']}, {settings}"
+        yield "search", f"{method}, {cost}: {chosen}"
     yield "seed", str(result.seed)
     if result.seconds:
         known = [
@@ -698,15 +699,15 @@ def _importances_table(run: Run, importances: Importances) -> Table:
     from ltrbench.rankers.importance import by_size
 
     kinds = importances.kinds
-    values = importances.values
-    features = by_size(kinds[0], values[kinds[0]])[:NUM_FEATURES].tolist()
+    by_importance = by_size(kinds[0], importances.values[kinds[0]])
+    features = by_importance[:NUM_FEATURES].tolist()
     forms: dict[str, str | None] = {"feature": None}
     for kind in kinds:
         forms[kind.replace("_", " ")] = _form_of(kind)
-    rows = [
-        [importances.feature_names[row], *(float(values[kind][row]) for kind in kinds)]
-        for row in features
-    ]
+    rows: list[list[Any]] = []
+    for feature in features:
+        values = [float(importances.values[kind][feature]) for kind in kinds]
+        rows.append([importances.feature_names[feature], *values])
     for header, intervals in _intervals_over_trainings(run, importances):
         forms[header] = ""
         for row, feature in zip(rows, features, strict=True):
@@ -740,9 +741,13 @@ def _intervals_over_trainings(
     for kind in means.kinds:
         if kind not in OF_LINEAR or kind + LOW not in means.values:
             continue
-        ends = zip(means.values[kind + LOW], means.values[kind + HIGH], strict=True)
-        header = f"{kind}: 95 % interval over {len(trainings)} trainings"
-        yield header, [format_interval(low, high, "+.4g") for low, high in ends]
+        lows = means.values[kind + LOW]
+        highs = means.values[kind + HIGH]
+        intervals = [
+            format_interval(low, high, "+.4g")
+            for low, high in zip(lows, highs, strict=True)
+        ]
+        yield f"{kind}: 95 % interval over {len(trainings)} trainings", intervals
 
 
 def _with_same_settings(run: Run) -> list[Run]:
@@ -760,21 +765,27 @@ def _with_same_settings(run: Run) -> list[Run]:
 
 
 def _data_table(result: RunResult) -> Table:
-    keys = (
-        "queries",
-        "documents",
-        "features",
-        "queries_without_relevant_document",
-        "fingerprint",
-    )
     forms = {
         "split": None,
-        **dict.fromkeys(keys[:3], ""),
+        "queries": "",
+        "documents": "",
+        "features": "",
         "no relevant": ".1%",
         "fingerprint": "",
     }
-    splits = [split for split in ("train", "valid", "test") if split in result.data]
-    rows = [[split, *map(result.data[split].get, keys)] for split in splits]
+    rows = []
+    for split in ("train", "valid", "test"):
+        if split in result.data:
+            data = result.data[split]
+            row = [
+                split,
+                data.get("queries"),
+                data.get("documents"),
+                data.get("features"),
+                data.get("queries_without_relevant_document"),
+                data.get("fingerprint"),
+            ]
+            rows.append(row)
     return Table(columns_of(forms), rows)
 
 
@@ -785,10 +796,8 @@ def _surroundings(result: RunResult) -> Iterator[tuple[str, str]]:
         f"{machine.get('cpu')}, {machine.get('cores')} cores, {machine.get('system')}",
     )
     yield "threads", str(result.threads)
-    yield (
-        "versions",
-        ", ".join(f"{name} {version}" for name, version in result.versions.items()),
-    )
+    versions = [f"{name} {version}" for name, version in result.versions.items()]
+    yield "versions", ", ".join(versions)
     yield "commit", result.commit or DASH
     chosen = result.search.get("space", {})
     fixed = {
