@@ -103,7 +103,7 @@ _NOT_FINITE = re.compile(rb"[+-]?(nan|inf|infinity)", re.IGNORECASE)
 _DOCUMENT_ID = re.compile(rb"\s*docid\s*=\s*(\S+)")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LineFormat:
     """Options of a reader of lines.
 
@@ -149,13 +149,14 @@ class LineFormat:
         require_choice("overflow", self.overflow, OVERFLOWS)
         require_choice("nulls", self.nulls, NULLS)
         is_number = isinstance(self.absent, (int, float))
-        if not is_number or not (self.absent == 0 or math.isnan(self.absent)):
+        is_valid = is_number and (self.absent == 0 or math.isnan(self.absent))
+        if not is_valid:
             raise ConfigError(
                 f"absent is {self.absent!r}; features that a line omits must be 0 or nan."
             )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
     """Content of one line: `values[i]` is the value of feature `indices[i]`, with the indices of the file."""
 
@@ -205,7 +206,14 @@ def parse_line(line: bytes, where: str, form: LineFormat) -> Line | None:
     if form.needs_qid or (rest and rest[0].startswith(b"qid:")):
         query = _parse_query(rest.pop(0) if rest else b"", where)
     indices, values = _parse_features(rest, where, form)
-    return Line(label, weight, query, indices, values, document_id(comment))
+    return Line(
+        label=label,
+        weight=weight,
+        query=query,
+        indices=indices,
+        values=values,
+        document=document_id(comment),
+    )
 
 
 def _check_text(line: bytes, where: str) -> None:
@@ -420,9 +428,9 @@ def read_letor(
     ([2.0, 0.0, 1.0], [0, 2, 3], ['7', '8'])
     """
     form = LineFormat(
-        num_features,
-        first_index,
-        whole_labels,
+        num_features=num_features,
+        first_index=first_index,
+        whole_labels=whole_labels,
         overflow=overflow,
         nulls=nulls,
         absent=absent,
@@ -473,7 +481,9 @@ def read_letor_features(
     ...     read_letor_features(file).tolist()
     [[0.5, 0.0, 1.0], [0.0, 4.0, 0.0]]
     """
-    form = LineFormat(num_features, needs_qid=False, needs_label=False, **options)
+    form = LineFormat(
+        num_features=num_features, needs_qid=False, needs_label=False, **options
+    )
     form, _ = _with_names(form, feature_names)
     return cast(Features, _matrix_of(_read_files(as_paths(path), form).rows, form))
 
@@ -561,43 +571,87 @@ def _allocate(
     units = np.concatenate(counts)
     total = units.sum(axis=0)
     total[kernels.LONGEST_DOCUMENT_ID] = units[:, kernels.LONGEST_DOCUMENT_ID].max()
-    largest = int(units[:, kernels.LARGEST_INDEX].max())
     width = form.num_features
     if not width:
+        largest = int(units[:, kernels.LARGEST_INDEX].max())
         # A line with a larger index is invalid; the second pass reports it.
         width = min(max(largest + 1 - form.first_index, 0), MAX_FEATURES)
     if width == 0:
         raise DataError(
             f"{paths[0]}: no line has a feature. {SYNTAX} If that is right, set num_features."
         )
-    num_documents = int(total[kernels.DOCUMENTS])
-    value_bytes = np.dtype(form.dtype).itemsize
-    matrix = value_bytes * num_documents * width
-    features = matrix
-    if form.sparse:  # each value has a column of 4 bytes
-        stored = int(total[kernels.VALUES])
-        features = 8 * num_documents + (4 + value_bytes) * stored
-    # Labels, line numbers, weights, ids and names.
-    num_columns = 3 if total[kernels.WEIGHTS] else 2
-    others = 8 * num_documents * num_columns + width * _BYTES_PER_NAME
-    others += 4 * num_documents * int(total[kernels.LONGEST_DOCUMENT_ID])
+    size = _Size.of(total, width, form)
     available = available_bytes()
-    fits = features + others <= available
+    fits = size.features + size.others <= available
     in_file = scratch is not None and not form.sparse and not fits
     if in_file:
-        fits = others <= available
-    of_text = _IMPLAUSIBLE_RATIO * int(total[kernels.BYTES])
-    is_implausible = matrix > max(_IMPLAUSIBLE_BYTES, of_text)
+        fits = size.others <= available
     is_guessed = not form.sparse and form.num_features is None
-    if not fits or (is_guessed and is_implausible):
+    if not fits or (is_guessed and size.is_implausible):
+        num_documents = int(total[kernels.DOCUMENTS])
         raise DataError(
             f"{_line_of_largest(paths, counts)}: the largest index is on this line, and {num_documents} "
-            f"documents with {width} features need {(features + others) / 1e9:.1f} GB of memory. Correct the "
-            "index; or set "
-            "sparse=true (in a run data.sparse=true) if lines omit most features; or keep the features on "
-            f"the disk with `data build` or data.cache=DIR; or set num_features={width} to accept the size."
+            f"documents with {width} features need {size.gigabytes:.1f} GB of memory. Correct the "
+            "index; or set sparse=true (in a run data.sparse=true) if lines omit most features; or keep the "
+            "features on the disk with `data build` or data.cache=DIR; or set "
+            f"num_features={width} to accept the size."
         )
     return _rows_for(total, width, form, scratch if in_file else None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Size:
+    """Sizes of all documents, in bytes.
+
+    Attributes:
+        text: the files.
+        matrix: the features as a dense matrix.
+        features: the features as they are stored.
+        others: labels, line numbers, weights, ids and names.
+    """
+
+    text: int
+    matrix: int
+    features: int
+    others: int
+
+    @classmethod
+    def of(cls, counts: NDArray[np.int64], width: int, form: LineFormat) -> _Size:
+        """Returns the sizes.
+
+        Args:
+            counts: (COUNTS,) of all documents.
+            width: number of features.
+        """
+        from ltrbench.data import letor_kernels as kernels
+
+        num_documents = int(counts[kernels.DOCUMENTS])
+        value_bytes = np.dtype(form.dtype).itemsize
+        matrix = value_bytes * num_documents * width
+        features = matrix
+        if form.sparse:
+            bytes_of_cell = value_bytes + 4  # with its column
+            num_cells = int(counts[kernels.VALUES])
+            features = 8 * num_documents + bytes_of_cell * num_cells
+        num_columns = 3 if counts[kernels.WEIGHTS] else 2
+        columns = 8 * num_documents * num_columns
+        ids = 4 * num_documents * int(counts[kernels.LONGEST_DOCUMENT_ID])
+        names = width * _BYTES_PER_NAME
+        return cls(
+            text=int(counts[kernels.BYTES]),
+            matrix=matrix,
+            features=features,
+            others=columns + ids + names,
+        )
+
+    @property
+    def gigabytes(self) -> float:
+        return (self.features + self.others) / 1e9
+
+    @property
+    def is_implausible(self) -> bool:
+        """Whether the largest index, which is the width of the matrix, is probably wrong."""
+        return self.matrix > max(_IMPLAUSIBLE_BYTES, _IMPLAUSIBLE_RATIO * self.text)
 
 
 def _line_of_largest(paths: Sequence[Path], counts: Sequence[NDArray[np.int64]]) -> str:
@@ -608,7 +662,8 @@ def _line_of_largest(paths: Sequence[Path], counts: Sequence[NDArray[np.int64]])
     number = int(np.argmax(largest))
     of_file = counts[number]
     unit = int(of_file[:, kernels.LARGEST_INDEX].argmax())
-    line = of_file[:unit, kernels.LINES].sum() + of_file[unit, kernels.LINE] + 1
+    lines_before = of_file[:unit, kernels.LINES].sum()
+    line = lines_before + of_file[unit, kernels.LINE] + 1
     return f"{paths[number]}:{line}"
 
 
@@ -621,7 +676,7 @@ QueryRun = tuple[int, str]
 """First row of consecutive documents of one query, and the query id, "" if the lines have no qid."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class _Read:
     """Content of all files of a split."""
 
@@ -655,9 +710,13 @@ def _read_files(
                 runs.append(run)
     file_start = np.array(ends)[:, 0]
     first_rows = [row for row, _ in runs]
-    run_start = np.array([*first_rows, file_start[-1]])
-    queries = [query for _, query in runs]
-    return _Read(paths, rows, file_start, run_start, queries)
+    return _Read(
+        paths=paths,
+        rows=rows,
+        file_start=file_start,
+        run_start=np.array([*first_rows, file_start[-1]]),
+        queries=[query for _, query in runs],
+    )
 
 
 def _counts_of(path: Path) -> NDArray[np.int64]:
@@ -696,89 +755,120 @@ def _fill_file(
     first_line = np.cumsum([1, *counts[:, kernels.LINES]])
 
     def fill(number: int, text: bytes) -> list[QueryRun]:
-        ends = starts[number : number + 2]
-        return _fill_unit(text, path, int(first_line[number]), ends, rows, form)
+        first_document, first_value = starts[number].tolist()
+        end_document, end_value = starts[number + 1].tolist()
+        unit = _Unit(
+            path=path,
+            text=text,
+            first_line=int(first_line[number]),
+            first_document=first_document,
+            end_document=end_document,
+            first_value=first_value,
+            end_value=end_value,
+        )
+        return _fill_unit(unit, rows, form)
 
     runs = chain.from_iterable(for_each_unit(path, fill))
     return list(runs), starts[-1]
 
 
-def _fill_unit(
-    text: bytes,
-    path: Path,
-    first_line: int,
-    ends: NDArray[np.int64],
-    rows: DocumentRows,
-    form: LineFormat,
-) -> list[QueryRun]:
-    """Parses lines into the rows that were counted for them, and returns their queries.
+@dataclass(frozen=True, kw_only=True)
+class _Unit:
+    """Whole lines of a file, and the place of their content in the arrays.
 
-    Args:
-        ends: (2, 2), numbers of documents and of values before these lines, and up to their end.
+    Attributes:
+        first_line: number of the first line in the file, from 1.
+        first_document, end_document: numbers of documents before these lines, and up to their end.
+        first_value, end_value: numbers of values before these lines, and up to their end.
+    """
+
+    path: Path
+    text: bytes
+    first_line: int
+    first_document: int
+    end_document: int
+    first_value: int
+    end_value: int
+
+
+def _fill_unit(unit: _Unit, rows: DocumentRows, form: LineFormat) -> list[QueryRun]:
+    """Parses lines into the rows that were counted for them, and returns their queries.
 
     Raises:
         DataError: as `parse_line`; the lines are not the ones that were counted.
     """
     from ltrbench.data import letor_kernels as kernels
 
-    content = np.frombuffer(text, dtype=np.uint8)
-    overflow = OVERFLOWS.index(form.overflow)
-    needed = (form.needs_label, form.needs_qid)
+    content = np.frombuffer(unit.text, dtype=np.uint8)
     rules = kernels.Rules(
-        form.first_index,
-        overflow,
-        form.whole_labels,
-        *needed,
-        form.sparse,
-        form.exact,
+        first_index=form.first_index,
+        overflow=OVERFLOWS.index(form.overflow),
+        whole_labels=form.whole_labels,
+        needs_label=form.needs_label,
+        needs_qid=form.needs_qid,
+        sparse=form.sparse,
+        exact=form.exact,
     )
-    num_documents, num_values = ends[1].tolist()
     # The kernel must not write beyond these lines, even if the file has changed.
     rows = rows._replace(
-        labels=rows.labels[:num_documents], columns=rows.columns[:num_values]
+        labels=rows.labels[: unit.end_document], columns=rows.columns[: unit.end_value]
     )
     cursor = np.zeros(kernels.CURSOR, dtype=np.int64)
-    counted = [kernels.ROW, kernels.NUM_STORED]
-    cursor[counted] = ends[0]
-    cursor[kernels.LINE_NUMBER] = first_line
-    num_before = int(ends[0, 0])
-    spans = np.empty((num_documents - num_before, 3), dtype=np.int64)
+    cursor[kernels.LINE_NUMBER] = unit.first_line
+    cursor[kernels.ROW] = unit.first_document
+    cursor[kernels.NUM_STORED] = unit.first_value
+    num_documents = unit.end_document - unit.first_document
+    spans = np.empty((num_documents, 3), dtype=np.int64)
     runs: list[QueryRun] = []
     is_odd = True
     while is_odd:
         cursor[kernels.NUM_RUNS] = 0
         is_odd = kernels.parse_lines(content, cursor, rules, rows, spans)
         for row, begin, stop in spans[: cursor[kernels.NUM_RUNS]].tolist():
-            where = f"{path}:{rows.line_numbers[row]}"
-            runs.append((row, _query_id(text[begin:stop], where)))
+            where = f"{unit.path}:{rows.line_numbers[row]}"
+            query = _query_id(unit.text[begin:stop], where)
+            runs.append((row, query))
         if is_odd:
-            runs += _fill_odd_line(text, cursor, form, path, rows)
-    has_documents = cursor[kernels.ROW] == num_documents
-    has_values = not form.sparse or cursor[kernels.NUM_STORED] == num_values
-    if not has_documents or not has_values:
-        raise DataError(f"{path}: the file changed while it was read. Read it again.")
+            runs += _fill_odd_line(unit, cursor, form, rows)
+    _check_was_filled(unit, cursor, form)
     return runs
 
 
+def _check_was_filled(unit: _Unit, cursor: NDArray[np.int64], form: LineFormat) -> None:
+    from ltrbench.data import letor_kernels as kernels
+
+    has_documents = cursor[kernels.ROW] == unit.end_document
+    has_values = not form.sparse or cursor[kernels.NUM_STORED] == unit.end_value
+    if not has_documents or not has_values:
+        raise DataError(
+            f"{unit.path}: the file changed while it was read. Read it again."
+        )
+
+
 def _fill_odd_line(
-    text: bytes,
-    cursor: NDArray[np.int64],
-    form: LineFormat,
-    path: Path,
-    rows: DocumentRows,
+    unit: _Unit, cursor: NDArray[np.int64], form: LineFormat, rows: DocumentRows
 ) -> list[QueryRun]:
     """Parses the line at the cursor by the specification, and moves the cursor behind it."""
-    position, number, row, _, num_values = cursor.tolist()
-    stop = text.index(b"\n", position)
-    line = parse_line(text[position:stop], f"{path}:{number}", form)
-    cursor[:2] = stop + 1, number + 1
+    from ltrbench.data import letor_kernels as kernels
+
+    begin = int(cursor[kernels.POSITION])
+    number = int(cursor[kernels.LINE_NUMBER])
+    stop = unit.text.index(b"\n", begin)
+    text = unit.text[begin:stop]
+    line = parse_line(text, f"{unit.path}:{number}", form)
+    cursor[kernels.POSITION] = stop + 1
+    cursor[kernels.LINE_NUMBER] = number + 1
     if line is None:
         return []
+    row = int(cursor[kernels.ROW])
     columns = np.array(line.indices, dtype=np.int64) - form.first_index
     if form.sparse:
-        cursor[4] = rows.row_stop[row] = num_values + len(columns)
-        rows.columns[num_values : cursor[4]] = columns
-        rows.values[num_values : cursor[4]] = line.values
+        first = int(cursor[kernels.NUM_STORED])
+        end = first + len(columns)
+        rows.columns[first:end] = columns
+        rows.values[first:end] = line.values
+        rows.row_stop[row] = end
+        cursor[kernels.NUM_STORED] = end
     else:
         rows.features[row] = form.absent
         rows.features[row, columns] = line.values
@@ -788,7 +878,7 @@ def _fill_odd_line(
     rows.line_numbers[row] = number
     document = np.frombuffer(line.document, dtype=np.uint8)
     rows.documents[row, : len(document)] = document
-    cursor[2] = row + 1
+    cursor[kernels.ROW] = row + 1
     return [(row, line.query)]
 
 
@@ -840,11 +930,11 @@ def _merged(path: Path) -> dict[int, Pair]:
         return {}
     cells = _CELL.findall(_COMMENT.sub(b"", text[:_TEXT]))
     try:
-        indices = np.array([int(index) for index, _ in cells], np.int64)
-        values = np.array([float(value) for _, value in cells])
+        indices = [int(index) for index, _ in cells]
+        values = [float(value) for _, value in cells]
+        return merged_cells(np.array(indices, dtype=np.int64), np.array(values))
     except (OverflowError, ValueError):  # the parser of lines has accepted the file
         return {}
-    return merged_cells(indices, values)
 
 
 # ---- The data set of the rows and the companion files.
@@ -902,7 +992,8 @@ def _ids_in(characters: NDArray[np.uint32]) -> NDArray[np.str_] | None:
     if not num_bytes:
         return None
     if characters.max() > 127:  # not only ASCII
-        return decoded(characters.astype(np.uint8).view(f"S{num_bytes}")[:, 0])
+        texts = characters.astype(np.uint8).view(f"S{num_bytes}")
+        return decoded(texts[:, 0])
     ids: NDArray[np.str_] = characters.view(f"U{num_bytes}")[:, 0]
     return ids
 
@@ -915,7 +1006,8 @@ def _gathered(read: _Read, companions: Companions, sort_queries: bool) -> Gather
     sizes = _column_of(companions, ".query")
     if sizes is None:
         return gather(read.queries, sort_queries, read.location, run_sizes)
-    query_start = np.concatenate([[0], np.cumsum(sizes.astype(np.int64))])
+    ends = np.cumsum(sizes.astype(np.int64))
+    query_start = np.concatenate([[0], ends])
     query_ids = np.arange(1, len(query_start)).astype(np.str_)
     return Gathered(query_start, query_ids, file_rows=None)
 
@@ -973,9 +1065,9 @@ def _read_companions(paths: Sequence[Path]) -> Companions:
 
 def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
     smallest, expected = _COMPANIONS[ending]
-    text = b"".join(block for block, _ in read_blocks(path)).rstrip()
+    lines = _content_of(path).rstrip().split(b"\n")
     values = []
-    for number, line in enumerate(text.split(b"\n"), start=1):
+    for number, line in enumerate(lines, start=1):
         value = float(line) if is_number(line.strip()) else math.nan
         # Above 2^53 a double does not represent every whole number.
         is_valid = value < math.inf
@@ -987,6 +1079,10 @@ def _values_in(path: Path, ending: str) -> NDArray[np.float64]:
             )
         values.append(value)
     return np.array(values)
+
+
+def _content_of(path: Path) -> bytes:
+    return b"".join(block for block, _ in read_blocks(path))
 
 
 def _check_companions(read: _Read, companions: Companions) -> None:
@@ -1051,8 +1147,7 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
     ...     read_feature_names(file)
     ('bm25 of title', '2', 'pagerank')
     """
-    content = b"".join(block for block, _ in read_blocks(path))
-    text = content.decode(errors="backslashreplace")
+    text = _content_of(path).decode(errors="backslashreplace")
     names: dict[int, str] = {}
     seen: set[object] = set()
     for number, line in enumerate(text.splitlines(), start=1):
@@ -1061,7 +1156,8 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
         name, feature = _name_and_id(line)
         feature -= first_index
         is_new = not {name, feature} & seen
-        if not name or not 0 <= feature < MAX_FEATURES or not is_new:
+        is_valid = name and 0 <= feature < MAX_FEATURES
+        if not is_valid or not is_new:
             raise DataError(
                 f"{path}:{number}: the line is {line.strip()[:40]!r}; write 'name, id', such as 'bm25, 1', "
                 f"each name and id once, with ids from {first_index} (data.first_index) to {MAX_FEATURES}."
@@ -1072,8 +1168,11 @@ def read_feature_names(path: Path, first_index: int = 1) -> tuple[str, ...]:
         raise DataError(
             f"{path}: the file has no feature names; write lines 'name, id', such as 'bm25, 1'."
         )
-    features = range(max(names) + 1)
-    return tuple(names.get(each, str(first_index + each)) for each in features)
+    of_features = []
+    for feature in range(max(names) + 1):
+        name_without_line = str(first_index + feature)
+        of_features.append(names.get(feature, name_without_line))
+    return tuple(of_features)
 
 
 # ---- Writes a RankingDataset as LETOR text, for `read_letor` and for other systems.
@@ -1156,12 +1255,14 @@ def _heads(dataset: RankingDataset) -> list[bytes]:
 
 def _comments(dataset: RankingDataset) -> list[bytes]:
     """Returns the comment of each line, with the document id."""
-    comments = [b""] * dataset.num_documents
     if dataset.document_ids is None:
-        return comments
-    for row, document in enumerate(dataset.document_ids.tolist()):
+        return [b"" for _ in range(dataset.num_documents)]
+    comments = []
+    for document in dataset.document_ids.tolist():
+        comment = b""
         if document:
-            comments[row] = _written("document_ids", _FORMS_OF_DOCUMENT, document)
+            comment = _written("document_ids", _FORMS_OF_DOCUMENT, document)
+        comments.append(comment)
     return comments
 
 
@@ -1169,7 +1270,8 @@ def _written(name: str, forms: Sequence[bytes], text: str) -> bytes:
     """Returns the id of a query or a document in the first form from which it is read again."""
     # A lone surrogate has no encoding; its escape is another id.
     token = text.encode(errors="backslashreplace")
-    forms = forms if b"\n" not in token else ()
+    if b"\n" in token:
+        forms = ()
     for form in forms:
         with contextlib.suppress(DataError):
             line = parse_line(b"0" + form % token, "", LineFormat(needs_qid=False))
