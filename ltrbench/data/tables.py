@@ -21,12 +21,12 @@ import io
 import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -123,7 +123,7 @@ class _Table:
         return f"{self.name}:{next(islice(lines, row + 1, None))}"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Rows:
     """Rows of the tables of one split, one table after the other.
 
@@ -254,7 +254,10 @@ class _Rows:
             first = str(times.min())[:10]
         return _days_since(times, first, column), first
 
-    def codes(self, column: str) -> tuple[NDArray[np.float64], tuple[str, ...]]:
+    def codes(
+        self,
+        column: str,
+    ) -> tuple[NDArray[np.float64], tuple[str, ...]]:
         """Returns the (D,) codes of a column, and its categories.
 
         Categories that are not given are in the order of the pandas categories, else sorted. Cells with other
@@ -359,7 +362,8 @@ def _numbers(
     if pd.api.types.is_numeric_dtype(cells):
         numbers = cells.to_numpy(np.float64, na_value=np.nan)
         return numbers, np.ones(len(cells), dtype=np.bool_)
-    words = cells.astype(object).map(str).str.strip().str.lower()
+    texts = cells.astype(object).map(str)
+    words = texts.str.strip().str.lower()
     words = words.replace({"true": "1", "false": "0"})
     is_number = pd.to_numeric(words, errors="coerce").notna()
     is_missing = words.isin(missing) | cells.isna()
@@ -441,8 +445,11 @@ def days_of(cells: Sequence[object], first: str, column: str) -> NDArray[np.floa
 
 # ---- Opens tables: a function for each kind.
 
+_Categories: TypeAlias = Mapping[str, Sequence[str]]  # of each feature
+_Source: TypeAlias = "pd.DataFrame | str | Path | Sequence[str | Path]"
 
-def _open(source: pd.DataFrame | str | Path | Sequence[str | Path]) -> list[_Table]:
+
+def _open(source: _Source) -> list[_Table]:
     """Opens the tables of one split; the first one determines the columns."""
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
@@ -628,100 +635,213 @@ def _no_column(
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Options:
+    """The options of `read_table` on features and kept columns."""
+
+    features: Sequence[str] | None = None
+    feature_names: Sequence[str] | None = None
+    categorical: Sequence[str] = ()
+    keep: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    categories: Mapping[str, Sequence[str]] | None = None
+    missing: Sequence[str] | None = None
+    dates: Sequence[str] | Mapping[str, str] | None = None
+    encode: str | Sequence[str] | _Categories | None = None
+    num_features: int | None = None
+
+    def __post_init__(self) -> None:
+        check_option("feature_names", self.feature_names or [], list)
+        check_option("categories", self.categories or {}, dict)
+
+    @property
+    def is_training(self) -> bool:
+        """Whether the table determines the features; otherwise the training data do."""
+        return self.feature_names is None
+
+    @property
+    def known_encoded(self) -> Mapping[str, Sequence[str]]:
+        """Encoded column -> its categories in the training data."""
+        return self.encode if isinstance(self.encode, Mapping) else {}
+
+    @property
+    def known_categories(self) -> Mapping[str, Sequence[str]]:
+        """Column -> its categories in the training data, encoded or not."""
+        return {**(self.categories or {}), **self.known_encoded}
+
+
+def _options_and_roles(**given: Any) -> tuple[_Options, dict[str, str | None]]:
+    """Returns the options of `read_table`, and role -> column."""
+    names = {each.name for each in fields(_Options)}
+    options = {name: value for name, value in given.items() if name in names}
+    roles = {name: value for name, value in given.items() if name not in names}
+    return _Options(**options), roles
+
+
 def _rows_of(
-    source: pd.DataFrame | str | Path | Sequence[str | Path],
-    num_features: int | None = None,
-    *,
-    features: Sequence[str] | None = None,
-    feature_names: Sequence[str] | None = None,
-    categorical: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    ignore: Sequence[str] = (),
-    categories: Mapping[str, Sequence[str]] | None = None,
-    missing: Sequence[str] | None = None,
-    dates: Sequence[str] | Mapping[str, str] | None = None,
-    encode: str | Sequence[str] | Mapping[str, Sequence[str]] | None = None,
-    required: Collection[str] = ("label", "query"),
-    **roles: str | None,
+    source: _Source,
+    options: _Options,
+    roles: Mapping[str, str | None],
+    required: Collection[str] = (),
 ) -> _Rows:
-    """Opens tables and assigns the columns of the first one; the arguments are those of `read_table`.
+    """Opens tables and assigns the columns of the first one.
 
     Args:
-        required: as in `_columns_of_roles`; without the label, the table may lack the kept columns, too.
         roles: role -> given column.
+        required: as in `_columns_of_roles`; without the label, the table may lack the kept columns, too.
 
     Raises:
         DataError: A column is missing, is no feature of the training data, or is unlikely to be a feature.
     """
-    check_option("feature_names", feature_names or [], list)
-    check_option("categories", categories or {}, dict)
     tables = _open(source)
-    table = tables[0]
-    is_training = feature_names is None
-    known_encoded = encode if isinstance(encode, Mapping) else {}
-    known = {**(categories or {}), **known_encoded}
-    first_days = _first_days(dates, is_training)
-    kept = _matching(table, "keep", keep, table.columns, "label" in required)
-    ignored = _matching(table, "ignore", ignore, table.columns, is_training)
-    no_role = {*(features or ()), *_without_role(kept, ignored)}
-    given_roles = dict.fromkeys(ROLES) | roles
-    by_role = _columns_of_roles(table, given_roles, no_role, required)
-    taken = {*by_role.values(), *kept, *ignored}
-    left = [column for column in table.columns if column not in taken]
-    chosen = left
-    if features is not None:
-        chosen = _matching(table, "features", features, left, is_training)
-    to_encode = [] if isinstance(encode, Mapping | str | None) else [*encode]
-    of_encode = _matching(table, "encode", to_encode, left, is_training)
-    if categories is not None and not is_training:
-        categorical = ()  # another setting does not change those of training
-    of_categories = _matching(table, "categorical", categorical, left, is_training)
-    of_categories += [column for column in left if column in known]
-    of_categories += of_encode
-    if categories is None:
-        of_categories += [name for name in chosen if name in table.categorical]
-    patterns = dates if isinstance(dates, str) else [*(dates or ())]
-    of_dates = _matching(table, "dates", patterns, left, is_training)
-    chosen = list(dict.fromkeys([*chosen, *of_categories, *of_dates]))
-    names = chosen
-    if feature_names is not None:
-        wanted = columns_of_features(feature_names, known_encoded, table.columns)
-        names = _matching(table, "features", wanted, left, True)
-    _check_of_training(table, chosen, names)
-    if features is None and is_training:
-        _check_unlisted(table, names)
-    if num_features is not None:
-        num_features -= _num_added(known_encoded, table.columns)
-    if not names or num_features not in (None, len(names)):
-        expected = num_features or "at least 1"
+    first_days = _first_days(options.dates, options.is_training)
+    columns = _Columns.of(tables[0], options, roles, required)
+    features = columns.features
+    _check_number(tables[0], options, features)
+    categories = {}
+    for name in features:
+        if name in columns.categorical:
+            categories[name] = options.known_categories.get(name)
+    # Metrics and predictions have the ids anyway.
+    ids = {"query_id", "document_id"} & set(columns.roles.values())
+    return _Rows(
+        tables=tables,
+        roles=columns.roles,
+        features=features,
+        categories=categories,
+        keep=[column for column in columns.kept if column not in ids],
+        missing=missing_words(options.missing),
+        dates={name: first_days.get(name) for name in columns.dates},
+        encoded=columns.encoded(list(categories)),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Columns:
+    """The columns of a table by their use.
+
+    Attributes:
+        roles: role -> column.
+        kept: columns beside the features.
+        left: columns without a role that are neither kept nor ignored.
+    """
+
+    table: _Table
+    options: _Options
+    roles: Mapping[str, str]
+    kept: Sequence[str]
+    left: Sequence[str]
+
+    @classmethod
+    def of(
+        cls,
+        table: _Table,
+        options: _Options,
+        roles: Mapping[str, str | None],
+        required: Collection[str],
+    ) -> _Columns:
+        must_have_kept = "label" in required
+        kept = _matching(table, "keep", options.keep, table.columns, must_have_kept)
+        ignored = _matching(
+            table, "ignore", options.ignore, table.columns, options.is_training
+        )
+        without_role = {*(options.features or ()), *_without_role(kept, ignored)}
+        given = {**dict.fromkeys(ROLES), **roles}
+        by_role = _columns_of_roles(table, given, without_role, required)
+        used = {*by_role.values(), *kept, *ignored}
+        return cls(
+            table=table,
+            options=options,
+            roles=by_role,
+            kept=kept,
+            left=[column for column in table.columns if column not in used],
+        )
+
+    def _matching(self, option: str, patterns: Sequence[str]) -> list[str]:
+        return _matching(
+            self.table, option, patterns, self.left, self.options.is_training
+        )
+
+    @cached_property
+    def _listed(self) -> Sequence[str]:
+        """The columns of the option `features`, or else all that are left."""
+        if self.options.features is None:
+            return self.left
+        return self._matching("features", self.options.features)
+
+    @cached_property
+    def _to_encode(self) -> list[str]:
+        """The columns that the option `encode` names."""
+        encode = self.options.encode
+        if encode is None or isinstance(encode, str | Mapping):
+            return []
+        return self._matching("encode", [*encode])
+
+    @cached_property
+    def categorical(self) -> list[str]:
+        to_encode = self._to_encode
+        patterns = self.options.categorical
+        if self.options.categories is not None and not self.options.is_training:
+            patterns = ()  # another setting does not change those of training
+        names = self._matching("categorical", patterns)
+        names += [name for name in self.left if name in self.options.known_categories]
+        names += to_encode
+        if self.options.categories is None:
+            names += [name for name in self._listed if name in self.table.categorical]
+        return names
+
+    @cached_property
+    def dates(self) -> list[str]:
+        dates = self.options.dates
+        if not isinstance(dates, str):  # a text is an error
+            dates = [*(dates or ())]
+        return self._matching("dates", dates)
+
+    @cached_property
+    def features(self) -> list[str]:
+        options = self.options
+        columns = [*self._listed, *self.categorical, *self.dates]
+        chosen = list(dict.fromkeys(columns))
+        names = chosen
+        if options.feature_names is not None:
+            of_training = columns_of_features(
+                options.feature_names, options.known_encoded, self.table.columns
+            )
+            names = _matching(self.table, "features", of_training, self.left, True)
+        _check_of_training(self.table, chosen, names)
+        if options.features is None and options.is_training:
+            _check_unlisted(self.table, names)
+        return names
+
+    def encoded(self, categorical: Sequence[str]) -> dict[str, int | None]:
+        """Returns the features that are encoded -> the maximum number of their categories; None: any number.
+
+        Args:
+            categorical: the categorical features.
+        """
+        encode = self.options.encode
+        if not isinstance(encode, str):
+            known = [name for name in categorical if name in self.options.known_encoded]
+            return dict.fromkeys([*self._to_encode, *known])
+        require_choice("encode", encode, (ONE_HOT,))
+        if not categorical:
+            raise ConfigError(
+                f"{self.table.name}: encode is {encode}, but no feature has categories. Name them in "
+                "categorical (in a run data.categorical), or leave out encode."
+            )
+        return dict.fromkeys(categorical, MOST_ENCODED)
+
+
+def _check_number(table: _Table, options: _Options, features: Sequence[str]) -> None:
+    """Raises DataError if the table has another number of features than expected."""
+    expected = options.num_features
+    if expected is not None:
+        expected -= _num_added(options.known_encoded, table.columns)
+    if not features or expected not in (None, len(features)):
         raise DataError(
-            f"{table.name}: the table has {len(names)} feature columns, but {expected} "
+            f"{table.name}: the table has {len(features)} feature columns, but {expected or 'at least 1'} "
             "were expected; add columns, or list the features in `features`."
         )
-    with_categories = {name: known.get(name) for name in names if name in of_categories}
-    words = missing_words(missing)
-    encoded: dict[str, int | None] = dict.fromkeys(of_encode)
-    encoded |= dict.fromkeys(name for name in with_categories if name in known_encoded)
-    if isinstance(encode, str):
-        require_choice("encode", encode, (ONE_HOT,))
-        if not with_categories:
-            raise ConfigError(
-                f"{table.name}: encode is {encode}, but no feature has categories. Name them in categorical "
-                "(in a run data.categorical), or leave out encode."
-            )
-        encoded = dict.fromkeys(with_categories, MOST_ENCODED)
-    # Metrics and predictions have the ids anyway.
-    ids = {"query_id", "document_id"} & {*by_role.values()}
-    return _Rows(
-        tables,
-        by_role,
-        names,
-        with_categories,
-        keep=[column for column in kept if column not in ids],
-        missing=words,
-        dates={name: first_days.get(name) for name in of_dates},
-        encoded=encoded,
-    )
 
 
 def _first_days(
@@ -755,7 +875,11 @@ def _without_role(kept: Sequence[str], ignored: Sequence[str]) -> set[str]:
 
 def _num_added(encoded: Mapping[str, Sequence[str]], columns: Collection[str]) -> int:
     """Returns how many more features than columns a table has, because of columns that are encoded."""
-    return sum(len(texts) - 1 for name, texts in encoded.items() if name in columns)
+    num_added = 0
+    for column, categories in encoded.items():
+        if column in columns:
+            num_added += len(categories) - 1
+    return num_added
 
 
 def _check_of_training(
@@ -961,7 +1085,7 @@ def read_table(
     check_option("whole_labels", whole_labels, bool)
     if isinstance(source, str | Path | Sequence):
         refuse_initial_scores(as_paths(source))
-    roles: dict[str, Any] = {
+    roles = {
         "label": label,
         "query": query,
         "document": document,
@@ -970,9 +1094,7 @@ def read_table(
         "split_by": split_by,
         "group_by": group_by,
     }
-    rows = _rows_of(
-        source,
-        num_features,
+    options = _Options(
         features=features,
         feature_names=feature_names,
         categorical=categorical,
@@ -982,9 +1104,10 @@ def read_table(
         missing=missing,
         dates=dates,
         encode=encode,
-        required=("label", "query") if labelled else ("query",),
-        **roles,
+        num_features=num_features,
     )
+    required = ("label", "query") if labelled else ("query",)
+    rows = _rows_of(source, options, roles, required)
     queries = rows.ids(rows.roles["query"])
     has_id = [query != "" for query in queries]
     rows.check(rows.roles["query"], has_id, "every row needs a query id")
@@ -993,15 +1116,19 @@ def read_table(
     for role, (field_name, _) in _FIELDS.items():
         if role in rows.roles:
             parts[field_name] = gathered.take(_values(rows, role, whole_labels))
-    matrix, known = _features(rows, exact)
-    in_order = gathered.take(matrix)
+    described = _features(rows, exact)
+    values = gathered.take(described.values)
     parts.setdefault("labels", np.zeros(len(rows)))
     return RankingDataset(
         query_start=gathered.query_start,
         query_ids=gathered.query_ids,
         file_rows=gathered.file_rows,
-        features=cast(Features, CheckedFeatures(in_order)),
-        **known,
+        features=cast(Features, CheckedFeatures(values)),
+        feature_names=described.names,
+        categories=described.categories,
+        dates=described.dates,
+        encoded=described.encoded,
+        merged=described.merged,
         kept={name: gathered.take(rows.kept(name)) for name in rows.keep},
         **parts,
     )
@@ -1034,8 +1161,8 @@ def read_table_features(
     >>> read_table_features(pd.DataFrame({"query_id": ["a", "b"], "bm25": [0.5, 1.5]})).tolist()
     [[0.5], [1.5]]
     """
-    rows = _rows_of(source, num_features, required=(), **options)
-    return _features(replace(rows, roles={}, keep=()), exact)[0]
+    rows = _rows_of(source, *_options_and_roles(num_features=num_features, **options))
+    return _features(replace(rows, roles={}, keep=()), exact).values
 
 
 def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
@@ -1047,7 +1174,7 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     Returns:
         Name -> (D,) ids, or values of a kept column, in the order of the rows.
     """
-    rows = _rows_of(path, required=(), **options)
+    rows = _rows_of(path, *_options_and_roles(**options))
     roles = {}
     for role in ("query", "document"):
         if role in rows.roles:
@@ -1056,7 +1183,8 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     rows = replace(rows, roles=roles, features=(), **no_features)
     beside = {}
     for role, column in roles.items():
-        beside[ROLES[role][0]] = np.array(rows.ids(column))
+        usual_name = ROLES[role][0]
+        beside[usual_name] = np.array(rows.ids(column))
     for name in rows.keep:
         beside[name] = rows.kept(name)
     return beside
@@ -1084,7 +1212,7 @@ def read_texts(
         if not column:
             raise _no_column(table, of_use, use, "Add it", table.columns)
         columns.append(column)
-    rows = _Rows([table], {}, keep=columns)
+    rows = _Rows(tables=[table], roles={}, keep=columns)
     texts = []
     for use, column in zip(names, columns, strict=True):
         cells = rows.cells(column)
@@ -1117,63 +1245,88 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
             frame.to_csv(stream, index=False, lineterminator="\r\n")
 
 
-def _features(rows: _Rows, exact: bool = False) -> tuple[Features, dict[str, Any]]:
-    """Returns the (D, F) features, and the fields of RankingDataset that describe them.
+@dataclass(frozen=True, kw_only=True)
+class _DescribedFeatures:
+    """(D, F) features, and the fields of RankingDataset that describe them."""
+
+    values: Features
+    names: tuple[str, ...]
+    categories: Mapping[str, tuple[str, ...]]
+    dates: Mapping[str, str]
+    encoded: Mapping[str, tuple[str, ...]]
+    merged: tuple[str, ...]
+
+
+def _features(rows: _Rows, exact: bool = False) -> _DescribedFeatures:
+    """Reads the features.
 
     Args:
         exact: as in `read_table`.
     """
-    from pandas.api.types import is_numeric_dtype
-
     dtype: Any = np.float64 if exact else np.float32
     shape = (len(rows), len(rows.features))
     features = np.empty(shape, dtype=dtype)
     categories = {}
-    merged: dict[str, Pair] = {}
     first_days = {}
-    coded = {*rows.categories, *rows.dates}
-    others = [name for name in rows.features if name not in coded]
-    first = rows.frames[0]
-    texts = [name for name in others if not is_numeric_dtype(first[name])]
-    listed = ",".join(texts[:_SHOWN])
-    if len(texts) > _SHOWN:
-        listed += ",..."
+    merged: dict[str, Pair] = {}
+    expected = _expected_of_numbers(rows)
     for number, column in enumerate(rows.features):
         if column in rows.categories:
             values, of_column = rows.codes(column)
-            features[:, number] = values
             categories[column] = of_column
-            continue
-        if column in rows.dates:
+        elif column in rows.dates:
             values, first_day = rows.days(column)
-            features[:, number] = values
             first_days[column] = first_day
-            continue
-        values = rows.numbers(
-            column,
-            f"the columns [{listed}] have texts or times: add each to categorical, dates, keep or ignore "
-            "(in a run data.categorical etc.), list data.features, or set split_by or group_by",
-        )
-        pair = _merged_of(rows, column, values)
-        if pair is not None:
-            merged[column] = pair
-        # Values beyond float32 become infinite; a signalling NaN is "invalid".
-        with np.errstate(over="ignore", invalid="ignore"):
-            singles = values.astype(np.float32)
-        features[:, number] = values if exact else singles
-        rows.check(
-            column,
-            ~np.isinf(singles),
-            "features must be finite in float32. Rescale it, or leave the cell empty",
-        )
+        else:
+            values = rows.numbers(column, expected)
+            if pair := _merged_of(rows, column, values):
+                merged[column] = pair
+            _check_finite(rows, column, values)
+        with np.errstate(invalid="ignore"):  # for a signalling NaN
+            features[:, number] = values
     if merged and not exact:
         log.warning(merged_in_words(rows.tables[0].name, merged))
-    known = {
-        "categories": categories,
-        "dates": first_days,
-        "merged": tuple(merged),
-    }
-    return _encoded(rows, features, known)
+    encoded = {name: categories.pop(name) for name in rows.encoded}
+    _check_encoded(rows, encoded)
+    return _DescribedFeatures(
+        values=one_hot(features, rows.features, encoded) if encoded else features,
+        names=_names_of_features(rows.features, encoded),
+        categories=categories,
+        dates=first_days,
+        encoded=encoded,
+        merged=tuple(merged),
+    )
+
+
+def _expected_of_numbers(rows: _Rows) -> str:
+    """Returns what the cells of a feature must be that is a number, for messages."""
+    from pandas.api.types import is_numeric_dtype
+
+    first = rows.frames[0]
+    texts = []
+    for name in rows.features:
+        is_coded = name in rows.categories or name in rows.dates
+        if not is_coded and not is_numeric_dtype(first[name]):
+            texts.append(name)
+    listed = ",".join(texts[:_SHOWN])
+    if len(texts) > _SHOWN:
+        listed += ",..."
+    return (
+        f"the columns [{listed}] have texts or times: add each to categorical, dates, keep or ignore "
+        "(in a run data.categorical etc.), list data.features, or set split_by or group_by"
+    )
+
+
+def _check_finite(rows: _Rows, column: str, numbers: NDArray[np.float64]) -> None:
+    """Raises DataError if a number of a feature is infinite in float32."""
+    # Values beyond float32 become infinite; a signalling NaN is "invalid".
+    with np.errstate(over="ignore", invalid="ignore"):
+        singles = numbers.astype(np.float32)
+    rows.check(
+        column,
+        ~np.isinf(singles),
+        "features must be finite in float32. Rescale it, or leave the cell empty",
+    )
 
 
 def _merged_of(rows: _Rows, column: str, numbers: NDArray[np.float64]) -> Pair | None:
@@ -1189,15 +1342,8 @@ def _merged_of(rows: _Rows, column: str, numbers: NDArray[np.float64]) -> Pair |
     return merged_pair(numbers if typed.dtype == object else typed)
 
 
-def _encoded(
-    rows: _Rows, features: Features, known: dict[str, Any]
-) -> tuple[Features, dict[str, Any]]:
-    """Returns features and their description with one-hot encoded columns.
-
-    Raises:
-        DataError: A column has too many categories.
-    """
-    encoded = {name: known["categories"].pop(name) for name in rows.encoded}
+def _check_encoded(rows: _Rows, encoded: Mapping[str, Sequence[str]]) -> None:
+    """Raises DataError if an encoded column has too many categories."""
     for column, categories in encoded.items():
         most = rows.encoded[column]
         if most is not None and len(categories) > most:
@@ -1208,13 +1354,18 @@ def _encoded(
                 f"encodes up to {most}. Add it to data.ignore, or name the columns to encode whatever "
                 f"their number, as in 'data.encode=[{named}]'."
             )
+
+
+def _names_of_features(
+    columns: Sequence[str], encoded: Mapping[str, Sequence[str]]
+) -> tuple[str, ...]:
     names: list[str] = []
-    for column in rows.features:
-        is_encoded = column in encoded
-        names += encoded_names(column, encoded[column]) if is_encoded else [column]
-    if encoded:
-        features = one_hot(features, rows.features, encoded)
-    return features, {**known, "feature_names": tuple(names), "encoded": encoded}
+    for column in columns:
+        if column in encoded:
+            names += encoded_names(column, encoded[column])
+        else:
+            names.append(column)
+    return tuple(names)
 
 
 _FIELDS = {
@@ -1238,7 +1389,7 @@ _FIELDS = {
 def _values(rows: _Rows, role: str, whole_labels: bool) -> NDArray[Any]:
     """Returns the (D,) values of a role."""
     column = rows.roles[role]
-    (_, expected) = _FIELDS[role]
+    _, expected = _FIELDS[role]
     if role == "document":
         return np.array(rows.ids(column))
     numbers = rows.numbers(column, expected)
@@ -1280,7 +1431,7 @@ def read_split_columns(
     """
     tables = _open(source)
     columns = _columns_of_roles(tables[0], roles, features or (), required=("query",))
-    rows = _Rows(tables, columns, missing=missing_words(missing))
+    rows = _Rows(tables=tables, roles=columns, missing=missing_words(missing))
     queries = rows.ids(columns["query"])
     found: dict[str, Any] = {}
     if "split_by" in columns:
