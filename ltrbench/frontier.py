@@ -22,18 +22,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ltrbench.compare.answer import checks_in_words
-from ltrbench.compare.cells import (
-    newest_runs,
-)
+from ltrbench.compare.cells import newest_runs
 from ltrbench.compare.comparison import Comparison, compare, only
 from ltrbench.compare.decision import check_of_guard
 from ltrbench.compare.derived import (
@@ -46,9 +43,7 @@ from ltrbench.compare.derived import (
 from ltrbench.compare.fairness import seen_by_choice, stopped_on_test
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY, Guard
 from ltrbench.compare.remarks import leak_in_words
-from ltrbench.compare.settings import (
-    Settings,
-)
+from ltrbench.compare.settings import Settings
 from ltrbench.compare.table import ModelRow
 from ltrbench.compare.views import Chapter, Figures, Prose, Section, View, drawn
 from ltrbench.data import RankingDataset, Splits, TrainingResample, click_weighted
@@ -72,7 +67,7 @@ from ltrbench.rankers.imported import ImportedRanker
 from ltrbench.rankers.native import NativeRanker
 from ltrbench.runs import LoadedModel, load
 from ltrbench.runs.origin import Variant
-from ltrbench.runs.record import MODEL_FOLDER, Run, read_run
+from ltrbench.runs.record import MODEL_FOLDER, Run, ScoredSplit, read_run
 from ltrbench.serve import RequestReader, answer
 from ltrbench.shapes import Features
 from ltrbench.shipping.shipment import check_categories, shipped_model
@@ -98,17 +93,23 @@ _NUM_LISTS = 5
 _NUM_TIMED = {20: 100, 100: 100, 1000: 20}
 """Number of different lists, and number of times that a list of each length is timed."""
 
-_MedianAndTail = tuple[float, float]
-Times = dict[str, dict[int, _MedianAndTail]]
-"""Form, such as "service" or "c" -> number of documents -> median and 99th percentile of the time to score a
-list on one thread, in ms."""
+
+class Latency(NamedTuple):
+    """Quantiles of the time to score a list on one thread, in ms."""
+
+    median: float
+    p99: float
+
+
+Times = dict[str, dict[int, Latency]]
+"""Form, such as "service" or "c" -> number of documents -> latency."""
 Distil = Mapping[str, Callable[[int | None], Ranker]]
 """Name of a model -> its unfitted ranker, given the number of trees of the best row or None."""
 Lists = Mapping[int, Sequence[tuple[Features, bytes]]]
 """Number of documents -> lists: their features, and the body of the request to rank them."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Price:
     """A row with its costs.
 
@@ -137,7 +138,7 @@ class Price:
     holds: bool
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Frontier:
     """The rows with their costs, and the choice.
 
@@ -167,14 +168,30 @@ class Frontier:
     notes: Sequence[str]
 
 
+@dataclass(frozen=True, kw_only=True)
+class VariantSettings:
+    """How the variants of the best row are made.
+
+    Attributes:
+        folder: Folder of the variants.
+        overrides: Words of the command.
+        load_splits: Returns the data of a run.
+        refit: Returns an unfitted ranker with the settings of a run; None: no variant is trained again.
+        distil: Name of a model -> its unfitted ranker, given the number of trees of the best row or None, to
+            be fitted to the scores of the best row.
+    """
+
+    folder: Path
+    overrides: Sequence[str]
+    load_splits: LoadSplits
+    refit: Callable[[Run], Ranker] | None = None
+    distil: Distil = field(default_factory=dict)
+
+
 def frontier(
     runs: Sequence[Run],
     settings: Settings,
-    folder: Path,
-    load_splits: LoadSplits,
-    overrides: Sequence[str],
-    refit: Callable[[Run], Ranker] | None = None,
-    distil: Distil = MappingProxyType({}),
+    of_variants: VariantSettings,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> tuple[Frontier, list[Run]]:
     """Makes variants of the best row, measures the costs of all rows, and chooses the cheapest by the guards.
@@ -182,11 +199,6 @@ def frontier(
     Args:
         settings: Metric and guards; without a guard of a metric, the metric may be lower by its region of
             practical equivalence.
-        folder: Folder of the variants.
-        overrides: Words of the command.
-        refit: Returns an unfitted ranker with the settings of a run; None: no variant is trained again.
-        distil: Name of a model -> its unfitted ranker, given the number of trees of the best row or None, to
-            be fitted to the scores of the best row.
         on_step: Called with each step in words before it begins.
 
     Returns:
@@ -198,90 +210,80 @@ def frontier(
     """
     runs, notes = _with_models(runs)
     before = _on_validation(runs, replace(settings, guards=()))
-    metric = before.metric
-    if all(guard.metric in COSTS for guard in settings.guards):
-        equal = Guard(metric, -settings.rope_of(metric))
-        settings = replace(settings, guards=(equal, *settings.guards))
-    trained = {}
-    for row in before.rows:
-        trained[row.label] = [read_run(run.path) for run in row.runs]
-    best = min(before.rows, key=lambda row: row.rank_by(metric)).label
-    on_step(f"{best} is the best of {len(trained)} models on validation")
-    made: list[Run] = []
-    shares = _shares_of_trees(trained[best])
-    for number, run in enumerate(trained[best]):
-        variants = _variants(run, shares, load_splits, refit, distil, on_step)
-        for variant, splits in variants:
-            if isinstance(variant, str):
-                notes.append(f"{best} has no variants with {variant}")
-                continue
-            name = re.sub(r"[^\w.=+-]+", "_", f"{best} {variant.name}")
-            path = folder / name / str(number)
-            made.append(_written(variant, path, best, run, splits, overrides))
-    notes = [*dict.fromkeys(notes)]
+    settings = _with_guard(replace(settings, metric=before.metric))
+    best = min(before.rows, key=lambda row: row.rank_by(before.metric))
+    trained = [row.label for row in before.rows]
+    on_step(f"{best.label} is the best of {len(trained)} models on validation")
+    made, notes_on_variants = _make_variants(best, of_variants, on_step)
     spare_imports(__name__)  # which each MemoryMeter would visit
-    compared = replace(settings, metric=metric, baseline=best)
-    after = _on_validation([*runs, *made], compared)
-    sample = dict(load_splits(trained[best][0]))["valid"]
-    lists = {length: _lists(sample, length) for length in LENGTHS}
-    prices, of_prices = _prices(after, lists, best, on_step)
-    chosen, faster = _cheapest(prices, best)
+    against_best = replace(settings, baseline=best.label)
+    after = _on_validation([*runs, *made], against_best)
+    lists = _lists_of_validation(best, of_variants.load_splits)
+    done = _priced(after, lists, trained, on_step)
+    notes = [*notes, *notes_on_variants, *done.notes]
+    return _with_claim(replace(done, notes=notes), after, settings), made
+
+
+def _with_guard(settings: Settings) -> Settings:
+    """Adds the region of practical equivalence as a guard, if no guard is of a metric."""
+    if any(guard.metric not in COSTS for guard in settings.guards):
+        return settings
+    assert settings.metric is not None  # that of the comparison
+    equal = Guard(settings.metric, -settings.rope_of(settings.metric))
+    return replace(settings, guards=(equal, *settings.guards))
+
+
+def _make_variants(
+    row: ModelRow, settings: VariantSettings, on_step: Callable[[str], None]
+) -> tuple[list[Run], list[str]]:
+    """Writes the variants of all runs of a row; returns their runs, and notes on those it cannot have."""
+    made: list[Run] = []
+    notes: list[str] = []
+    runs = [read_run(run.path) for run in row.runs]
+    shares = _shares_of_trees(runs)
+    for number, run in enumerate(runs):
+        original = _original(row.label, number, run, settings)
+        for variant in _variants(original, shares, settings, on_step):
+            if isinstance(variant, _Refused):
+                notes.append(
+                    f"{row.label} has no variants with {variant.kind}: {variant.reason}"
+                )
+            else:
+                made.append(_written(variant, original, settings))
+    return made, list(dict.fromkeys(notes))
+
+
+def _priced(
+    comparison: Comparison,
+    lists: Lists,
+    trained: Sequence[str],
+    on_step: Callable[[str], None],
+) -> Frontier:
+    """Returns the rows with their costs and the choice, without the claim on test.
+
+    Args:
+        comparison: All rows on validation, against the best one.
+        trained: Labels of the rows that are no variants; they and the choice are timed in all forms.
+    """
+    prices, notes = _prices(comparison, lists, on_step)
+    cheapest = _cheapest(prices, comparison.baseline)
     for each in prices:
-        if each.row in (*trained, chosen):
+        if each.row in trained or each.row == cheapest.chosen:
             on_step(f"timing {each.row} in its library and in the formats of ship")
             model = load(each.runs[0])
             each.times.update(_times(model, lists, FORMS))
-    done = Frontier(
+    return Frontier(
         sentence="",
-        metric=metric,
-        best=best,
-        chosen=chosen,
-        faster=faster,
+        metric=comparison.metric,
+        best=comparison.baseline,
+        chosen=cheapest.chosen,
+        faster=cheapest.faster,
         test=(),
         scope="",
         prices=prices,
         fronts={cost: _front(prices, cost) for cost in (LATENCY, SIZE)},
-        notes=[*notes, *of_prices],
+        notes=notes,
     )
-    on_test = ""
-    if chosen is not None and chosen != best:
-        of_both = (after.row(best).runs, after.row(chosen).runs)
-        pair = [read_run(run.path) for run in itertools.chain(*of_both)]
-        comparison = only(compare(pair, replace(settings, metric=metric)))
-        done = _with_test(done, comparison)
-        on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
-    sentence = _sentence(done, settings.guards, on_test)
-    return replace(done, sentence=sentence), made
-
-
-def _variants(
-    run: Run,
-    shares: Sequence[int],
-    load_splits: LoadSplits,
-    refit: Callable[[Run], Ranker] | None,
-    distil: Distil,
-    on_step: Callable[[str], None],
-) -> Iterator[tuple[_Variant | str, Splits]]:
-    """Yields the variants of a run with its data; instead of those of a kind that it cannot have, the kind
-    and the reason."""
-    teacher = load(run.path).ranker
-    splits = load_splits(run, exact=teacher.reads_float64)
-    check_fingerprints(run, splits)
-    if refit or distil:
-        splits = _as_trained(run, splits)
-    kinds = {"fewer trees": _fewer_trees(teacher, shares)}
-    if refit:
-        kinds["--refit"] = _refitted(teacher, partial(refit, run), splits)
-    for words, student in distil.items():
-        unfitted = student(run.result.num_trees)
-        kinds[words] = _distilled(teacher, words, unfitted, splits)
-    for kind, variants in kinds.items():
-        on_step(f"variants of {run.path}: {kind}")
-        try:
-            for variant in variants:
-                yield variant, splits
-        except ConfigError as error:
-            yield f"{kind}: {error}", splits
 
 
 def _front(prices: Sequence[Price], cost: str) -> list[str]:
@@ -292,7 +294,7 @@ def _front(prices: Sequence[Price], cost: str) -> list[str]:
 
 
 def _prices(
-    comparison: Comparison, lists: Lists, best: str, on_step: Callable[[str], None]
+    comparison: Comparison, lists: Lists, on_step: Callable[[str], None]
 ) -> tuple[list[Price], list[str]]:
     """Returns the prices by ascending latency, and notes on the rows that have none, or lack a part of it.
 
@@ -306,7 +308,7 @@ def _prices(
         try:
             price = _price(comparison, row, lists)
         except LtrbenchError as error:
-            if row.label == best:
+            if row.label == comparison.baseline:
                 raise
             notes.append(f"{row.label} is left out: {error}")
             continue
@@ -319,20 +321,29 @@ def _prices(
     return sorted(prices, key=lambda each: each.costs[LATENCY]), notes
 
 
-def _cheapest(prices: Sequence[Price], best: str) -> tuple[str | None, str | None]:
-    """Returns the fastest row that meets all guards, and None; or None, and a faster row with the same value
-    as shown, beside which a variant would be praised wrongly.
+class _Cheapest(NamedTuple):
+    """`Frontier.chosen` and `Frontier.faster`."""
+
+    chosen: str | None
+    faster: str | None
+
+
+def _cheapest(prices: Sequence[Price], best: str) -> _Cheapest:
+    """Returns the fastest row that meets all guards; or a faster row with the same value as shown, beside
+    which a variant would be praised wrongly.
 
     Args:
         prices: By ascending latency.
     """
-    chosen = next((each for each in prices if each.holds), None)
-    if chosen is None or chosen.row == best:
-        return None if chosen is None else chosen.row, None
-    for each in prices[: prices.index(chosen)]:
-        if _shown(each.quality) == _shown(chosen.quality):
-            return None, each.row
-    return chosen.row, None
+    faster: dict[str, str] = {}  # value as shown -> the fastest row
+    for each in prices:
+        value = _shown(each.quality)
+        if each.holds:
+            if each.row != best and value in faster:
+                return _Cheapest(None, faster[value])
+            return _Cheapest(each.row, None)
+        faster.setdefault(value, each.row)
+    return _Cheapest(None, None)
 
 
 def _shown(quality: float) -> str:
@@ -341,7 +352,7 @@ def _shown(quality: float) -> str:
 
 def _with_models(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
     """Returns the runs that count and have a model and a validation set, and notes on the others."""
-    compared = newest_runs([run for run in runs if run.result.is_compared])[0]
+    compared, _ = newest_runs([run for run in runs if run.result.is_compared])
     kept = [run for run in compared if (run.path / MODEL_FOLDER).is_dir()]
     if not kept:
         reason = f"has {len(compared)} finished runs with scores, but none with a model"
@@ -354,9 +365,8 @@ def _with_models(runs: Sequence[Run]) -> tuple[list[Run], list[str]]:
                 f"{run.path} has no validation set apart from test. Give data.valid."
             )
     without = dict.fromkeys(run.result.model for run in compared if run not in kept)
-    return kept, [
-        f"{name} has scores without a model, and no price." for name in without
-    ]
+    notes = [f"{name} has scores without a model, and no price." for name in without]
+    return kept, notes
 
 
 def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
@@ -370,8 +380,23 @@ def _on_validation(runs: Sequence[Run], settings: Settings) -> Comparison:
     return only(compare([*map(validated, runs)], settings))
 
 
+def _with_claim(
+    done: Frontier, on_validation: Comparison, settings: Settings
+) -> Frontier:
+    """Adds the claim on test about the best row and the chosen one, and the sentence."""
+    if done.chosen is None or done.chosen == done.best:
+        return replace(done, sentence=_sentence(done, settings.guards, ""))
+    best = on_validation.row(done.best)
+    chosen = on_validation.row(done.chosen)
+    paths = [run.path for run in (*best.runs, *chosen.runs)]
+    comparison = only(compare(list(map(read_run, paths)), settings))
+    done = _with_test(done, comparison)
+    on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
+    return replace(done, sentence=_sentence(done, settings.guards, on_test))
+
+
 def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
-    """Adds the claim about the best row and the chosen one, given their comparison on test."""
+    """Adds the checks on test and their scope, given the comparison of the best row and the chosen one."""
     guards = comparison.settings.guards
     chosen = comparison.rows[1]
     on_metrics = [guard for guard in guards if guard.metric not in COSTS]
@@ -427,6 +452,62 @@ class _Variant(NamedTuple):
     fitted: Ranker | None = None
 
 
+class _Refused(NamedTuple):
+    """A kind of variants that a run cannot have, and why."""
+
+    kind: str
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Original:
+    """A run of the best row, from which variants are made.
+
+    Attributes:
+        row: Label of the row.
+        number: Number of the run in the row.
+        splits: Its data, which have not changed since.
+    """
+
+    row: str
+    number: int
+    run: Run
+    ranker: Ranker
+    splits: Splits
+
+
+def _original(row: str, number: int, run: Run, settings: VariantSettings) -> _Original:
+    ranker = load(run.path).ranker
+    splits = settings.load_splits(run, exact=ranker.reads_float64)
+    check_fingerprints(run, splits)
+    if settings.refit or settings.distil:
+        splits = _as_trained(run, splits)
+    return _Original(row=row, number=number, run=run, ranker=ranker, splits=splits)
+
+
+def _variants(
+    original: _Original,
+    shares: Sequence[int],
+    settings: VariantSettings,
+    on_step: Callable[[str], None],
+) -> Iterator[_Variant | _Refused]:
+    """Yields the variants of a run, and the kinds that it cannot have."""
+    ranker = original.ranker
+    kinds = {"fewer trees": _fewer_trees(ranker, shares)}
+    if settings.refit:
+        unfitted = partial(settings.refit, original.run)
+        kinds["--refit"] = _refitted(ranker, unfitted, original.splits)
+    for words, student_of in settings.distil.items():
+        student = student_of(original.run.result.num_trees)
+        kinds[words] = _distilled(ranker, words, student, original.splits)
+    for kind, variants in kinds.items():
+        on_step(f"variants of {original.run.path}: {kind}")
+        try:
+            yield from variants
+        except ConfigError as error:
+            yield _Refused(kind, str(error))
+
+
 def _as_trained(run: Run, splits: Splits) -> Splits:
     """Returns the splits of a run, with its resample as the training set.
 
@@ -479,18 +560,7 @@ def _refitted(
 ) -> Iterator[_Variant]:
     teacher.trees()  # trees never split a constant feature; other models are refused here
     ranker = unfitted()
-    of_model = teacher.importance()
-    kind = GAIN if GAIN in of_model else SPLIT
-    # By importances from train; those in the run folder may be from test.
-    order = by_size(kind, of_model[kind])
-    for share in (50, 25, 10):
-        left = order[math.ceil(len(order) * share / 100) :]
-        fitting = [data for name, data in splits if name != "test"]
-        train, valid = (without_features(data, left) for data in fitting)
-        num_kept = len(order) - len(left)
-        origin = f"the settings of {{}}, trained on {num_kept} of {len(order)} features"
-        fitted = replace(ranker).fit(train, valid)
-        yield _Variant(f"features={share}%", origin, fitted)
+    yield from _with_fewer_features(teacher, ranker, splits)
     if getattr(ranker, "num_leaves", None) is None:
         raise ConfigError(
             f"{type(ranker).__name__} has no maximum number of leaves (num_leaves)."
@@ -503,6 +573,27 @@ def _refitted(
                 f"the settings of {{}} with num_leaves={fewer}",
                 fitted,
             )
+
+
+def _with_fewer_features(
+    teacher: Ranker, unfitted: Any, splits: Splits
+) -> Iterator[_Variant]:
+    assert splits.valid is not None  # `_with_models`
+    of_model = teacher.importance()
+    kind = GAIN if GAIN in of_model else SPLIT
+    # By importances from train; those in the run folder may be from test.
+    order = by_size(kind, of_model[kind])
+    num_features = len(order)
+    for share in (50, 25, 10):
+        num_kept = math.ceil(num_features * share / 100)
+        removed = order[num_kept:]
+        train = without_features(splits.train, removed)
+        valid = without_features(splits.valid, removed)
+        fitted = replace(unfitted).fit(train, valid)
+        origin = (
+            f"the settings of {{}}, trained on {num_kept} of {num_features} features"
+        )
+        yield _Variant(f"features={share}%", origin, fitted)
 
 
 def _distilled(
@@ -519,49 +610,53 @@ def _distilled(
     yield _Variant(f"distil={words}", origin, student.fit(train, splits.valid))
 
 
-def _written(
-    variant: _Variant,
-    path: Path,
-    label: str,
-    run: Run,
-    splits: Splits,
-    overrides: Sequence[str],
-) -> Run:
+def _written(variant: _Variant, original: _Original, settings: VariantSettings) -> Run:
     """Writes a variant as a run, with its scores of validation and test."""
+    run = original.run
     ranker = variant.ranker
-    scored = {}
-    for part, data in splits:
-        if part != "train":
-            scores = ranker.predict_lists(data.features, data.query_start)
-            scored[part] = replace(run.scored(part), scores=scores)
+    label = f"{original.row} {variant.name}"
+    name = re.sub(r"[^\w.=+-]+", "_", label)
+    path = settings.folder / name / str(original.number)
     record = described(ranker)
     num_trees = None
     if ranker.summary is not None:
         num_trees = ranker.summary.num_trees
-    by = type(variant.fitted or ranker).__qualname__
     origin = Variant(
-        of=label,
+        of=original.row,
         run=str(run.path),
         change=variant.name,
-        ranker=by,
+        ranker=type(variant.fitted or ranker).__qualname__,
         is_imported=run.result.origin.is_imported,
     )
     derived = derived_run(
         path,
         run,
-        scored,
-        model=f"{label} {variant.name}",
+        _scored(variant, original),
+        model=label,
         params=run.result.params,
         origin=origin,
-        notes=[f"It has {variant.origin.format(label)}."],
-        overrides=overrides,
+        notes=[f"It has {variant.origin.format(original.row)}."],
+        overrides=settings.overrides,
         model_settings={"_target_": record["class"], **record["fields"]},
         num_trees=num_trees,
     )
     result = replace(derived.result, started_in=run.result.started_in)
     return write_derived(
-        replace(derived, result=result), path, ranker=ranker, example=splits.test
+        replace(derived, result=result),
+        path,
+        ranker=ranker,
+        example=original.splits.test,
     )
+
+
+def _scored(variant: _Variant, original: _Original) -> dict[str, ScoredSplit]:
+    """Returns the scores of validation and test."""
+    scored = {}
+    for name, data in original.splits:
+        if name != "train":
+            scores = variant.ranker.predict_lists(data.features, data.query_start)
+            scored[name] = replace(original.run.scored(name), scores=scores)
+    return scored
 
 
 def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
@@ -570,22 +665,28 @@ def _first_trees(ranker: Ranker, num_trees: int) -> Ranker:
         return ranker.first(num_trees)
     ensemble = ranker.trees()
     names = ranker.feature_names
-    content = write_lightgbm_text(
-        replace(ensemble, trees=ensemble.trees[:num_trees]), names
-    )
+    first = replace(ensemble, trees=ensemble.trees[:num_trees])
+    content = write_lightgbm_text(first, names)
     if coded := categorical_features(ensemble):
         # As LightGBM names the categories of a DataFrame.
+        features = ",".join(map(str, coded))
         texts = json.dumps([ranker.categories[names[feature]] for feature in coded])
-        end = f"[categorical_feature: {','.join(map(str, coded))}]\n\npandas_categorical:{texts}"
+        end = f"[categorical_feature: {features}]\n\npandas_categorical:{texts}"
         content = content.replace(b"pandas_categorical:null", end.encode())
-    file = ModelFile(
-        Path("model.txt"), OF_LIGHTGBM, ".txt", content, read_lightgbm_text(content)
-    )
+    model = read_lightgbm_text(content)
+    file = ModelFile(Path("model.txt"), OF_LIGHTGBM, ".txt", content, model)
     columns = {feature: feature for feature in used_features(file.model.trees)}
     return ImportedRanker.of(file, columns, len(names), names, ranker.categories)
 
 
 # ---- Costs: latency of lists of documents of the validation set, size and memory.
+
+
+def _lists_of_validation(row: ModelRow, load_splits: LoadSplits) -> Lists:
+    """Returns lists of each length from the validation set of a row."""
+    first = read_run(row.runs[0].path)
+    validation = dict(load_splits(first))["valid"]
+    return {length: _lists(validation, length) for length in LENGTHS}
 
 
 def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
@@ -594,34 +695,69 @@ def _lists(data: RankingDataset, length: int) -> list[tuple[Features, bytes]]:
     for start in range(0, _NUM_LISTS * length, length):
         rows = np.arange(start, start + length) % data.num_documents
         features = gather_rows(data.features, rows)
-        # The shortest decimals of float32, as a client sends them.
-        values = features.astype(str).astype(np.float64).astype(object)
-        for name, texts in data.categories.items():
-            feature = data.feature_names.index(name)
-            for row in np.flatnonzero(~np.isnan(features[:, feature])):
-                values[row, feature] = texts[int(values[row, feature])]
-        values[np.isnan(features)] = None
         documents = [
-            {"id": number, "features": each}
-            for number, each in enumerate(values.tolist())
+            {"id": number, "features": values}
+            for number, values in enumerate(_as_sent(features, data))
         ]
         lists.append((features, json.dumps({"documents": documents}).encode()))
     return lists
+
+
+def _as_sent(features: Features, data: RankingDataset) -> list[list[Any]]:
+    """Returns the values of documents as a client sends them: numbers, the texts of categories, or null."""
+    # The shortest decimals of float32.
+    values = features.astype(str).astype(np.float64).astype(object)
+    for name, categories in data.categories.items():
+        feature = data.feature_names.index(name)
+        is_known = ~np.isnan(features[:, feature])
+        for row in np.flatnonzero(is_known):
+            code = int(values[row, feature])
+            values[row, feature] = categories[code]
+    values[np.isnan(features)] = None
+    as_lists: list[list[Any]] = values.tolist()
+    return as_lists
 
 
 def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
     runs = sorted(
         row.runs, key=lambda run: run.result.best_iteration or 0, reverse=True
     )
-    model = load(runs[0].path)  # imports its library
-    with (meter := MemoryMeter()):
-        model = load(runs[0].path)
+    model, memory = _loaded_with_memory(runs[0].path)
     times = _times(model, lists, (SERVICE,))
     costs = {
-        LATENCY: times[SERVICE][TYPICAL][0],
+        LATENCY: times[SERVICE][TYPICAL].median,
         SIZE: row.model_mb or 0.0,
-        MEMORY: meter.rise_mb or 0.0,
+        MEMORY: memory,
     }
+    checks = _checks(comparison, row, costs)
+    used = None
+    if row.trees is not None:
+        used = _num_used(model.ranker)
+    return Price(
+        row=row.label,
+        runs=[str(run.path) for run in runs],
+        trees=row.trees,
+        features=used,
+        quality=-row.rank_by(comparison.metric),
+        times=times,
+        costs=costs,
+        checks=checks,
+        holds=worst(checks) == HOLDS and row.model not in YARDSTICKS,
+    )
+
+
+def _loaded_with_memory(path: Path) -> tuple[LoadedModel, float]:
+    """Returns the model of a run, and by how many MB the memory grows while it is loaded."""
+    load(path)  # imports its library
+    with (meter := MemoryMeter()):
+        model = load(path)
+    return model, meter.rise_mb or 0.0
+
+
+def _checks(
+    comparison: Comparison, row: ModelRow, costs: Mapping[str, float]
+) -> list[Check]:
+    """Returns the guards of costs, and those of metrics against the best row."""
     checks = []
     for guard in comparison.settings.guards:
         if guard.metric in COSTS:
@@ -629,23 +765,7 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
             checks.append(Check(guard.name, cost, limit=guard.limit, sense=AT_MOST))
         elif row.label != comparison.baseline:
             checks.append(check_of_guard(comparison, row.label, guard))
-    holds = worst(checks) == HOLDS and row.model not in YARDSTICKS
-    paths = [str(run.path) for run in runs]
-    quality = -row.rank_by(comparison.metric)
-    used = None
-    if row.trees is not None:
-        used = _num_used(model.ranker)
-    return Price(
-        row=row.label,
-        runs=paths,
-        trees=row.trees,
-        features=used,
-        quality=quality,
-        times=times,
-        costs=costs,
-        checks=checks,
-        holds=holds,
-    )
+    return checks
 
 
 def _num_used(ranker: Ranker) -> int | None:
@@ -674,9 +794,11 @@ def _times(model: LoadedModel, lists: Lists, forms: Sequence[str]) -> Times:
                 known[name] = engine.scores
     times: Times = {name: {} for name in forms if name in known}
     for name, length in itertools.product(times, LENGTHS):
-        of_form = [each[name == SERVICE] for each in lists[length]]
-        num_timed = _NUM_TIMED[length]
-        times[name][length] = latency_of(known[name], of_form, num_timed)
+        inputs: list[Any] = [features for features, _ in lists[length]]
+        if name == SERVICE:
+            inputs = [request for _, request in lists[length]]
+        latency = latency_of(known[name], inputs, _NUM_TIMED[length])
+        times[name][length] = Latency(*latency)
     return times
 
 
@@ -687,8 +809,6 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
         "form",
         f"validation {done.metric}",
         *(f"{length} docs ms" for length in LENGTHS),
-    ]
-    head += [
         f"p99 of {TYPICAL}",
         "size MB",
         "memory MB",
@@ -710,13 +830,22 @@ def as_chapter(done: Frontier, title: str) -> Chapter:
 def _rows_of_prices(done: Frontier) -> list[TableRow]:
     rows: list[TableRow] = []
     for each in done.prices:
-        fronts = [cost for cost, labels in done.fronts.items() if each.row in labels]
-        memory = [each.costs[SIZE], each.costs[MEMORY]]
-        others = [*memory, each.trees, each.features, ", ".join(fronts)]
+        fronts = done.fronts.items()
+        costs = [cost for cost, front in fronts if each.row in front]
         for form, times in each.times.items():
-            medians = [times[length][0] for length in LENGTHS]
-            tail = times[TYPICAL][1]
-            rows.append([each.row, form, each.quality, *medians, tail, *others])
+            row = [
+                each.row,
+                form,
+                each.quality,
+                *(times[length].median for length in LENGTHS),
+                times[TYPICAL].p99,
+                each.costs[SIZE],
+                each.costs[MEMORY],
+                each.trees,
+                each.features,
+                ", ".join(costs),
+            ]
+            rows.append(row)
     return rows
 
 

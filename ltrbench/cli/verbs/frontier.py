@@ -93,7 +93,7 @@ def frontier_verb(
     from ltrbench.compare import Guard, Settings
     from ltrbench.compare.report import as_page
     from ltrbench.compare.views import Prose, as_text, joined, section_text
-    from ltrbench.frontier import as_chapter, frontier
+    from ltrbench.frontier import VariantSettings, as_chapter, frontier
     from ltrbench.plots import PAPER, write_figures
 
     variants = _beside(folder) if output is None else output
@@ -108,16 +108,14 @@ def frontier_verb(
     students = {words: partial(_student, words) for words in distil}
     for student in students.values():
         student(None)  # refuses a wrong setting before anything is trained
-    done, made = frontier(
-        runs,
-        settings,
-        variants,
-        load_splits,
-        ["frontier", *sys.argv[2:]],
-        unfitted if refit else None,
-        students,
-        on_step,
+    of_variants = VariantSettings(
+        folder=variants,
+        overrides=["frontier", *sys.argv[2:]],
+        load_splits=load_splits,
+        refit=unfitted if refit else None,
+        distil=students,
     )
+    done, made = frontier(runs, settings, of_variants, on_step)
     chapter = as_chapter(done, str(folder))
     width = terminal_width()
     if as_object:
