@@ -70,8 +70,8 @@ class Series:
 def data_of(series: Sequence[Series]) -> str:
     """Returns the names of the data sets of the runs."""
     runs = itertools.chain.from_iterable(item.runs for item in series)
-    names = dict.fromkeys(str(run.result.data.get("name")) for run in runs)
-    return ", ".join(names)
+    names = [str(run.result.data.get("name")) for run in runs]
+    return ", ".join(dict.fromkeys(names))
 
 
 # ---- Styles of series: a backend has one color and marker; its rows differ in line, fill style and hatch.
@@ -470,6 +470,8 @@ _AXIS_OF_KIND = {
     GAIN: "share of the gain\nof all splits, %",
 }
 _PERCENT = {SHAP: 100, GAIN: 100}
+_Importances = dict[str, dict[str, float]]
+"""Kind of importance, and kind + HIGH for the high end of its interval -> feature -> mean over runs."""
 
 
 def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | None:
@@ -478,52 +480,84 @@ def importance_bars(series: Sequence[Series], page: Page = PAPER) -> Figure | No
     The features are sorted by the first kind. Returns None if no run recorded importances.
     """
     drawn: list[Series] = []
-    shown: list[dict[str, dict[str, float]]] = []
+    rows: list[_Importances] = []
     for item in series:
-        importances = {} if item.model in YARDSTICKS else _importances(item)
+        importances = _importances(item)
         if importances:
             drawn.append(item)
-            shown.append(importances)
-    kinds = [kind for kind in _AXIS_OF_KIND if any(kind in each for each in shown)]
-    if not kinds:
+            rows.append(importances)
+    recorded = [kind for kind in _AXIS_OF_KIND if any(kind in row for row in rows)]
+    if not recorded:
         return None
-    first = kinds[0]
-    of_first_kind = [each[first] for each in shown if first in each]
-    features = _by_mean(of_first_kind)[:_MOST_FEATURES]
-    # About five points per bar show its hatch; the height of the page limits it.
-    height_of_feature = 0.08 + 0.07 * len(drawn)
-    height = min(_PAGE, max(HEIGHT, 1.2 + len(features) * height_of_feature))
+    kinds = recorded[:_MOST_PANELS]
+    features = _most_important(kinds[0], rows)
     title = f"{data_of(drawn)}: most important features"
-    grid = {"ncols": len(kinds[:_MOST_PANELS]), "sharey": True}
+    height = _height_of_bars(len(features), len(drawn))
+    grid = {"ncols": len(kinds), "sharey": True}
     figure, panels = titled_panels(title, keys_of_bars(drawn), height, page, **grid)
-    metrics = {run.result.importance_metric for item in drawn for run in item.runs}
-    metric = metrics.pop() if len(metrics) == 1 else "metric"
-
-    for axes, kind in zip(panels, kinds, strict=False):
-        factor = _PERCENT.get(kind, 1)
-        of_kind = [_values(each.get(kind, {}), features) for each in shown]
-        widths = [factor * values for values in of_kind]
-        label = _AXIS_OF_KIND[kind].format(metric=metric)
-        errors: list[Floats] = []
-        if any(kind + HIGH in each for each in shown):
+    for axes, kind in zip(panels, kinds, strict=True):
+        _draw_importances(axes, kind, features, rows, styles_of(drawn))
+        label = _AXIS_OF_KIND[kind].format(metric=_metric_of_importances(drawn))
+        if _has_whiskers(kind, rows):
             label = f"{label}\nwhisker: 95 %"
-            for each, mean in zip(shown, widths, strict=True):
-                # A feature that the model does not use was not shuffled, so it has no whisker.
-                high = factor * _values(each.get(kind + HIGH, {}), features)
-                errors.append(high - mean)
-        draw_bars(axes, features, widths, styles_of(drawn), errors)
         axes.set_xlabel(label, fontsize=TEXT)
     panels[0].set_ylabel("feature", fontsize=TEXT)
     return figure
+
+
+def _most_important(kind: str, rows: Sequence[_Importances]) -> list[str]:
+    of_kind = [row[kind] for row in rows if kind in row]
+    return _by_mean(of_kind)[:_MOST_FEATURES]
+
+
+def _height_of_bars(num_features: int, num_series: int) -> float:
+    """Returns the height of a drawing of importances, inches."""
+    # About five points per bar show its hatch; the height of the page limits it.
+    height_of_feature = 0.08 + 0.07 * num_series
+    height = 1.2 + num_features * height_of_feature
+    return min(_PAGE, max(HEIGHT, height))
+
+
+def _draw_importances(
+    axes: Axes,
+    kind: str,
+    features: Sequence[str],
+    rows: Sequence[_Importances],
+    styles: Sequence[Style],
+) -> None:
+    """Draws the importances of one kind, with whiskers up to the high end of their intervals if known."""
+    factor = _PERCENT.get(kind, 1)
+    means = [_values(row.get(kind, {}), features) for row in rows]
+    widths = [factor * mean for mean in means]
+    errors: list[Floats] = []
+    if _has_whiskers(kind, rows):
+        for row, width in zip(rows, widths, strict=True):
+            # A feature that the model does not use was not shuffled, so it has no whisker.
+            high = factor * _values(row.get(kind + HIGH, {}), features)
+            errors.append(high - width)
+    draw_bars(axes, features, widths, styles, errors)
+
+
+def _has_whiskers(kind: str, rows: Sequence[_Importances]) -> bool:
+    return any(kind + HIGH in row for row in rows)
+
+
+def _metric_of_importances(series: Sequence[Series]) -> str:
+    """Returns the metric whose fall the runs recorded; "metric" if they differ."""
+    runs = itertools.chain.from_iterable(item.runs for item in series)
+    metrics = {run.result.importance_metric for run in runs}
+    return str(metrics.pop()) if len(metrics) == 1 else "metric"
 
 
 def _values(of_feature: Mapping[str, float], features: Sequence[str]) -> Floats:
     return np.array([of_feature.get(feature, 0.0) for feature in features])
 
 
-def _importances(item: Series) -> dict[str, dict[str, float]]:
-    """Returns kind -> feature -> mean over the runs, for the kinds that every run recorded and that are not
-    all 0."""
+def _importances(item: Series) -> _Importances:
+    """Returns the means over the runs, for the kinds that every run recorded and that are not all 0; none for
+    a yardstick."""
+    if item.model in YARDSTICKS:
+        return {}
     means = mean_importances(item.runs)
     importances = {}
     for kind in _AXIS_OF_KIND:
@@ -573,6 +607,15 @@ class _Curve:
     kept: Sequence[tuple[int, float]]
 
 
+@dataclass(frozen=True, eq=False)
+class _Curves:
+    """The curves of a series on validation and, if its runs recorded it, on train."""
+
+    series: Series
+    valid: _Curve
+    train: _Curve | None
+
+
 def curves_by_iteration(
     series: Sequence[Series], metric: str, page: Page = PAPER
 ) -> Figure | None:
@@ -582,51 +625,63 @@ def curves_by_iteration(
     Args:
         metric: drawn if a run recorded it on validation; otherwise the first recorded metric is drawn.
     """
-    from matplotlib.lines import Line2D
-
     recorded = [[run.learning_curve() for run in item.runs] for item in series]
     name = _shown_metric(itertools.chain.from_iterable(recorded), metric)
-    drawn: list[Series] = []
-    on_valid: list[_Curve] = []
-    on_train: list[_Curve | None] = []
-    for item, curves in zip(series, recorded, strict=True):
-        curve = _curve(item, curves, f"valid/{name}")
-        if curve is not None:
-            drawn.append(item)
-            on_valid.append(curve)
-            on_train.append(_curve(item, curves, f"train/{name}"))
+    drawn: list[_Curves] = []
+    for item, of_runs in zip(series, recorded, strict=True):
+        valid = _curve(item, of_runs, f"valid/{name}")
+        if valid is not None:
+            train = _curve(item, of_runs, f"train/{name}")
+            drawn.append(_Curves(item, valid, train))
     if not drawn:
         return None
-    # Train is far above validation; on a common axis the differences in validation would not be visible.
-    grid = {}
-    if any(curve is not None for curve in on_train):
-        grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True}
+    figure, panels = _panels_of_curves(drawn, name, page)
+    styles = styles_of([curves.series for curves in drawn])
+    with_band = len(drawn) <= _MOST_BANDS
+    for curves, style in zip(drawn, styles, strict=True):
+        if curves.train is not None:
+            _draw_train(panels[0], curves.train, style)
+        _draw_curve(panels[-1], curves.valid, style, with_band)
+    panels[-1].set_ylim(_limits_after_start([curves.valid for curves in drawn]))
+    return figure
+
+
+def _panels_of_curves(
+    drawn: Sequence[_Curves], metric: str, page: Page
+) -> tuple[Figure, list[Axes]]:
+    """Returns a figure with a panel of validation, and one of train above it if a series has its curve."""
+    from matplotlib.lines import Line2D
+
+    series = [curves.series for curves in drawn]
     look = {"color": "#777777", "linestyle": "none", "marker": "o", **_KEPT}
     mark = Line2D([], [], label="iteration kept", **look)
-    title = f"{data_of(drawn)}: {name} by iteration"
+    keys = [*keys_of(series), mark]
+    title = f"{data_of(series)}: {metric} by iteration"
     height = max(page.height(HEIGHT), _LOWEST)
-    keys = [*keys_of(drawn), mark]
+    # Train is far above validation; on a common axis the differences in validation would not be visible.
+    grid = {}
+    has_train = any(curves.train is not None for curves in drawn)
+    if has_train:
+        grid = {"nrows": 2, "height_ratios": (1, 2.6), "sharex": True}
     figure, panels = titled_panels(title, keys, height, page, **grid)
-    styles = styles_of(drawn)
-    for train, style in zip(on_train, styles, strict=True):
-        if train is not None:
-            means = train.values.mean(axis=0)
-            thin: dict[str, Any] = {
-                "linewidth": 0.8,
-                "color": style.colour,
-                "linestyle": style.line,
-            }
-            panels[0].plot(train.iterations, means, **thin)
-    with_band = len(drawn) <= _MOST_BANDS
-    for valid, style in zip(on_valid, styles, strict=True):
-        _draw_curve(panels[-1], valid, style, with_band)
-    splits = ("validation", "train")
-    for axes, split in zip(panels[::-1], splits, strict=False):
-        name_axes(axes, y=f"{name}, {split}")
+    name_axes(panels[-1], "iteration (one tree each)", f"{metric}, validation")
+    if has_train:
+        name_axes(panels[0], y=f"{metric}, train")
+    for axes in panels:
         axes.margins(x=0.02)
-    panels[-1].set_xlabel("iteration (one tree each)", fontsize=TEXT)
-    panels[-1].set_ylim(_limits_after_start(on_valid))
-    return figure
+    return figure, panels
+
+
+def _draw_train(axes: Axes, curve: _Curve, style: Style) -> None:
+    """Draws the mean over the runs."""
+    means = curve.values.mean(axis=0)
+    axes.plot(
+        curve.iterations,
+        means,
+        linewidth=0.8,
+        color=style.colour,
+        linestyle=style.line,
+    )
 
 
 def _shown_metric(curves: Iterable[LearningCurve], metric: str) -> str:
@@ -674,9 +729,8 @@ def _limits_after_start(curves: Sequence[_Curve]) -> tuple[float, float]:
     for curve in curves:
         later = curve.values[:, len(curve.iterations) // 20 :]
         kept = [value for _, value in curve.kept]
-        extremes = [float(later.min()), float(curve.values.max()), *kept]
-        lowest.append(min(extremes))
-        highest.append(max(extremes))
+        lowest += [float(later.min()), *kept]
+        highest += [float(curve.values.max()), *kept]
     low = min(lowest)
     high = max(highest)
     margin = 0.05 * (high - low) or 0.05
@@ -796,7 +850,13 @@ _LONGEST_AXIS_LABEL = 28  # characters
 
 
 def sorted_differences(
-    a: Series, b: Series, values: Floats, reach: float, metric: str, page: Page = PAPER
+    a: Series,
+    b: Series,
+    values: Floats,
+    page: Page = PAPER,
+    *,
+    reach: float,
+    metric: str,
 ) -> Figure:
     """Draws differences in descending order: an area above 0 where `a` wins, below 0 where `b` wins.
 
@@ -806,33 +866,42 @@ def sorted_differences(
     """
     title = f"{a.label} minus {b.label}: {metric} of each query, sorted"
     figure, (axes,) = titled_panels(title, [], page.height(HEIGHT), page)
-    # Evenly spaced order statistics keep the file small.
-    shares = np.linspace(0, 1, _MOST_POINTS)
-    descending = np.quantile(values, 1 - shares, method="nearest")
-    count = len(values)
-    corners = ((0.96, "top"), (0.04, "bottom"))
-    look: dict[str, Any] = {
-        "fontsize": SMALL,
-        "horizontalalignment": "right",
-        "parse_math": False,
-    }
-    sides = zip((1, -1), (a, b), corners, strict=True)
-    for sign, row, (height, side) in sides:
-        won = sign * np.maximum(sign * descending, 0)
-        wins = int((sign * values > 0).sum())
-        colour = colour_of(row.model)
-        axes.fill_between(100 * shares, won, color=colour, alpha=0.55, linewidth=0)
-        name = short_name(row.label, _LONGEST_AXIS_LABEL)
-        share = f"{wins / count:.0%}"
-        text = f"{name} better: {wins:,} of {count:,} ({share})"
-        axes.text(
-            0.98, height, text, transform=axes.transAxes, verticalalignment=side, **look
-        )
+    _draw_wins(axes, a, values, 1)
+    _draw_wins(axes, b, values, -1)
     axes.axhline(0, color="black", linewidth=0.6)
     axes.set_xlim(0, 100)
     axes.set_ylim(-1.15 * reach, 1.15 * reach)
     name_axes(axes, "share of the queries, %", f"difference in {metric}")
     return figure
+
+
+def _draw_wins(axes: Axes, row: Series, values: Floats, sign: int) -> None:
+    """Draws the area of the queries that a row wins, and their number.
+
+    Args:
+        values: (Q,), differences.
+        sign: sign of the differences where the row wins.
+    """
+    # Evenly spaced order statistics keep the file small.
+    shares = np.linspace(0, 1, _MOST_POINTS)
+    descending = np.quantile(values, 1 - shares, method="nearest")
+    won = sign * np.maximum(sign * descending, 0)
+    colour = colour_of(row.model)
+    axes.fill_between(100 * shares, won, color=colour, alpha=0.55, linewidth=0)
+    name = short_name(row.label, _LONGEST_AXIS_LABEL)
+    num_wins = int((sign * values > 0).sum())
+    share = f"{num_wins / len(values):.0%}"
+    height, side = (0.96, "top") if sign > 0 else (0.04, "bottom")
+    axes.text(
+        0.98,
+        height,
+        f"{name} better: {num_wins:,} of {len(values):,} ({share})",
+        transform=axes.transAxes,
+        verticalalignment=side,
+        fontsize=SMALL,
+        horizontalalignment="right",
+        parse_math=False,
+    )
 
 
 # ---- Differences to the baseline, one row per model.
@@ -919,56 +988,127 @@ def critical_difference_diagram(
     Args:
         groups: indices of models; one bar per group.
     """
-    order = sorted(range(len(labels)), key=average_ranks.__getitem__)
-    half = math.ceil(len(order) / 2)
-    depth = 0.6 + _BAR * len(groups)
-    bottom = depth + half + 0.6
     title = "Average ranks over data sets; a bar joins models without a significant difference (Nemenyi, 5 %)"
-    height = _ROW * (bottom + 3)
+    layout = _Layout(len(labels), len(groups))
+    height = _ROW * (layout.bottom + 3)
     figure, (axes,) = titled_panels(title, [], height, page)
-    room = 0.5 * (len(labels) - 1)  # for the labels on both sides
-    axes.set_xlim(1 - room, len(labels) + room)
-    axes.set_ylim(bottom, 0)
-    axes.xaxis.tick_top()
-    axes.xaxis.set_label_position("top")
-    axes.set_xlabel("average rank (1 is best)", fontsize=TEXT)
-    axes.set_xticks(range(1, len(labels) + 1))
-    axes.set_yticks([])
-    axes.spines[["left", "bottom"]].set_visible(False)
-    top = axes.spines["top"]
-    top.set(visible=True, bounds=(1, len(labels)))
+    _draw_axis_of_ranks(axes, layout)
     for row, group in enumerate(groups):
         ranks = [average_ranks[number] for number in group]
         ends = [min(ranks), max(ranks)]
         height = 0.4 + _BAR * row
         axes.plot(ends, [height, height], color="black", linewidth=3)
-    look: dict[str, Any] = {
-        "fontsize": SMALL,
-        "verticalalignment": "bottom",
-        "parse_math": False,
-    }
+    order = sorted(range(len(labels)), key=average_ranks.__getitem__)
     for position, number in enumerate(order):
-        edge = 1 - room
-        side = "left"
-        row = position
-        if position >= half:
-            edge = len(labels) + room
-            side = "right"
-            row = len(order) - 1 - position
-        height = depth + row + 0.5
         rank = average_ranks[number]
-        path = ([rank, rank, edge], [0, height, height])
-        axes.plot(*path, color="#555555", linewidth=0.8, clip_on=False)
-        text = f"{short_name(labels[number], _LONGEST_MODEL)}  {rank:.2f}"
-        axes.text(edge, height - 0.08, text, horizontalalignment=side, **look)
-    middle = (1 + len(labels)) / 2
-    ends = [middle - critical_difference / 2, middle + critical_difference / 2]
-    bar: dict[str, Any] = {"color": "#777777", "marker": "|", "linewidth": 1.2}
-    axes.plot(ends, [bottom, bottom], clip_on=False, **bar)
-    text = f"critical difference {critical_difference:.2f}"
-    look |= {"color": "#555555", "horizontalalignment": "center"}
-    axes.text(middle, bottom - 0.15, text, **look)
+        name = short_name(labels[number], _LONGEST_MODEL)
+        _draw_name_at_rank(axes, layout, position, name, rank)
+    _draw_critical_difference(axes, layout, critical_difference)
     return figure
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """Where the parts of the diagram are, in ranks from the left and in rows from the top."""
+
+    num_models: int
+    num_groups: int
+
+    @property
+    def half(self) -> int:
+        """Number of the models with their names on the left."""
+        return math.ceil(self.num_models / 2)
+
+    @property
+    def depth(self) -> float:
+        """Height of the first name, below the bars of the groups."""
+        return 0.6 + _BAR * self.num_groups
+
+    @property
+    def bottom(self) -> float:
+        return self.depth + self.half + 0.6
+
+    @property
+    def left(self) -> float:
+        return 1 - self._room
+
+    @property
+    def right(self) -> float:
+        return self.num_models + self._room
+
+    @property
+    def _room(self) -> float:
+        """For the names on both sides."""
+        return 0.5 * (self.num_models - 1)
+
+
+_TEXT_ABOVE: dict[str, Any] = {
+    "fontsize": SMALL,
+    "verticalalignment": "bottom",
+    "parse_math": False,
+}
+
+
+def _draw_axis_of_ranks(axes: Axes, layout: _Layout) -> None:
+    axes.set_xlim(layout.left, layout.right)
+    axes.set_ylim(layout.bottom, 0)
+    axes.xaxis.tick_top()
+    axes.xaxis.set_label_position("top")
+    axes.set_xlabel("average rank (1 is best)", fontsize=TEXT)
+    axes.set_xticks(range(1, layout.num_models + 1))
+    axes.set_yticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    top = axes.spines["top"]
+    top.set(visible=True, bounds=(1, layout.num_models))
+
+
+def _draw_name_at_rank(
+    axes: Axes, layout: _Layout, position: int, name: str, rank: float
+) -> None:
+    """Draws the name of a model beside the axis, and a line from it to its average rank.
+
+    Args:
+        position: position of the model by rank, from 0.
+    """
+    edge = layout.left
+    side = "left"
+    row = position
+    if position >= layout.half:
+        edge = layout.right
+        side = "right"
+        row = layout.num_models - 1 - position
+    height = layout.depth + row + 0.5
+    axes.plot(
+        [rank, rank, edge],
+        [0, height, height],
+        color="#555555",
+        linewidth=0.8,
+        clip_on=False,
+    )
+    text = f"{name}  {rank:.2f}"
+    axes.text(edge, height - 0.08, text, horizontalalignment=side, **_TEXT_ABOVE)
+
+
+def _draw_critical_difference(
+    axes: Axes, layout: _Layout, critical_difference: float
+) -> None:
+    middle = (1 + layout.num_models) / 2
+    half = critical_difference / 2
+    bar: dict[str, Any] = {"color": "#777777", "marker": "|", "linewidth": 1.2}
+    axes.plot(
+        [middle - half, middle + half],
+        [layout.bottom, layout.bottom],
+        clip_on=False,
+        **bar,
+    )
+    axes.text(
+        middle,
+        layout.bottom - 0.15,
+        f"critical difference {critical_difference:.2f}",
+        color="#555555",
+        horizontalalignment="center",
+        **_TEXT_ABOVE,
+    )
 
 
 # ---- Files.

@@ -244,8 +244,14 @@ def queries_section(shown: Shown) -> Section | None:
     figures = []
     wins = []
     for label, of_label in values.items():
-        rows = series[label], series[baseline]
-        draw = partial(sorted_differences, *rows, of_label, reach, comparison.metric)
+        draw = partial(
+            sorted_differences,
+            series[label],
+            series[baseline],
+            of_label,
+            reach=reach,
+            metric=comparison.metric,
+        )
         figures += drawn(draw, f"{label} against {baseline}")
         wins += _wins(shown, queries, label, baseline)
         wins += _wins(shown, queries, baseline, label)
