@@ -15,7 +15,7 @@ import io
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from operator import itemgetter
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -98,16 +98,22 @@ class _ScaledTraining:
 
     def __init__(self, features: Features, scaling: str) -> None:
         is_missing = np.isnan(features)
+        scaled: list[Values] = []
+        knots: list[NDArray[np.float64]] = []
+        medians: list[float] = []
+        for column, is_missing_in_column in zip(features.T, is_missing.T, strict=True):
+            known = _known(column)
+            median = np.array([np.median(known)], dtype=np.float32)
+            knots_of_column = _knots(known, scaling)
+            filled = np.where(is_missing_in_column, median, column)
+            scaled.append(_scaled(filled, knots_of_column, scaling))
+            knots.append(knots_of_column)
+            medians += _scaled(median, knots_of_column, scaling).tolist()
         self._has_indicator = is_missing.any(axis=0)
-        known = [_known(column) for column in features.T]
-        medians = np.array([np.median(each) for each in known], dtype=np.float32)
-        self._knots = np.array([_knots(each, scaling) for each in known])
-        filled = np.vstack([np.where(is_missing, medians, features), medians])
-        pairs = zip(filled.T, self._knots, strict=True)
-        table = np.stack([_scaled(values, knots, scaling) for values, knots in pairs])
-        self._medians = table[:, -1]
+        self._knots = np.array(knots)
+        self._medians = np.array(medians)
         indicators = is_missing.T[self._has_indicator]
-        self.columns = np.concatenate([table[:, :-1], indicators])
+        self.columns = np.concatenate([np.stack(scaled), indicators])
         self.is_constant = np.ptp(self.columns, axis=1) == 0
         self._deviations = self.columns.std(axis=1)
         self._unit = np.ones(len(self.columns))
@@ -141,7 +147,8 @@ def _knots(known: NDArray[np.float32], scaling: str) -> NDArray[np.float64]:
         return np.empty((2, 0))
     values, counts = np.unique(known.astype(np.float64), return_counts=True)
     ranks = (np.cumsum(counts) - counts / 2) / len(known)
-    chosen = np.linspace(0, len(values) - 1, _NUM_KNOTS).astype(np.int64)
+    positions = np.linspace(0, len(values) - 1, _NUM_KNOTS)
+    chosen = positions.astype(np.int64)
     return np.stack([values, ranks])[:, chosen]
 
 
@@ -186,65 +193,97 @@ def ascended(
 ) -> Values:
     """Returns the (C,) weights of the best restart."""
     rng = np.random.default_rng(settings.seed)
-    restarts = (
-        _ascend(columns, measure, settings, rng, is_nonnegative)
-        for _ in range(settings.restarts)
-    )
-    return max(restarts, key=itemgetter(1))[0]
+    restarts = []
+    for _ in range(settings.restarts):
+        restart = _Restart(columns, measure, settings, is_nonnegative)
+        restart.ascend(rng)
+        restarts.append(restart)
+    return max(restarts, key=attrgetter("value")).weights
 
 
-def _ascend(
-    columns: Columns,
-    measure: Measure,
-    settings: LinearRanker,
-    rng: np.random.Generator,
-    is_nonnegative: Flags,
-) -> tuple[Values, float]:
-    """Returns the weights of one restart, and the training metric that it has computed for them."""
-    # In float32 as in RankLib.
-    share = np.float32(1) / np.float32(len(columns))
-    weights = np.full(len(columns), share, dtype=np.float64)
-    scores = np.einsum("cd,c->d", columns, weights)
-    start = best = measure(scores)
-    num_failed = 0
-    while num_failed < max(len(columns) - 1, 1):
-        for column in rng.permutation(len(columns)):
-            weight = float(weights[column])
-            x = columns[column]
-            lowest = 0.0
-            if not is_nonnegative[column]:
-                lowest = -np.inf
-            others = np.abs(weights).sum() - abs(weight)
-            num_failed += 1
-            for direction in _directions(weight, settings):
-                kept = None
-                for step, moved in direction:
-                    new = weight + step
-                    if new < lowest or others + abs(new) == 0:
-                        continue
-                    value = measure(scores + moved * x)
-                    if value > best:
-                        best = value
-                        kept = (step, moved)
-                if kept is not None:
-                    weights[column] = weight + kept[0]
-                    size = np.abs(weights).sum()
-                    weights = weights / size
-                    scores = (scores + kept[1] * x) / size
+class _Change(NamedTuple):
+    """A change of a weight, and that of its factor in the scores, which `ranklib` takes for another one."""
+
+    of_weight: float
+    in_scores: float
+
+
+class _Restart:
+    """A restart of the ascent.
+
+    Attributes:
+        weights: (C,).
+        value: the training metric that was computed for them.
+    """
+
+    def __init__(
+        self,
+        columns: Columns,
+        measure: Measure,
+        settings: LinearRanker,
+        is_nonnegative: Flags,
+    ) -> None:
+        self._columns = columns
+        self._measure = measure
+        self._settings = settings
+        self._is_nonnegative = is_nonnegative
+        # In float32 as in RankLib.
+        share = np.float32(1) / np.float32(len(columns))
+        self.weights = np.full(len(columns), share, dtype=np.float64)
+        self._scores = np.einsum("cd,c->d", columns, self.weights)
+        self.value = measure(self._scores)
+
+    def ascend(self, rng: np.random.Generator) -> None:
+        start = self.value
+        num_columns = len(self._columns)
+        num_failed = 0
+        while num_failed < max(num_columns - 1, 1):
+            for column in rng.permutation(num_columns).tolist():
+                num_failed += 1
+                if self._improve(column):
                     num_failed = 0
-                    break
-            else:
-                if settings.dialect == "ranklib":
-                    scores = scores + weight * x
-        if best - start < settings.tolerance:
-            break
-    return weights, best
+            if self.value - start < self._settings.tolerance:
+                break
+
+    def _improve(self, column: int) -> bool:
+        """Changes a weight in the first direction that increases the metric; returns whether there is one."""
+        weight = float(self.weights[column])
+        for direction in _directions(weight, self._settings):
+            change = self._best_change(column, direction)
+            if change is not None:
+                self._apply(column, change)
+                return True
+        if self._settings.dialect == "ranklib":
+            self._scores = self._scores + weight * self._columns[column]
+        return False
+
+    def _best_change(self, column: int, direction: Sequence[_Change]) -> _Change | None:
+        """Returns the change with the highest metric, which is the new value; None if none increases it."""
+        weight = float(self.weights[column])
+        lowest = 0.0 if self._is_nonnegative[column] else -np.inf
+        size_of_others = np.abs(self.weights).sum() - abs(weight)
+        best = None
+        for change in direction:
+            new = weight + change.of_weight
+            if new < lowest or size_of_others + abs(new) == 0:
+                continue
+            scores = self._scores + change.in_scores * self._columns[column]
+            value = self._measure(scores)
+            if value > self.value:
+                self.value = value
+                best = change
+        return best
+
+    def _apply(self, column: int, change: _Change) -> None:
+        self.weights[column] += change.of_weight
+        size = np.abs(self.weights).sum()
+        self.weights = self.weights / size
+        scores = self._scores + change.in_scores * self._columns[column]
+        self._scores = scores / size
 
 
-def _directions(
-    weight: float, settings: LinearRanker
-) -> Iterator[Sequence[tuple[float, float]]]:
-    """Yields the changes of a weight in each direction, each with that of its factor in the scores."""
+def _directions(weight: float, settings: LinearRanker) -> Iterator[list[_Change]]:
+    """Yields the changes of a weight in each direction."""
     is_ranklib = settings.dialect == "ranklib"
     for sign in (1, -1):
         step = sign * _FIRST_STEP
@@ -254,8 +293,8 @@ def _directions(
                 step = step * sign
         factors = float(settings.step_scale) ** np.arange(settings.iterations)
         steps = np.cumsum(step * factors).tolist()
-        yield list(zip(steps, steps, strict=True))
-    yield [(-weight, 0.0 if is_ranklib else -weight)]
+        yield [_Change(step, step) for step in steps]
+    yield [_Change(-weight, 0.0 if is_ranklib else -weight)]
 
 
 @dataclass(kw_only=True)
@@ -429,7 +468,8 @@ class LinearRanker(Ranker):
         is_used = (model.weights != 0) | (model.missing != 0)
         # One feature at a time: the bits of a matrix product depend on the number of rows.
         for feature in np.flatnonzero(is_used):
-            values = _scaled(given[:, feature], model.knots[feature], self.scaling)
+            knots = model.knots[feature]
+            values = _scaled(given[:, feature], knots, self.scaling)
             is_missing = np.isnan(values)
             if self.missing == "refuse" and is_missing.any():
                 raise DataError(
@@ -522,8 +562,8 @@ class LinearRanker(Ranker):
         arrays = load_npz(folder / _FILE, content, remedy=COPY_OR_FIT_AGAIN)
         try:
             ranker._model = _Model(**arrays)
-            features = np.zeros((1, len(ranker._model.missing)), dtype=np.float32)
-            ranker.predict(features)
+            num_features = len(ranker._model.missing)
+            ranker.predict(np.zeros((1, num_features), dtype=np.float32))
         except (TypeError, ValueError, IndexError, DataError) as error:
             reason = f"is not a saved linear model ({error}). {COPY_OR_FIT_AGAIN}."
             raise ResultError(f"{folder / _FILE} {reason}") from None
