@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
 import reprlib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -90,7 +91,9 @@ class Estimator:
         Raises:
             ConfigError: A parameter does not exist, or a value is invalid; no parameter is changed.
         """
-        values = {name.replace("__", "."): value for name, value in params.items()}
+        values = {}
+        for name, value in params.items():
+            values[name.replace("__", ".")] = value
         checked = replaced(self, values)
         for key in values:
             name = key.partition(".")[0]
@@ -191,15 +194,7 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
             train = dataset_of(train, y, **rows)
             rows = {}
             if valid is not None and not isinstance(valid, RankingDataset):
-                is_sequence = isinstance(valid, tuple | list)
-                if not is_sequence or len(valid) not in (2, 3):
-                    raise DataError(
-                        "valid is no pair or triple; pass valid=(X, y), or valid=(X, y, qid)."
-                    )
-                table, labels, *qid = valid
-                valid = dataset_of(
-                    table, labels, qid=qid[0] if qid else None, like=train
-                )
+                valid = _valid_of_tables(valid, train)
         if not self.reads_blocks:
             train = train.in_memory(self.reads_sparse)
             valid = valid and valid.in_memory(self.reads_sparse)
@@ -215,6 +210,17 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
     functools.update_wrapper(fit_table, fit)
     del vars(fit_table)["__wrapped__"]  # its signature has no arguments of a table
     return fit_table
+
+
+def _valid_of_tables(valid: Any, train: RankingDataset) -> RankingDataset:
+    """Returns the data set of (X, y) or (X, y, qid)."""
+    is_sequence = isinstance(valid, tuple | list)
+    if not is_sequence or len(valid) not in (2, 3):
+        raise DataError(
+            "valid is no pair or triple; pass valid=(X, y), or valid=(X, y, qid)."
+        )
+    table, labels, *qid = valid
+    return dataset_of(table, labels, qid=qid[0] if qid else None, like=train)
 
 
 def _of_tables(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -316,20 +322,27 @@ def read_columns(folder: Path) -> Columns:
             f"{path} has format {reprlib.repr(version)}; this ltrbench reads format {MODEL_FORMAT}. Load the "
             "model with the version of ltrbench that saved it."
         )
-    types: dict[str, Any] = {}
-    types["feature_names"] = list[str]
-    types["categories"] = dict[str, list[str]]
-    types["dates"] = dict[str, str]
-    types["encoded"] = dict[str, list[str]]
+    types: dict[str, Any] = {
+        "feature_names": list[str],
+        "categories": dict[str, list[str]],
+        "dates": dict[str, str],
+        "encoded": dict[str, list[str]],
+    }
     has_names = isinstance(columns, dict) and columns.keys() == types.keys()
     if not has_names or type_error(columns, types):
         raise ResultError(
             f"{path} has no names and categories of features. Copy the folder again."
         )
-    categories = {name: tuple(of) for name, of in columns["categories"].items()}
-    encoded = {name: tuple(of) for name, of in columns["encoded"].items()}
-    names = tuple(columns["feature_names"])
-    return Columns(names, categories, columns["dates"], encoded)
+    return Columns(
+        feature_names=tuple(columns["feature_names"]),
+        categories=_as_tuples(columns["categories"]),
+        dates=columns["dates"],
+        encoded=_as_tuples(columns["encoded"]),
+    )
+
+
+def _as_tuples(lists: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(texts) for name, texts in lists.items()}
 
 
 _WRAPPERS: Mapping[str, Callable[[Any], Any]] = {
@@ -381,6 +394,44 @@ def dataset_of(
             "number of rows of each query as group=; further arguments of fit are valid=(X, y) or (X, y, "
             "qid), sample_weight, categorical and dates."
         )
+    rows = _columns_of_rows(X, y, qid, group, sample_weight)
+    columns = {f"{name} of fit or score": values for name, values in rows.items()}
+    roles = zip(("label", "query", "weight"), columns, strict=False)
+    options: dict[str, Any] = {"sort_queries": True, **dict(roles)}
+    if not _is_frame(X):
+        if categorical or dates:
+            raise DataError(
+                "categorical and dates name columns, but X has none; pass a DataFrame."
+            )
+        return _dataset_of_array(X, columns, options)
+    if like is None:
+        names = [name for name in map(str, X.columns) if name not in ROLE_OF_NAME]
+        options["categorical"] = list(categorical)
+        options["dates"] = list(dates)
+    else:
+        given = [*map(str, X.columns)]
+        names = list(columns_of_features(like.feature_names, like.encoded, given))
+        options["categories"] = like.categories
+        options["dates"] = like.dates
+        options["encode"] = like.encoded
+    roles_of_frame = ("document", "weight", "position")
+    with_roles = itertools.chain.from_iterable(ROLES[role] for role in roles_of_frame)
+    frame = _by_name(X, names, set(with_roles))
+    return read_table(frame.assign(**columns), features=names, **options)
+
+
+def _columns_of_rows(
+    X: Any,  # noqa: N803
+    y: ArrayLike,
+    qid: ArrayLike | None,
+    group: ArrayLike | None,
+    sample_weight: ArrayLike | None,
+) -> dict[str, NDArray[Any]]:
+    """Returns argument -> (D,): the labels, the queries and, if passed, the weights, in this order.
+
+    Raises:
+        DataError: The queries are not known, or an argument does not have a value for each row.
+    """
     if qid is None and group is None:
         of_query = _query_column(X)
         if of_query is not None:
@@ -391,64 +442,64 @@ def dataset_of(
             "number of rows of each query; or let X be a DataFrame with a column qid or query_id. "
             "scikit-learn passes qid to score only after sklearn.set_config(enable_metadata_routing=True)."
         )
-    table: Any = X if hasattr(X, "shape") else np.asarray(X)
-    if group is not None:
+    rows = {"y": np.asarray(y)}
+    if group is None:
+        rows["qid"] = np.asarray(qid)
+    else:
         sizes = _sizes_of(group)
-        qid = np.repeat(np.arange(1, len(sizes) + 1), sizes)
-    rows = {
-        "y": np.asarray(y),
-        "qid" if group is None else "sum of group": np.asarray(qid),
-    }
+        numbers = np.arange(1, len(sizes) + 1)
+        rows["sum of group"] = np.repeat(numbers, sizes)
     if sample_weight is not None:
         rows["sample_weight"] = np.asarray(sample_weight)
+    num_rows = _as_table(X).shape[0]
     for name, values in rows.items():
-        if values.shape != table.shape[:1]:
+        if values.shape != (num_rows,):
             raise DataError(
-                f"{name} has the shape {values.shape}, but X has {table.shape[0]} rows."
+                f"{name} has the shape {values.shape}, but X has {num_rows} rows."
             )
+    return rows
+
+
+def _as_table(X: Any) -> Any:  # noqa: N803
+    """Returns a DataFrame, an array or a sparse matrix as it is, and a list of rows as an array."""
+    return X if hasattr(X, "shape") else np.asarray(X)
+
+
+def _dataset_of_array(
+    X: Any,  # noqa: N803
+    columns: Mapping[str, NDArray[Any]],
+    options: Mapping[str, Any],
+) -> RankingDataset:
+    """Returns the data set of features without names.
+
+    Args:
+        columns: name -> (D,), columns with a role.
+        options: options of `read_table`.
+    """
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
-    columns = {f"{name} of fit or score": values for name, values in rows.items()}
-    roles = zip(("label", "query", "weight"), columns, strict=False)
-    options: dict[str, Any] = dict(roles)
-    options["sort_queries"] = True
-    if not _is_frame(X):
-        if categorical or dates:
-            raise DataError(
-                "categorical and dates name columns, but X has none; pass a DataFrame."
-            )
-        # A table of the rows alone, because a sparse matrix may have millions of columns.
-        alone = pd.DataFrame({**columns, "1": 0.0})
-        data = read_table(alone, features=["1"], **options)
-        in_order = slice(None) if data.file_rows is None else data.file_rows
-        if hasattr(table, "tocsr"):
-            features = SparseRows.from_scipy(table.tocsr()[in_order])
-        else:
-            features = table[in_order]
-        return data.with_fields(features=features, feature_names=())
-    if like is not None:
-        given = [*map(str, X.columns)]
-        names = list(columns_of_features(like.feature_names, like.encoded, given))
-    else:
-        names = [name for name in map(str, X.columns) if name not in ROLE_OF_NAME]
-    of_roles = {*ROLES["document"], *ROLES["weight"], *ROLES["position"]}
-    frame = _by_name(X, names, of_roles)
-    if like is None:
-        options["categorical"] = list(categorical)
-        options["dates"] = list(dates)
-    else:
-        options["categories"] = like.categories
-        options["dates"] = like.dates
-        options["encode"] = like.encoded
-    return read_table(frame.assign(**columns), features=names, **options)
+    # A table of the rows alone, because a sparse matrix may have millions of columns.
+    alone = pd.DataFrame({**columns, "1": 0.0})
+    data = read_table(alone, features=["1"], **options)
+    in_order = slice(None) if data.file_rows is None else data.file_rows
+    table = _as_table(X)
+    if hasattr(table, "tocsr"):
+        table = table.tocsr()
+    features = table[in_order]
+    if hasattr(features, "tocsr"):
+        features = SparseRows.from_scipy(features)
+    return data.with_fields(features=features, feature_names=())
 
 
 def _sizes_of(group: ArrayLike) -> NDArray[np.int64]:
     """Returns the (Q,) numbers of rows of the queries; raises DataError if they are no such numbers."""
     sizes = np.asarray(group)
-    is_number = sizes.ndim == 1 and sizes.dtype.kind in "iuf"
-    if not is_number or not ((sizes >= 1) & (sizes % 1 == 0)).all():
+    are_valid = sizes.ndim == 1 and sizes.dtype.kind in "iuf"
+    if are_valid:
+        is_whole = sizes % 1 == 0
+        are_valid = bool((is_whole & (sizes >= 1)).all())
+    if not are_valid:
         raise DataError(
             f"group is {sizes.tolist()!s:.60}; pass the number of rows of each query, a whole number "
             "from 1, in the order of the rows."
