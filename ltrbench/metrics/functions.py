@@ -154,8 +154,10 @@ def first_of_queries(
     if k is None or k >= sizes.max():
         return values, start
     # Selecting the first k ranks first is most of the speed of a metric with a cutoff.
-    kept_start = np.concatenate([[0], np.cumsum(np.minimum(sizes, k))])
-    positions = _ranks(kept_start) + np.repeat(start[:-1], np.diff(kept_start))
+    num_kept = np.minimum(sizes, k)
+    kept_start = np.concatenate([[0], np.cumsum(num_kept)])
+    start_of_kept = np.repeat(start[:-1], num_kept)
+    positions = start_of_kept + _ranks(kept_start)
     return values[positions], kept_start
 
 
@@ -169,7 +171,8 @@ def sum_queries(
 
 
 def _ranks(start: QueryStart) -> Indices:
-    return np.arange(start[-1]) - np.repeat(start[:-1], np.diff(start))
+    start_of_position = np.repeat(start[:-1], np.diff(start))
+    return np.arange(start[-1]) - start_of_position
 
 
 def rank(
@@ -212,7 +215,8 @@ def rank(
     starts_run = np.ones(len(order), dtype=np.bool_)
     if ties is Ties.EXPECTED:
         in_order = keys[order]
-        starts_run[1:] = in_order[1:] != in_order[:-1]
+        has_other_score = in_order[1:] != in_order[:-1]
+        starts_run[1:] = has_other_score
         starts_run[position_start[:-1]] = True
     is_retrieved = ~is_missing[order] if has_missing else None
     runs = np.flatnonzero(starts_run)
@@ -405,21 +409,26 @@ def parse_metric(name: str) -> tuple[str, int | None]:
     of_query, _, column = name.partition(":")
     word, at, cutoff = of_query.partition("@")
     metric = ALIASES.get(word, word)
-    if metric not in (OF_COLUMNS if column else METRICS):
+    if not _is_registered(metric, with_column=bool(column)):
         known = sorted([*METRICS, *ALIASES, *OF_COLUMNS])
+        similar = "."
+        if word not in known:
+            similar = did_you_mean(word, known)
         raise ConfigError(
-            f"unknown metric '{name}'{'.' if word in known else did_you_mean(word, known)} Metrics: "
-            f"{', '.join(known)}; most take a cutoff (ndcg@10), {', '.join(OF_COLUMNS)} a column "
-            "of data.keep (value@10:revenue). Name the module of yours: plugins=[MODULE] or --plugin MODULE."
+            f"unknown metric '{name}'{similar} Metrics: {', '.join(known)}; most take a cutoff "
+            f"(ndcg@10), {', '.join(OF_COLUMNS)} a column of data.keep (value@10:revenue). Name "
+            "the module of yours: plugins=[MODULE] or --plugin MODULE."
         )
-    metric += f":{column}" if column else ""
+    if column:
+        metric = f"{metric}:{column}"
     if not at:
         return metric, None
     if no_cutoff := metric_of(metric).no_cutoff:
         raise ConfigError(
             f"metric '{name}' takes no cutoff: {no_cutoff}. Write {word}."
         )
-    if not (cutoff.isascii() and cutoff.isdigit() and 0 < int(cutoff) <= LONGEST):
+    is_number = cutoff.isascii() and cutoff.isdigit()
+    if not is_number or not 0 < int(cutoff) <= LONGEST:
         raise ConfigError(
             f"metric '{name}': the cutoff must be a whole number from 1 to {LONGEST}."
         )
@@ -433,7 +442,13 @@ def is_metric(name: str) -> bool:
     (True, False)
     """
     word = re.split("[@:]", name)[0]
-    return ALIASES.get(word, word) in (OF_COLUMNS if ":" in name else METRICS)
+    return _is_registered(ALIASES.get(word, word), with_column=":" in name)
+
+
+def _is_registered(metric: str, *, with_column: bool) -> bool:
+    if with_column:
+        return metric in OF_COLUMNS
+    return metric in METRICS
 
 
 def metric_of(word: str) -> Metric:
@@ -546,7 +561,8 @@ def average_precision(
         run_size = ranking.tie_size[ranking.tie]
         run_relevant = ranking.tie_mean(relevance) * run_size
         offset = np.arange(len(run_size)) - ranking.tie_start[ranking.tie]
-        expected_in_run = offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
+        num_others = np.maximum(run_size - 1, 1)
+        expected_in_run = offset * (run_relevant - 1.0) / num_others
         contribution += ranking.tie_mean(relevance) * expected_in_run
     total = ranking.sum_first(contribution / (ranking.ranks + 1.0), k)
     return _quotient(total, _num_precisions(ranking, k, convention))
@@ -563,18 +579,15 @@ def reciprocal_rank(
     """
     relevance = _relevance(ranking, convention)
     run_relevant = np.add.reduceat(relevance, ranking.tie_start)
-    first_with = (run_relevant > 0) & (
-        _before_run(ranking, relevance)[ranking.tie_start] == 0
-    )
+    relevant_before = _before_run(ranking, relevance)[ranking.tie_start]
+    first_with = (run_relevant > 0) & (relevant_before == 0)
     candidate = first_with[ranking.tie]
     run = ranking.tie[candidate]
     t = ranking.tie_size[run]
     m = run_relevant[run]
     j = np.flatnonzero(candidate) - ranking.tie_start[run]
     probability = np.zeros(len(relevance))
-    probability[candidate] = np.exp(
-        _log_binomial(t - j - 1, m - 1) - _log_binomial(t, m)
-    )
+    probability[candidate] = np.exp(_log_first_at(j, t, m))
     expected = ranking.sum_first(probability / (ranking.ranks + 1.0), k)
     return np.where(_num_relevant(ranking, convention) > 0, expected, np.nan)
 
@@ -593,7 +606,8 @@ def expected_reciprocal_rank(
     """
     from ltrbench.metrics.kernels import expected_stop
 
-    stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
+    gains = np.expm1(ranking.labels * np.log(2.0))
+    stop = gains / 2.0**convention.highest_grade
     longest = int(ranking.judgments.query_sizes.max())
     values = expected_stop(stop, ranking.run_end, ranking.position_start, k or longest)
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)
@@ -615,9 +629,8 @@ def winner_takes_all(
     """
     best_labels = ranking.judgments.best_labels
     best = np.repeat(best_labels, np.diff(ranking.position_start))
-    wins = ranking.sum_first(
-        ranking.tie_mean((ranking.labels == best).astype(np.float64)), 1
-    )
+    is_best = (ranking.labels == best).astype(np.float64)
+    wins = ranking.sum_first(ranking.tie_mean(is_best), 1)
     return np.where(best_labels > 0, wins, np.nan)
 
 
@@ -945,20 +958,22 @@ def _quotient(numerator: NDArray[Any], denominator: NDArray[Any]) -> Values:
 def _before_run(ranking: Ranking, relevance: Values) -> Values:
     """Returns (P,), the number of relevant documents of the query before the run of each position."""
     before = np.cumsum(relevance) - relevance
-    first = ranking.tie_start[ranking.tie] if ranking.has_ties else slice(None)
     before_query = before[ranking.position_start[:-1]]
-    counts: Values = before[first] - np.repeat(
-        before_query, np.diff(ranking.position_start)
-    )
+    before_run = before
+    if ranking.has_ties:
+        before_run = before[ranking.tie_start[ranking.tie]]
+    num_positions = np.diff(ranking.position_start)
+    counts: Values = before_run - np.repeat(before_query, num_positions)
     return counts
 
 
 def _running_sum(values: Values, query_start: QueryStart) -> Values:
     """Returns (D,), the sum of the values of the query up to and including each position."""
     # One cumsum over all queries would accumulate rounding across queries.
-    return np.concatenate(
-        [np.cumsum(values[first:end]) for first, end in pairwise(query_start)]
-    )
+    sums = []
+    for first, end in pairwise(query_start):
+        sums.append(np.cumsum(values[first:end]))
+    return np.concatenate(sums)
 
 
 def _share_in_order(counts: Values) -> PerQuery:
@@ -997,6 +1012,12 @@ def _count_pairs(ranking: Ranking, grades: Indices, num_grades: int) -> Values:
     return counts.T
 
 
+def _log_first_at(j: NDArray[Any], t: NDArray[Any], m: NDArray[Any]) -> Values:
+    """Returns log(C(t - j - 1, m - 1) / C(t, m))."""
+    log_later = _log_binomial(t - j - 1, m - 1)
+    return log_later - _log_binomial(t, m)
+
+
 def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> Values:
     """Returns log C(n, k); log 0 if k > n."""
     # Imported here because SciPy takes twice as long to import as NumPy, and `--help` does not need it.
@@ -1004,5 +1025,7 @@ def _log_binomial(n: NDArray[Any], k: NDArray[Any]) -> Values:
 
     possible = k <= n
     n = np.where(possible, n, k)
-    value: Values = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    log_of_n = gammaln(n + 1)
+    log_of_k = gammaln(k + 1)
+    value: Values = log_of_n - log_of_k - gammaln(n - k + 1)
     return np.where(possible, value, -np.inf)

@@ -341,7 +341,7 @@ def read_columns(folder: Path) -> Columns:
     )
 
 
-def _as_tuples(lists: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+def _as_tuples(lists: Any) -> dict[str, tuple[str, ...]]:
     return {name: tuple(texts) for name, texts in lists.items()}
 
 
