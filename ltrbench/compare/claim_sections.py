@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,10 @@ from ltrbench.compare.slicing import (
     across,
     interactions,
 )
-from ltrbench.compare.table import (
-    PairedQueries,
-)
+from ltrbench.compare.table import PairedQueries
 from ltrbench.compare.views import (
     Chapter,
+    Figure,
     Figures,
     Folded,
     Prose,
@@ -193,33 +193,54 @@ def _ranks_section(labels: Sequence[str], test: DataSetTest) -> Section:
         parts.append(Prose(f"{test.note}."))
     if test.chi2 is not None and test.chi2_p is not None:
         chi2 = significant(test.chi2)
-        sentence = f"Friedman's χ² is {chi2}, p {p_value(test.chi2_p)}, over {test.num_data_sets} data sets."
-        parts.append(Prose(sentence))
+        p = p_value(test.chi2_p)
+        parts.append(
+            Prose(
+                f"Friedman's χ² is {chi2}, p {p}, over {test.num_data_sets} data sets."
+            )
+        )
     if test.critical_difference is not None:
-        ranks = labels, test.average_ranks, test.critical_difference, test.groups
         sentence = (
             "Two models differ by Nemenyi's test at 5 % if their average ranks differ by more than "
             f"{test.critical_difference:.2f}."
         )
-        diagram = partial(critical_difference_diagram, *ranks)
+        diagram = partial(
+            critical_difference_diagram,
+            labels,
+            test.average_ranks,
+            test.critical_difference,
+            test.groups,
+        )
         figures = drawn(diagram, "Critical-difference diagram")
         parts += [Prose(sentence), Figures(figures)]
-    by_label = zip(labels, test.average_ranks, strict=True)
-    average: list[TableRow] = [[label, rank] for label, rank in by_label]
-    pairs: list[TableRow] = []
-    for pair in test.pairs:
-        name = minus(labels[pair.a], labels[pair.b])
-        pairs.append([name, pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm])
-    of_ranks = columns_of({"model": None, "average rank": ".2f"})
-    tests = ("Nemenyi", "Wilcoxon", "Wilcoxon, Holm")
-    of_pairs = columns_of({"pair": None, **dict.fromkeys(tests, p_value)})
-    parts += [
-        Table(of_ranks, average, "Average ranks", "compact"),
-        Table(of_pairs, pairs, "p-values over data sets", "compact"),
-    ]
+    parts += [_table_of_ranks(labels, test), _table_of_p_values(labels, test)]
     return Section(
         "ranks", "Tests over data sets", lead, parts, ("tests over data sets",)
     )
+
+
+def _table_of_ranks(labels: Sequence[str], test: DataSetTest) -> Table:
+    rows: list[TableRow] = []
+    for label, average_rank in zip(labels, test.average_ranks, strict=True):
+        rows.append([label, average_rank])
+    columns = columns_of({"model": None, "average rank": ".2f"})
+    return Table(columns, rows, "Average ranks", "compact")
+
+
+def _table_of_p_values(labels: Sequence[str], test: DataSetTest) -> Table:
+    rows: list[TableRow] = []
+    for pair in test.pairs:
+        name = minus(labels[pair.a], labels[pair.b])
+        rows.append([name, pair.nemenyi, pair.wilcoxon, pair.wilcoxon_holm])
+    columns = columns_of(
+        {
+            "pair": None,
+            "Nemenyi": p_value,
+            "Wilcoxon": p_value,
+            "Wilcoxon, Holm": p_value,
+        }
+    )
+    return Table(columns, rows, "p-values over data sets", "compact")
 
 
 # ---- Section "Query by query": which queries make the differences.
@@ -232,27 +253,15 @@ def queries_section(shown: Shown) -> Section | None:
     comparison = shown.comparison
     queries = comparison.queries
     baseline = comparison.baseline
-    series = {item.label: item for item in shown.series}
-    labels = [label for label in shown.paired if label in series and label != baseline]
-    if queries is None or not labels:
+    drawn_labels = {item.label for item in shown.series}
+    labels = [label for label in shown.paired if label in drawn_labels]
+    others = [label for label in labels if label != baseline]
+    if queries is None or not others:
         return None
-    if baseline not in queries.labels or baseline not in series:
+    if baseline not in queries.labels or baseline not in drawn_labels:
         return None
-    values = {label: _differences(queries, label, baseline) for label in labels}
-    largest = [float(np.abs(of_label).max()) for of_label in values.values()]
-    reach = max(largest) or 1.0
-    figures = []
     wins = []
-    for label, of_label in values.items():
-        draw = partial(
-            sorted_differences,
-            series[label],
-            series[baseline],
-            of_label,
-            reach=reach,
-            metric=comparison.metric,
-        )
-        figures += drawn(draw, f"{label} against {baseline}")
+    for label in others:
         wins += _wins(shown, queries, label, baseline)
         wins += _wins(shown, queries, baseline, label)
     lead = (
@@ -260,8 +269,32 @@ def queries_section(shown: Shown) -> Section | None:
         "show whether a few queries make the difference or many. A value is the mean over trainings."
     )
     summary = f"The {_MOST_WINS} queries with the largest differences in each direction"
+    figures = _figures_of_differences(shown, queries, others)
     parts: list[View] = [Figures(figures), Folded(summary, wins)]
     return Section("queries", "Query by query", lead, parts)
+
+
+def _figures_of_differences(
+    shown: Shown, queries: PairedQueries, labels: Sequence[str]
+) -> list[Figure]:
+    """Returns a figure for each model against the baseline, all on the same scale."""
+    baseline = shown.comparison.baseline
+    series = {item.label: item for item in shown.series}
+    differences = {label: _differences(queries, label, baseline) for label in labels}
+    largest = [np.abs(of_label).max() for of_label in differences.values()]
+    reach = float(max(largest)) or 1.0
+    figures = []
+    for label, of_label in differences.items():
+        draw = partial(
+            sorted_differences,
+            series[label],
+            series[baseline],
+            of_label,
+            reach=reach,
+            metric=shown.comparison.metric,
+        )
+        figures += drawn(draw, f"{label} against {baseline}")
+    return figures
 
 
 def _differences(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
@@ -273,41 +306,64 @@ def _differences(queries: PairedQueries, a: str, b: str) -> NDArray[np.float64]:
 
 def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list[Table]:
     """Returns the queries on which one model is better than the other by most; empty if there are none."""
-    differences = _differences(queries, winner, loser)
-    best = np.argsort(-differences, kind="stable")[:_MOST_WINS]
-    won = [number for number in best.tolist() if differences[number] > 0]
+    won = _largest_wins(_differences(queries, winner, loser))
     if not won:
         return []
-    comparison = shown.comparison
-    metric, _ = parse_metric(comparison.metric)
-    convention = comparison.settings.convention.of(metric)
-    places = [queries.labels.index(label) for label in (winner, loser)]
-    values = [queries.distinct.values[place] for place in places]
-    firsts = np.sort(np.unique(queries.query_keys, return_index=True)[1])
+    of_winner = queries.distinct.values[queries.labels.index(winner)]
+    of_loser = queries.distinct.values[queries.labels.index(loser)]
+    firsts = _first_of_each_key(queries)
     rows: list[TableRow] = []
     for number in won:
-        a, b = (float(of_row[number]) for of_row in values)
-        query = _query_cells(queries, firsts[number], convention.relevance_threshold)
-        name, *counts = query
-        rows.append([name, a - b, a, b, *counts])
-    forms = {"query": None, "difference": DIFFERENCE, winner: QUALITY, loser: QUALITY}
-    columns = columns_of({**forms, "documents": COUNT, "relevant": COUNT})
+        a = float(of_winner[number])
+        b = float(of_loser[number])
+        query = _query_in_row(shown, queries, firsts[number])
+        values = (a - b, a, b)
+        rows.append([query.name, *values, *query.counts])
+    columns = columns_of(
+        {
+            "query": None,
+            "difference": DIFFERENCE,
+            winner: QUALITY,
+            loser: QUALITY,
+            "documents": COUNT,
+            "relevant": COUNT,
+        }
+    )
     return [Table(columns, rows, f"{winner} better than {loser}", "compact")]
 
 
-def _query_cells(
-    queries: PairedQueries, number: int, threshold: float
-) -> tuple[TableCell, int, int]:
-    """Returns the id of a query with its fold, and its numbers of documents and of relevant ones."""
+def _largest_wins(differences: NDArray[np.float64]) -> list[int]:
+    """Returns the numbers of the queries with the largest differences above 0, the largest first."""
+    order = np.argsort(-differences, kind="stable")
+    return [number for number in order[:_MOST_WINS].tolist() if differences[number] > 0]
+
+
+def _first_of_each_key(queries: PairedQueries) -> NDArray[np.intp]:
+    """Returns the number of the first query of each key, in the order of `distinct`."""
+    _, firsts = np.unique(queries.query_keys, return_index=True)
+    return np.sort(firsts)
+
+
+class _QueryInRow(NamedTuple):
+    """The id of a query with its fold, and its numbers of documents and of relevant ones."""
+
+    name: TableCell
+    counts: tuple[int, int]
+
+
+def _query_in_row(shown: Shown, queries: PairedQueries, number: int) -> _QueryInRow:
+    metric, _ = parse_metric(shown.comparison.metric)
+    convention = shown.comparison.settings.convention.of(metric)
     cell = queries.cell_of_query[number]
     query = queries.query_in_cell[number]
     judgments = queries.judgments[cell]
     start, end = judgments.query_start[query : query + 2]
-    num_relevant = int((judgments.labels[start:end] >= threshold).sum())
+    is_relevant = judgments.labels[start:end] >= convention.relevance_threshold
     fold = queries.cells[cell].fold
     note = "" if fold is None else f"fold {fold}"
     name = TableCell(str(judgments.query_ids[query]), note=note)
-    return name, int(end - start), num_relevant
+    counts = (int(end - start), int(is_relevant.sum()))
+    return _QueryInRow(name, counts)
 
 
 # ---- Section "Kinds of queries": means and differences by slice.

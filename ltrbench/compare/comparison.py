@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -288,7 +288,8 @@ class Comparison:
         rows = []
         for row in self.rows:
             mean = row.metrics.get(self.metric)
-            rows.append(row.label if mean is None else f"{row.label} {mean:.4f}")
+            value = "" if mean is None else f" {mean:.4f}"
+            rows.append(f"{row.label}{value}")
         return one_line(
             "Comparison", {"data": self.data, "metric": self.metric, "rows": rows}
         )
@@ -309,32 +310,40 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     settings = settings or Settings()
     for run in runs:
         refuse_trial(run, "metrics of test")
+    # A run may fail before its data set is known, so that every failure is a remark on the first table.
+    failures = [_failure(run) for run in runs if not run.result.is_compared]
     finished = [run for run in runs if run.result.is_compared]
     if not finished:
-        errors = "; ".join(str(_failure(run).note) for run in runs)
+        errors = "; ".join(str(failure.note) for failure in failures)
         raise ResultError(f"there is no finished run to compare. {errors}")
     finished, repeated = newest_runs(with_common_data(finished))
     tables = runs_by_table(finished)
     mismatched = mismatches(tables)
-    if mismatched and not settings.allow_mismatch:
-        raise ResultError(_mismatches_in_words(mismatched))
     if mismatched:
+        if not settings.allow_mismatch:
+            raise ResultError(_mismatches_in_words(mismatched))
         tables = runs_by_data_set(finished)
     metric = settings.claimed_metrics[0] or default_metric(finished)
     # Without a mismatch training sets are known, which the wider scopes of claims need.
     settings = replace(settings, metric=metric, allow_mismatch=bool(mismatched))
     if settings.names_baseline:
-        labels = itertools.chain.from_iterable(map(runs_by_label, tables.values()))
-        models = [run.result.model for run in finished]
-        require_choice("baseline", settings.baseline, dict.fromkeys([*labels, *models]))
-    remarks = [*mismatched, *repeated]
-    # A run may fail before its data set is known, so that every failure is a remark on the first table.
-    failures = [_failure(run) for run in runs if not run.result.is_compared]
-    comparisons = []
-    for number, (name, of_table) in enumerate(tables.items()):
-        first = [*remarks, *failures] if number == 0 else remarks
-        comparisons.append(_compare_on(name, of_table, metric, settings, first))
+        _check_baseline(settings.baseline, tables.values(), finished)
+    comparisons: list[Comparison] = []
+    for name, of_table in tables.items():
+        remarks = [*mismatched, *repeated]
+        if not comparisons:
+            remarks += failures
+        comparisons.append(_compare_on(name, of_table, metric, settings, remarks))
     return comparisons
+
+
+def _check_baseline(
+    baseline: str | None, tables: Iterable[Sequence[Run]], runs: Sequence[Run]
+) -> None:
+    """Raises ConfigError unless a baseline is a row of a table or a model of the runs."""
+    labels = itertools.chain.from_iterable(map(runs_by_label, tables))
+    models = [run.result.model for run in runs]
+    require_choice("baseline", baseline, dict.fromkeys([*labels, *models]))
 
 
 def _mismatches_in_words(mismatched: Sequence[Remark]) -> str:
@@ -357,16 +366,14 @@ def _compare_on(
     first_remarks: Sequence[Remark],
 ) -> Comparison:
     table = Table.of(_evaluated_rows(runs, settings), settings.selected)
-    claimed = [name for name in settings.claimed_metrics if name is not None]
-    paired = {name: pair_in_group(table.paired, name, settings) for name in claimed}
-    queries = paired.pop(metric)
+    queries = pair_in_group(table.paired, metric, settings)
     # The row with the highest mean, the first one in case of ties.
     best = None
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
-    rows_by_label = runs_by_label(runs)
-    rows_to_pair = table.paired or table.rows
-    base, absent = _baseline_of(rows_by_label, settings.baseline, best, rows_to_pair)
+    base, absent = _baseline_of(
+        runs_by_label(runs), settings.baseline, best, table.paired or table.rows
+    )
     if absent:
         settings = replace(settings, baseline=None)
     evidence = Evidence.of(table.paired, metric, settings.convention)
@@ -375,18 +382,12 @@ def _compare_on(
     if queries is not None:
         pairs = _pairs_with(evidence, queries, metric, settings)
         family = _family(pairs, queries, base, settings)
-    declared = {}
-    for name, of_metric in paired.items():
-        if of_metric is not None:
-            measured = settings.guard_of(name).metric
-            of_name = Evidence.of(table.paired, measured, settings.convention)
-            pairs_of_metric = _pairs_with(of_name, of_metric, name, settings)
-            declared[name] = _family(pairs_of_metric, of_metric, base, settings)
     remarks = [*first_remarks]
     remarks += unknown_metrics([run.result for run in runs])
     remarks += [*absent, *table.remarks]
     remarks += warnings(table.rows, metric, settings.convention)
-    remarks += evidence.remarks() if evidence else ()
+    if evidence:
+        remarks += evidence.remarks()
     return Comparison(
         data=name_of_table,
         metric=metric,
@@ -399,9 +400,26 @@ def _compare_on(
         family=family,
         queries=queries,
         remarks=tuple(remarks),
-        declared=declared,
+        declared=_declared(table, metric, base, settings),
         evidence=evidence,
     )
+
+
+def _declared(
+    table: Table, metric: str, base: str, settings: Settings
+) -> dict[str, tuple[Pair, ...]]:
+    """Returns metric -> pairs of the family, for each metric that carries claims besides the primary one."""
+    declared = {}
+    for name in settings.claimed_metrics:
+        if name is None or name == metric:
+            continue
+        queries = pair_in_group(table.paired, name, settings)
+        if queries is not None:
+            measured = settings.guard_of(name).metric
+            evidence = Evidence.of(table.paired, measured, settings.convention)
+            pairs = _pairs_with(evidence, queries, name, settings)
+            declared[name] = _family(pairs, queries, base, settings)
+    return declared
 
 
 def _pairs_with(
@@ -613,16 +631,25 @@ def best_by_validation(
         value = f"{validated[best][number]:.4f}"
         reason += f", the mean of {len(row.runs)} runs; the best run is {_training_in_words(run)}, {value}"
     if len(validated) > 1:
-        evaluated = itertools.chain.from_iterable(row.evaluated for row in rows)
-        leaking = seen_by_choice(list(evaluated))
-        if leaking:
-            reason += f"; {leak_in_words(leaking)}"
-    metrics = {}
-    for name, of_test in row.metrics.items():
-        if of_test is not None:
-            metrics[f"test/{name}"] = of_test
+        reason += _leak_by_choice(rows)
+    metrics = _known_on_test(row)
     metrics[f"valid/{metric}"] = mean
     return Choice(row=row, run=run, reason=reason, metrics=metrics)
+
+
+def _leak_by_choice(rows: Sequence[ModelRow]) -> str:
+    """Returns the folds whose validation queries are test queries of others, as the end of a sentence."""
+    evaluated = itertools.chain.from_iterable(row.evaluated for row in rows)
+    leaking = seen_by_choice(list(evaluated))
+    return f"; {leak_in_words(leaking)}" if leaking else ""
+
+
+def _known_on_test(row: ModelRow) -> dict[str, float]:
+    metrics = {}
+    for name, value in row.metrics.items():
+        if value is not None:
+            metrics[f"test/{name}"] = value
+    return metrics
 
 
 def _training_in_words(run: Run) -> str:
