@@ -94,11 +94,11 @@ precision divides by the larger of k and the number of documents
 - return np.minimum(sizes, k)
 + return np.maximum(sizes, k)
 ERR divides by 2^l_max - 1
-- stop = np.expm1(ranking.labels * np.log(2.0)) / 2.0**convention.highest_grade
-+ stop = np.expm1(ranking.labels * np.log(2.0)) / (2.0**convention.highest_grade - 1.0)
+- stop = exponential_gains / 2.0**convention.highest_grade
++ stop = exponential_gains / (2.0**convention.highest_grade - 1.0)
 average precision of tied documents divides by t instead of t - 1
-- offset * (run_relevant - 1.0) / np.maximum(run_size - 1, 1)
-+ offset * (run_relevant - 1.0) / np.maximum(run_size, 1)
+- num_others = np.maximum(run_size - 1, 1)
++ num_others = np.maximum(run_size, 1)
 AUC does not count labels at the threshold as relevant
 - relevant = ranking.judgments.labels >= convention.relevance_threshold
 + relevant = ranking.judgments.labels > convention.relevance_threshold
@@ -276,8 +276,8 @@ pairs with a difference within rounding count as ordered
 - is_ordered = gap > bounds[rows, None] + bounds
 + is_ordered = gap > bounds[rows, None] - bounds
 a pair that the converted model ties does not change a query
-- wrong = is_ordered & ~(after > 0)
-+ wrong = is_ordered & ~(after >= 0)
+- is_wrong = pairs.is_ordered & ~(pairs.sign > 0)
++ is_wrong = pairs.is_ordered & ~(pairs.sign >= 0)
 the limit of missing values applies to the wrong splits
 - if not split.zero_missing and split.missing_left != zero_left:
 + if not split.zero_missing and split.missing_left == zero_left:

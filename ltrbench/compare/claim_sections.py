@@ -316,9 +316,9 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
     for number in won:
         a = float(of_winner[number])
         b = float(of_loser[number])
-        query = _query_in_row(shown, queries, firsts[number])
         values = (a - b, a, b)
-        rows.append([query.name, *values, *query.counts])
+        name, *counts = _query_in_row(shown, queries, firsts[number])
+        rows.append([name, *values, *counts])
     columns = columns_of(
         {
             "query": None,
@@ -334,8 +334,8 @@ def _wins(shown: Shown, queries: PairedQueries, winner: str, loser: str) -> list
 
 def _largest_wins(differences: NDArray[np.float64]) -> list[int]:
     """Returns the numbers of the queries with the largest differences above 0, the largest first."""
-    order = np.argsort(-differences, kind="stable")
-    return [number for number in order[:_MOST_WINS].tolist() if differences[number] > 0]
+    order = np.argsort(-differences, kind="stable").tolist()
+    return [number for number in order[:_MOST_WINS] if differences[number] > 0]
 
 
 def _first_of_each_key(queries: PairedQueries) -> NDArray[np.intp]:
@@ -348,7 +348,8 @@ class _QueryInRow(NamedTuple):
     """The id of a query with its fold, and its numbers of documents and of relevant ones."""
 
     name: TableCell
-    counts: tuple[int, int]
+    num_documents: int
+    num_relevant: int
 
 
 def _query_in_row(shown: Shown, queries: PairedQueries, number: int) -> _QueryInRow:
@@ -362,8 +363,7 @@ def _query_in_row(shown: Shown, queries: PairedQueries, number: int) -> _QueryIn
     fold = queries.cells[cell].fold
     note = "" if fold is None else f"fold {fold}"
     name = TableCell(str(judgments.query_ids[query]), note=note)
-    counts = (int(end - start), int(is_relevant.sum()))
-    return _QueryInRow(name, counts)
+    return _QueryInRow(name, int(end - start), int(is_relevant.sum()))
 
 
 # ---- Section "Kinds of queries": means and differences by slice.

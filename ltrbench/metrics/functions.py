@@ -606,8 +606,8 @@ def expected_reciprocal_rank(
     """
     from ltrbench.metrics.kernels import expected_stop
 
-    gains = np.expm1(ranking.labels * np.log(2.0))
-    stop = gains / 2.0**convention.highest_grade
+    exponential_gains = np.expm1(ranking.labels * np.log(2.0))
+    stop = exponential_gains / 2.0**convention.highest_grade
     longest = int(ranking.judgments.query_sizes.max())
     values = expected_stop(stop, ranking.run_end, ranking.position_start, k or longest)
     return np.where(ranking.judgments.best_labels > 0, values, np.nan)

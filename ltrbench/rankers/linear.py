@@ -297,6 +297,56 @@ def _directions(weight: float, settings: LinearRanker) -> Iterator[list[_Change]
     yield [_Change(-weight, 0.0 if is_ranklib else -weight)]
 
 
+# ---- Gradients: the loss of an objective, plus the penalty, which L-BFGS minimises.
+
+
+@dataclass(frozen=True, kw_only=True)
+class _PenalisedLoss:
+    """The loss over all queries plus l2 / 2 times the sum of squared weights.
+
+    Attributes:
+        columns: (C, D).
+        unit: (C,), unit of each variable: the weights are the variables times their units.
+        gradients: returns the (D,) gradients of the loss by scores.
+    """
+
+    columns: Columns
+    unit: Values
+    objective: Objective
+    data: ObjectiveData
+    gradients: Callable[[Values], Values]
+    l2: float
+    seed: int
+
+    def with_gradient(self, variables: Values) -> tuple[float, Values]:
+        """Returns the loss and its (C,) gradient by the variables."""
+        weights = variables * self.unit
+        # einsum instead of BLAS, whose sums depend on the number of threads.
+        scores = np.einsum("cd,c->d", self.columns, weights)
+        loss = self.objective.loss(scores, self.data, self.seed)
+        gradients = self.gradients(scores)
+        if not np.isfinite(loss + gradients.sum()):
+            largest = np.abs(weights).max()
+            raise DataError(
+                f"the loss {self.objective} is {loss} at weights of up to {largest:.3g}. Set "
+                "model.scaling=standard, or a larger model.l2."
+            )
+        by_weights = np.einsum("cd,d->c", self.columns, gradients) + self.l2 * weights
+        penalty = 0.5 * self.l2 * float(weights @ weights)
+        return loss + penalty, by_weights * self.unit
+
+
+def _gradients_of(
+    objective: Objective, train: RankingDataset, data: ObjectiveData, seed: int
+) -> Callable[[Values], Values]:
+    """Returns a function of (D,) scores: the (D,) gradients of the loss."""
+    if not isinstance(objective, RankNet):
+        return lambda scores: objective.gradients(scores, data, seed)[0]
+    # All pairs, as in its loss.
+    pairs = prepare(train, objective.pairs(train.num_documents))
+    return lambda scores: pairs(scores, None, np.random.default_rng(seed))[0]
+
+
 @dataclass(kw_only=True)
 class LinearRanker(Ranker):
     """Scores documents by a weighted sum of their features."""
@@ -397,38 +447,23 @@ class LinearRanker(Ranker):
         if isinstance(objective, SquaredError):
             means = np.average(columns, axis=1, weights=data.weights)
             columns = columns - means[:, None]
-        pairs = None
-        if isinstance(objective, RankNet):  # all of them, as in its loss
-            pairs = prepare(train, objective.pairs(train.num_documents))
-
         unit = np.ones(len(columns))
         options: dict[str, Any] = {"maxiter": self.max_iterations}
         if self.scaling == "none":
             unit = self._units(columns, objective, data)
             options["ftol"] = _LEAST_DECREASE
-
-        # einsum instead of BLAS, whose sums depend on the number of threads.
-        def loss_and_gradient(variables: Values) -> tuple[float, Values]:
-            weights = variables * unit
-            scores = np.einsum("cd,c->d", columns, weights)
-            loss = objective.loss(scores, data, self.seed)
-            if pairs is not None:
-                gradients, _ = pairs(scores, None, np.random.default_rng(self.seed))
-            else:
-                gradients, _ = objective.gradients(scores, data, self.seed)
-            if not np.isfinite(loss + gradients.sum()):
-                largest = np.abs(weights).max()
-                raise DataError(
-                    f"the loss {objective} is {loss} at weights of up to {largest:.3g}. Set "
-                    "model.scaling=standard, or a larger model.l2."
-                )
-            gradient = np.einsum("cd,d->c", columns, gradients) + self.l2 * weights
-            penalty = 0.5 * self.l2 * float(weights @ weights)
-            return loss + penalty, gradient * unit
-
+        loss = _PenalisedLoss(
+            columns=columns,
+            unit=unit,
+            objective=objective,
+            data=data,
+            gradients=_gradients_of(objective, train, data, self.seed),
+            l2=self.l2,
+            seed=self.seed,
+        )
         bounds = [(0 if is_bounded else None, None) for is_bounded in is_nonnegative]
         result = minimize(
-            loss_and_gradient,
+            loss.with_gradient,
             np.zeros(len(columns)),
             jac=True,
             bounds=bounds,

@@ -650,34 +650,37 @@ def _settings(result: RunResult) -> Iterator[tuple[str, str]]:
     yield "class", str(model.get("_target_", DASH))
     kind = result.params if result.origin.was_fitted else result.origin.kind
     yield "params", f"{kind}: {', '.join(_settings_of_model(model))}"
-    if search := result.search:
-        method = f"{search['name']}, seed {search['seed']}"
-        cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
-        settings = assignments(search["settings"]) or "no setting varied"
-        chosen = f"trial {search['chosen']}, {settings}"
-        yield "search", f"{method}, {cost}: {chosen}"
+    if result.search:
+        yield "search", _search_in_words(result.search)
     yield "seed", str(result.seed)
     if result.seconds:
-        known = [
-            f"{name} {result.seconds[kind]:.3f}"
-            for kind, name in TIMES.items()
-            if kind in result.seconds
-        ]
-        shared = " (several jobs ran at a time)" if result.shared_machine else ""
-        yield "seconds", f"{', '.join(known)}{shared}"
+        yield "seconds", _seconds_in_words(result)
     if result.peak_memory_mb is not None:
         yield "memory", f"{result.peak_memory_mb:.0f} MB more during the fit"
     if isinstance(result.origin, Ensemble):
-        members = [
-            f"{label} {weight:.2f}"
-            for label, weight in result.origin.weights.items()
-            if weight
-        ]
+        weights = result.origin.weights.items()
+        members = [f"{label} {weight:.2f}" for label, weight in weights if weight]
         yield "members", ", ".join(members)
     if result.best_iteration is not None:
         unit = result.unit_of_iterations
         kept = result.best_iteration
         yield unit, f"{kept} of at most {model.get(f'num_{unit}', kept)}"
+
+
+def _search_in_words(search: Mapping[str, Any]) -> str:
+    method = f"{search['name']}, seed {search['seed']}"
+    cost = f"{search['trials']} trials, {search['iterations']:,} iterations"
+    settings = assignments(search["settings"]) or "no setting varied"
+    return f"{method}, {cost}: trial {search['chosen']}, {settings}"
+
+
+def _seconds_in_words(result: RunResult) -> str:
+    known = []
+    for kind, name in TIMES.items():
+        if kind in result.seconds:
+            known.append(f"{name} {result.seconds[kind]:.3f}")
+    shared = " (several jobs ran at a time)" if result.shared_machine else ""
+    return f"{', '.join(known)}{shared}"
 
 
 def _settings_of_model(model: Mapping[str, Any]) -> list[str]:
