@@ -23,6 +23,13 @@ LONG = ("slow", "browser", "installation")
 
 use_own_temporary_folder()
 
+# As `make` sets it: the threads of LightGBM and XGBoost would otherwise spin beside other processes.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Networks are compiled for seconds for each shape of a batch; the next run of the suite reads them from here.
+_COMPILED_NETWORKS = Path(__file__).parents[1] / "build" / "networks"
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(_COMPILED_NETWORKS))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+
 # The first example of a test may have to compile a kernel, which no deadline of one example allows for.
 settings.register_profile("explore", deadline=None)
 # The same examples in every run, so that a change is judged by itself; `make test-explore` draws new ones.

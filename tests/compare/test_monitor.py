@@ -88,12 +88,12 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
     None
 ):
     log = RankingDataset.from_frame(
-        shop_log(8300, 10), categorical=TEXTS, ignore=["date", "revenue", "returned"]
+        shop_log(4300, 10), categorical=TEXTS, ignore=["date", "revenue", "returned"]
     )
-    train = log.take_queries(np.arange(8000, 8300))
+    train = log.take_queries(np.arange(4000, 4300))
     ranker = RandomRanker().fit(train)
     price, found, alarms = log.feature_names.index("price"), 0, 0
-    for week in range(200):
+    for week in range(100):
         new = log.take_queries(np.arange(40 * week, 40 * week + 40))
         new = new.with_fields(labels=np.zeros(new.num_documents))
         # A threshold of 0 is the strictest one.
@@ -107,8 +107,8 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
             planted = [(ranker, new.with_fields(features=features))]
             drifted = monitor(train, planted, limits, seed=week)
             found += {item.feature for item in drifted if item.is_past} == {"price"}
-    assert alarms <= 10
-    assert found >= 18
+    assert alarms <= 5
+    assert found >= 9
 
 
 @pytest.mark.slow

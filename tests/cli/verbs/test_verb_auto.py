@@ -19,8 +19,8 @@ from paths import USER_BACKEND
 from ltrbench.cli.auto import candidates
 from ltrbench.folders import conf_dir, models
 
-MINUTES = ("--minutes", "0.4")
-ENGINE = ("--target", "elasticsearch", *MINUTES)
+TARGET = ("--target", "elasticsearch")
+ENGINE = (*TARGET, "--minutes", "0.25")
 
 
 def clicks(num_queries: int = 240, noise: float = 0.3) -> pd.DataFrame:
@@ -137,7 +137,7 @@ def test_the_same_command_shows_the_answer_and_another_one_is_refused(
 @pytest.mark.slow
 def test_an_interrupted_search_is_finished_with_what_it_has(tmp_path: Path) -> None:
     clicks().to_csv(tmp_path / "shop.csv", index=False)
-    words = ("auto", "shop.csv", "--minutes", "30")
+    words = ("auto", "shop.csv", *TARGET, "--minutes", "30")
     with subprocess.Popen(
         [*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
     ) as process:
@@ -176,14 +176,14 @@ def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
 IN_PYTHON = """
 import ltrbench, pandas as pd
 table = pd.read_parquet("noise.parquet")
-result = ltrbench.auto(table, minutes=0.3, output="made")
+result = ltrbench.auto(table, minutes=0.2, output="made")
 print(result.answer.splitlines()[0])
 print(result.comparison.best)
 try:
     result.model
 except ltrbench.LtrbenchError as error:
     print("refused:", error)
-result = ltrbench.auto(table, minutes=0.3, output="made", anyway=True)
+result = ltrbench.auto(table, minutes=0.2, output="made", anyway=True)
 print(result.model.predict(table).shape)
 """
 
