@@ -14,7 +14,8 @@ from ltrbench.metrics.functions import METRICS
 @contextlib.contextmanager
 def modules_of(folder: Path) -> Iterator[None]:
     """Forgets, at its end, the modules imported from the folder and the metrics defined in between."""
-    metrics, loaded = dict(METRICS), set(evaluation._loaded)
+    metrics = dict(METRICS)
+    loaded = set(evaluation._loaded)
     evaluation._loaded.clear()
     try:
         yield

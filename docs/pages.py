@@ -42,13 +42,16 @@ def titled_files(markdown: str) -> dict[str, str]:
     >>> titled_files('```text title="scores.txt"\\n1\\n2\\n```')
     {'scores.txt': '1\\n2\\n'}
     """
-    return {
-        title[1]: _SNIPPET.sub(
-            lambda match: (ROOT / match[1]).read_text().rstrip("\n"), fence["body"]
-        )
-        for fence in _FENCE.finditer(markdown)
-        if (title := _TITLE.search(fence["info"]))
-    }
+    files = {}
+    for fence in _FENCE.finditer(markdown):
+        title = _TITLE.search(fence["info"])
+        if title:
+            files[title[1]] = _SNIPPET.sub(_included, fence["body"])
+    return files
+
+
+def _included(snippet: re.Match[str]) -> str:
+    return (ROOT / snippet[1]).read_text().rstrip("\n")
 
 
 def prose_of(page: str) -> str:

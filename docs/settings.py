@@ -44,19 +44,24 @@ def written(path: Path) -> str:
     by_hand, _, below = path.read_text().partition(MARKER)
     given = yaml.safe_load(by_hand)
     if given is None:  # the values of the shared parameters
-        blocks = [_lines(BoostingRanker, set(SHARED), yaml.safe_load(below) or {})]
+        values = yaml.safe_load(below) or {}
+        blocks = [_lines(BoostingRanker, set(SHARED), values)]
     else:
         base: type[Any] = Objective if path.parent.name == "objective" else Ranker
         kind = find_class(given["_target_"], base, path.stem)
-        names = {field.name for field in fields(kind) if field.init} - set(given)
-        own = [
-            base
-            for base in reversed(kind.__mro__)
-            if not issubclass(BoostingRanker, base)
-        ]
-        blocks = [_lines(base, names, {}) for base in own]
-    settings = "\n".join(filter(None, map("".join, blocks)))
-    return f"{by_hand.rstrip()}\n\n{MARKER}\n{settings}" if settings else by_hand
+        names = {field.name for field in fields(kind) if field.init}
+        names.difference_update(given)
+        blocks = [_lines(base, names, {}) for base in bases_beyond_contract(kind)]
+    settings = "\n".join(block for block in map("".join, blocks) if block)
+    if not settings:
+        return by_hand
+    return f"{by_hand.rstrip()}\n\n{MARKER}\n{settings}"
+
+
+def bases_beyond_contract(kind: type[Any]) -> list[type[Any]]:
+    """Returns a class and its bases, except those that every boosting ranker has; the most general first."""
+    bases = reversed(kind.__mro__)
+    return [base for base in bases if not issubclass(BoostingRanker, base)]
 
 
 def field_docstrings(kind: type) -> dict[str, str]:
@@ -65,15 +70,15 @@ def field_docstrings(kind: type) -> dict[str, str]:
     module = griffe.visit(
         kind.__module__, filepath=file, code=file.read_text(encoding="utf-8")
     )
-    attributes = module.classes[kind.__name__].attributes.items()
-    return {
-        name: " ".join(item.docstring.value.split())
-        for name, item in attributes
-        if item.docstring
-    }
+    docstrings = {}
+    for name, attribute in module.classes[kind.__name__].attributes.items():
+        if attribute.docstring:
+            words = attribute.docstring.value.split()
+            docstrings[name] = " ".join(words)
+    return docstrings
 
 
-def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator[str]:
+def _lines(kind: type, names: set[str], values: dict[str, Any]) -> Iterator[str]:
     """Yields the lines of the settings `names` that a class declares; `values` replace their defaults."""
     documentation = field_docstrings(kind)
     for field in fields(kind):
@@ -84,27 +89,37 @@ def _lines(kind: type[Any], names: set[str], values: dict[str, Any]) -> Iterator
             raise ConfigError(
                 f"{kind.__name__}.{name} is not documented; write a string below the field."
             )
-        default = (
-            field.default
-            if field.default_factory is MISSING
-            else field.default_factory()
-        )
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
         if isinstance(default, Objective):  # which `defaults` of the YAML names
             continue
-        dumped = yaml.safe_dump(
-            values.get(name, default), default_flow_style=True, width=float("inf")
-        )
-        text = dumped.removesuffix("...\n").strip()
-        summary = re.sub(
-            r"\bNone\b",
-            "null",
-            documentation[name].partition(". ")[0].removesuffix("."),
-        )
-        beside = f"{f'{name}: {text}':<{_COLUMN}} # {summary}"
-        above = textwrap.fill(
-            summary, _WIDTH, initial_indent="# ", subsequent_indent="# "
-        )
-        yield f"{beside}\n" if len(beside) <= _WIDTH else f"{above}\n{name}: {text}\n"
+        value = values.get(name, default)
+        yield _setting_with_comment(name, value, documentation[name])
+
+
+def _setting_with_comment(name: str, value: Any, documentation: str) -> str:
+    dumped = yaml.safe_dump(value, default_flow_style=True, width=float("inf"))
+    text = dumped.removesuffix("...\n").strip()
+    setting = f"{name}: {text}"
+    summary = _summary(documentation)
+    in_one_line = f"{setting:<{_COLUMN}} # {summary}"
+    if len(in_one_line) <= _WIDTH:
+        return f"{in_one_line}\n"
+    comment = textwrap.fill(
+        summary, _WIDTH, initial_indent="# ", subsequent_indent="# "
+    )
+    return f"{comment}\n{setting}\n"
+
+
+def _summary(documentation: str) -> str:
+    """Returns the first sentence without its full stop, in the words of YAML.
+
+    >>> _summary("Seed; None: drawn. More.")
+    'Seed; null: drawn'
+    """
+    first, _, _ = documentation.partition(". ")
+    return re.sub(r"\bNone\b", "null", first.removesuffix("."))
 
 
 if __name__ == "__main__":

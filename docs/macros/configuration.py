@@ -17,20 +17,25 @@ _COMMAND_AT_END = re.compile(r"(?:^|\s)(python -m ltrbench .*)$")
 
 def configuration(group: str = "") -> str:
     """Returns a section for each YAML of a group; "" is conf/config.yaml, "hydra" includes its subfolders."""
-    files = [item for item in config_files() if item.group.partition("/")[0] == group]
-    return "\n\n".join(_config_section(item) for item in files)
+    sections = []
+    for item in config_files():
+        top_group, _, _ = item.group.partition("/")
+        if top_group == group:
+            sections.append(_config_section(item))
+    return "\n\n".join(sections)
 
 
 def _config_section(item: ConfigFile) -> str:
-    parts = [_config_heading(item)] if item.group else []
-    parts += [_with_commands(item.intro)] if item.intro else []
+    parts = []
+    if item.group:
+        parts.append(_config_heading(item))
+    if item.intro:
+        parts.append(_with_commands(item.intro))
     if item.target is not None:
         parts.append(f"Builds `{item.target}`.")
     if item.bases and item.name != "_boosting":  # its base is not a file
-        links = (
-            f"[`{item.group}/{base}`](#{_config_anchor(item.group, base)})"
-            for base in item.bases
-        )
+        group = item.group
+        links = [_link(f"{group}/{base}", group, base) for base in item.bases]
         parts.append(f"Begins with the keys of {', '.join(links)}.")
     if item.keys:
         rows = [
@@ -55,12 +60,18 @@ def _config_anchor(group: str, name: str) -> str:
     return f"{group}-{name}".replace("/", "-")
 
 
+def _link(text: str, group: str, name: str) -> str:
+    """Returns a link to the section of a YAML."""
+    return f"[`{text}`](#{_config_anchor(group, name)})"
+
+
 def _with_commands(intro: str) -> str:
     """Returns a comment as paragraphs, with each command in a separate block."""
     blocks: list[str] = []
     for line in intro.splitlines():
         match = _COMMAND_AT_END.search(line)
-        words = line[: match.start()].strip() if match else line.strip()
+        before_command = line[: match.start()] if match else line
+        words = before_command.strip()
         if words and blocks and not blocks[-1].startswith("```"):
             blocks[-1] += f" {words}"
         elif words:
@@ -73,22 +84,15 @@ def _with_commands(intro: str) -> str:
 def groups() -> str:
     """Returns a table of the groups: the default in conf/config.yaml, and the choices."""
     text = (conf_dir() / "config.yaml").read_text()
-    defaults = [
-        item for item in yaml.safe_load(text)["defaults"] if isinstance(item, dict)
-    ]
     rows = []
-    for item in defaults:
+    for item in yaml.safe_load(text)["defaults"]:
+        if not isinstance(item, dict):
+            continue
         ((group, chosen),) = item.items()
-        names = choices(group)
-        if names:
-            links = (f"[`{name}`](#{_config_anchor(group, name)})" for name in names)
-            rows.append(
-                [
-                    code(group),
-                    code("null" if chosen is None else chosen),
-                    ", ".join(links),
-                ]
-            )
+        links = [_link(name, group, name) for name in choices(group)]
+        if links:
+            default = code("null" if chosen is None else chosen)
+            rows.append([code(group), default, ", ".join(links)])
     return table(["group", "default", "choices"], rows)
 
 

@@ -14,28 +14,27 @@ from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
 
 def conventions() -> str:
     """Returns the table of presets."""
-    rows = [
-        [
+    rows = []
+    for name, convention in PRESETS.items():
+        defined = convention.describe()["metrics"] or ["all"]
+        row = [
             f"[`{name}`](#convention-{name})",
-            *(
-                _setting(convention, field)
-                for field in ("gain", "discount", "ties", "no_relevant")
-            ),
-            ", ".join(convention.describe()["metrics"] or ["all"]),
+            _setting(convention, "gain"),
+            _setting(convention, "discount"),
+            _setting(convention, "ties"),
+            _setting(convention, "no_relevant"),
+            ", ".join(defined),
         ]
-        for name, convention in PRESETS.items()
+        rows.append(row)
+    header = [
+        "convention",
+        "gain",
+        "discount",
+        "ties",
+        "query without a relevant document",
+        "metrics",
     ]
-    return table(
-        [
-            "convention",
-            "gain",
-            "discount",
-            "ties",
-            "query without a relevant document",
-            "metrics",
-        ],
-        rows,
-    )
+    return table(header, rows)
 
 
 def _setting(convention: Convention, field: str) -> str:
@@ -47,8 +46,11 @@ def _setting(convention: Convention, field: str) -> str:
         if field in values
     ]
     # In the column of gains `exponential_gain` is shown as `exponential`.
-    value = str(described[field]).removesuffix(f"_{field}").replace("_", " ")
-    return f"{value} ({', '.join(departures)})" if departures else value
+    value = str(described[field]).removesuffix(f"_{field}")
+    shown = value.replace("_", " ")
+    if departures:
+        shown += f" ({', '.join(departures)})"
+    return shown
 
 
 def convention_sections() -> str:
@@ -59,54 +61,58 @@ def convention_sections() -> str:
 
 
 def _convention_section(name: str, convention: Convention) -> str:
-    default, described = DEFAULT.describe(), convention.describe()
-    quirks, by_metric = described.pop("quirks"), described.pop("by_metric")
+    described = convention.describe()
+    quirks = described.pop("quirks")
+    by_metric = described.pop("by_metric")
     is_default = convention is DEFAULT
-    shown = {
-        field: value
-        for field, value in described.items()
-        if field not in ("name", "metrics")
-        and value != (None if is_default else default[field])
-    }
-    rows = [[code(field), code(words(value))] for field, value in shown.items()]
-    rows += [
-        [f"`{field}` of {metric}", code(words(value))]
-        for metric, departures in by_metric.items()
-        for field, value in departures.items()
-    ]
+    unchanged = {} if is_default else DEFAULT.describe()
+    rows = []
+    for field, value in described.items():
+        if field not in ("name", "metrics") and value != unchanged.get(field):
+            rows.append([code(field), code(words(value))])
+    for metric, departures in by_metric.items():
+        for field, value in departures.items():
+            rows.append([f"`{field}` of {metric}", code(words(value))])
+    parts = [heading(3, f"`{name}`", f"convention-{name}")]
+    if quirks:
+        parts.append("\n".join(f"- {quirk}" for quirk in quirks))
     title = "setting" if is_default else "changed setting"
-    listed = "\n".join(f"- {quirk}" for quirk in quirks)
-    title_of_section = heading(3, f"`{name}`", f"convention-{name}")
-    return "\n\n".join(
-        part
-        for part in (title_of_section, listed, table([title, "value"], rows))
-        if part
-    )
+    parts.append(table([title, "value"], rows))
+    return "\n\n".join(parts)
 
 
 def metrics() -> str:
     """Returns the table of metrics: name and first paragraph of the docstring."""
     rows = []
     for name, metric in {**METRICS, **OF_COLUMNS}.items():
-        names = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]
-        formula = inspect.getdoc(metric.function) or ""
-        cutoff = "@k:c" if name in OF_COLUMNS else "" if metric.no_cutoff else "@k"
-        first = " ".join(formula.partition("\n\n")[0].split())
-        rows.append([", ".join(code(f"{each}{cutoff}") for each in names), first])
+        aliases = [alias for alias, meant in ALIASES.items() if meant == name]
+        cutoff = _cutoff(name)
+        names = [code(f"{each}{cutoff}") for each in (name, *aliases)]
+        docstring = inspect.getdoc(metric.function) or ""
+        first_paragraph, _, _ = docstring.partition("\n\n")
+        definition = " ".join(first_paragraph.split())
+        rows.append([", ".join(names), definition])
     return table(["name", "definition"], rows)
+
+
+def _cutoff(name: str) -> str:
+    """Returns what may follow the name of a metric."""
+    if name in OF_COLUMNS:
+        return "@k:c"
+    return "" if METRICS[name].no_cutoff else "@k"
 
 
 def ndcg_by_library() -> str:
     """Returns NDCG@2 of one set of scores under every convention."""
     data = RankingDataset(
-        features=[[0.0]] * 6,  # type: ignore[arg-type]
+        features=np.zeros((6, 1), dtype=np.float32),
         labels=[3, 0, 1, 2, 0, 0],  # type: ignore[arg-type]
         query_start=[0, 4, 6],  # type: ignore[arg-type]
         document_ids=np.array(list("abcdef")),  # trec_eval orders ties by document id
     )
     scores = np.array([0.1, 0.2, 0.9, 0.3, 0.5, 0.5])
-    values = {
-        name: evaluate(data, scores, ["ndcg@2"], convention).means["ndcg@2"]
-        for name, convention in PRESETS.items()
-    }
-    return table(list(values), [[f"{value:.4f}" for value in values.values()]])
+    cells = []
+    for convention in PRESETS.values():
+        means = evaluate(data, scores, ["ndcg@2"], convention).means
+        cells.append(f"{means['ndcg@2']:.4f}")
+    return table(list(PRESETS), [cells])

@@ -64,99 +64,109 @@ def boosting_models() -> dict[str, BoostingRanker]:
 
     Of the models of the native engine only `native` is included: the others differ from it by settings alone.
     """
-    rankers = {name: ranker_of(name) for name in choices("model")}
-    return {
-        name: ranker
-        for name, ranker in rankers.items()
-        if isinstance(ranker, BoostingRanker)
-        and (name == "native" or not isinstance(ranker, NativeRanker))
-    }
+    models = {}
+    for name in choices("model"):
+        ranker = ranker_of(name)
+        is_native = isinstance(ranker, NativeRanker)
+        if isinstance(ranker, BoostingRanker) and (name == "native" or not is_native):
+            models[name] = ranker
+    return models
 
 
 @cache
 def preset_models() -> dict[str, NativeRanker]:
     """Returns name -> ranker of the presets of the native engine that follow a library."""
-    rankers = {name: ranker_of(name) for name in choices("model")}
-    return {
-        name: ranker
-        for name, ranker in rankers.items()
-        if isinstance(ranker, NativeRanker) and ranker.preset is not None
-    }
+    models = {}
+    for name in choices("model"):
+        ranker = ranker_of(name)
+        if isinstance(ranker, NativeRanker) and ranker.preset is not None:
+            models[name] = ranker
+    return models
 
 
 def presets() -> str:
     """Returns a table with one row per setting that differs from `model=native` and one column per preset."""
-    models = [ranker_of("native"), *preset_models().values()]
-    settings = [vars(ranker) | _of_objective(ranker) for ranker in models]
-    names = [
-        field.name
-        for field in fields(NativeRanker)
-        if field.init and field.name != "objective"
-    ]
-    rows = [
-        [code(name), *(code(words(of[name])) for of in settings)]
-        for name in [*names, *_of_objective(models[0])]
-        if any(of[name] != settings[0][name] for of in settings)
-    ]
-    return table(["setting", *map(code, ("native", *preset_models()))], rows)
+    models = {"native": ranker_of("native"), **preset_models()}
+    settings = [_settings_of(ranker) for ranker in models.values()]
+    rows = []
+    for name, native_value in settings[0].items():
+        values = [of_model[name] for of_model in settings]
+        if any(value != native_value for value in values):
+            cells = [code(words(value)) for value in values]
+            rows.append([code(name), *cells])
+    return table(["setting", *map(code, models)], rows)
 
 
-def _of_objective(ranker: Any) -> dict[str, Any]:
-    return {
-        f"objective.{name}": value for name, value in vars(ranker.objective).items()
-    }
+def _settings_of(ranker: Any) -> dict[str, Any]:
+    """Returns the settings of a model of the native engine, then those of its objective."""
+    settings = {}
+    for field in fields(ranker):
+        if field.init and field.name != "objective":
+            settings[field.name] = getattr(ranker, field.name)
+    for name, value in vars(ranker.objective).items():
+        settings[f"objective.{name}"] = value
+    return settings
 
 
 def shared_parameters() -> str:
     """Returns a table of the shared parameters with their values under params=matched and params=library."""
-    matched, library = (
-        {key.name.removeprefix("params."): key for key in item.keys}
-        for name in ("matched", "library")
-        for item in config_files()
-        if (item.group, item.name) == ("params", name)
-    )
+    matched = _keys_of_params("matched")
+    library = _keys_of_params("library")
     unset = Key("", "null", "")
-    rows = [
-        [
-            code(f"params.{name}"),
-            code(key.value),
-            key.comment,
-            library.get(name, unset).comment,
-        ]
-        for name, key in ((name, matched.get(name, unset)) for name in SHARED)
-    ]
+    rows = []
+    for name in SHARED:
+        key = matched.get(name, unset)
+        under_library = library.get(name, unset).comment
+        rows.append(
+            [code(f"params.{name}"), code(key.value), key.comment, under_library]
+        )
     return table(["parameter", "matched", "meaning", "params=library"], rows)
+
+
+def _keys_of_params(choice: str) -> dict[str, Key]:
+    """Returns parameter -> its key in a YAML of conf/params."""
+    (file,) = (
+        item for item in config_files() if (item.group, item.name) == ("params", choice)
+    )
+    return {key.name.removeprefix("params."): key for key in file.keys}
 
 
 def given_to_libraries() -> str:
     """Returns all library parameters of each backend under params=matched, including seeds and threads."""
     blocks = []
     for model, ranker in boosting_models().items():
-        lines = "\n".join(
-            f"{name}: {value}" for name, value in ranker.library_parameters().items()
-        )
-        blocks.append(folded(model, f"```yaml\n{lines}\n```"))
+        parameters = ranker.library_parameters()
+        lines = [f"{name}: {value}" for name, value in parameters.items()]
+        block = "\n".join(["```yaml", *lines, "```"])
+        blocks.append(folded(model, block))
     return "\n\n".join(blocks)
 
 
 def unmatched() -> str:
     """Returns, per backend, a table of its remaining differences and the settings under which they apply."""
     sections = []
-    for model, ranker in boosting_models().items():
-        under = {sentence: ["`params=matched`"] for sentence in departures_of(ranker)}
-        for sentence in departures_of(ranker_of(model, "params=library")):
-            under.setdefault(sentence, []).append("`params=library`")
-        for probe in _PROBES:
-            for sentence in _unmatched_under(model, probe):
-                if sentence not in departures_of(ranker):
-                    under.setdefault(sentence, []).append(
-                        " with ".join(map(code, probe.split()))
-                    )
-        rows = [[sentence, ", ".join(settings)] for sentence, settings in under.items()]
-        sections.append(
-            f"### `model={model}`\n\n{table(['difference', 'applies with'], rows)}"
-        )
+    for model in boosting_models():
+        rows = [
+            [sentence, ", ".join(settings)]
+            for sentence, settings in _settings_by_difference(model).items()
+        ]
+        differences = table(["difference", "applies with"], rows)
+        sections.append(f"### `model={model}`\n\n{differences}")
     return "\n\n".join(sections)
+
+
+def _settings_by_difference(model: str) -> dict[str, list[str]]:
+    """Returns the sentence of each difference -> the settings under which it applies."""
+    always = departures_of(ranker_of(model))
+    settings_of = {sentence: ["`params=matched`"] for sentence in always}
+    for sentence in departures_of(ranker_of(model, "params=library")):
+        settings_of.setdefault(sentence, []).append("`params=library`")
+    for probe in _PROBES:
+        settings = " with ".join(map(code, probe.split()))
+        for sentence in _unmatched_under(model, probe):
+            if sentence not in always:
+                settings_of.setdefault(sentence, []).append(settings)
+    return settings_of
 
 
 def _unmatched_under(model: str, probe: str) -> tuple[str, ...]:

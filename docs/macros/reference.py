@@ -10,11 +10,10 @@ from typing import Any
 import ltrbench
 from docs.macros.tables import code, table
 from docs.macros.yamls import config_files
-from docs.settings import field_docstrings
+from docs.settings import bases_beyond_contract, field_docstrings
 from ltrbench.folders import find_class
 from ltrbench.native.objectives.base import Objective
 from ltrbench.native.objectives.lambdarank import RankNet
-from ltrbench.rankers import BoostingRanker
 
 
 def reference(package: str) -> str:
@@ -22,15 +21,16 @@ def reference(package: str) -> str:
 
     The option of mkdocstrings for all members would leave out constants without a docstring.
     """
+    options = "members: false, heading_level: 2, show_root_full_path: true, show_symbol_type_heading: false"
+    blocks = [f"::: {package}\n    options: {{{options}}}"]
     contents = importlib.import_module(package)
     names = [
         name
         for name in contents.__all__
         if not isinstance(getattr(contents, name), Mapping)
     ]
-    options = "members: false, heading_level: 2, show_root_full_path: true, show_symbol_type_heading: false"
-    about = f"::: {package}\n    options: {{{options}}}"
-    return "\n\n".join([about, *(f"::: {package}.{name}" for name in names)])
+    blocks.extend(f"::: {package}.{name}" for name in names)
+    return "\n\n".join(blocks)
 
 
 def public_names() -> str:
@@ -39,68 +39,65 @@ def public_names() -> str:
         **ltrbench._NAMES_OF,
         "ltrbench.compare": ("compare", *ltrbench._NAMES_OF["ltrbench.compare"]),
     }
-    rows = [
-        [code(module), ", ".join(f"[`{name}`][{module}.{name}]" for name in names)]
-        for module, names in names_of.items()
-    ]
+    rows = []
+    for module, names in names_of.items():
+        links = [f"[`{name}`][{module}.{name}]" for name in names]
+        rows.append([code(module), ", ".join(links)])
     return table(["from", "names"], rows)
 
 
 def backends() -> str:
     """Returns the class of each YAML in conf/model, with the meaning of its additional settings."""
     groups = ("model", "model/objective")
-    targets = [
-        str(item.target)
-        for item in config_files()
-        if item.group in groups and item.target
-    ]
-    targets = [
-        target for target in dict.fromkeys(targets) if target.startswith("ltrbench.")
-    ]
-    return "\n\n".join(map(_backend, targets))
+    files = [item for item in config_files() if item.group in groups]
+    targets = [str(item.target) for item in files if item.is_of_ltrbench]
+    without_repeats = dict.fromkeys(targets)
+    return "\n\n".join(map(_backend, without_repeats))
 
 
 def _backend(target: str) -> str:
     about = f"::: {target}\n    options: {{members: false}}"
     module, _, name = target.rpartition(".")
     kind = getattr(importlib.import_module(module), name)
-    rows = [[code(setting), meaning] for setting, meaning in own_settings(kind).items()]
-    return f"{about}\n\n{table(['setting', 'meaning'], rows)}" if rows else about
+    settings = own_settings(kind)
+    if not settings:
+        return about
+    rows = [[code(setting), meaning] for setting, meaning in settings.items()]
+    return f"{about}\n\n{table(['setting', 'meaning'], rows)}"
 
 
 def own_settings(kind: type[Any]) -> dict[str, str]:
     """Returns field -> meaning, for the fields that a class adds to the contract of rankers or objectives."""
-    bases = [
-        base for base in reversed(kind.__mro__) if not issubclass(BoostingRanker, base)
-    ]
     names = {field.name for field in fields(kind)}
-    return {
-        name: meaning
-        for base in bases
-        for name, meaning in field_docstrings(base).items()
-        if name in names
-    }
+    meanings: dict[str, str] = {}
+    for base in bases_beyond_contract(kind):
+        documented = field_docstrings(base)
+        meanings |= {name: documented[name] for name in documented if name in names}
+    return meanings
 
 
 def objectives() -> str:
     """Returns a table of the objectives of conf/model/objective."""
     rows = []
     for item in config_files():
-        if item.group == "model/objective" and str(item.target).startswith("ltrbench."):
+        if item.group == "model/objective" and item.is_of_ltrbench:
             kind = find_class(str(item.target), Objective, item.name)
-            defined = {kind.loss, kind.loss_of_query} - {
-                Objective.loss,
-                Objective.loss_of_query,
-            }
-            is_loss = "yes" if defined and kind.is_loss else "no"
-            if kind.is_loss is RankNet.is_loss:
-                is_loss = "without `normalize_`"
-            rows.append(
-                [code(item.name), is_loss, kind.source, " ".join(item.intro.split())]
-            )
-    return table(
-        ["`model/objective`", "loss", "source", "what it is, and when to use it"], rows
-    )
+            is_loss = _is_loss(kind)
+            about = " ".join(item.intro.split())
+            rows.append([code(item.name), is_loss, kind.source, about])
+    header = ["`model/objective`", "loss", "source", "what it is, and when to use it"]
+    return table(header, rows)
+
+
+def _is_loss(kind: type[Objective]) -> str:
+    """Returns whether the gradients of an objective are those of a loss, as far as its class says so."""
+    if kind.is_loss is RankNet.is_loss:
+        return "without `normalize_`"
+    if kind.is_loss is not Objective.is_loss:  # LambdaRank's is False
+        return "no"
+    defines_loss = kind.loss is not Objective.loss
+    defines_loss_of_query = kind.loss_of_query is not Objective.loss_of_query
+    return "yes" if defines_loss or defines_loss_of_query else "no"
 
 
 def evaluator_keys() -> str:
@@ -108,6 +105,5 @@ def evaluator_keys() -> str:
     # Late, because MLflow takes seconds to import.
     from ltrbench.tracking.evaluator import _KEYS
 
-    return table(
-        ["key", "value"], [[code(key), meaning] for key, meaning in _KEYS.items()]
-    )
+    rows = [[code(key), meaning] for key, meaning in _KEYS.items()]
+    return table(["key", "value"], rows)

@@ -133,7 +133,8 @@ def _layout(item: ConfigFile) -> str:
 
 
 def _value(item: ConfigFile, key: str) -> str:
-    return next((found.value for found in item.keys if found.name == f"data.{key}"), "")
+    value_of = {each.name: each.value for each in item.keys}
+    return value_of.get(f"data.{key}", "")
 
 
 def results_by_study() -> str:

@@ -17,19 +17,21 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     | a | x \\| y |
     """
 
-    def line(cells: Sequence[str]) -> str:
-        return f"| {' | '.join(_escaped(' '.join(cell.split())) for cell in cells)} |"
+    ruler = ["---" for _ in header]
+    return "\n".join(map(_line, [header, ruler, *rows]))
 
-    return "\n".join([line(header), line(["---"] * len(header)), *map(line, rows)])
+
+def _line(cells: Sequence[str]) -> str:
+    in_one_line = [" ".join(cell.split()) for cell in cells]
+    return f"| {' | '.join(map(_escaped, in_one_line))} |"
 
 
 def _escaped(cell: str) -> str:
     """Escapes bars, which end a cell, and braces outside of code, which start attributes in Markdown."""
     parts = cell.replace("|", r"\|").split("`")
-    return "`".join(
-        part if number % 2 else part.replace("{", r"\{")
-        for number, part in enumerate(parts)
-    )
+    outside_of_code = parts[::2]
+    parts[::2] = [part.replace("{", r"\{") for part in outside_of_code]
+    return "`".join(parts)
 
 
 def code(value: object) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,14 +13,17 @@ from ltrbench.errors import ConfigError
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.library import SHARED_FIELDS
 
+Point = tuple[float, Any]
+"""Value of a shared parameter, and value of a library's parameter."""
+
 
 def translation() -> str:
     """Returns a table of library parameters with one row per shared parameter and one column per backend."""
     models = boosting_models()
-    rows = [
-        [code(field), *(_translated(ranker, field) for ranker in models.values())]
-        for field in SHARED_FIELDS
-    ]
+    rows = []
+    for field in SHARED_FIELDS:
+        cells = [_translated(ranker, field) for ranker in models.values()]
+        rows.append([code(field), *cells])
     return table(["parameter", *models], rows)
 
 
@@ -28,31 +32,34 @@ def _translated(ranker: BoostingRanker, field: str) -> str:
     value = getattr(ranker, field)
     if value is None:
         return "not applied"
-    usual, unset = (
-        ranker.library_parameters(),
-        _varied(ranker, field, None).library_parameters(),
-    )
-    other_value = value // 2 if isinstance(value, int) else value * 2 or 1.0
+    usual = ranker.library_parameters()
+    unset = _varied(ranker, field, None).library_parameters()
+    set_by_field = [name for name in usual if usual[name] != unset.get(name)]
+    other_value = _another(value)
     try:
         other = _varied(ranker, field, other_value).library_parameters()
     except ConfigError:
-        fixed = [
-            f"`{name} = {usual[name]}`"
-            for name in usual
-            if usual[name] != unset.get(name)
-        ]
+        fixed = _assigned(usual, set_by_field)
         return "; ".join([*fixed, f"{value:g} or null only"])
+    common = [name for name in usual if name in other]
+    changed = [name for name in common if usual[name] != other[name]]
+    constant = [name for name in set_by_field if usual[name] == other.get(name)]
     relations = [
         _relation(name, (value, usual[name]), (other_value, other[name]))
-        for name in usual
-        if name in other
+        for name in changed
     ]
-    implied = [
-        f"`{name} = {usual[name]}`"
-        for name in usual
-        if usual[name] == other.get(name) and usual[name] != unset.get(name)
-    ]
-    return "; ".join([*filter(None, relations), *implied])
+    return "; ".join([*relations, *_assigned(usual, constant)])
+
+
+def _another(value: float) -> float:
+    """Returns another value of a parameter."""
+    if isinstance(value, int):
+        return value // 2
+    return value * 2 or 1.0
+
+
+def _assigned(parameters: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    return [f"`{name} = {parameters[name]}`" for name in names]
 
 
 def _varied(ranker: BoostingRanker, field: str, value: Any) -> BoostingRanker:
@@ -60,23 +67,23 @@ def _varied(ranker: BoostingRanker, field: str, value: Any) -> BoostingRanker:
     return replace(ranker, **settings)
 
 
-def _relation(name: str, usual: tuple[float, Any], other: tuple[float, Any]) -> str:
-    """Returns the linear relation between a library's parameter and ltrbench's, from two points; "" if there
-    is none, and the name alone if the value is unchanged.
+def _relation(name: str, usual: Point, other: Point) -> str:
+    """Returns the linear relation between a library's parameter and ltrbench's, from two points; the name
+    alone if the value is unchanged.
 
     >>> _relation("eta", (0.1, 0.2), (0.2, 0.4)), _relation("border_count", (255, 254), (127, 126))
     ('`eta = 2 * value`', '`border_count = value - 1`')
     """
-    (x, y), (other_x, other_y) = usual, other
-    if y == other_y:
-        return ""
+    x, y = usual
+    other_x, other_y = other
     slope = (other_y - y) / (other_x - x)
     constant = y - slope * x
-    if math.isclose(slope, 1) and math.isclose(constant, 0, abs_tol=1e-9):
+    has_factor = not math.isclose(slope, 1)
+    has_shift = not math.isclose(constant, 0, abs_tol=1e-9)
+    if not has_factor and not has_shift:
         return f"`{name}`"
-    factor = "" if math.isclose(slope, 1) else f"{slope:g} * "
-    sign = "-" if constant < 0 else "+"
-    shift = (
-        "" if math.isclose(constant, 0, abs_tol=1e-9) else f" {sign} {abs(constant):g}"
-    )
-    return f"`{name} = {factor}value{shift}`"
+    formula = f"{slope:g} * value" if has_factor else "value"
+    if has_shift:
+        sign = "-" if constant < 0 else "+"
+        formula += f" {sign} {abs(constant):g}"
+    return f"`{name} = {formula}`"

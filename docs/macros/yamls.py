@@ -51,6 +51,11 @@ class ConfigFile:
     keys: tuple[Key, ...]
     groups: tuple[Key, ...] = ()
 
+    @property
+    def is_of_ltrbench(self) -> bool:
+        """Whether the class is one of ltrbench, not of another package."""
+        return (self.target or "").startswith("ltrbench.")
+
 
 @cache
 def config_files() -> tuple[ConfigFile, ...]:
@@ -66,28 +71,26 @@ def config_files() -> tuple[ConfigFile, ...]:
 def _read_config_file(path: Path, place: Path) -> ConfigFile:
     text = path.read_text()
     lines = text.splitlines()
-    group = place.parent.as_posix() if len(place.parts) > 1 else ""
-    intro = _intro(lines)
-    has_package = intro[:1] and intro[0].startswith("@package ")
-    package = (
-        intro[0].removeprefix("@package ") if has_package else group.replace("/", ".")
-    )
-    prefix = "" if package in ("", "_global_") else f"{package}."
     node = yaml.compose(text)
     assert isinstance(node, yaml.MappingNode)
-    keys = list(_keys(node, text, len(intro), prefix))
-    value_of = {key.name: key.value for key in keys}
+    intro = _intro(lines)
+    num_lines_of_intro = len(intro)
+    group = "/".join(place.parent.parts)
+    package = group.replace("/", ".")
+    if intro and intro[0].startswith("@package "):
+        package = intro.pop(0).removeprefix("@package ")
+    prefix = "" if package in ("", "_global_") else f"{package}."
+    keys = {key.name: key for key in _keys(node, text, num_lines_of_intro, prefix)}
+    target = keys.pop(f"{prefix}_target_", None)
+    keys.pop(f"{prefix}defaults", None)
+    defaults = yaml.safe_load(text).get("defaults", [])
     return ConfigFile(
         group=group,
         name=path.stem,
-        intro="\n".join(intro[bool(has_package) :]),
-        target=value_of.get(f"{prefix}_target_"),
-        bases=tuple(_bases(yaml.safe_load(text).get("defaults", []))) if group else (),
-        keys=tuple(
-            key
-            for key in keys
-            if key.name not in (f"{prefix}_target_", f"{prefix}defaults")
-        ),
+        intro="\n".join(intro),
+        target=None if target is None else target.value,
+        bases=tuple(_bases(defaults)) if group else (),
+        keys=tuple(keys.values()),
         groups=() if group else tuple(_groups(node, lines)),
     )
 
@@ -107,15 +110,13 @@ def _keys(node: yaml.MappingNode, text: str, begin: int, prefix: str) -> Iterato
     lines = text.splitlines()
     for key, value in node.value:
         name = f"{prefix}{key.value}"
-        if isinstance(value, yaml.MappingNode) and not value.flow_style:
-            comment = _comment(lines, key.start_mark.line, begin)
-            if comment:
-                yield Key(name, "", comment)
-            yield from _keys(value, text, begin, f"{name}.")
-        else:
-            yield Key(
-                name, _value(value, text), _comment(lines, key.start_mark.line, begin)
-            )
+        comment = _comment(lines, key.start_mark.line, begin)
+        if not isinstance(value, yaml.MappingNode) or value.flow_style:
+            yield Key(name, _value(value, text), comment)
+            continue
+        if comment:
+            yield Key(name, "", comment)
+        yield from _keys(value, text, begin, f"{name}.")
 
 
 def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
@@ -124,31 +125,32 @@ def _groups(node: yaml.MappingNode, lines: Sequence[str]) -> Iterator[Key]:
     for item in defaults.value:
         if isinstance(item, yaml.MappingNode):
             ((group, chosen),) = item.value
-            yield Key(
-                str(group.value),
-                str(chosen.value),
-                _comment(lines, group.start_mark.line, 0),
-            )
+            comment = _comment(lines, group.start_mark.line, 0)
+            yield Key(str(group.value), str(chosen.value), comment)
 
 
 def _value(node: yaml.Node, text: str) -> str:
-    if isinstance(node, yaml.ScalarNode) and node.style in ("|", ">"):
+    is_scalar = isinstance(node, yaml.ScalarNode)
+    if is_scalar and node.style in ("|", ">"):
         # Of a text with several lines, only the first is shown; a literal block is cut.
-        return str(node.value).strip().partition("\n")[0] + (
-            " …" if node.style == "|" else ""
-        )
-    return text[node.start_mark.index : node.end_mark.index].strip()
+        first_line, _, _ = node.value.strip().partition("\n")
+        return f"{first_line} …" if node.style == "|" else first_line
+    begin = node.start_mark.index
+    end = node.end_mark.index
+    return text[begin:end].strip()
 
 
 def _comment(lines: Sequence[str], line: int, begin: int) -> str:
     """Returns the comment beside a key, or else the comment above it at the same indentation."""
-    beside = re.search(r"\s#\s(.*)$", lines[line])
+    line_of_key = lines[line]
+    beside = re.search(r"\s#\s(.*)$", line_of_key)
     if beside:
         return beside[1]
-    margin = len(lines[line]) - len(lines[line].lstrip())
+    width = len(line_of_key) - len(line_of_key.lstrip())
+    margin = " " * width
     above: list[str] = []
     for earlier in reversed(lines[begin:line]):
-        if not earlier.startswith(" " * margin + "# "):
+        if not earlier.startswith(f"{margin}# "):
             break
         above.insert(0, earlier.strip().removeprefix("# "))
     return " ".join(above)
