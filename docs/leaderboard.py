@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Mapping
 from pathlib import Path
 
 from ltrbench.tables import Table, format_number
@@ -13,56 +14,56 @@ TUNED = "tuned"
 METRIC = "ndcg@10"
 _WIDEST = 1000  # columns, far more than the table has
 Rows = dict[str, dict[str, str]]
+"""Model -> its row of table.csv."""
 
 
 def leaderboard() -> str:
     """Returns what the values and claims are, and a table with one row per model."""
-    tables = {study: _rows(ROOT / "results" / study / "table.csv") for study in STUDIES}
-    models = dict.fromkeys(model for rows in tables.values() for model in rows)
+    tables = {study: _rows(study) for study in STUDIES}
     timed = STUDIES[0]
-    cells = [
-        [
-            model,
-            *(_cell(rows[model]) if model in rows else "-" for rows in tables.values()),
-            format_number(_number(tables[timed][model]["fit_seconds"]), ".2f"),
-        ]
-        for model in models
-    ]
-    header = [
-        "model",
-        *(f"[{study}](results.md#{study})" for study in STUDIES),
-        f"fit s on {timed}",
-    ]
+    rows = []
+    for model in _models_of(tables):
+        claims = [_cell(of_study.get(model)) for of_study in tables.values()]
+        seconds = _number(tables[timed][model]["fit_seconds"])
+        rows.append([model, *claims, format_number(seconds, ".2f")])
+    links = [f"[{study}](results.md#{study})" for study in STUDIES]
+    header = ["model", *links, f"fit s on {timed}"]
     # With a width, links in cells stay links.
-    return f"{_CAPTION}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+    return f"{_CAPTION}\n\n{Table.of(header, rows).markdown(_WIDEST)}\n"
 
 
 def tuned() -> str:
     """Returns the means of tuned and untuned models: one row each, and one column per data set."""
     tables: dict[str, Rows] = {}
-    for row in _records(ROOT / "results" / TUNED / "table.csv"):
+    for row in _records(TUNED):
         tables.setdefault(row["data"], {})[row["model"]] = row
-    models = dict.fromkeys(model for rows in tables.values() for model in rows)
-    cells = []
-    for model in models:
-        means = [
-            f"{float(rows[model][METRIC]):.4f}" if model in rows else "-"
-            for rows in tables.values()
-        ]
-        cells.append([model, *means])
-    header = ["model", *(f"[{data}](results.md#{TUNED})" for data in tables)]
+    rows = []
+    for model in _models_of(tables):
+        means = [_mean(of_data.get(model)) for of_data in tables.values()]
+        rows.append([model, *means])
+    links = [f"[{data}](results.md#{TUNED})" for data in tables]
+    header = ["model", *links]
     lead = (
         f"Mean {METRIC} of models that were tuned with one search space and equal budgets, each fold by its "
         "own validation set, and untuned:"
     )
-    return f"{lead}\n\n{Table.of(header, cells).markdown(_WIDEST)}\n"
+    return f"{lead}\n\n{Table.of(header, rows).markdown(_WIDEST)}\n"
 
 
-def _rows(path: Path) -> Rows:
-    return {row["model"]: row for row in _records(path)}
+def _models_of(tables: Mapping[str, Rows]) -> list[str]:
+    """Returns the models of some tables, without repeats, in the order of their first table."""
+    models: dict[str, None] = {}
+    for rows in tables.values():
+        models |= dict.fromkeys(rows)
+    return list(models)
 
 
-def _records(path: Path) -> list[dict[str, str]]:
+def _rows(study: str) -> Rows:
+    return {row["model"]: row for row in _records(study)}
+
+
+def _records(study: str) -> list[dict[str, str]]:
+    path = ROOT / "results" / study / "table.csv"
     with path.open(newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
@@ -78,8 +79,15 @@ _CAPTION = (
 )
 
 
-def _cell(row: dict[str, str]) -> str:
-    mean = f"{float(row[METRIC]):.4f}"
+def _mean(row: dict[str, str] | None) -> str:
+    """Returns the mean of a row; None stands for a model that a study does not have."""
+    return "-" if row is None else f"{float(row[METRIC]):.4f}"
+
+
+def _cell(row: dict[str, str] | None) -> str:
+    """Returns the mean and the claims of a row."""
+    if row is None:
+        return "-"
     if not row["models"]:
-        return f"{mean} highest"
-    return f"{mean} {row['models']}, {row['methods'] or 'not known'}"
+        return f"{_mean(row)} highest"
+    return f"{_mean(row)} {row['models']}, {row['methods'] or 'not known'}"

@@ -49,11 +49,8 @@ def transcripts(page: str) -> list[tuple[str, str]]:
     >>> transcripts("<!-- transcript -->\\n```sh\\nls\\n```\\n\\n```text\\na.txt\\n```\\n")
     [('ls\\n', 'a.txt\\n')]
     """
-    return [
-        (block["command"], block["output"])
-        for block in _BLOCK.finditer(page)
-        if _is_transcript(block)
-    ]
+    blocks = filter(_is_transcript, _BLOCK.finditer(page))
+    return [(block["command"], block["output"]) for block in blocks]
 
 
 def retaken(page: str) -> str:
@@ -73,7 +70,8 @@ def comparable(output: str) -> tuple[str, list[float]]:
     text = "\n".join(_lines_without_measured_columns(output))
     text = re.sub(r"\n{2,}", "\n", text)
     text = _MEASURED.sub("-", text)
-    return _NUMBER.sub("#", text), [float(number) for number in _NUMBER.findall(text)]
+    numbers = [float(number) for number in _NUMBER.findall(text)]
+    return _NUMBER.sub("#", text), numbers
 
 
 def _is_transcript(block: re.Match[str]) -> bool:
@@ -103,12 +101,11 @@ def part_of(output: str, part: str | None) -> str:
         table = _TO_FIRST_TABLE.match(output)
         return f"{table[0]}{_CUT}" if table else output
     words = part.removeprefix("note with ")
-    notes = [
-        note[0] for note in _NOTE.finditer(output) if words in " ".join(note[0].split())
-    ]
-    if not notes:
-        raise RuntimeError(f"no note contains {words!r}:\n{output}")
-    return notes[0]
+    for note in _NOTE.findall(output):
+        in_one_line = " ".join(note.split())
+        if words in in_one_line:
+            return str(note)
+    raise RuntimeError(f"no note contains {words!r}:\n{output}")
 
 
 def _printed(command: str, folder: Path) -> str:
@@ -124,12 +121,13 @@ def _printed(command: str, folder: Path) -> str:
             stderr=messages,
         )
         os.close(its_end)
-        text = b"".join(_chunks(terminal)).decode().replace("\r\n", "\n")
+        printed = b"".join(_chunks(terminal)).decode()
         os.close(terminal)
         if process.wait() != 0:
             messages.seek(0)
             raise RuntimeError(f"{command}failed:\n{messages.read()}")
-    return "".join(f"{line.rstrip()}\n" for line in _ESCAPE.sub("", text).splitlines())
+    text = _ESCAPE.sub("", printed.replace("\r\n", "\n"))
+    return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
 def _chunks(terminal: int) -> Iterator[bytes]:
@@ -147,11 +145,11 @@ def _lines_without_measured_columns(output: str) -> Iterator[str]:
     heads: list[str] = []
     for line in output.splitlines():
         cells = re.split(r"\s{2,}", line.strip())
-        if len(cells) == len(heads) > 1:
-            pairs = zip(heads, cells, strict=True)
-            yield "  ".join(
-                "-" if _MEASURED_COLUMN.search(head) else cell for head, cell in pairs
-            )
+        if len(heads) > 1 and len(cells) == len(heads):
+            for column, head in enumerate(heads):
+                if _MEASURED_COLUMN.search(head):
+                    cells[column] = "-"
+            yield "  ".join(cells)
             continue
         # The row of headers; other lines have no measured column.
         heads = cells if any(map(_MEASURED_COLUMN.search, cells)) else []

@@ -20,7 +20,8 @@ def load_or_reason(source: DataSource) -> tuple[Splits | None, str]:
     try:
         return source.load(), ""
     except DataError as error:
-        return None, str(error).split(". ")[0].replace("|", " ")
+        first_sentence, _, _ = str(error).partition(". ")
+        return None, first_sentence.replace("|", " ")
 
 
 def publish_study(
@@ -44,23 +45,27 @@ def publish_study(
         findings: further entries of environment.json.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    made_at, used = measure.commit(), measure.versions(packages) | plugin_versions()
+    commit = measure.commit()
+    packages_used = measure.versions(packages) | plugin_versions()
+    fingerprints = {}
+    for name, splits in (data or {}).items():
+        fingerprints[name] = {split: item.fingerprint for split, item in splits}
     environment = {
         "command": command,
-        "commit": made_at,
-        "versions": used,
+        "commit": commit,
+        "versions": packages_used,
         "machine": measure.machine(),
         "conventions": [convention.describe() for convention in conventions],
-        "fingerprints": {
-            name: {split: dataset.fingerprint for split, dataset in splits}
-            for name, splits in (data or {}).items()
-        },
+        "fingerprints": fingerprints,
         **(findings or {}),
     }
     (folder / "environment.json").write_text(json.dumps(environment, indent=2) + "\n")
-    # Outside git there is no commit.
-    by = f"`{command}`{f', commit {made_at}' if made_at else ''}"
-    named = ", ".join(f"{name} {version}" for name, version in used.items())
+    provenance = f"`{command}`"
+    if commit:  # outside git there is none
+        provenance += f", commit {commit}"
+    versions = [f"{name} {version}" for name, version in packages_used.items()]
+    title = folder.resolve().name
+    made_by = f"Made by {provenance}: {', '.join(versions)}."
     table = folder / "table.md"
-    table.write_text(f"# {folder.resolve().name}\n\n{body}\n\nMade by {by}: {named}.\n")
+    table.write_text(f"# {title}\n\n{body}\n\n{made_by}\n")
     return table
