@@ -381,18 +381,8 @@ def _of_cuts(walked: Walk) -> dict[str, Any]:
     cuts = cuts_of(walked, 1)
     tutorial = tutorial_cut(walked)
     disputed = _disputed(cuts)
-    columns = {
-        "threshold": _cells([cut.threshold for cut in cuts], 6),
-        "left": [str(np.count_nonzero(cut.left)) for cut in cuts],
-        "mean left": _cells([cut.mean_left for cut in cuts]),
-        "mean right": _cells([cut.mean_right for cut in cuts]),
-        "error left": _cells([cut.error_left for cut in cuts], 4),
-        "error right": _cells([cut.error_right for cut in cuts], 4),
-        "least squares": _cells([cut.least_squares for cut in cuts]),
-        "Newton": _cells([cut.newton for cut in cuts]),
-    }
     return {
-        "cuts": _table(columns),
+        "cuts": _cuts_table(cuts),
         "tutorial": tutorial,
         "tutorial_left": _documents(tutorial.left),
         "tutorial_right": _documents(~tutorial.left),
@@ -403,6 +393,28 @@ def _of_cuts(walked: Walk) -> dict[str, Any]:
         "disputed_documents": _documents(disputed[0].left ^ disputed[1].left),
         "num_leaves": SETTINGS.num_leaves,
     }
+
+
+def _cuts_table(cuts: Sequence[Cut]) -> str:
+    rows = []
+    for cut in cuts:
+        num_left = np.count_nonzero(cut.left)
+        means = _cells([cut.mean_left, cut.mean_right])
+        errors = _cells([cut.error_left, cut.error_right], 4)
+        gains = _cells([cut.least_squares, cut.newton])
+        numbers = [str(num_left), *means, *errors, *gains]
+        rows.append([f"{cut.threshold:.6f}", *numbers])
+    header = [
+        "threshold",
+        "left",
+        "mean left",
+        "mean right",
+        "error left",
+        "error right",
+        "least squares",
+        "Newton",
+    ]
+    return Table.of(header, rows).markdown()
 
 
 def _disputed(cuts: Sequence[Cut]) -> tuple[Cut, Cut]:
