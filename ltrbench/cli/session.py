@@ -138,9 +138,8 @@ class Session:
 
     def __post_init__(self) -> None:
         self._tracking = contextlib.ExitStack()
-        self._later: Tracker | None = (
-            None  # opened at the end, when no other command tracks the sweep
-        )
+        # Builds the tracker that is opened at the end, when no other command tracks the sweep.
+        self._later: Callable[[], Tracker] | None = None
         self._untracked: list[Path] = []
         self._tracked = time.monotonic()
         self._is_answered = False
@@ -177,11 +176,14 @@ class Session:
                 err=True,
             )
         executor = build(self.settings, "executor", Executor)
-        tracker = build_tracker(self.settings)
         check_executor_of_distributed(drafts, executor)
-        self._open_tracker(tracker)
-        if jobs:
-            self._run_jobs(executor, plan, jobs)
+        build_closed = functools.partial(build_tracker, self.settings)
+        if not jobs:
+            # After the answer, because MLflow takes seconds to import and to open.
+            self._later = build_closed
+            return
+        self._open_tracker(build_closed)
+        self._run_jobs(executor, plan, jobs)
 
     def time_sweep(
         self, sweep: Path, drafts: Sequence[Job], folder_of: FolderOf
@@ -199,7 +201,7 @@ class Session:
         click.echo(
             f"times of {len(jobs)} of {len(states)} jobs are taken again", err=True
         )
-        self._open_tracker(build_tracker(self.settings))
+        self._open_tracker(functools.partial(build_tracker, self.settings))
         for job in jobs:
             try:
                 timed = take_times(sweep, job, [state.job for state in states])
@@ -242,20 +244,24 @@ class Session:
         jobs = [replace(job, number=number) for number, job in enumerate(searched)]
         return read_plan(sweep), [], jobs
 
-    def _open_tracker(self, tracker: Tracker, wait: float = 0.0) -> None:
-        """Opens the tracker of a sweep, unless another command tracks the same sweep.
+    def _open_tracker(
+        self, build_closed: Callable[[], Tracker], wait: float = 0.0
+    ) -> None:
+        """Builds and opens the tracker of a sweep, unless another command tracks the same sweep.
 
         Raises:
             TrackingError: The store cannot be used.
         """
         assert self.sweep is not None
+        tracker = build_closed()
+        self._later = build_closed
         with contextlib.suppress(LeaseHeldError), contextlib.ExitStack() as held:
             held.enter_context(hold(self.sweep, TRACKING, wait))
             tracker.open(str(self.sweep), sweep_identity(self.sweep))
             # Held until `close`, unless the store cannot be opened.
             self._tracking = held.pop_all()
             self.tracker = tracker
-        self._later = None if self.tracker is tracker else tracker
+            self._later = None
 
     def _run_jobs(self, executor: Executor, plan: Plan, jobs: Sequence[Job]) -> None:
         is_inline = isinstance(executor, InlineExecutor)
