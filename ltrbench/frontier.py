@@ -748,10 +748,12 @@ def _price(comparison: Comparison, row: ModelRow, lists: Lists) -> Price:
 
 def _loaded_with_memory(path: Path) -> tuple[LoadedModel, float]:
     """Returns the model of a run, and by how many MB the memory grows while it is loaded."""
-    load(path)  # imports its library
+    # The first one imports the library; it is held, because the second would take its memory.
+    first = load(path)
     with (meter := MemoryMeter()):
-        model = load(path)
-    return model, meter.rise_mb or 0.0
+        second = load(path)
+    del first
+    return second, meter.rise_mb or 0.0
 
 
 def _checks(
