@@ -60,11 +60,15 @@ class Sample:
         self.start = query_start[:-1]
         self.sizes = np.diff(query_start).astype(np.float64)
         num_queries = len(self.start)
+        rng = np.random.default_rng(seed)
+        self.draws = rng.standard_normal((_DRAWS, num_queries), dtype=np.float32)
         # The factor makes variances unbiased.
-        self.draws = np.random.default_rng(seed).standard_normal(
-            (_DRAWS, num_queries), dtype=np.float32
-        )
         self.draws *= np.sqrt(num_queries / max(num_queries - 1, 1))
+
+    @property
+    def effective_size(self) -> float:
+        """Kish's effective number of queries, for lists of unequal lengths."""
+        return float(self.sizes.sum() ** 2 / (self.sizes**2).sum())
 
     def shares(
         self, codes: NDArray[np.intp], num_bins: int, more: float
@@ -76,13 +80,17 @@ class Sample:
         """
         num_queries = len(self.sizes)
         queries = np.repeat(np.arange(num_queries), self.sizes.astype(np.int64))
-        cells = (queries * num_bins + codes)[codes >= 0]
+        is_counted = codes >= 0
+        num_counted = int(is_counted.sum())
+        cells = queries[is_counted] * num_bins + codes[is_counted]
         counts = np.bincount(cells, minlength=num_queries * num_bins)
-        counts = counts.reshape(-1, num_bins)
-        shares = (counts.sum(axis=0) + more) / (len(cells) + num_bins * more)
+        counts = counts.reshape(num_queries, num_bins)
+        of_bins = counts.sum(axis=0) + more
+        shares = of_bins / (num_counted + num_bins * more)
         expected = counts.sum(axis=1, keepdims=True) * shares
-        influence = ((counts - expected) / len(cells)).astype(np.float32)
-        return shares, (self.draws @ influence).astype(np.float64)
+        influence = (counts - expected) / num_counted
+        noise = self.draws @ influence.astype(np.float32)
+        return shares, noise.astype(np.float64)
 
     def mean(self, values: PerQuery, weights: PerQuery | None = None) -> Estimate:
         """Returns the weighted mean of (Q,) values; NaN does not count."""
@@ -116,7 +124,7 @@ def psi(
         squares = (difference**2 / mean).sum(axis=-1)
         return np.asarray(np.sqrt(squares))
 
-    return _distance(then, now, before, after, norm, 0.5, power=2)
+    return _distance(then, now, before, after, norm=norm, more=0.5, power=2)
 
 
 def kolmogorov_smirnov(
@@ -126,21 +134,20 @@ def kolmogorov_smirnov(
     missing values do not count. None if all values of a sample are missing."""
     if np.isnan(then).all() or np.isnan(now).all():
         return None
-    grid = np.unique(
-        [
-            np.nanquantile(each, _QUANTILES, method="inverted_cdf")
-            for each in (then, now)
-        ]
-    )
-    bins = []
-    for each in (then, now):
-        position = np.searchsorted(grid, each)
-        bins.append(np.where(np.isnan(each), -1, position))
+    percentiles = [
+        np.nanquantile(values, _QUANTILES, method="inverted_cdf")
+        for values in (then, now)
+    ]
+    grid = np.unique(percentiles)
 
-    def norm(noise: Numbers, p: Numbers, q: Numbers) -> Numbers:
-        return np.asarray(np.abs(noise.cumsum(-1)).max(-1))
+    def bins_on_grid(values: NDArray[np.float32]) -> NDArray[np.intp]:
+        return np.where(np.isnan(values), -1, np.searchsorted(grid, values))
 
-    return _distance(bins[0], bins[1], before, after, norm)
+    def norm(difference: Numbers, p: Numbers, q: Numbers) -> Numbers:
+        of_functions = difference.cumsum(axis=-1)
+        return np.asarray(np.abs(of_functions).max(axis=-1))
+
+    return _distance(bins_on_grid(then), bins_on_grid(now), before, after, norm=norm)
 
 
 def _distance(
@@ -148,6 +155,7 @@ def _distance(
     now: NDArray[np.intp],
     before: Sample,
     after: Sample,
+    *,
     norm: Callable[[Numbers, Numbers, Numbers], Numbers],
     more: float = 0.0,
     power: int = 1,
@@ -156,16 +164,11 @@ def _distance(
     p, noise_then = before.shares(then, num_bins, more)
     q, noise_now = after.shares(now, num_bins, more)
     # A bin with few documents now by chance also has a small variance. The second noise is that of queries
-    # that vary as in training; the ratio of the numbers of queries is Kish's, for lists of unequal lengths.
-    effective_sizes = []
-    for sample in (before, after):
-        sizes = sample.sizes
-        effective_sizes.append(sizes.sum() ** 2 / (sizes**2).sum())
-    ratio = effective_sizes[0] / effective_sizes[1]
+    # that vary as in training.
+    ratio = before.effective_size / after.effective_size
     noises = [noise_now - noise_then, noise_then * np.sqrt(1 + ratio)]
     value = float(norm(q - p, p, q))
-    norms = [norm(noise, p, q) for noise in noises]
-    estimates = [Estimate(value, of_noise, power=power) for of_noise in norms]
+    estimates = [Estimate(value, norm(each, p, q), power=power) for each in noises]
     return max(estimates, key=lambda estimate: estimate.scale)
 
 
@@ -198,8 +201,9 @@ def simultaneous(estimates: Sequence[Estimate]) -> list[tuple[float, float, floa
         factor = float(np.quantile(largest, 1 - LEVEL))
     intervals = []
     for each in estimates:
-        low = max(each.value - factor * each.scale, each.least)
-        high = each.value + factor * each.scale
-        value, low, high = (end**each.power for end in (each.value, low, high))
-        intervals.append((value, low, high))
+        half = factor * each.scale
+        low = max(each.value - half, each.least)
+        high = each.value + half
+        power = each.power
+        intervals.append((each.value**power, low**power, high**power))
     return intervals

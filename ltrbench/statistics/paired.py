@@ -402,11 +402,10 @@ def _on_grid(values: Values) -> tuple[Values, NDArray[np.float64]]:
 
 def _counts(rng: np.random.Generator, num_rows: int, num_queries: int) -> Values:
     """Returns (num_rows, n), the number of times each of n queries was drawn in n draws."""
+    drawn = rng.integers(num_queries, size=(num_rows, num_queries))
     counts = np.empty((num_rows, num_queries))
-    for row, drawn in zip(
-        counts, rng.integers(num_queries, size=(num_rows, num_queries)), strict=True
-    ):
-        row[:] = np.bincount(drawn, minlength=num_queries)
+    for row, drawn_of_row in enumerate(drawn):
+        counts[row] = np.bincount(drawn_of_row, minlength=num_queries)
     return counts
 
 
@@ -509,9 +508,8 @@ class Differing:
             quantile = scipy.special.betaincinv(count + 1, left, 1 - level)
             share = float(quantile)
         bound = share * self.largest
-        return Interval(
-            0.0 - bound, bound, "differing", FEW_DIFFER if count else IDENTICAL
-        )
+        note = FEW_DIFFER if count else IDENTICAL
+        return Interval(0.0 - bound, bound, "differing", note)
 
 
 def largest_plausible(*values: NDArray[np.float64]) -> float:
@@ -620,24 +618,21 @@ def simultaneous_intervals(
         return []
     each = level / len(pairs)
     intervals = difference_intervals(sample, pairs, each)
-    by_t = [
-        row
+    students = {
+        row: interval
         for row, interval in enumerate(intervals)
         if interval is not None and interval.method == "t"
-    ]
-    if len(pairs) == 1 or not by_t:
+    }
+    if len(pairs) == 1 or not students:
         return intervals
-    differences = sample.differences([pairs[row] for row in by_t])
-    factor = max_t_factor(differences, each * len(by_t), num_draws, seed)
+    differences = sample.differences([pairs[row] for row in students])
+    factor = max_t_factor(differences, each * len(students), num_draws, seed)
     if factor is None:
-        return [
-            replace(interval, method="bonferroni-t")
-            if interval and interval.method == "t"
-            else interval
-            for interval in intervals
-        ]
+        for row, student in students.items():
+            intervals[row] = replace(student, method="bonferroni-t")
+        return intervals
     for row, mean, error in zip(
-        by_t, differences.means, differences.standard_errors, strict=True
+        students, differences.means, differences.standard_errors, strict=True
     ):
         half = factor * error
         low = float(mean - half)
@@ -825,41 +820,45 @@ def _statistics(
     differences: PairedSample, row: int, interval: Interval | None, randomisation: float
 ) -> PairStatistics:
     values = differences.values[row]
-    error = float(differences.standard_errors[row])
-    difference = None
-    if len(values):
-        difference = float(differences.means[row])
-    effect_size = None
-    standard_error = None
-    if not (np.isnan(error) or len(values) < 2):
-        standard_error = error
-    p_values: dict[str, float | None] = dict.fromkeys(TESTS)
+    num_queries = len(values)
     reason = unknown_spread(differences)
-    note = interval.note if interval is not None else reason
-    if len(values) > 1 and not values.any():
-        difference = effect_size = standard_error = 0.0
-        p_values = dict.fromkeys(TESTS, 1.0)
-        note = IDENTICAL
-    elif len(values) > 1:
-        p_values = {
-            "randomisation": randomisation,
-            "t": _t_p_value(differences, row),
-            "wilcoxon": _wilcoxon(values),
-        }
-        effect_size = _effect_size(values, differences.weights)
-        if error == 0 and not reason:
-            note = "the same difference on every query of a fold"
-    return PairStatistics(
-        difference=difference,
+    statistics = PairStatistics(
+        difference=float(differences.means[row]) if num_queries else None,
         interval=interval,
-        p_values=p_values,
-        effect_size=effect_size,
+        p_values=dict.fromkeys(TESTS),
+        effect_size=None,
         wins=int((values > 0).sum()),
         ties=int((values == 0).sum()),
         losses=int((values < 0).sum()),
-        num_queries=len(values),
-        standard_error=standard_error,
-        note=note,
+        num_queries=num_queries,
+        standard_error=None,
+        note=reason if interval is None else interval.note,
+    )
+    if num_queries < 2:
+        return statistics
+    if not values.any():
+        return replace(
+            statistics,
+            difference=0.0,
+            p_values=dict.fromkeys(TESTS, 1.0),
+            effect_size=0.0,
+            standard_error=0.0,
+            note=IDENTICAL,
+        )
+    error = float(differences.standard_errors[row])
+    if error == 0 and not reason:
+        same = "the same difference on every query of a fold"
+        statistics = replace(statistics, note=same)
+    p_values = {
+        "randomisation": randomisation,
+        "t": _t_p_value(differences, row),
+        "wilcoxon": _wilcoxon(values),
+    }
+    return replace(
+        statistics,
+        p_values=p_values,
+        effect_size=_effect_size(values, differences.weights),
+        standard_error=None if np.isnan(error) else error,
     )
 
 

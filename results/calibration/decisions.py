@@ -7,7 +7,7 @@ true differences to the model in use are therefore known. The decision is that o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +41,11 @@ class Case:
     trainings: int = 1
     group: str = ""
 
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(models + 1, trainings, queries), of the values."""
+        return self.models + 1, self.trainings, self.queries
+
 
 CASES = (
     Case(1, 100),
@@ -65,72 +70,77 @@ def decision_tables(simulation: Simulation) -> Tables:
 
 
 def _draws(case: Case, num_draws: int, rng: Generator) -> Iterator[Mapping[str, bool]]:
-    weights = 1.0 / np.arange(1, case.queries + 1)
-    share = (weights.cumsum() - weights / 2) / weights.sum()
-    is_guarded = share >= 2 / 3 if case.group else np.ones(case.queries, dtype=np.bool_)
+    weights = None
+    is_guarded = np.ones(case.queries, dtype=np.bool_)
+    if case.group:
+        weights = 1.0 / np.arange(1, case.queries + 1)
+        middle_of_query = weights.cumsum() - weights / 2
+        is_guarded = middle_of_query / weights.sum() >= 2 / 3
     for _ in range(num_draws):
-        revenue, quality = (
-            _values(case, rng, of_revenue) for of_revenue in (True, False)
-        )
-        # 100 in revenue is more than any interval is wide.
-        better = (
-            revenue
-            + np.where(np.arange(case.models + 1) > 0, 100.0, 0.0)[:, None, None]
-        )
+        revenue = _revenue(case, rng)
+        quality = _quality(case, rng)
+        better = revenue.copy()
+        better[1:] += 100.0  # more than any interval is wide
         worse = quality.copy()
         worse[1:, :, is_guarded] -= MARGIN
         worse[1:, :, ~is_guarded] += MARGIN
-        given = weights if case.group else None
+        guard = Guard("value@1:quality", -MARGIN, case.group)
+        loose = Guard("value@1:quality", -1.0, case.group)
         yield {
-            "better, at the margin": _ships(better, worse, case, given),
-            "not better, guard holds": _ships(
-                revenue, quality, case, given, margin=1.0
-            ),
-            "better, quality equal": _ships(better, quality, case, given),
+            "better, at the margin": _ships(_runs(better, worse, weights), guard),
+            "not better, guard holds": _ships(_runs(revenue, quality, weights), loose),
+            "better, quality equal": _ships(_runs(better, quality, weights), guard),
         }
 
 
-def _values(case: Case, rng: Generator, of_revenue: bool) -> NDArray[np.float64]:
-    """Returns (models + 1, trainings, queries) values with equal means: revenue, mostly 0, with a long tail;
-    or quality, with variation of queries, trainings and both."""
-    shape = (case.models + 1, case.trainings, case.queries)
-    if of_revenue:
-        return np.where(rng.random(shape) < 0.3, rng.lognormal(1.0, 1.0, shape), 0.0)
-    training = (
-        SPREAD["training"] * rng.normal(size=(*shape[:2], 1)) * (case.trainings > 1)
+def _revenue(case: Case, rng: Generator) -> NDArray[np.float64]:
+    """Returns values with equal means, mostly 0, with a long tail: (models + 1, trainings, queries)."""
+    is_sold = rng.random(case.shape) < 0.3
+    return np.where(is_sold, rng.lognormal(1.0, 1.0, case.shape), 0.0)
+
+
+def _quality(case: Case, rng: Generator) -> NDArray[np.float64]:
+    """Returns values with equal means that vary with queries, trainings and both, in the same shape."""
+    num_models, num_trainings, num_queries = case.shape
+    training = SPREAD["training"] * rng.normal(size=(num_models, num_trainings, 1))
+    if num_trainings == 1:
+        training = np.zeros_like(training)
+    residual = SPREAD["residual"] * rng.normal(size=case.shape)
+    query = SPREAD["query"] * rng.normal(size=num_queries)
+    return 0.5 + query + training + residual
+
+
+def _ships(runs: Sequence[Run], guard: Guard) -> bool:
+    """Returns whether a model replaces the one in use."""
+    settings = Settings(
+        "value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000
     )
-    residual = SPREAD["residual"] * rng.normal(size=shape)
-    return 0.5 + SPREAD["query"] * rng.normal(size=shape[2]) + training + residual
+    (comparison,) = compare(runs, settings=settings)
+    decision = decide(comparison)
+    return decision is not None and decision.kind == SHIP
 
 
-def _ships(
+def _runs(
     revenue: NDArray[np.float64],
     quality: NDArray[np.float64],
-    case: Case,
     weights: NDArray[np.float64] | None,
-    margin: float = MARGIN,
-) -> bool:
-    """Returns whether a model replaces the first one, given (models + 1, trainings, queries) values."""
+) -> list[Run]:
+    """Returns a run of each training, given (models + 1, trainings, queries) values; model 0 is in use."""
     num_models, num_trainings, num_queries = revenue.shape
     num_documents = num_models * num_trainings
-    by_document = {"revenue": revenue, "quality": quality}
     judgments = Judgments(
         labels=np.ones(num_documents * num_queries),
         query_start=num_documents * np.arange(num_queries + 1),
         query_weights=weights,
-        kept={
-            name: each.reshape(num_documents, -1).T.ravel()
-            for name, each in by_document.items()
-        },
+        kept={"revenue": _by_document(revenue), "quality": _by_document(quality)},
     )
     parts = {split: {"fingerprint": split} for split in ("train", "test")}
     runs = []
     for number in range(num_documents):
         model, seed = divmod(number, num_trainings)
-        scores = np.tile(np.arange(num_documents) == number, num_queries).astype(
-            np.float64
-        )
-        held = {"test": ScoredSplit(judgments, scores, judgments.query_ids)}
+        scores = np.zeros((num_queries, num_documents))
+        scores[:, number] = 1.0
+        scored = ScoredSplit(judgments, scores.ravel(), judgments.query_ids)
         result = RunResult(
             status=FINISHED,
             model=f"new {model}" if model else "in use",
@@ -139,11 +149,11 @@ def _ships(
             data={"name": "drawn", **parts},
             metrics={"test/value@1:revenue": 0.0},
         )
-        runs.append(Run(Path(f"{model}/{seed}"), result, held))
-    guard = Guard("value@1:quality", -margin, case.group)
-    settings = Settings(
-        "value@1:revenue", guards=(guard,), baseline="in use", num_draws=1000
-    )
-    (comparison,) = compare(runs, settings=settings)
-    decision = decide(comparison)
-    return decision is not None and decision.kind == SHIP
+        runs.append(Run(Path(f"{model}/{seed}"), result, {"test": scored}))
+    return runs
+
+
+def _by_document(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Returns the values of all documents of the first query, then of the second, and so on."""
+    num_queries = values.shape[-1]
+    return values.reshape(-1, num_queries).T.ravel()

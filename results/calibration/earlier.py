@@ -102,9 +102,8 @@ def shared_variances(values: NDArray[np.float64]) -> NDArray[np.float64]:
     interaction = values - values.mean(axis=0)
     squares = interaction.var(axis=1, ddof=1)
     mean = squares.sum() / (num_models - 1)
-    of_models: NDArray[np.float64] = np.maximum(
-        (num_models * squares - mean) / (num_models - 2), mean
-    )
+    own = (num_models * squares - mean) / (num_models - 2)
+    of_models: NDArray[np.float64] = np.maximum(own, mean)
     return of_models
 
 
@@ -138,19 +137,23 @@ def studentised_range(level: float, num_models: int, degrees: float) -> float:
     width = math.sqrt(40 / degrees)
     log_s = np.linspace(-width - 40 / degrees, width, 120)
     density = np.exp(degrees * (log_s - np.expm1(2 * log_s) / 2))
-    step = num_models * (z[1] - z[0]) / math.sqrt(2 * math.pi)
-    outer = step * np.exp(-(z**2) / 2) * (density / density.sum())[:, np.newaxis]
+    probability = (density / density.sum())[:, np.newaxis]
     s = np.exp(log_s)[:, np.newaxis]
+    step = num_models * (z[1] - z[0]) / math.sqrt(2 * math.pi)
+    weights = step * np.exp(-(z**2) / 2) * probability
+
+    def probability_below(q: float) -> float:
+        inner = ndtr(z) - ndtr(z - q * s)
+        return float((weights * inner ** (num_models - 1)).sum())
+
     # The quantile is between those of one pair and of all pairs by Bonferroni.
     num_pairs = num_models * (num_models - 1) / 2
-    low, high = (
-        math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2 / n))
-        for n in (1, num_pairs)
-    )
+    low = math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2))
+    high = math.sqrt(2) * float(stdtrit(degrees, 1 - level / 2 / num_pairs))
     while high - low > 1e-11 * high:
         middle = (low + high) / 2
-        inside = float(
-            (outer * (ndtr(z) - ndtr(z - middle * s)) ** (num_models - 1)).sum()
-        )
-        low, high = (middle, high) if inside < 1 - level else (low, middle)
+        if probability_below(middle) < 1 - level:
+            low = middle
+        else:
+            high = middle
     return high

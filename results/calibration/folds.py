@@ -13,7 +13,8 @@ from ltrbench.statistics.paired import student_intervals
 
 def sample_of_folds(differences: Sequence[NDArray[np.float64]]) -> PairedSample:
     """Returns one pair, given (J,) arrays, the differences of the queries of each fold."""
-    strata = np.repeat(np.arange(len(differences)), [len(fold) for fold in differences])
+    sizes = [len(fold) for fold in differences]
+    strata = np.repeat(np.arange(len(differences)), sizes)
     return PairedSample.of(np.concatenate(differences), strata=strata)
 
 

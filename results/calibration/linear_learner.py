@@ -12,6 +12,7 @@ The points of one training set are actually resampled; the true difference is ov
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -30,11 +31,18 @@ from ltrbench.statistics.paired import excludes, student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
 from results.calibration.earlier import interval_over_folds
 from results.calibration.folds import sample_of_folds
-from results.calibration.rates import Rate, Tables, equal_shares, over_queries, rates
+from results.calibration.rates import (
+    RateRow,
+    Tables,
+    equal_shares,
+    over_queries,
+    rates,
+)
 from results.calibration.real_learners import EARLIER, MATTERS, NEW, PAIRED
 from results.calibration.two_way import QUERY_SPREAD, Simulation
 
-TRAINING_POINTS, DIMENSIONS = 150, 5
+TRAINING_POINTS = 150
+DIMENSIONS = 5
 TEST_QUERIES = 500
 BEND = 0.1
 """Weak nonlinearity: at one standard deviation the quadratic part is a tenth of the linear part."""
@@ -52,7 +60,12 @@ FOLDS_WITH_SEEDS = (
     f"Folds of {FOLD_QUERIES} queries with seeds in them: how often a true difference of 0 over data sets "
     f"{_EXCLUDED}"
 )
-RESAMPLINGS = ((BOOTSTRAP, 1.0), (SUBSAMPLE, 0.5), (SUBSAMPLE, 0.8))
+Resampling = tuple[str, float]  # kind, share of the points
+RESAMPLINGS: tuple[Resampling, ...] = (
+    (BOOTSTRAP, 1.0),
+    (SUBSAMPLE, 0.5),
+    (SUBSAMPLE, 0.8),
+)
 
 Parameters = NDArray[np.float64]  # (R, k)
 
@@ -81,16 +94,13 @@ class Methods:
     def _of_method(
         self, parameters: Parameters, query: NDArray[np.float64], rng: Generator
     ) -> ReplicateValues:
-        weights = (1 + SPREAD * rng.normal(size=(len(query), DIMENSIONS))) / np.sqrt(
-            DIMENSIONS
-        )
+        spread = SPREAD * rng.normal(size=(len(query), DIMENSIONS))
+        weights = (1 + spread) / np.sqrt(DIMENSIONS)
         # Not a matrix product, because its last bits depend on the number of threads.
-        acting = np.einsum("rk,qk->rq", parameters, weights)
-        values: ReplicateValues = (
-            query
-            + self.model_query * rng.normal(size=len(query))
-            + self.scale * (acting - BEND * acting**2)
-        )
+        effects = np.einsum("rk,qk->rq", parameters, weights)
+        of_training = self.scale * (effects - BEND * effects**2)
+        of_queries = query + self.model_query * rng.normal(size=len(query))
+        values: ReplicateValues = of_queries + of_training
         return values
 
 
@@ -102,30 +112,22 @@ METHOD_PAIRS = (
 
 
 def linear_learner_tables(simulation: Simulation) -> Tables:
-    return {
-        RESAMPLED: [
-            {
-                **{
-                    "values": methods.name,
-                    "resamples": resampling_name(kind, share),
-                    "R": number,
-                },
-                **_resampled_levels(methods, kind, share, number, simulation),
+    of_resamples: list[RateRow] = []
+    of_folds: list[RateRow] = []
+    for methods in METHOD_PAIRS:
+        for resampling, number in itertools.product(RESAMPLINGS, simulation.replicates):
+            row: RateRow = {
+                "values": methods.name,
+                "resamples": resampling_name(*resampling),
+                "R": number,
             }
-            for methods in METHOD_PAIRS
-            for kind, share in RESAMPLINGS
-            for number in simulation.replicates
-        ],
-        FOLDS_WITH_SEEDS: [
-            {
-                **{"values": methods.name, "folds": folds, "seeds": seeds},
-                **_fold_levels(methods, folds, seeds, simulation),
-            }
-            for methods in METHOD_PAIRS
-            for folds in (5, 10)
-            for seeds in (1, 3)
-        ],
-    }
+            claims = _resampled_claims(methods, resampling, number, simulation)
+            of_resamples.append(row | rates(claims))
+        for folds, seeds in ((5, 1), (5, 3), (10, 1), (10, 3)):
+            row = {"values": methods.name, "folds": folds, "seeds": seeds}
+            claims = _fold_claims(methods, folds, seeds, simulation)
+            of_folds.append(row | rates(claims))
+    return {RESAMPLED: of_resamples, FOLDS_WITH_SEEDS: of_folds}
 
 
 def resampling_name(kind: str, share: float) -> str:
@@ -138,9 +140,8 @@ def resampled(
     """Returns (R, n), the points of each resample: with replacement, or a share of them without."""
     if kind == BOOTSTRAP:
         return rng.integers(size, size=(number, size))
-    return np.array(
-        [rng.permutation(size)[: round(share * size)] for _ in range(number)]
-    )
+    num_chosen = round(share * size)
+    return np.array([rng.permutation(size)[:num_chosen] for _ in range(number)])
 
 
 def _points(size: int, rng: Generator) -> NDArray[np.float64]:
@@ -148,58 +149,50 @@ def _points(size: int, rng: Generator) -> NDArray[np.float64]:
     return rng.exponential(size=(size, 2, DIMENSIONS)) - 1
 
 
-def _resampled_levels(
-    methods: Methods, kind: str, share: float, number: int, simulation: Simulation
-) -> dict[str, Rate]:
-    shares, factor = equal_shares(TEST_QUERIES), resampling_factor(kind, number, share)
-
-    def judged() -> Iterator[Mapping[str, bool]]:
-        rng = simulation.rng(
-            7, METHOD_PAIRS.index(methods), RESAMPLINGS.index((kind, share)), number
-        )
-        for _ in range(simulation.num_draws // 2):
-            points = _points(TRAINING_POINTS, rng)
-            chosen = resampled(kind, share, number, TRAINING_POINTS, rng)
-            fitted = np.sqrt(TRAINING_POINTS) * points[chosen].mean(axis=1)
-            a, b = methods.values((fitted[:, 0], fitted[:, 1]), TEST_QUERIES, rng)
-            yield {
-                "resampling factor": excludes(
-                    shared_replicates(a, b, shares, factor).interval(LEVEL)
-                ),
-                "1/R instead": excludes(
-                    shared_replicates(a, b, shares).interval(LEVEL)
-                ),
-                "queries only": excludes(over_queries(a, b)),
-            }
-
-    return rates(judged())
+def _resampled_claims(
+    methods: Methods, resampling: Resampling, number: int, simulation: Simulation
+) -> Iterator[Mapping[str, bool]]:
+    kind, share = resampling
+    shares = equal_shares(TEST_QUERIES)
+    factor = resampling_factor(kind, number, share)
+    rng = simulation.rng(
+        7, METHOD_PAIRS.index(methods), RESAMPLINGS.index(resampling), number
+    )
+    for _ in range(simulation.num_draws // 2):
+        points = _points(TRAINING_POINTS, rng)
+        chosen = resampled(kind, share, number, TRAINING_POINTS, rng)
+        fitted = np.sqrt(TRAINING_POINTS) * points[chosen].mean(axis=1)
+        a, b = methods.values((fitted[:, 0], fitted[:, 1]), TEST_QUERIES, rng)
+        corrected = shared_replicates(a, b, shares, factor)
+        uncorrected = shared_replicates(a, b, shares)
+        yield {
+            "resampling factor": excludes(corrected.interval(LEVEL)),
+            "1/R instead": excludes(uncorrected.interval(LEVEL)),
+            "queries only": excludes(over_queries(a, b)),
+        }
 
 
-def _fold_levels(
+def _fold_claims(
     methods: Methods, num_folds: int, num_seeds: int, simulation: Simulation
-) -> dict[str, Rate]:
-    """Returns false claim rates over folds. Queries of a fold are training points of the other folds."""
+) -> Iterator[Mapping[str, bool]]:
+    """Yields false claims over folds. Queries of a fold are training points of the other folds."""
     test_share = 1 / (num_folds - 1)
-
-    def judged() -> Iterator[Mapping[str, bool]]:
-        rng = simulation.rng(8, METHOD_PAIRS.index(methods), num_folds, num_seeds)
-        for _ in range(simulation.num_draws // 2):
-            folds = list(_folds(methods, num_folds, num_seeds, rng))
-            means = np.array([fold.mean() for fold in folds])
-            sample = sample_of_folds(folds)
-            (variation,) = fold_variations(
-                sample, num_folds=num_folds, test_share=test_share
-            )
-            (over_queries_of_folds,) = student_intervals(sample)
-            interval = variation.interval(over_queries_of_folds, LEVEL)
-            yield {
-                NEW: excludes(interval),
-                EARLIER: excludes(interval_over_folds(means, test_share, LEVEL)),
-                PAIRED: excludes(over_queries_of_folds),
-                MATTERS: variation.matters,
-            }
-
-    return rates(judged())
+    rng = simulation.rng(8, METHOD_PAIRS.index(methods), num_folds, num_seeds)
+    for _ in range(simulation.num_draws // 2):
+        folds = list(_folds(methods, num_folds, num_seeds, rng))
+        means = np.array([fold.mean() for fold in folds])
+        sample = sample_of_folds(folds)
+        (variation,) = fold_variations(
+            sample, num_folds=num_folds, test_share=test_share
+        )
+        (over_queries_of_folds,) = student_intervals(sample)
+        interval = variation.interval(over_queries_of_folds, LEVEL)
+        yield {
+            NEW: excludes(interval),
+            EARLIER: excludes(interval_over_folds(means, test_share, LEVEL)),
+            PAIRED: excludes(over_queries_of_folds),
+            MATTERS: variation.matters,
+        }
 
 
 def _folds(
@@ -209,7 +202,8 @@ def _folds(
     points = _points(FOLD_QUERIES, rng)
     size = FOLD_QUERIES // num_folds
     for fold in range(num_folds):
-        rest = np.delete(points, slice(fold * size, (fold + 1) * size), axis=0)
+        start = fold * size
+        rest = np.delete(points, slice(start, start + size), axis=0)
         fitted = np.sqrt(FOLD_QUERIES) * rest.mean(axis=0)
         seeded = fitted + SEEDED * rng.normal(size=(num_seeds, 2, DIMENSIONS))
         a, b = methods.values((seeded[:, 0], seeded[:, 1]), size, rng)

@@ -74,7 +74,7 @@ Halving = tuple[NDArray[np.intp], NDArray[np.intp]]
 """Indices of the replicates of each half."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SelfComparison:
     """Counts of claims between two halves of the replicates of one model.
 
@@ -112,22 +112,22 @@ def against_itself(
         test_share: n_test / n_train; required with several folds.
         seed: draws `MOST_HALVINGS` halvings if there are more.
     """
-    judged, by_queries = [], 0
+    intervals: list[Interval | None] = []
+    num_by_queries = 0
     for first, second in halvings(len(values), MOST_HALVINGS, seed):
-        judged.append(
-            _interval_of_halves(values[first], values[second], sample, test_share)
-        )
-        difference = values[first].mean(axis=0) - values[second].mean(axis=0)
-        of_means = PairedSample(difference[None], sample.weights, sample.strata)
-        by_queries += excludes(student_intervals(of_means)[0])
-    claims = [claim_of(interval, rope) for interval in judged]
+        a = values[first]
+        b = values[second]
+        intervals.append(_interval_of_halves(a, b, sample, test_share))
+        (over_queries,) = student_intervals(_differences(a, b, sample))
+        num_by_queries += excludes(over_queries)
+    claims = [claim_of(interval, rope) for interval in intervals]
     return SelfComparison(
-        num_halvings=len(judged),
+        num_halvings=len(intervals),
         num_distinct=num_distinct_halvings(len(values)),
-        num_intervals=sum(map(excludes, judged)),
-        num_different=sum(claim in (BETTER, WORSE) for claim in claims),
+        num_intervals=sum(map(excludes, intervals)),
+        num_different=claims.count(BETTER) + claims.count(WORSE),
         num_equivalent=claims.count(EQUIVALENT),
-        num_by_queries=by_queries,
+        num_by_queries=num_by_queries,
     )
 
 
@@ -147,12 +147,13 @@ def halvings(num_replicates: int, most: int, seed: int) -> list[Halving]:
     For odd R the halves have (R - 1) / 2 and (R + 1) / 2 replicates.
     """
     size = num_replicates // 2
-    if num_distinct_halvings(num_replicates) <= most:
-        firsts = itertools.combinations(range(num_replicates), size)
-        # Of two halves of equal size, the half with replicate 0 is the first.
-        chosen = [first for first in firsts if num_replicates % 2 or first[0] == 0]
-    else:
+    if num_distinct_halvings(num_replicates) > most:
         chosen = _drawn(num_replicates, most, seed)
+    else:
+        chosen = list(itertools.combinations(range(num_replicates), size))
+        if num_replicates % 2 == 0:
+            # Of two halves of equal size, the half with replicate 0 is the first.
+            chosen = [first for first in chosen if first[0] == 0]
     everything = np.arange(num_replicates)
     return [(np.array(first), np.setdiff1d(everything, first)) for first in chosen]
 
@@ -179,12 +180,20 @@ def _interval_of_halves(
     """Returns the interval of the difference of two halves, as a comparison of two models has it."""
     if len(sample.cells) == 1:
         return independent_replicates(a, b, sample.weights).interval(LEVEL)
-    difference = a.mean(axis=0) - b.mean(axis=0)
-    differences = PairedSample(difference[None], sample.weights, sample.strata)
+    differences = _differences(a, b, sample)
     (variation,) = fold_variations(
         differences, num_folds=len(sample.cells), test_share=test_share or 0.0
     )
-    return variation.interval(student_intervals(differences)[0], LEVEL)
+    (over_queries,) = student_intervals(differences)
+    return variation.interval(over_queries, LEVEL)
+
+
+def _differences(
+    a: ReplicateValues, b: ReplicateValues, sample: PairedSample
+) -> PairedSample:
+    """Returns the differences of the means of two halves, on the queries of the sample."""
+    difference = a.mean(axis=0) - b.mean(axis=0)
+    return PairedSample(difference[None], sample.weights, sample.strata)
 
 
 # ---- The runs of a model in two halves, compared like two models.
@@ -201,7 +210,7 @@ OF_RESAMPLES = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class AgainstItself:
     """One row against itself.
 
@@ -252,43 +261,57 @@ def row_against_itself(
     queries = pair_queries([row], metric)
     if queries is None:
         return AgainstItself(
-            data, row.label, metric, "seeds", 1, 0, None, "no query counts"
+            data=data,
+            label=row.label,
+            metric=metric,
+            kind="seeds",
+            num_folds=1,
+            num_replicates=0,
+            halved=None,
+            reason="no query counts",
         )
     trainings = queries.trainings[0]
-    keys = sorted(
-        set(trainings[0].keys).intersection(*(fold.keys for fold in trainings))
-    )
-    kind = (
-        "resamples" if any(fold.resample is not None for fold in trainings) else "seeds"
-    )
-    if len(keys) < FEWEST_TO_HALVE:
-        are_constant = any(fold.is_constant for fold in trainings)
-        more = " (seeds change nothing)" if are_constant else ", or with more seeds"
-        reason = (
-            f"{len(keys)} replicate{'s' * (len(keys) != 1)}; at least {FEWEST_TO_HALVE} are needed. Train "
-            f"with replicates={FEWEST_TO_HALVE}{more}"
-        )
-    elif len(queries.cells) > 1 and not queries.are_folds:
-        reason = (
-            f"{len(queries.cells)} test sets that are not folds of a cross-validation"
-        )
-    elif queries.distinct is not queries.sample and len(queries.cells) > 1:
-        reason = "repeats of a cross-validation; name the runs of one data.split_seed"
-    else:
-        reason = unknown_spread(queries.sample)
-    halved = None if reason else _halved(queries, keys, metric, settings)
+    keys = sorted(set.intersection(*(set(fold.keys) for fold in trainings)))
+    has_resamples = any(fold.resample is not None for fold in trainings)
+    reason = _why_not_halved(queries, len(keys))
     return AgainstItself(
-        data, row.label, metric, kind, len(queries.cells), len(keys), halved, reason
+        data=data,
+        label=row.label,
+        metric=metric,
+        kind="resamples" if has_resamples else "seeds",
+        num_folds=len(queries.cells),
+        num_replicates=len(keys),
+        halved=None if reason else _halved(queries, keys, metric, settings),
+        reason=reason,
     )
+
+
+def _why_not_halved(queries: PairedQueries, num_replicates: int) -> str:
+    """Returns a reason; empty if the replicates can be halved."""
+    if num_replicates < FEWEST_TO_HALVE:
+        count = f"{num_replicates} replicates" if num_replicates != 1 else "1 replicate"
+        are_constant = any(fold.is_constant for fold in queries.trainings[0])
+        more = " (seeds change nothing)" if are_constant else ", or with more seeds"
+        return (
+            f"{count}; at least {FEWEST_TO_HALVE} are needed. Train with "
+            f"replicates={FEWEST_TO_HALVE}{more}"
+        )
+    num_folds = len(queries.cells)
+    if num_folds > 1 and not queries.are_folds:
+        return f"{num_folds} test sets that are not folds of a cross-validation"
+    if num_folds > 1 and queries.distinct is not queries.sample:
+        return "repeats of a cross-validation; name the runs of one data.split_seed"
+    return unknown_spread(queries.sample)
 
 
 def _halved(
     queries: PairedQueries, keys: Sequence[int], metric: str, settings: Settings
 ) -> SelfComparison:
-    trainings = queries.trainings[0]
     sample = queries.sample
+    trainings = queries.trainings[0]
     if len(queries.cells) == 1:
-        sample, trainings = queries.distinct, (queries.distinct_trainings(0),)
+        sample = queries.distinct
+        trainings = (queries.distinct_trainings(0),)
     return against_itself(
         np.concatenate([fold.values_of(keys) for fold in trainings], axis=1),
         sample,
@@ -319,15 +342,13 @@ def _render(rows: Sequence[AgainstItself]) -> str:
 def _cells(row: AgainstItself) -> TableRow:
     kind = row.kind if row.num_replicates != 1 else row.kind.removesuffix("s")
     folds = f"{row.num_folds} folds x " if row.num_folds > 1 else ""
-    replicates = f"{folds}{row.num_replicates} {kind}"
+    cells: TableRow = [row.data, row.label, f"{folds}{row.num_replicates} {kind}"]
     halved = row.halved
     if halved is None:
-        return [row.data, row.label, replicates, *[None] * 5]
-    of_all = (
-        ""
-        if halved.num_halvings == halved.num_distinct
-        else f" of {halved.num_distinct:,}"
-    )
+        return [*cells, None, None, None, None, None]
+    halvings_in_words = f"{halved.num_halvings:,}"
+    if halved.num_halvings < halved.num_distinct:
+        halvings_in_words += f" of {halved.num_distinct:,}"
     counts = (
         halved.num_intervals,
         halved.num_different,
@@ -337,13 +358,7 @@ def _cells(row: AgainstItself) -> TableRow:
     shares = [
         f"{count} ({100 * count / halved.num_halvings:.1f} %)" for count in counts
     ]
-    return [
-        row.data,
-        row.label,
-        replicates,
-        f"{halved.num_halvings:,}{of_all}",
-        *shares,
-    ]
+    return [*cells, halvings_in_words, *shares]
 
 
 def _reasons(rows: Sequence[AgainstItself]) -> list[str]:

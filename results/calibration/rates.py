@@ -13,7 +13,7 @@ from ltrbench.shapes import PerQuery
 from ltrbench.statistics import Interval, PairedSample
 from ltrbench.statistics.paired import student_intervals
 from ltrbench.statistics.repeated import ReplicateValues
-from ltrbench.tables import Table, TableColumn, share
+from ltrbench.tables import Table, TableColumn, TableRow, share
 
 CONFIDENCE_OF_BOUND = 0.95
 
@@ -39,20 +39,16 @@ class Rate:
         """Returns the one-sided 95 % upper bound of the probability (Clopper and Pearson, 1934)."""
         if self.count == self.num_draws:
             return 1.0
-        return float(
-            betaincinv(self.count + 1, self.num_draws - self.count, CONFIDENCE_OF_BOUND)
-        )
+        num_without = self.num_draws - self.count
+        return float(betaincinv(self.count + 1, num_without, CONFIDENCE_OF_BOUND))
 
     @property
     def lower(self) -> float:
         """Returns the one-sided 95 % lower bound of the probability (Clopper and Pearson, 1934)."""
         if self.count == 0:
             return 0.0
-        return float(
-            betaincinv(
-                self.count, self.num_draws - self.count + 1, 1 - CONFIDENCE_OF_BOUND
-            )
-        )
+        num_without = self.num_draws - self.count
+        return float(betaincinv(self.count, num_without + 1, 1 - CONFIDENCE_OF_BOUND))
 
     def record(self) -> dict[str, float]:
         return {
@@ -78,7 +74,9 @@ def over_queries(a: ReplicateValues, b: ReplicateValues) -> Interval:
 
     This is the interval of trained models: the variation of training is ignored.
     """
-    return student_intervals(PairedSample.of(a.mean(axis=0) - b.mean(axis=0)))[0]
+    difference = a.mean(axis=0) - b.mean(axis=0)
+    (interval,) = student_intervals(PairedSample.of(difference))
+    return interval
 
 
 def equal_shares(num_queries: int) -> PerQuery:
@@ -88,15 +86,13 @@ def equal_shares(num_queries: int) -> PerQuery:
 
 def recorded(tables: Tables) -> dict[str, list[dict[str, object]]]:
     """Returns the tables as JSON values: count, draws, rate and upper bound of each rate."""
+    return {title: list(map(_record, rows)) for title, rows in tables.items()}
+
+
+def _record(row: RateRow) -> dict[str, object]:
     return {
-        title: [
-            {
-                name: cell.record() if isinstance(cell, Rate) else cell
-                for name, cell in row.items()
-            }
-            for row in rows
-        ]
-        for title, rows in tables.items()
+        name: cell.record() if isinstance(cell, Rate) else cell
+        for name, cell in row.items()
     }
 
 
@@ -116,12 +112,18 @@ def _table(rows: Sequence[RateRow], bounds: bool) -> str:
         TableColumn(name, left=place == 0 or isinstance(cell, str))
         for place, (name, cell) in enumerate(rows[0].items())
     ]
-    return Table(
-        columns, [[_text(cell, bounds) for cell in row.values()] for row in rows]
-    ).markdown()
+    return Table(columns, [_texts(row, bounds) for row in rows]).markdown()
+
+
+def _texts(row: RateRow, bounds: bool) -> TableRow:
+    return [_text(cell, bounds) for cell in row.values()]
 
 
 def _text(cell: object, bounds: bool) -> str:
-    if isinstance(cell, Rate):
-        return share(cell.share) + (f" (at most {share(cell.upper)})" if bounds else "")
-    return share(cell) if isinstance(cell, float) else str(cell)
+    if isinstance(cell, float):
+        return share(cell)
+    if not isinstance(cell, Rate):
+        return str(cell)
+    if bounds:
+        return f"{share(cell.share)} (at most {share(cell.upper)})"
+    return share(cell.share)

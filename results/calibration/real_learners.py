@@ -16,7 +16,7 @@ Shapes: M methods, Q queries of `DOCUMENTS` documents, F features of a part, K t
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -25,9 +25,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ltrbench.compare.table import (
-    clustered,
-)
+from ltrbench.compare.table import clustered
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.metrics import evaluate
 from ltrbench.rankers.native import NativeRanker
@@ -137,11 +135,12 @@ class Ridge:
 
     def scores(self, queries: Queries, split: Split) -> RankingScores:
         train, test = split
-        given = queries.features[:, train]
-        centred = given - given.mean(axis=2, keepdims=True)
-        columns = centred.reshape(len(given), -1, self.num_features)
+        features = queries.features[:, train]
+        centred = features - features.mean(axis=2, keepdims=True)
+        columns = centred.reshape(len(features), -1, self.num_features)
         labels = queries.labels[train]
-        target = (labels - labels.mean(axis=1, keepdims=True)).reshape(-1, 1)
+        centred_labels = labels - labels.mean(axis=1, keepdims=True)
+        target = centred_labels.reshape(-1, 1)
         transposed = columns.swapaxes(1, 2)
         gram = transposed @ columns + self.l2 * np.eye(self.num_features)
         weights = np.linalg.solve(gram, transposed @ target)
@@ -169,9 +168,10 @@ class OneFeature:
 
     def scores(self, queries: Queries, split: Split) -> RankingScores:
         train, test = split
-        best = queries.values_of_features[..., train].mean(axis=2).argmax(axis=1)
-        methods = np.arange(len(best))
-        scores: RankingScores = queries.features[methods, :, :, best][:, test]
+        means = queries.values_of_features[..., train].mean(axis=2)
+        best = means.argmax(axis=1)
+        of_best = queries.features[np.arange(len(best)), :, :, best]
+        scores: RankingScores = of_best[:, test]
         return scores
 
 
@@ -238,22 +238,22 @@ class Cell:
     def name_of_folds(self) -> str:
         if self.forward:
             return f"{self.folds} forward"
-        return (
-            str(self.folds) if self.repeats == 1 else f"{self.folds} x {self.repeats}"
-        )
+        if self.repeats > 1:
+            return f"{self.folds} x {self.repeats}"
+        return str(self.folds)
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
-        return [*itertools.combinations(range(self.methods), 2)]
+        return list(itertools.combinations(range(self.methods), 2))
 
     def splits(self, rng: Generator) -> list[Split]:
+        everything = np.arange(self.queries)
         if self.forward:
-            parts = np.array_split(np.arange(self.queries), self.folds + 1)
+            parts = np.array_split(everything, self.folds + 1)
             return [
                 (np.concatenate(parts[:number]), parts[number])
                 for number in range(1, self.folds + 1)
             ]
-        everything = np.arange(self.queries)
         tests: list[NDArray[np.intp]] = []
         for _ in range(self.repeats):
             tests += np.array_split(rng.permutation(self.queries), self.folds)
@@ -312,7 +312,7 @@ class Judged:
         variation: variation over folds of the first pair.
     """
 
-    intervals: dict[str, Sequence[Interval | None]]
+    intervals: Mapping[str, Sequence[Interval | None]]
     squares: tuple[float, float]
     variation: FoldVariation
 
@@ -332,42 +332,62 @@ class Judged:
 def judged(cell: Cell, seed: int, rng: Generator) -> Judged:
     """Returns the claims of all procedures about the methods, on new queries."""
     queries = Queries.drawn(cell.learner.noise, cell.methods, cell.queries, rng)
-    splits = cell.splits(rng)
-    values = [
-        ndcg(queries.labels[split[1]], cell.learner.scores(queries, split))
-        for split in splits
-    ]
-    tested = [test for _, test in splits]
-    sample = PairedSample.of(
-        np.concatenate(values, axis=1),
-        strata=np.repeat(np.arange(len(splits)), [*map(len, tested)]),
-    )
+    tested = _tested(cell, queries, cell.splits(rng))
+    pairs = cell.pairs
     # A comparison has the values of each query once, averaged over repeats.
-    distinct = clustered(sample, np.concatenate(tested).astype(str))
-    test_share = float(np.mean([len(test) / len(train) for train, test in splits]))
-    over_queries = simultaneous_intervals(distinct, cell.pairs, BOOTSTRAP_DRAWS, seed)
+    distinct = clustered(tested.sample, tested.query_ids)
+    over_queries = simultaneous_intervals(distinct, pairs, BOOTSTRAP_DRAWS, seed)
     variations = fold_variations(
-        sample.differences(cell.pairs), num_folds=cell.folds, test_share=test_share
-    )
-    means = np.stack([of_fold.mean(axis=1) for of_fold in values], axis=1)
-    level = LEVEL / len(cell.pairs)
-    differences = distinct.differences(cell.pairs)
-    squares = (
-        float((differences.means**2).mean()),
-        float((differences.standard_errors**2).mean()),
+        tested.sample.differences(pairs),
+        num_folds=cell.folds,
+        test_share=tested.test_share,
     )
     inflated = [
-        variation.interval(interval, level)
+        variation.interval(interval, LEVEL / len(pairs))
         for variation, interval in zip(variations, over_queries, strict=True)
     ]
+    earlier = intervals_over_folds(tested.means, tested.test_share, pairs)
+    differences = distinct.differences(pairs)
+    square = float((differences.means**2).mean())
+    squared_error = float((differences.standard_errors**2).mean())
     return Judged(
-        {
-            NEW: inflated,
-            EARLIER: intervals_over_folds(means, test_share, cell.pairs),
-            PAIRED: over_queries,
-        },
-        squares,
-        variations[0],
+        intervals={NEW: inflated, EARLIER: earlier, PAIRED: over_queries},
+        squares=(square, squared_error),
+        variation=variations[0],
+    )
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """NDCG@10 of all methods on all test sets.
+
+    Attributes:
+        sample: values of the queries of all test sets, which are its strata.
+        means: (M, K).
+        query_ids: of the queries of the sample.
+        test_share: mean of n_test / n_train.
+    """
+
+    sample: PairedSample
+    means: NDArray[np.float64]
+    query_ids: NDArray[np.str_]
+    test_share: float
+
+
+def _tested(cell: Cell, queries: Queries, splits: Sequence[Split]) -> _Tested:
+    values: list[NDArray[np.float64]] = []
+    shares: list[float] = []
+    for train, test in splits:
+        scores = cell.learner.scores(queries, (train, test))
+        values.append(ndcg(queries.labels[test], scores))
+        shares.append(len(test) / len(train))
+    tests = [test for _, test in splits]
+    strata = np.repeat(np.arange(len(tests)), [len(test) for test in tests])
+    return _Tested(
+        sample=PairedSample.of(np.concatenate(values, axis=1), strata=strata),
+        means=np.stack([of_test.mean(axis=1) for of_test in values], axis=1),
+        query_ids=np.concatenate(tests).astype(str),
+        test_share=float(np.mean(shares)),
     )
 
 

@@ -39,7 +39,7 @@ from ltrbench.statistics import (
 )
 from ltrbench.statistics.paired import excludes
 from results.calibration.folds import interval_of_methods
-from results.calibration.rates import Rate, RateRow, rates
+from results.calibration.rates import RateRow, rates
 from results.calibration.two_way import Simulation
 
 _METRIC = "ndcg@10"
@@ -81,12 +81,13 @@ def population(seed: int) -> NDArray[np.float64]:
     """
     rng = np.random.default_rng(seed)
     num_documents = _POPULATION * _DOCUMENTS
-    labels = rng.choice(len(_GRADES), num_documents, p=_GRADES).astype(np.float64)
-    judgments = Judgments(
-        labels=labels, query_start=np.arange(0, num_documents + 1, _DOCUMENTS)
-    )
+    grades = rng.choice(len(_GRADES), num_documents, p=_GRADES)
+    labels = grades.astype(np.float64)
+    query_start = _DOCUMENTS * np.arange(_POPULATION + 1)
+    judgments = Judgments(labels=labels, query_start=query_start)
     noise = 2 * rng.normal(size=(3, num_documents))
-    touched = np.repeat(rng.random(_POPULATION) < _TOUCHED, _DOCUMENTS)
+    is_touched = rng.random(_POPULATION) < _TOUCHED
+    touched = np.repeat(is_touched, _DOCUMENTS)
     noise[_BETTER] = np.where(touched, noise[_BETTER] / 2, noise[_BASE])
     evaluations = [
         evaluate(judgments, labels + noise_of_system, [_METRIC])
@@ -109,12 +110,14 @@ def levels_of(differences: PerQuery, drawn: DrawnStudies) -> dict[str, float]:
     """Returns test -> share of studies with a rejection, if each difference has a random sign."""
     rng = np.random.default_rng([drawn.seed, drawn.size, 1])
     rejected = dict.fromkeys(TESTS, 0)
+    # Each study is one system, compared with a system that has 0 on every query.
+    zeros = np.zeros((1, drawn.size))
     for block, samples in enumerate(drawn.samples(differences[np.newaxis])):
-        null = samples[:, 0] * rng.choice([-1.0, 1.0], size=(len(samples), drawn.size))
-        # Each study is one system, compared with a system that has 0 on every query.
-        beside = PairedSample.of(np.concatenate([np.zeros((1, drawn.size)), null]))
-        pairs = [(study, 0) for study in range(1, len(null) + 1)]
-        for pair in compare_pairs(beside, pairs, drawn.num_draws, drawn.seed + block):
+        signs = rng.choice([-1.0, 1.0], size=(len(samples), drawn.size))
+        systems = PairedSample.of(np.concatenate([zeros, samples[:, 0] * signs]))
+        pairs = [(study, 0) for study in range(1, len(samples) + 1)]
+        seed = drawn.seed + block
+        for pair in compare_pairs(systems, pairs, drawn.num_draws, seed):
             for test, p_value in pair.p_values.items():
                 rejected[test] += p_value is not None and p_value <= LEVEL
     return {test: count / drawn.num_studies for test, count in rejected.items()}
@@ -125,10 +128,8 @@ def coverage(differences: PerQuery, drawn: DrawnStudies) -> float:
     truth = float(differences.mean())
     held = 0
     for samples in drawn.samples(differences[np.newaxis]):
-        held += sum(
-            _holds(interval, truth)
-            for interval in system_intervals(PairedSample.of(samples[:, 0]))
-        )
+        intervals = system_intervals(PairedSample.of(samples[:, 0]))
+        held += sum(_holds(interval, truth) for interval in intervals)
     return held / drawn.num_studies
 
 
@@ -173,22 +174,25 @@ DIFFERENCES: dict[str, Callable[[Generator, int], NDArray[np.float64]]] = {
 
 def false_claims(kind: str, size: int, simulation: Simulation) -> RateRow:
     """Returns a row: false claims about one pair, and about any of the three pairs of three models."""
-    weights = 1 / np.arange(1.0, size + 1) if kind == "Zipf weights" else None
+    draw_differences = DIFFERENCES[kind]
+    weights = None
+    if kind == "Zipf weights":
+        weights = 1 / np.arange(1.0, size + 1)
 
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(9, list(DIFFERENCES).index(kind), size)
         for draw in range(simulation.num_draws):
-            values = (
-                np.array([DIFFERENCES[kind](rng, size) for _ in range(3)]) * DEVIATION
-            )
+            differences = np.array([draw_differences(rng, size) for _ in range(3)])
+            values = DEVIATION * differences
             one = PairedSample.of(np.array([values[0], 0 * values[0]]), weights)
+            (of_one,) = simultaneous_intervals(one, [(0, 1)])
             three = PairedSample.of(values, weights)
-            family = simultaneous_intervals(
+            of_three = simultaneous_intervals(
                 three, [(0, 1), (0, 2), (1, 2)], num_draws=500, seed=draw
             )
             yield {
-                "one pair": any(map(excludes, simultaneous_intervals(one, [(0, 1)]))),
-                "three pairs": any(map(excludes, family)),
+                "one pair": excludes(of_one),
+                "three pairs": any(map(excludes, of_three)),
             }
 
     return {"differences": kind, "queries": size, **rates(judged())}
@@ -201,11 +205,9 @@ def shared_training(size: int, simulation: Simulation) -> RateRow:
         rng = simulation.rng(10, size)
         for _ in range(simulation.num_draws):
             # The one training set gives each method a lucky or unlucky model.
-            values = _TRAINING * rng.normal() + DEVIATION * rng.normal(
-                size=(_SUBSETS, size)
-            )
-            taken = interval_of_methods(list(values), 1 / (_SUBSETS - 1))
-            yield {"taken for folds": excludes(taken)}
+            effect = _TRAINING * rng.normal()
+            values = effect + DEVIATION * rng.normal(size=(_SUBSETS, size))
+            interval = interval_of_methods(list(values), 1 / (_SUBSETS - 1))
+            yield {"taken for folds": excludes(interval)}
 
-    row: dict[str, Rate] = rates(judged())
-    return {"queries": _SUBSETS * size, **row}
+    return {"queries": _SUBSETS * size, **rates(judged())}

@@ -8,7 +8,7 @@ with independent normal parts. `Simulation` sets the number of draws; each figur
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -49,7 +49,8 @@ FAMILIES = "Families of pairs: how often any true difference of 0 is excluded at
 QUERY_SPREAD = 0.25
 """Standard deviation of NDCG@10 over queries, common to all models."""
 TOO_FEW = f"R={FEWEST_REPLICATES - 1}, by the formula"
-QUERIES_ONLY, HILLIS = "queries only", "degrees of Hillis"
+QUERIES_ONLY = "queries only"
+HILLIS = "degrees of Hillis"
 NAMED_DIFFERENCE = 0.01
 """A difference of practical importance."""
 
@@ -77,28 +78,25 @@ class Parts:
             trainings: R of each model; with R = 1 the training does not vary.
             shared: whether all models share their trainings, with equal effects.
         """
-        query = QUERY_SPREAD * rng.normal(size=num_queries)
-        common = self._trained(trainings[0], num_queries, rng) if shared else 0.0
-        return [
-            query
-            + common
-            + self.model_query * rng.normal(size=num_queries)
-            + (
-                self._trained(number, num_queries, rng)
-                if number > 1
-                else np.zeros((1, 1))
-            )
-            for number in trainings
-        ]
+        common = QUERY_SPREAD * rng.normal(size=(1, num_queries))
+        if shared:
+            common = common + self._trained(trainings[0], num_queries, rng)
+        models = []
+        for number in trainings:
+            values = common + self.model_query * rng.normal(size=num_queries)
+            if number > 1:
+                values = values + self._trained(number, num_queries, rng)
+            models.append(values)
+        return models
 
     def _trained(
         self, number: int, num_queries: int, rng: Generator
     ) -> ReplicateValues:
+        """Returns (R, Q), the effects of trainings and of trainings x queries."""
         training = self.training * rng.normal(size=(number, 1))
-        by_query: ReplicateValues = training + self.training_query * rng.normal(
-            size=(number, num_queries)
-        )
-        return by_query
+        residual = rng.normal(size=(number, num_queries))
+        effects: ReplicateValues = training + self.training_query * residual
+        return effects
 
     def standard_error(self, num_trainings: int, num_queries: int) -> float:
         """Returns the true standard error of the difference of two models."""
@@ -142,46 +140,46 @@ class Simulation:
     replicates: Sequence[int]
     seed: int
 
+    @property
+    def middle_replicates(self) -> int:
+        """The middle number of trainings, where a table has only one."""
+        return sorted(self.replicates)[len(self.replicates) // 2]
+
     def rng(self, *figure: int) -> Generator:
         """Returns the random generator of one figure, identified by numbers."""
         return np.random.default_rng([self.seed, *figure])
 
 
 def two_way_tables(simulation: Simulation) -> Tables:
+    of_a_difference_of_0 = (ONE_METHOD, *SPREADS)
     return {
-        INDEPENDENT: [
-            _row(parts, size) | _independent_levels(parts, size, simulation)
-            for parts in (ONE_METHOD, *SPREADS)
-            for size in simulation.sizes
-        ],
-        ONE_SIDED: [
-            _row(parts, size) | _one_sided_levels(parts, size, simulation)
-            for parts in SPREADS
-            for size in simulation.sizes
-        ],
-        POWER_OF_INTERVALS: [
-            _row(parts, size) | _power(parts, size, simulation)
-            for parts in SPREADS
-            for size in simulation.sizes
-        ],
-        SHARED_TRAININGS: [
-            _row(parts, size) | _shared_levels(parts, size, simulation)
-            for parts in (ONE_METHOD, *SPREADS)
-            for size in simulation.sizes
-        ],
+        INDEPENDENT: _rows(_independent_levels, of_a_difference_of_0, simulation),
+        ONE_SIDED: _rows(_one_sided_levels, SPREADS, simulation),
+        POWER_OF_INTERVALS: _rows(_power, SPREADS, simulation),
+        SHARED_TRAININGS: _rows(_shared_levels, of_a_difference_of_0, simulation),
         FAMILIES: [
-            *(_bonferroni(number, simulation) for number in (3, 6)),
-            *(
-                _max_t(number, size, simulation)
-                for number in (3, 6)
-                for size in (50, 200)
-            ),
+            _bonferroni(3, simulation),
+            _bonferroni(6, simulation),
+            _max_t(3, 50, simulation),
+            _max_t(3, 200, simulation),
+            _max_t(6, 50, simulation),
+            _max_t(6, 200, simulation),
         ],
     }
 
 
-def _row(parts: Parts, num_queries: int) -> RateRow:
-    return {"values": parts.name, "queries": num_queries}
+def _rows(
+    columns_of: Callable[[Parts, int, Simulation], RateRow],
+    spreads: Sequence[Parts],
+    simulation: Simulation,
+) -> list[RateRow]:
+    """Returns a row for each spread and number of queries."""
+    rows = []
+    for parts in spreads:
+        for size in simulation.sizes:
+            row: RateRow = {"values": parts.name, "queries": size}
+            rows.append(row | columns_of(parts, size, simulation))
+    return rows
 
 
 def by_the_formula(inference: Inference) -> Inference:
@@ -195,9 +193,7 @@ def satterthwaite(inference: Inference) -> Inference:
     return replace(inference, degrees=((1.0, free),))
 
 
-def _independent_levels(
-    parts: Parts, size: int, simulation: Simulation
-) -> dict[str, Rate]:
+def _independent_levels(parts: Parts, size: int, simulation: Simulation) -> RateRow:
     shares = equal_shares(size)
 
     def judged(number: int) -> Iterator[Mapping[str, bool]]:
@@ -219,28 +215,24 @@ def _independent_levels(
     )
 
 
-def _one_sided_levels(
-    parts: Parts, size: int, simulation: Simulation
-) -> dict[str, Rate]:
+def _one_sided_levels(parts: Parts, size: int, simulation: Simulation) -> RateRow:
     shares = equal_shares(size)
 
     def judged(number: int) -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(2, _number(parts), size, number)
         for _ in range(simulation.num_draws):
             a, b = parts.models((number, 1), size, rng)
-            yield {
-                f"R={number}": excludes(
-                    independent_replicates(a, b, shares).interval(LEVEL)
-                )
-            }
+            inference = independent_replicates(a, b, shares)
+            yield {f"R={number}": excludes(inference.interval(LEVEL))}
 
     return _side_by_side(rates(judged(number)) for number in simulation.replicates)
 
 
-def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]:
+def _power(parts: Parts, size: int, simulation: Simulation) -> RateRow:
     """Returns coverage and power with the middle number of trainings, for several true differences."""
-    number = sorted(simulation.replicates)[len(simulation.replicates) // 2]
-    shares, error = equal_shares(size), parts.standard_error(number, size)
+    number = simulation.middle_replicates
+    shares = equal_shares(size)
+    error = parts.standard_error(number, size)
 
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(3, _number(parts), size)
@@ -249,9 +241,9 @@ def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]
             interval = independent_replicates(a + 2 * error, b, shares).interval(LEVEL)
             # Another true difference only shifts the interval.
             low = interval.low - 2 * error if interval else -np.inf
+            is_held = interval is not None and not excludes(interval, 2 * error)
             yield {
-                "2 errors held": interval is not None
-                and not excludes(interval, 2 * error),
+                "2 errors held": is_held,
                 "2 errors found": bool(low + 2 * error > 0),
                 "3 errors found": bool(low + 3 * error > 0),
                 f"{NAMED_DIFFERENCE} found": bool(low + NAMED_DIFFERENCE > 0),
@@ -260,7 +252,7 @@ def _power(parts: Parts, size: int, simulation: Simulation) -> dict[str, object]
     return {"trainings": number, "standard error": f"{error:.4f}", **rates(judged())}
 
 
-def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str, Rate]:
+def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> RateRow:
     shares = equal_shares(size)
 
     def judged(number: int) -> Iterator[Mapping[str, bool]]:
@@ -271,11 +263,10 @@ def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str,
             if number == FEWEST_REPLICATES - 1:
                 yield {TOO_FEW: excludes(by_the_formula(inference).interval(LEVEL))}
             else:
+                by_hillis = satterthwaite(inference).interval(LEVEL)
                 yield {
                     f"R={number}": excludes(inference.interval(LEVEL)),
-                    f"R={number}, {HILLIS}": excludes(
-                        satterthwaite(inference).interval(LEVEL)
-                    ),
+                    f"R={number}, {HILLIS}": excludes(by_hillis),
                 }
 
     return _side_by_side(
@@ -286,53 +277,47 @@ def _shared_levels(parts: Parts, size: int, simulation: Simulation) -> dict[str,
 
 def _bonferroni(num_methods: int, simulation: Simulation) -> RateRow:
     """Returns a row for methods trained several times, with Bonferroni's correction."""
-    size, number = (
-        max(simulation.sizes),
-        sorted(simulation.replicates)[len(simulation.replicates) // 2],
-    )
+    size = max(simulation.sizes)
+    trainings = [simulation.middle_replicates for _ in range(num_methods)]
     pairs = list(itertools.combinations(range(num_methods), 2))
     shares = equal_shares(size)
 
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(5, num_methods)
         for _ in range(simulation.num_draws // 2):
-            models = ALL_VARY.models([number] * num_methods, size, rng)
+            models = ALL_VARY.models(trainings, size, rng)
             inferences = [
                 independent_replicates(models[a], models[b], shares) for a, b in pairs
             ]
+            adjusted = [each.interval(LEVEL / len(pairs)) for each in inferences]
+            single = [each.interval(LEVEL) for each in inferences]
             yield {
-                "adjusted": any(
-                    excludes(pair.interval(LEVEL / len(pairs))) for pair in inferences
-                ),
-                "not adjusted": any(
-                    excludes(pair.interval(LEVEL)) for pair in inferences
-                ),
+                "adjusted": any(map(excludes, adjusted)),
+                "not adjusted": any(map(excludes, single)),
             }
 
-    what = {
-        "of": f"methods, {number} trainings each, Bonferroni",
+    return {
+        "of": f"methods, {trainings[0]} trainings each, Bonferroni",
         "pairs": len(pairs),
         "queries": size,
+        **rates(judged()),
     }
-    return what | rates(judged())
 
 
 def _max_t(num_models: int, size: int, simulation: Simulation) -> RateRow:
     """Returns a row for trained models, with `simultaneous_intervals`."""
     pairs = list(itertools.combinations(range(num_models), 2))
+    trainings = [1 for _ in range(num_models)]
     methods: set[str] = set()
 
     def judged() -> Iterator[Mapping[str, bool]]:
         rng = simulation.rng(6, num_models, size)
         for draw in range(simulation.num_draws // 2):
-            sample = PairedSample.of(
-                np.concatenate(ALL_VARY.models([1] * num_models, size, rng))
-            )
+            models = ALL_VARY.models(trainings, size, rng)
+            sample = PairedSample.of(np.concatenate(models))
             adjusted = simultaneous_intervals(sample, pairs, num_draws=500, seed=draw)
             methods.update(interval.method for interval in adjusted if interval)
-            single = [
-                over_queries(sample.values[[a]], sample.values[[b]]) for a, b in pairs
-            ]
+            single = [over_queries(models[a], models[b]) for a, b in pairs]
             yield {
                 "adjusted": any(map(excludes, adjusted)),
                 "not adjusted": any(map(excludes, single)),
@@ -343,18 +328,22 @@ def _max_t(num_models: int, size: int, simulation: Simulation) -> RateRow:
         "of": f"trained models, {' '.join(methods)}",
         "pairs": len(pairs),
         "queries": size,
-    } | counted
+        **counted,
+    }
 
 
 def _number(parts: Parts) -> int:
     return (ONE_METHOD, *SPREADS).index(parts)
 
 
-def _side_by_side(figures: Iterable[dict[str, Rate]]) -> dict[str, Rate]:
+def _side_by_side(figures: Iterable[Mapping[str, Rate]]) -> RateRow:
     """Returns the columns in order: the reported method first, then the alternatives."""
-    merged = {column: rate for figure in figures for column, rate in figure.items()}
-    return dict(
-        sorted(
-            merged.items(), key=lambda item: item[0].endswith((QUERIES_ONLY, HILLIS))
-        )
-    )
+    reported: RateRow = {}
+    alternatives: RateRow = {}
+    for figure in figures:
+        for column, rate in figure.items():
+            if column.endswith((QUERIES_ONLY, HILLIS)):
+                alternatives[column] = rate
+            else:
+                reported[column] = rate
+    return reported | alternatives
