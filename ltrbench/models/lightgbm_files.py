@@ -344,7 +344,7 @@ def _categories_of_frame(content: bytes) -> dict[int, list[str | None]]:
     )
     if match is None:
         return {}
-    features = [*map(int, match[1].split(b","))]
+    features = [int(feature) for feature in match[1].split(b",")]
     texts = json.loads(match[2])
     if len(features) != len(texts):
         return {}
@@ -380,9 +380,8 @@ def tree_of_lightgbm(tree: LightGBMTree, weight: float = 1.0) -> WeightedTree:
         tree.right,
         zero_missing,
     )
-    splits = list(
-        zip(*(column.tolist() for column in columns), tree.categories, strict=True)
-    )
+    lists = [column.tolist() for column in columns]
+    splits = list(zip(*lists, tree.categories, strict=True))
     values = tree.value.tolist()
 
     def read(number: int) -> Node:
@@ -442,15 +441,15 @@ def write_lightgbm_text(ensemble: Ensemble, feature_names: Sequence[str]) -> byt
             )
     names = lightgbm_names(feature_names)
     written = []
-    for number, tree in enumerate(base_score_as_tree(ensemble).trees):
-        written.append(_written(ensemble, tree, number))
+    for number, weighted in enumerate(base_score_as_tree(ensemble).trees):
+        written.append(_written(ensemble, weighted, number))
     blocks = [
         f"Tree={number}\n{tree.text()}\n\n\n" for number, tree in enumerate(written)
     ]
-    used = {int(feature) for tree in written for feature in tree.feature}
-    ranges = [
-        "[-inf:inf]" if feature in used else "none" for feature in range(len(names))
-    ]
+    ranges = ["none" for _ in names]
+    for tree in written:
+        for feature in tree.feature.tolist():
+            ranges[feature] = "[-inf:inf]"
     sizes = [str(len(block)) for block in blocks]
     head = (
         "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nlabel_index=0\n"

@@ -15,7 +15,6 @@ the base score into a tree. N nodes of a tree.
 from __future__ import annotations
 
 import ctypes
-import itertools
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -317,13 +316,16 @@ def read_xgboost(content: bytes) -> ReadModel:
     trees = _weighted_trees(forest["trees"], booster.get("weight_drop"))
     objective = learner["objective"]["name"]
     base_score = _base_score(str(parameters["base_score"]), objective)
-    encodings = forest.get("cats", {}).get("enc", ())
-    texts = enumerate(map(_texts_of, encodings))
+    categories = {}
+    for feature, encoding in enumerate(forest.get("cats", {}).get("enc", ())):
+        texts = _texts_of(encoding)
+        if texts:
+            categories[feature] = texts
     return ReadModel(
         Ensemble(trees, base_score, comparison="<", score_dtype="float32"),
         tuple(learner.get("feature_names", [])),
         int(parameters["num_feature"]),
-        {feature: of_feature for feature, of_feature in texts if of_feature},
+        categories,
     )
 
 
@@ -405,11 +407,16 @@ def _categories(
     Args:
         words: (N, W) bits of the categories of all nodes.
     """
-    sets = [codes_of(of_words(of_node)) for of_node in words[nodes]]
-    sizes = [*map(len, sets)]
-    segments = [sum(sizes[:number]) for number in range(len(sizes))]
+    categories: list[int] = []
+    segments = []
+    sizes = []
+    for words_of_node in words[nodes]:
+        codes = codes_of(of_words(words_of_node))
+        segments.append(len(categories))
+        sizes.append(len(codes))
+        categories.extend(codes)
     return {
-        "categories": list(itertools.chain.from_iterable(sets)),
+        "categories": categories,
         "categories_nodes": nodes.tolist(),
         "categories_segments": segments,
         "categories_sizes": sizes,

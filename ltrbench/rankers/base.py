@@ -259,14 +259,11 @@ class CurveRecorder:
         if self._valid is not None and iteration.valid_scores is not None:
             self._append("valid", self._means(self._valid, iteration.valid_scores))
         if iteration.left_out is not None:
-            before = (
-                np.zeros(len(iteration.train_scores))
-                if iteration.number == 1
-                else self._before
-            )
-            self._append(
-                "oob", self._improvement(iteration, iteration.left_out, before)
-            )
+            before = self._before
+            if iteration.number == 1:
+                before = np.zeros(len(iteration.train_scores))
+            improvement = self._improvement(iteration, iteration.left_out, before)
+            self._append("oob", improvement)
         self._before = iteration.train_scores
 
     def _append(self, kind: str, means: Mapping[str, float]) -> None:
@@ -283,19 +280,19 @@ class CurveRecorder:
         """Returns the out-of-bag improvement; NaN if the scores before the iteration were not reported."""
         if before is None:
             return dict.fromkeys(self.names, np.nan)
-        after = iteration.train_scores
         queries: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-        evaluations: list[Evaluation | None] = [None, None]
+        old: Evaluation | None = None
+        new: Evaluation | None = None
         # Another member may have left out documents although this one did not.
         if left_out.size:
             chosen, judgments = left_out_judgments(self._train.dataset, left_out)
             queries = self._train.queries[chosen]
-            evaluations = [
-                evaluate(judgments, of[left_out], self.names) for of in (before, after)
-            ]
-        old = joined_means(self._team, queries, evaluations[0], self.names)
-        new = joined_means(self._team, queries, evaluations[1], self.names)
-        return {name: new[name] - old[name] for name in self.names}
+            old = evaluate(judgments, before[left_out], self.names)
+            after = iteration.train_scores[left_out]
+            new = evaluate(judgments, after, self.names)
+        old_means = joined_means(self._team, queries, old, self.names)
+        new_means = joined_means(self._team, queries, new, self.names)
+        return {name: new_means[name] - old_means[name] for name in self.names}
 
 
 def joined_means(
@@ -316,12 +313,12 @@ def joined_means(
         for name in metrics:
             rows += [evaluation.per_query[name], *evaluation.weightings[name]]
     height = 1 + 3 * len(metrics)
-    joined = team.joined(np.concatenate(rows))
-    whole = np.concatenate([part.reshape(height, -1) for part in joined], axis=1)
-    in_order = np.argsort(whole[0])
-    ordered = whole[1:, in_order].reshape(len(metrics), 3, -1)
+    parts = team.joined(np.concatenate(rows))
+    joined = np.concatenate([part.reshape(height, -1) for part in parts], axis=1)
+    in_order = joined[:, np.argsort(joined[0])]
+    of_metrics = in_order[1:].reshape(len(metrics), 3, -1)
     means = {}
-    for name, (values, factors, weights) in zip(metrics, ordered, strict=True):
+    for name, (values, factors, weights) in zip(metrics, of_metrics, strict=True):
         means[name] = Weighting(factors, weights).mean(values)
     return means
 

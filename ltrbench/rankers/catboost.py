@@ -454,16 +454,11 @@ class CatBoostRanker(LibraryRanker):
         model: cb.CatBoost = check_fitted(self._model)
         content = json.loads(_exported(model, "json"))
         features_of = _features_of_conditions(content["features_info"])
-        features = [
-            feature
-            for split in _splits(content)
-            for feature in features_of[split["split_index"]]
-        ]
-        return {
-            "split": np.bincount(features, minlength=len(model.feature_names_)).astype(
-                np.float64
-            )
-        }
+        num_splits = np.zeros(len(model.feature_names_))
+        for split in _splits(content):
+            for feature in features_of[split["split_index"]]:
+                num_splits[feature] += 1
+        return {"split": num_splits}
 
     def splits_are_readable(self, train: RankingDataset) -> bool:
         # It splits categories by statistics.
@@ -770,12 +765,12 @@ def _tree(root: dict[str, Any], features: list[dict[str, Any]]) -> Node:
         border = node["split"]["border"]
         # A value above the border goes right; a missing value is not above it.
         missing_left = feature["nan_value_treatment"] != "AsTrue"
-        children = node["left"], node["right"]
         return InnerNode(
             feature["flat_feature_index"],
             threshold_at_most(border),
             missing_left,
-            *children,
+            left=node["left"],
+            right=node["right"],
         )
 
     return tree_of(root, read)

@@ -329,11 +329,7 @@ def permutation_falls(
     used = np.flatnonzero(_used(ranker, test.num_features)[features])
     shape = (min(size, len(used)), settings.repeats, test.num_documents)
     all_values = np.empty(shape, dtype=np.float32)
-    # One thread for a metric of a plug-in, whose kernels may not permit more.
-    num_threads = 1
-    if parse_metric(settings.metric)[0] in BUILT_IN:
-        num_threads = resolve_threads(ranker.num_threads)
-    with ThreadPoolExecutor(num_threads) as pool:
+    with ThreadPoolExecutor(_threads_of_metric(ranker, settings.metric)) as pool:
         for first in range(0, len(used), size):
             group = used[first : first + size]
             values = all_values[: len(group)]
@@ -341,6 +337,13 @@ def permutation_falls(
             new_scores = scores_with(ranker, test, scores, features[group], values)
             list(pool.map(add_falls, group, new_scores))
     return falls
+
+
+def _threads_of_metric(ranker: Ranker, metric: str) -> int:
+    """Returns 1 for a metric of a plug-in, whose kernels may not permit more."""
+    if parse_metric(metric)[0] not in BUILT_IN:
+        return 1
+    return resolve_threads(ranker.num_threads)
 
 
 def scores_with(
@@ -394,29 +397,40 @@ def drop_column_falls(
     The column is set to 0 instead of removed, so that settings that name features stay valid. The decrease is
     0 for a feature that the fits with all features do not use.
     """
-    seeds = range(ranker.seed, ranker.seed + settings.drop_column_seeds)
-    train = splits.train
-    valid = splits.valid
     test = splits.test
-    whole = [ranker]
-    whole += [replace(ranker, seed=seed).fit(train, valid) for seed in seeds[1:]]
-    uses = [_used(each, test.num_features) for each in whole]
-    used = np.any(uses, axis=0)
-    before = np.mean([_on(test, each, settings.metric) for each in whole], axis=0)
+    rankers = [replace(ranker, seed=seed) for seed in _seeds(ranker, settings)]
+    fitted = [ranker]
+    fitted += [each.fit(splits.train, splits.valid) for each in rankers[1:]]
+    used = np.any([_used(each, test.num_features) for each in fitted], axis=0)
+    values = [_on(test, each, settings.metric) for each in fitted]
+    before = np.mean(values, axis=0)
     no_falls = np.zeros((len(used), 1))
     falls = np.where(np.isnan(before), np.nan, no_falls)
     for feature in np.flatnonzero(used):
-        train_left = without_features(train, feature)
-        test_left = without_features(test, feature)
-        valid_left = None
-        if valid is not None:
-            valid_left = without_features(valid, feature)
-        after = []
-        for seed in seeds:
-            fitted = replace(ranker, seed=seed).fit(train_left, valid_left)
-            after.append(_on(test_left, fitted, settings.metric))
-        falls[feature] = before - np.mean(after, axis=0)
+        after = _mean_without(feature, ranker, splits, settings)
+        falls[feature] = before - after
     return falls
+
+
+def _seeds(ranker: Ranker, settings: ImportanceSettings) -> range:
+    return range(ranker.seed, ranker.seed + settings.drop_column_seeds)
+
+
+def _mean_without(
+    feature: np.intp, ranker: Ranker, splits: Splits, settings: ImportanceSettings
+) -> PerQuery:
+    """Returns the (Q,) metric on the test set of a ranker trained without a feature, averaged over seeds."""
+    train = without_features(splits.train, feature)
+    test = without_features(splits.test, feature)
+    valid = None
+    if splits.valid is not None:
+        valid = without_features(splits.valid, feature)
+    values = []
+    for seed in _seeds(ranker, settings):
+        fitted = replace(ranker, seed=seed).fit(train, valid)
+        values.append(_on(test, fitted, settings.metric))
+    mean: PerQuery = np.mean(values, axis=0)
+    return mean
 
 
 def without_features(
@@ -516,7 +530,8 @@ def averaged(folds: Iterable[Sequence[Importances]]) -> Importances:
 
 def _all_finite(runs: Sequence[Importances], kind: str) -> bool:
     """Returns whether all runs have a kind, with finite values."""
-    return all(np.isfinite(run.values.get(kind, np.nan)).all() for run in runs)
+    values = [run.values.get(kind) for run in runs]
+    return all(each is not None and np.isfinite(each).all() for each in values)
 
 
 def _spread(runs: Sequence[Importances], kind: str) -> Values:

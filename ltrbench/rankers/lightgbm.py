@@ -129,9 +129,8 @@ def _data_class() -> type[lgb.Dataset]:
             self, seqs: list[BlockSequence], total_nrow: int
         ) -> tuple[list[NDArray[np.float64]], list[NDArray[np.int32]]]:
             """Returns the values of a sample by columns, without zeros, and their row numbers in it."""
-            return sampled_columns(
-                seqs[0].features, self._create_sample_indices(total_nrow=total_nrow)
-            )
+            rows = self._create_sample_indices(total_nrow=total_nrow)
+            return sampled_columns(seqs[0].features, rows)
 
     return Data
 
@@ -151,14 +150,15 @@ def sampled_columns(
     for start, block in row_blocks(features):
         ends_of_block = [start, start + len(block)]
         first, after = np.searchsorted(rows, ends_of_block)
-        of_columns = block[rows[first:after] - start].T.copy()
+        rows_of_block = rows[first:after] - start
+        of_columns = block[rows_of_block].T.copy()
         is_zero = np.abs(of_columns) <= lgb.basic.ZERO_THRESHOLD
-        kept = ~is_zero
         for column, begin in enumerate(ends):
-            rows_kept = np.flatnonzero(kept[column])
-            ends[column] = end = begin + len(rows_kept)
-            values[column, begin:end] = of_columns[column, rows_kept]
-            positions[column, begin:end] = first + rows_kept
+            kept = np.flatnonzero(~is_zero[column])
+            end = begin + len(kept)
+            values[column, begin:end] = of_columns[column, kept]
+            positions[column, begin:end] = first + kept
+            ends[column] = end
     values_of_columns = [values[column, :end] for column, end in enumerate(ends)]
     positions_of_columns = [positions[column, :end] for column, end in enumerate(ends)]
     return values_of_columns, positions_of_columns
@@ -257,16 +257,18 @@ def _array(workers: FitsTogether, placed: PlacedShards, name: str) -> Any:
         workers.addresses, placed.keys, placed.shards, strict=True
     ):
         future = workers.client.submit(_part, key, name, workers=[address], pure=False)
-        rows = (
-            shard.dataset.num_queries
-            if name == "group"
-            else shard.dataset.num_documents
-        )
-        shape = (rows, shard.dataset.num_features) if name == "X" else (rows,)
-        parts.append(
-            dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64)
-        )
+        shape = _shape_of_part(shard.dataset, name)
+        part = dask.array.from_delayed(dask.delayed(future), shape, dtype=np.float64)
+        parts.append(part)
     return dask.array.concatenate(parts)
+
+
+def _shape_of_part(data: RankingDataset, name: str) -> tuple[int, ...]:
+    if name == "X":
+        return data.num_documents, data.num_features
+    if name == "group":
+        return (data.num_queries,)
+    return (data.num_documents,)
 
 
 MOST_DOCUMENTS_OF_QUERY = 10_000
