@@ -14,7 +14,7 @@ import logging
 import re
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -122,9 +122,8 @@ def parameters_and_settings(
         return OWN, _with_effect(ranker, fields)
     accepted = {name: fields[name] for name in SHARED}
     if params == OWN:
-        return OWN, {
-            name: value for name, value in accepted.items() if value is not None
-        }
+        set_values = {n: value for n, value in accepted.items() if value is not None}
+        return OWN, set_values
     settings = {}
     # They explain the parameters that they name.
     unmatched = " ".join(departures_of(ranker))
@@ -415,9 +414,8 @@ def _measure(
     ranker = experiment.ranker
     seconds = _Seconds()
     names = experiment.metrics
-    fitted, curve = _load_and_fit(
-        experiment, replace(begun, seconds=seconds), on_progress, fitter
-    )
+    started = replace(begun, seconds=seconds)
+    fitted, curve = _load_and_fit(experiment, started, on_progress, fitter)
     test = fitter.splits.test
     valid = fitter.splits.valid
     scored: dict[str, ScoredSplit] = {}
@@ -481,21 +479,12 @@ def _load_and_fit(
     _check_splits(experiment, splits)
     of_fit = _of_fit(experiment, splits)
     fitter.prepare(ranker, of_fit)
-    # A search has hundreds of trials on the same data.
-    is_trial = isinstance(experiment.origin, Trial)
-    level = logging.DEBUG if is_trial else logging.INFO
-    warning = logging.DEBUG if is_trial else logging.WARNING
-    if experiment.spec.sweep is None and not isinstance(experiment.origin, Final):
-        # A sweep says it once, when it is planned.
-        for text in warnings_of_data(splits):
-            log.log(warning, "%s: %s", experiment.source.name, text)
+    _warn_of_data(experiment, splits)
     on_start = [
         *cautions_of(ranker, of_fit.train),
         *_notes_on_start(experiment, splits),
     ]
-    of_labels = [f"training data: {text}" for text in label_warnings(splits.train)]
-    for sentence in [*of_labels, *on_start]:
-        log.log(warning, "%s: %s", experiment.model, sentence)
+    _log(experiment, logging.WARNING, on_start)
     notes = [*begun.notes, *on_start]
     num_threads = begun.threads
     if fitter.record:
@@ -503,26 +492,25 @@ def _load_and_fit(
         if not experiment.is_repeatable:
             another = "which is not repeatable: another fit may give other scores."
             notes.append(f"Fitted on {fitter.record['workers']} workers, {another}")
-    for text in _fit_in_words(of_fit, fitter, num_threads):
-        log.log(level, "%s: %s", experiment.model, text)
+    _log(experiment, logging.INFO, _fit_in_words(of_fit, fitter, num_threads))
     load = load_average()
     if load is not None and load >= begun.threads + 1:
-        _warn_of_load(level)
+        _warn_of_load(_level(experiment, logging.INFO))
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
     # A metric that fails on these data, such as a plug-in's, fails before a fit of hours.
     judged = splits.test if splits.valid is None else splits.valid
     evaluate(judged, np.zeros(judged.num_documents), experiment.metrics)
-    # Not all metrics, because each is evaluated at every iteration.
-    ndcgs = tuple(name for name in experiment.metrics if name.startswith("ndcg"))
-    of_curve = ndcgs or experiment.metrics[:1]
     curve, peak_memory_mb = fitter.fit(
-        ranker, of_curve, on_progress, seconds.taking("fit")
+        ranker,
+        _metrics_of_curve(experiment.metrics),
+        on_progress,
+        seconds.taking("fit"),
     )
     seconds["monitor"] = ranker.summary.monitor_seconds if ranker.summary else 0.0
-    for sentence in _notes_on_end(ranker):
-        log.log(warning, "%s: %s", experiment.model, sentence)
-        notes.append(sentence)
+    on_end = list(_notes_on_end(ranker))
+    _log(experiment, logging.WARNING, on_end)
+    notes.extend(on_end)
     fitted = replace(
         begun,
         data=_record_of_data(experiment, splits, drawn),
@@ -534,6 +522,32 @@ def _load_and_fit(
         best_iteration=ranker.summary.num_trees if ranker.summary else None,
     )
     return fitted, curve
+
+
+def _metrics_of_curve(metrics: tuple[str, ...]) -> tuple[str, ...]:
+    """Returns not all metrics, because each is evaluated at every iteration."""
+    ndcgs = tuple(name for name in metrics if name.startswith("ndcg"))
+    return ndcgs or metrics[:1]
+
+
+def _level(experiment: Experiment, level: int) -> int:
+    """Returns the level of a message; DEBUG in a search, which has hundreds of trials on the same data."""
+    return logging.DEBUG if isinstance(experiment.origin, Trial) else level
+
+
+def _log(experiment: Experiment, level: int, sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        log.log(_level(experiment, level), "%s: %s", experiment.model, sentence)
+
+
+def _warn_of_data(experiment: Experiment, splits: Splits) -> None:
+    """Logs the warnings of the data, unless a sweep did so when it was planned, and those of the labels."""
+    if experiment.spec.sweep is None and not isinstance(experiment.origin, Final):
+        level = _level(experiment, logging.WARNING)
+        for text in warnings_of_data(splits):
+            log.log(level, "%s: %s", experiment.source.name, text)
+    of_labels = [f"training data: {text}" for text in label_warnings(splits.train)]
+    _log(experiment, logging.WARNING, of_labels)
 
 
 def _record_of_data(
@@ -606,13 +620,14 @@ def _notes_on_start(experiment: Experiment, splits: Splits) -> Iterator[str]:
         data = read_run(Path(start)).result.data
     except ResultError:
         data = {}
-    recorded = {name: data.get(name, {}).get("fingerprint") for name, _ in splits}
-    held_out = {name: split.fingerprint for name, split in splits if name != "train"}
-    if any(recorded[name] != value for name, value in held_out.items()):
-        yield (
-            f"The model in {start} (warm_start) may have learned from queries of this validation and test "
-            "set. Give the folder of a run with the same data settings."
-        )
+    for name, split in splits:
+        recorded = data.get(name, {}).get("fingerprint")
+        if name != "train" and recorded != split.fingerprint:
+            yield (
+                f"The model in {start} (warm_start) may have learned from queries of this validation and "
+                "test set. Give the folder of a run with the same data settings."
+            )
+            return
 
 
 def _notes_on_end(ranker: Ranker) -> Iterator[str]:

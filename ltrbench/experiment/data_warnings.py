@@ -267,7 +267,7 @@ class _Sample:
         is_rest = self._is_rest
         lowest = np.where(is_rest, labels, np.inf).min(axis=0)
         highest = np.where(is_rest, labels, -np.inf).max(axis=0)
-        is_rare = (self._data.labels[:, None] == lowest).mean(axis=0) < 0.5
+        is_rare = (labels == lowest).mean(axis=0) < 0.5
         enough = is_rest.sum(axis=0) >= _FEWEST_ROWS
         return np.asarray(enough & (lowest == highest) & is_rare)
 

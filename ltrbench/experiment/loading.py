@@ -465,11 +465,12 @@ class FitterOnWorkers(Fitter):
     def warm_up(self, ranker: Ranker) -> None:
         arguments = ranker, *_kinds_of_features(self.splits.train), self._plugins
         hosts = [address.rpartition(":")[0] for address in self._workers.addresses]
-        is_first = [hosts.index(host) == rank for rank, host in enumerate(hosts)]
-        self._workers.run(
-            _compile_on_host, [arguments if first else () for first in is_first]
-        )
-        self._workers.run(warm_up_member, [arguments] * len(hosts))
+        compiled = []
+        for rank, host in enumerate(hosts):
+            is_first = hosts.index(host) == rank
+            compiled.append(arguments if is_first else ())
+        self._workers.run(_compile_on_host, compiled)
+        self._workers.run(warm_up_member, [arguments for _ in hosts])
         super().warm_up(ranker)
 
     def fit(
@@ -829,11 +830,19 @@ def _row_order(dataset: RankingDataset) -> RowOrder:
 
 
 def _ascend(query_ids: NDArray[np.str_]) -> bool:
-    try:
-        numbers = query_ids.astype(np.float64)
-    except ValueError:
-        return bool((query_ids[1:] >= query_ids[:-1]).all())
-    return bool((numbers[1:] >= numbers[:-1]).all())
+    values: NDArray[Any] = query_ids
+    with contextlib.suppress(ValueError):  # not all ids are numbers
+        values = query_ids.astype(np.float64)
+    return bool((values[1:] >= values[:-1]).all())
+
+
+def _vary_within(
+    queries: NDArray[np.integer[Any]], features: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Returns (F,), whether neighbouring rows of one query differ in a feature."""
+    is_same_query = queries[1:] == queries[:-1]
+    differ = _differ(features[1:], features[:-1])
+    return np.asarray(differ[is_same_query].any(axis=0))
 
 
 def feature_faults(dataset: RankingDataset) -> FeatureFaults:
@@ -842,16 +851,15 @@ def feature_faults(dataset: RankingDataset) -> FeatureFaults:
     missing = np.zeros(dataset.num_features, dtype=np.int64)
     varies_in_a_query = np.zeros(dataset.num_features, dtype=np.bool_)
     varies = np.zeros(dataset.num_features, dtype=np.bool_)
-    first = last = dataset.features[:1]
+    first = dataset.features[:1]
+    last = first
     for start, block in row_blocks(dataset.features):
         missing += np.isnan(block).sum(axis=0)
         varies |= _differ(block, first).any(axis=0)
-        # With the last row of the previous block, so that all pairs of neighbouring rows are compared.
-        before = max(start - 1, 0)
-        queries = dataset.query_of_document[before : start + len(block)]
-        inside = queries[1:] == queries[:-1]
-        features = np.concatenate([last, block]) if start else block
-        varies_in_a_query |= _differ(features[1:], features[:-1])[inside].any(axis=0)
+        queries = dataset.query_of_document[start : start + len(block)]
+        varies_in_a_query |= _vary_within(queries, block)
+        if start and queries[0] == dataset.query_of_document[start - 1]:
+            varies_in_a_query |= _differ(block[:1], last)[0]
         last = block[-1:]
     names = np.array(dataset.feature_names)
     # These may vary in the file.
