@@ -66,6 +66,16 @@ class Range:
     log: bool = False
     values: list[Any] | None = None
 
+    def _is_valid(self) -> bool:
+        if self.values is not None:
+            has_no_bounds = (self.low, self.high, self.log) == (None, None, False)
+            return isinstance(self.values, list) and self.values != [] and has_no_bounds
+        if not _is_number(self.low) or not _is_number(self.high):
+            return False
+        if self.low >= self.high:
+            return False
+        return not self.log or self.bounds[0] > 0
+
     def check(self, key: str) -> None:
         """
         Args:
@@ -74,15 +84,7 @@ class Range:
         Raises:
             ConfigError: the range has both or neither of the two forms, is empty, or has no logarithm.
         """
-        if self.values is not None:
-            is_valid = isinstance(self.values, list) and bool(self.values)
-            is_valid &= (self.low, self.high, self.log) == (None, None, False)
-        else:
-            is_valid = (
-                _is_number(self.low) and _is_number(self.high) and self.low < self.high
-            )
-            is_valid = is_valid and not (self.log and self.bounds[0] <= 0)
-        if not is_valid:
+        if not self._is_valid():
             set_values = {name: value for name, value in vars(self).items() if value}
             given = ", ".join(f"{name}: {value}" for name, value in set_values.items())
             raise ConfigError(

@@ -490,10 +490,11 @@ class Table:
             head = f"<thead>{_html_row('th', self.header)}</thead>"
         body = "".join(_html_row("td", texts) for texts in self._texts())
         caption = f"<caption>{_in_html(self.caption)}</caption>"
+        table = f"<table>{caption}{head}<tbody>{body}</tbody></table>"
         items = "".join(f"<li>{_in_html(note)}</li>" for note in notes)
-        return f"<table>{caption}{head}<tbody>{body}</tbody></table>" + (
-            f"<ul>{items}</ul>" if items else ""
-        )
+        if not items:
+            return table
+        return f"{table}<ul>{items}</ul>"
 
     def _lines(self) -> list[Sequence[str]]:
         """Returns the header and the texts of the rows."""

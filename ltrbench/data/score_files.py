@@ -581,17 +581,7 @@ class _ScoresOfDocuments(ScoreFile):
             raise self._unknown_documents(judgments, names, is_missing, split)
         notes = []
         if missing:
-            empty = np.logical_and.reduceat(is_missing, judgments.query_start[:-1])
-            note = (
-                f"{missing} of {judgments.num_documents} documents of {split} were not retrieved, and earn "
-                "nothing."
-            )
-            if empty.any():
-                note += (
-                    f" {empty.sum()} of {judgments.num_queries} queries have no retrieved document; they "
-                    "count 0, or are left out with --set unanswered=skip."
-                )
-            notes.append(note)
+            notes.append(_missing_in_words(judgments, is_missing, split))
         total = sum(map(len, self.run.values() if self.is_table else retrieved))
         num_unjudged = total + missing - judgments.num_documents
         if not num_unjudged:
@@ -633,6 +623,23 @@ class _ScoresOfDocuments(ScoreFile):
         )
 
 
+def _missing_in_words(
+    judgments: Judgments, is_missing: NDArray[np.bool_], split: str
+) -> str:
+    """Returns the note on (D,) documents that were not retrieved."""
+    note = (
+        f"{is_missing.sum()} of {judgments.num_documents} documents of {split} were not retrieved, and earn "
+        "nothing."
+    )
+    is_empty = np.logical_and.reduceat(is_missing, judgments.query_start[:-1])
+    if is_empty.any():
+        note += (
+            f" {is_empty.sum()} of {judgments.num_queries} queries have no retrieved document; they count 0, "
+            "or are left out with --set unanswered=skip."
+        )
+    return note
+
+
 def _unjudged(
     judgments: Judgments, names: NDArray[np.str_], retrieved: list[dict[str, float]]
 ) -> Unjudged:
@@ -643,7 +650,8 @@ def _unjudged(
         retrieved: document -> score of each query.
     """
     queries: list[int] = []
-    others: dict[tuple[int, str], float] = {}
+    ids: list[str] = []
+    scores: list[float] = []
     starts = judgments.query_start.tolist()
     for query, documents in enumerate(retrieved):
         of_query = slice(starts[query], starts[query + 1])
@@ -651,10 +659,10 @@ def _unjudged(
         for document, score in documents.items():
             if document not in judged:
                 queries.append(query)
-                others[query, document] = score
-    ids = [document for _, document in others]
+                ids.append(document)
+                scores.append(score)
     return Unjudged(
         np.array(queries, dtype=np.int64),
         np.array(ids, dtype=np.str_),
-        np.array([*others.values()]),
+        np.array(scores),
     )

@@ -17,7 +17,7 @@ import tarfile
 import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
@@ -255,22 +255,22 @@ class SplitSource(DataSource):
             valid = held_out.taken
             rules.append(held_out.rule)
             all_notes += held_out.notes
-        facts: dict[str, Any] = {"rule": "; ".join([*rules, *how])}
-        facts["notes"] = all_notes
+        spans: dict[str, tuple[str, str]] = {}
+        num_in_gaps = 0
         if times is not None:
             splits = {"train": train, VALID: valid, TEST: test}
-            spans = {}
-            used: set[str] = set()
-            for name, split in splits.items():
-                if split:
-                    spans[name] = span_of(split, times)
-                    used.update(split.query_ids.tolist())
-            last = max(times[query] for query in test.query_ids.tolist())
-            in_gaps = [query for query in times.keys() - used if times[query] <= last]
-            facts["spans"] = spans
-            facts["num_in_gaps"] = len(in_gaps)
-        train = sample_queries(train, self.subset, self.split_seed)
-        checked = Splits(train, valid, test, **facts)
+            of_names = {name: split for name, split in splits.items() if split}
+            spans = {name: span_of(split, times) for name, split in of_names.items()}
+            num_in_gaps = _num_in_gaps(of_names.values(), test, times)
+        checked = Splits(
+            sample_queries(train, self.subset, self.split_seed),
+            valid,
+            test,
+            rule="; ".join([*rules, *how]),
+            spans=spans,
+            num_in_gaps=num_in_gaps,
+            notes=all_notes,
+        )
         check_files(given)
         return checked
 
@@ -324,6 +324,17 @@ class SplitSource(DataSource):
     def _split_of_folds(self) -> str:
         """Split that a fold of `cv` becomes."""
         return VALID if self.cv_split == VALID else TEST
+
+
+def _num_in_gaps(
+    splits: Iterable[RankingDataset], test: RankingDataset, times: Mapping[str, Any]
+) -> int:
+    """Returns the number of queries up to the latest of the test set that are in no split."""
+    used: set[str] = set()
+    for split in splits:
+        used.update(split.query_ids.tolist())
+    last = max(times[query] for query in test.query_ids.tolist())
+    return sum(times[query] <= last for query in times.keys() - used)
 
 
 def _most_frequent(
@@ -897,6 +908,27 @@ def address_of(
     return address
 
 
+def _download(address: str, part: Path, size: int, on_arrival: OnArrival) -> None:
+    """Writes a file until it is complete, or larger than the archive."""
+    import requests  # takes a tenth of a second, too long for --help
+
+    arrived = 0
+    identity = {"Accept-Encoding": "identity"}
+    with (
+        requests.get(
+            address, headers=identity, stream=True, timeout=_TIMEOUT
+        ) as response,
+        part.open("wb") as output,
+    ):
+        response.raise_for_status()
+        for block in response.iter_content(_BLOCK):
+            output.write(block)
+            arrived += len(block)
+            on_arrival(arrived, size)
+            if arrived > size:
+                break
+
+
 def download_archive(
     archive: PublishedArchive, root: Path, address: str, on_arrival: OnArrival
 ) -> Path:
@@ -908,27 +940,13 @@ def download_archive(
         DataError: The download fails, it is another file, or the folder cannot be written.
     """
     file = root / archive.file
-    arrived = 0
-    import requests  # takes a tenth of a second, too long for --help
-
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(
             dir=root, prefix=f".{archive.file}."
         ) as folder:
             part = Path(folder, archive.file)
-            identity = {"Accept-Encoding": "identity"}
-            with requests.get(
-                address, headers=identity, stream=True, timeout=_TIMEOUT
-            ) as response:
-                response.raise_for_status()
-                with part.open("wb") as output:
-                    for block in response.iter_content(_BLOCK):
-                        output.write(block)
-                        arrived += len(block)
-                        on_arrival(arrived, archive.size)
-                        if arrived > archive.size:
-                            break
+            _download(address, part, archive.size, on_arrival)
             _check(
                 part, archive, "Repeat the command, or pass another address with --url."
             )
