@@ -773,10 +773,26 @@ def _of_array(block: Features) -> Segments:
 
 
 def _of_sparse(sparse: SparseRows) -> Segments:
-    """Returns the segments from the stored values.
+    """Returns the segments from the stored values."""
+    rows, columns, bits = _candidates(sparse)
+    differs_from_next = (np.diff(rows) != 0) | (np.diff(columns) != 0)
+    is_last = np.append(differs_from_next, True)
+    exists = is_last & (columns < sparse.num_features)
+    columns = columns[exists]
+    bits = bits[exists]
+    begins = (columns == 0) | (bits != np.roll(bits, 1))
+    cells = np.stack([columns.astype(np.uint32), bits], axis=1)
+    segments: Segments = cells[begins]
+    return segments
 
-    A segment can only begin at column 0, behind a stored cell, and at one. These candidates are sorted by
-    cell; of several for the same cell, the last one of this order has the bits of the cell.
+
+def _candidates(
+    sparse: SparseRows,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint32]]:
+    """Returns rows, columns and bits of the cells where a segment can begin, sorted by cell.
+
+    A segment can only begin at column 0, behind a stored cell, and at one. Of several candidates for the same
+    cell, the last one has the bits of the cell. The column behind the last cell of a row does not exist.
     """
     num_rows = len(sparse)
     num_stored = len(sparse.values)
@@ -788,18 +804,7 @@ def _of_sparse(sparse: SparseRows) -> Segments:
     columns = np.concatenate([first_columns, sparse.columns + 1, sparse.columns])
     bits = np.concatenate([absent, sparse.values.view(np.uint32)])
     order = np.lexsort((columns, rows))  # stable
-    rows = rows[order]
-    columns = columns[order]
-    bits = bits[order]
-    differs = (np.diff(rows) != 0) | (np.diff(columns) != 0)
-    is_last = np.append(differs, True)
-    exists = is_last & (columns < sparse.num_features)
-    columns = columns[exists]
-    bits = bits[exists]
-    begins = (columns == 0) | (bits != np.roll(bits, 1))
-    cells = np.stack([columns.astype(np.uint32), bits], axis=1)
-    segments: Segments = cells[begins]
-    return segments
+    return rows[order], columns[order], bits[order]
 
 
 # ---- Different values of a column that become equal in float32: dates as 20260104, Unix seconds, ids.

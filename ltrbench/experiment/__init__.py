@@ -413,42 +413,38 @@ def _measure(
 
     ranker = experiment.ranker
     seconds = _Seconds()
-    names = experiment.metrics
     started = replace(begun, seconds=seconds)
     fitted, curve = _load_and_fit(experiment, started, on_progress, fitter)
-    test = fitter.splits.test
-    valid = fitter.splits.valid
-    scored: dict[str, ScoredSplit] = {}
-    # Of the test set of a trial only the description is recorded: no score of it may influence the choice.
-    if not isinstance(experiment.origin, Trial):
-        with seconds.taking("predict"):
-            test_scores = ranker.predict_lists(test.features, test.query_start)
-        if not isinstance(experiment.origin, Final):
-            scored["test"] = _scored(test, test_scores)
-        if experiment.timing == CLEAN:
-            with seconds.taking("fit_clean"):
-                fitter.fit_clean(ranker)
-    if valid is not None:
-        valid_scores = ranker.predict_lists(valid.features, valid.query_start)
-        scored["valid"] = _scored(valid, valid_scores)
-    evaluations = {
-        split: evaluate(item.judgments, item.scores, names)
-        for split, item in scored.items()
-    }
-    result = replace(
-        fitted, status=FINISHED, metrics=_flatten(evaluations), finished=now()
-    )
+    splits = fitter.splits
     if isinstance(experiment.origin, Trial):
+        # Of the test set only the description is recorded: no score of it may influence the choice.
+        scored = _scored_valid(ranker, splits)
+        result = _finished(fitted, _evaluated(scored, experiment.metrics))
         return write_run(folder, result, scored=scored, curve=curve)
-    with announcing_compilation(log.info), seconds.taking("importances"):
-        of_features = importances(
-            ranker, fitter.splits, experiment.importance, ranker.seed
-        )
-    result = replace(result, finished=now())
-    per_query = None
+
+    test = splits.test
+    with seconds.taking("predict"):
+        test_scores = ranker.predict_lists(test.features, test.query_start)
+    if experiment.timing == CLEAN:
+        with seconds.taking("fit_clean"):
+            fitter.fit_clean(ranker)
+    scored = _scored_valid(ranker, splits)
     if not isinstance(experiment.origin, Final):
-        per_query = evaluations["test"].per_query
-    parts = (scored, per_query, curve, of_features, test, experiment.trials)
+        scored = {"test": _scored(test, test_scores), **scored}
+    evaluations = _evaluated(scored, experiment.metrics)
+    with announcing_compilation(log.info), seconds.taking("importances"):
+        of_features = importances(ranker, splits, experiment.importance, ranker.seed)
+    result = _finished(fitted, evaluations)
+    write = partial(
+        write_run,
+        folder,
+        scored=scored,
+        per_query=evaluations["test"].per_query if "test" in evaluations else None,
+        curve=curve,
+        importances=of_features,
+        example=test,
+        trials=experiment.trials,
+    )
     check = partial(
         check_saved,
         ranker,
@@ -457,12 +453,34 @@ def _measure(
         query_start=test.query_start,
     )
     try:
-        return write_run(folder, result, ranker, *parts, check_model=check)
+        return write(result, ranker=ranker, check_model=check)
     except SavedModelError as error:
         # The fit may have taken hours, so everything except the model is kept.
-        failed = replace(result, status=FAILED, error=str(error))
-        write_run(folder, failed, None, *parts)
+        write(replace(result, status=FAILED, error=str(error)))
         raise
+
+
+def _scored_valid(ranker: Ranker, splits: Splits) -> dict[str, ScoredSplit]:
+    """Returns the scores of the validation set under its name; empty without one."""
+    valid = splits.valid
+    if valid is None:
+        return {}
+    scores = ranker.predict_lists(valid.features, valid.query_start)
+    return {"valid": _scored(valid, scores)}
+
+
+def _evaluated(
+    scored: Mapping[str, ScoredSplit], metrics: Sequence[str]
+) -> dict[str, Evaluation]:
+    return {
+        split: evaluate(item.judgments, item.scores, metrics)
+        for split, item in scored.items()
+    }
+
+
+def _finished(fitted: RunResult, evaluations: Mapping[str, Evaluation]) -> RunResult:
+    metrics = _flatten(evaluations)
+    return replace(fitted, status=FINISHED, metrics=metrics, finished=now())
 
 
 def _load_and_fit(

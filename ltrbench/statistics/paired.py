@@ -719,22 +719,22 @@ def _one_sided_factors(
     bonferroni = float(scipy.special.stdtrit(degrees, 1 - each))
     if num_systems == 2 or not len(varying) or not differences.allows_bootstrap:
         return [bonferroni] * num_systems
-    if len(varying) < len(pairs):
-        differences = sample.differences([pairs[row] for row in varying])
-    t = drawn_t(differences, num_draws, seed)
+    pairs = [pairs[row] for row in varying]
+    t = drawn_t(sample.differences(pairs), num_draws, seed)
     quantiles = []
     for system in range(num_systems):
         # d_p - d*_p of system j minus the other one is -t of the pair, or t if j is its second system.
-        columns = []
-        signs = []
-        for place, row in enumerate(varying):
-            if system in pairs[row]:
-                columns.append(place)
-                signs.append(-1.0 if pairs[row][0] == system else 1.0)
-        if not columns:
+        signs: dict[int, float] = {}
+        for column, (first, second) in enumerate(pairs):
+            if system == first:
+                signs[column] = -1.0
+            elif system == second:
+                signs[column] = 1.0
+        if not signs:
             quantiles.append(np.inf)
             continue
-        highest = (t[:, columns] * signs).max(axis=1)
+        apart = t[:, list(signs)] * list(signs.values())
+        highest = apart.max(axis=1)
         quantiles.append(np.quantile(highest, 1 - level, method="higher"))
     # The draws repeat queries, so that a factor can be below Student's quantile of a single pair.
     least = float(scipy.special.stdtrit(degrees, 1 - level))
