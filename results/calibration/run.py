@@ -13,6 +13,7 @@ The study uses the same code as a comparison, on data with a known true differen
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -87,11 +88,8 @@ class Calibration(Study):
         tables = two_way.two_way_tables(simulation)
         log.info("calibration: differences that are hard to judge")
         sizes = self.repeated_sizes
-        tables[FALSE_CLAIMS] = [
-            false_claims(kind, size, simulation)
-            for kind in DIFFERENCES
-            for size in sizes
-        ]
+        of_kinds = itertools.product(DIFFERENCES, sizes)
+        tables[FALSE_CLAIMS] = [false_claims(*of, simulation) for of in of_kinds]
         tables[SHARED_TRAINING] = [shared_training(size, simulation) for size in sizes]
         log.info("calibration: methods, by resampled training sets and folds")
         tables |= linear_learner.linear_learner_tables(simulation)
@@ -126,7 +124,8 @@ class Calibration(Study):
         for name, differences in differences_of(values).items():
             for size in self.sizes:
                 log.info("calibration: %s, %d queries", name, size)
-                drawn, row = self._drawn(size), {"differences": name, "queries": size}
+                drawn = self._drawn(size)
+                row: RateRow = {"differences": name, "queries": size}
                 levels.append(row | levels_of(differences, drawn))
                 covered.append(row | {"as reported": coverage(differences, drawn)})
         log.info("calibration: simultaneous intervals")
