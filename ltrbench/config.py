@@ -268,6 +268,11 @@ def _check_folds(settings: Mapping[str, Any], choices: Mapping[str, Any]) -> Non
             )
 
 
+def _is_set(key: str, overrides: Sequence[str]) -> bool:
+    """Returns whether the command sets a key, given as a regular expression."""
+    return any(re.match(rf"\+*{key}=", word) for word in overrides)
+
+
 def _with_objective(
     model: Mapping[str, Any], choices: Mapping[str, Any], overrides: Sequence[str]
 ) -> Mapping[str, Any]:
@@ -279,25 +284,22 @@ def _with_objective(
     chosen = choices.get("model/objective") or "none"
     objective = model.get("objective")
     if isinstance(objective, str):
-        is_chosen = any(re.match(r"\+*model/objective=", word) for word in overrides)
+        is_chosen = _is_set("model/objective", overrides)
         if chosen.startswith("lambdarank") and not is_chosen:
             return _with_named_objective(model, objective, yamls()[chosen])
         if chosen != "none":
             raise ConfigError(
                 f"model/objective={chosen} excludes model.objective={objective}; leave one out."
             )
-    is_set = any(
-        re.match(r"\+*(params|model)\.truncation=", word) for word in overrides
-    )
+    is_set = _is_set(r"(params|model)\.truncation", overrides)
     if not isinstance(objective, Mapping) or is_set or "truncation" not in model:
         return model
     kind: Any = find_class(str(objective.get("_target_")), Objective, "model.objective")
     from ltrbench.native.objectives.pairs import PairSettings
 
     # In LightGBM and XGBoost an objective of pairs has the default truncation; another value is refused.
-    is_of_library = hasattr(
-        find_class(str(model["_target_"]), Ranker, "model"), "library"
-    )
+    ranker = find_class(str(model["_target_"]), Ranker, "model")
+    is_of_library = hasattr(ranker, "library")
     is_default = model["truncation"] == PairSettings.truncation
     samples_pairs = bool(objective.get("pairs_per_document"))
     if not kind.has_pairs or (is_of_library and is_default and not samples_pairs):
@@ -480,27 +482,9 @@ def _instance(built_class: Any, settings: Mapping[Any, Any], key: str) -> Any:
     settings = _by_field(getattr(built_class, "with_objective", dict)(settings))
     target = f"{built_class.__module__}.{built_class.__qualname__}"
     known = [item.name for item in dataclasses.fields(built_class) if item.init]
-    if "objective" in settings and "objective" not in known:
-        remedy = ""
-        if "loss" in known:
-            remedy = (
-                ", and choose its own loss, as in model.loss=YetiRank params=library"
-            )
-        raise ConfigError(
-            f"{target} has no objectives of native. Leave out model/objective{remedy}."
-        )
-    for name, value in settings.items():
-        # Every objective sets truncation to null, also in rankers without it.
-        if name not in known and (name != "truncation" or value is not None):
-            raise ConfigError(
-                f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}"
-            )
+    _check_names(settings, known, key, target)
     try:
-        defaults = _defaults(built_class)
-        changed = {}
-        for name in known:
-            if name in settings and not _same(settings[name], defaults[name]):
-                changed[name] = settings[name]
+        changed = _changed(built_class, settings, known)
         for name, kind in _NESTED.items():
             if isinstance(changed.get(name), Mapping):
                 whole = f"{key}.{name.rstrip('_')}"
@@ -570,6 +554,42 @@ def _schema(built_class: Any, names: frozenset[str]) -> DictConfig:
     )
     assert isinstance(schema, DictConfig)
     return schema
+
+
+def _check_names(
+    settings: Mapping[str, Any], known: Sequence[str], key: str, target: str
+) -> None:
+    """
+    Raises:
+        ConfigError: A setting is no field of the class.
+    """
+    if "objective" in settings and "objective" not in known:
+        remedy = ""
+        if "loss" in known:
+            remedy = (
+                ", and choose its own loss, as in model.loss=YetiRank params=library"
+            )
+        raise ConfigError(
+            f"{target} has no objectives of native. Leave out model/objective{remedy}."
+        )
+    for name, value in settings.items():
+        # Every objective sets truncation to null, also in rankers without it.
+        if name not in known and (name != "truncation" or value is not None):
+            raise ConfigError(
+                f"{key}.{name}: {target} has no field '{name}'{did_you_mean(str(name), known)}"
+            )
+
+
+def _changed(
+    built_class: Any, settings: Mapping[str, Any], known: Sequence[str]
+) -> dict[str, Any]:
+    """Returns the fields that are not the default."""
+    defaults = _defaults(built_class)
+    changed = {}
+    for name in known:
+        if name in settings and not _same(settings[name], defaults[name]):
+            changed[name] = settings[name]
+    return changed
 
 
 def _same(value: Any, other: Any) -> bool:

@@ -124,11 +124,11 @@ def _finite(judgments: Judgments, scores: Scores) -> FusionPart:
     is_finite = np.isfinite(given)
     lowest = np.minimum.reduceat(np.where(is_finite, given, np.inf), start)
     highest = np.maximum.reduceat(np.where(is_finite, given, -np.inf), start)
-    ends: NDArray[np.float64] = np.where(
-        np.isinf(lowest), [[0.0], [1.0]], [lowest, highest]
-    )
-    lowest, highest = np.repeat(ends, judgments.query_sizes, axis=1)
-    return given.clip(lowest, highest)
+    has_no_finite = np.isinf(lowest)
+    lowest = np.where(has_no_finite, 0.0, lowest)
+    highest = np.where(has_no_finite, 1.0, highest)
+    sizes = judgments.query_sizes
+    return given.clip(np.repeat(lowest, sizes), np.repeat(highest, sizes))
 
 
 def _scaled(
@@ -623,12 +623,14 @@ def write_ensembles(
     Raises:
         ConfigError, ResultError: As `fuse`; or the folder exists, or a model has its name.
     """
-    if folder.exists() or folder.name in (run.result.model for run in runs):
+    models = {run.result.model for run in runs}
+    if folder.exists() or folder.name in models:
         raise ConfigError(
             f"{folder} exists, or {folder.name} is a model. Choose another --name, or delete the folder."
         )
     made = []
-    for number, run in enumerate(fuse(newest_runs(runs)[0], fusing)):
+    newest, _ = newest_runs(runs)
+    for number, run in enumerate(fuse(newest, fusing)):
         result = replace(run.result, model=folder.name, overrides=tuple(overrides))
         made.append(write_derived(replace(run, result=result), folder / str(number)))
     return made
@@ -841,7 +843,8 @@ def _of_scores(
         "queries of this test set among them would make its metrics too high."
     ]
     for split in splits:
-        scored[split], of_split = _scores_of(system, like, split, fingerprints)
+        scored_split, of_split = _scores_of(system, like, split, fingerprints)
+        scored[split] = scored_split
         notes.extend(of_split)
     test = scored["test"]
     warning = upside_down(test.judgments, test.scores, default_metric([like]))
@@ -885,6 +888,7 @@ def _imported(
     folder: Path,
     scored: Mapping[str, ScoredSplit],
     notes: list[str],
+    *,
     has_model: bool = False,
     **about: Any,
 ) -> Run:

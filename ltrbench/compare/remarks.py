@@ -276,8 +276,9 @@ def _parameters(
     """Returns the set of shared parameters, the models with other values, and the tuned models."""
     of_text: dict[str, list[str]] = {}
     for model, sets in settings.items():
-        texts = dict.fromkeys(assignments(each) for each in sets)
-        of_text.setdefault("; ".join(filter(None, texts)) or "none", []).append(model)
+        texts = dict.fromkeys(filter(None, map(assignments, sets)))
+        text = "; ".join(texts) or "none"
+        of_text.setdefault(text, []).append(model)
     models = [f"{listed(alike)} ({text})" for text, alike in of_text.items()]
     parts = []
     if kinds and models:

@@ -213,10 +213,13 @@ def _started_in_words(results: Iterable[RunResult]) -> str:
     started = sorted(result.started for result in results if result.started)
     if not started:
         return ""
-    first_and_last = [
-        f"{time[:16].replace('T', ' ')} UTC" for time in (started[0], started[-1])
-    ]
-    return " to ".join(dict.fromkeys(first_and_last))
+    first = _minute_of(started[0])
+    last = _minute_of(started[-1])
+    return first if first == last else f"{first} to {last}"
+
+
+def _minute_of(time: str) -> str:
+    return f"{time[:16].replace('T', ' ')} UTC"
 
 
 def _table(facts: Mapping[str, Iterable[object]], caption: str) -> Table:
@@ -361,7 +364,12 @@ def render(
     sections = [section for make in makers if (section := make(shown)) is not None]
     if width is None:
         return _as_markdown(
-            comparison, answer, table, sections, glossary_file, shown_notes
+            comparison,
+            answer,
+            table,
+            sections,
+            glossary_file=glossary_file,
+            shown_notes=shown_notes,
         )
     narrow = min(width, _WIDEST)
     sentences = [paragraph(text, narrow) for text in answer.sentences]
@@ -381,6 +389,7 @@ def _as_markdown(
     answer: Answer,
     table: Table,
     sections: Sequence[Section],
+    *,
     glossary_file: str | None,
     shown_notes: Collection[Note],
 ) -> str:
@@ -480,9 +489,13 @@ def as_latex(comparison: Comparison) -> str:
 
 def _folds(comparison: Comparison) -> tuple[set[int], str]:
     """Returns the numbers of the folds, and " x 2 repeats"; the latter empty without repeats."""
-    cells = {item.cell for row in comparison.rows for item in row.evaluated}
-    repeats = {cell.repeat for cell in cells}
-    folds = {cell.fold for cell in cells if cell.fold is not None}
+    repeats = set()
+    folds = set()
+    for row in comparison.rows:
+        for item in row.evaluated:
+            repeats.add(item.cell.repeat)
+            if item.cell.fold is not None:
+                folds.add(item.cell.fold)
     of_repeats = f" x {len(repeats)} repeats" if len(repeats) > 1 else ""
     return folds, of_repeats
 

@@ -184,34 +184,42 @@ def learning_section(shown: Shown) -> Section | None:
 def data_section(shown: Shown) -> Section:
     """Returns the splits and their rule, the labels and query sizes of the test set, and the slices of the
     user's attributes."""
-    evaluated = [item for row in shown.comparison.rows for item in row.evaluated]
-    cells = {item.cell: item for item in evaluated}
-    runs = [item.run for item in cells.values()]
+    of_cells = {}
+    for row in shown.comparison.rows:
+        of_cells.update({item.cell: item for item in row.evaluated})
+    runs = [item.run for item in of_cells.values()]
     rules = dict.fromkeys(run.result.data.get("rule", "") for run in runs)
-    splits = list(itertools.chain.from_iterable(_splits(run) for run in runs))
-    judged = [item.judgments for item in cells.values()]
+    judged = [item.judgments for item in of_cells.values()]
     lead = (
         "Runs with the same fingerprint of a split have the same documents in it. Labels and sizes are those "
         f"of all test queries, including those that the metric skips{shown.all_folds}."
     )
-    forms = {"split": None, "documents": COUNT, "queries": COUNT, "features": COUNT}
-    counted = dict.fromkeys(("one document", "equal labels"), COUNT)
-    columns = columns_of(
-        {**forms, "queries without relevant": share, **counted, "fingerprint": None}
-    )
     views: list[View] = [
         Prose(f"Rule of the splits: {rule}.") for rule in rules if rule
     ]
-    views += [
-        Table(columns, splits, "Splits", "compact"),
-        _grades(judged),
-        _sizes(judged),
-    ]
-    asked = [
-        item for item in shown.comparison.slices if item.attribute not in ATTRIBUTES
-    ]
-    views += [_slices(asked)] if asked else []
+    views += [_splits_table(runs), _grades(judged), _sizes(judged)]
+    slices = shown.comparison.slices
+    of_user = [item for item in slices if item.attribute not in ATTRIBUTES]
+    if of_user:
+        views.append(_slices(of_user))
     return Section("data", "Data card", lead, views, ("fingerprint", "skipped queries"))
+
+
+def _splits_table(runs: Sequence[Run]) -> Table:
+    columns = columns_of(
+        {
+            "split": None,
+            "documents": COUNT,
+            "queries": COUNT,
+            "features": COUNT,
+            "queries without relevant": share,
+            "one document": COUNT,
+            "equal labels": COUNT,
+            "fingerprint": None,
+        }
+    )
+    rows = list(itertools.chain.from_iterable(map(_splits, runs)))
+    return Table(columns, rows, "Splits", "compact")
 
 
 def examination_section(shown: Shown) -> Section | None:

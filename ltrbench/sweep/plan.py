@@ -618,11 +618,12 @@ def with_shared_choices(drafts: Sequence[Job]) -> list[Job]:
 
 
 def _chosen_with(item: Job, group: Sequence[Job]) -> Job:
-    data: dict[str, list[str]] = {}
+    digests: dict[str, list[str]] = {}
     for other in group:
-        data.setdefault(other.spec.data, []).append(digest_of(other.key.data))
-    settings = dict(item.key.settings)
-    settings[CHOSEN_WITH] = {name: sorted(data[name]) for name in sorted(data)}
+        of_data = digests.setdefault(other.spec.data, [])
+        of_data.append(digest_of(other.key.data))
+    chosen_with = {name: sorted(digests[name]) for name in sorted(digests)}
+    settings = {**item.key.settings, CHOSEN_WITH: chosen_with}
     return replace(item, key=replace(item.key, settings=settings))
 
 
@@ -703,7 +704,8 @@ def _refuse_other_data(plan: Plan, drafts: Sequence[Job]) -> None:
     """
     planned: dict[str, list[Job]] = {}
     for job in plan.jobs.values():
-        planned.setdefault(digest_of(job.key.settings["data"]), []).append(job)
+        digest = digest_of(job.key.settings["data"])
+        planned.setdefault(digest, []).append(job)
     for item in drafts:
         alike = planned.get(digest_of(item.key.settings["data"]), [])
         if _DATA_ERROR in item.key.data:
