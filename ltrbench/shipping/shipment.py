@@ -394,6 +394,15 @@ def ship(
     except ImportError as error:
         raise ConfigError(f"--to {target.name}: {error}") from error
     convention = PRESETS.get(str(run.result.convention.get("name")), DEFAULT)
+    converted = _Converted(
+        run=run,
+        ranker=ranker,
+        target=target,
+        data=data,
+        model=model,
+        export=export,
+        engine=engine,
+    )
     certificate = certify(
         model,
         ranker.predict,
@@ -405,29 +414,9 @@ def ship(
     )
     files: dict[str, bytes] = {}
     if certificate.status != REFUSED:
-        rows, requests = checked_rows(
-            model, target, export, engine, ranker.predict, data.dataset
-        )
-        text = "\n\n".join(readme(model, target, export, certificate, requests))
-        files = {
-            **export.files,
-            UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
-            README_FILE: f"{text}\n".encode(),
-            CHECK_FILE: json_bytes(finite_json(rows)),
-        }
-        if requests:
-            files |= requests.files
-        if model.categories:
-            files[COLUMNS_FILE] = (run.path / MODEL_FOLDER / COLUMNS_FILE).read_bytes()
+        files = converted.files(certificate)
     about = {
-        "target": {
-            "name": target.name,
-            "options": plain(asdict(cast(Any, target))),
-            "verified_against": target.verified_against,
-        },
-        "model": model.name,
-        "run": _run_record(run, ranker, reason),
-        "data": data.record(),
+        **converted.record(reason),
         "convention": convention.name,
         "files": {name: file_digest(content) for name, content in files.items()},
         "versions": versions(ranker.packages),
@@ -441,6 +430,64 @@ def ship(
             f"{details}."
         )
     return certificate
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Converted:
+    """A converted model with its run and its data.
+
+    Attributes:
+        ranker: the loaded model of the run.
+        engine: scores the export; None if the target has no engine here.
+    """
+
+    run: Run
+    ranker: Ranker
+    target: Target
+    data: ShippedData
+    model: ShippedModel
+    export: Export
+    engine: Engine | None
+
+    def files(self, certificate: Certificate) -> dict[str, bytes]:
+        """Returns name -> content of the files of the folder, except certificate.json."""
+        model = self.model
+        export = self.export
+        rows, requests = checked_rows(
+            model,
+            self.target,
+            export,
+            self.engine,
+            self.ranker.predict,
+            self.data.dataset,
+        )
+        paragraphs = readme(model, self.target, export, certificate, requests)
+        text = "\n\n".join(paragraphs)
+        files = {
+            **export.files,
+            UPLOAD_FILE: f"{export.request.rstrip()}\n".encode(),
+            README_FILE: f"{text}\n".encode(),
+            CHECK_FILE: json_bytes(finite_json(rows)),
+        }
+        if requests:
+            files |= requests.files
+        if model.categories:
+            columns = self.run.path / MODEL_FOLDER / COLUMNS_FILE
+            files[COLUMNS_FILE] = columns.read_bytes()
+        return files
+
+    def record(self, reason: str) -> dict[str, Any]:
+        """Returns target, model, run and data in certificate.json."""
+        return {
+            "target": {
+                "name": self.target.name,
+                "options": plain(asdict(cast(Any, self.target))),
+                "verified_against": self.target.verified_against,
+            },
+            "model": self.model.name,
+            "run": _run_record(self.run, self.ranker, reason),
+            "data": self.data.record(),
+        }
 
 
 def _run_record(run: Run, ranker: Ranker, reason: str) -> dict[str, Any]:
@@ -500,13 +547,10 @@ def checked_rows(
         return engine.scores(engine.received(each))
 
     scores = np.concatenate([of_list(each) for each in lists])
-    # Of very many features, a row has those that the model reads.
-    many = model.num_features > MOST_LISTED
-    columns = tuple(features_read(model.scorer) if many else range(model.num_features))
-    is_kept = np.isfinite(scores)  # JSON has no other numbers
+    columns = _columns_of_rows(model)
     ids = tuple(record["id"] for record in chosen)
     all_rows = CheckRows(ids, features, columns, np.asarray(scores, dtype=np.float64))
-    rows = all_rows.where(is_kept)
+    rows = all_rows.where(np.isfinite(scores))  # JSON has no other numbers
     requests = target.check_requests(model, export, rows)
     if requests is not None and len(requests.left_out) == len(rows.ids):
         requests = replace(requests, files={})
@@ -517,20 +561,9 @@ def checked_rows(
     for record, values, score, bound in of_rows:
         if not np.isfinite(score) or record["id"] in left_out:
             continue
-        by_name = {
-            model.feature_names[index]: float(values[index]) for index in columns
-        }
-        records.append(
-            {
-                **record,
-                "features": {
-                    name: None if math.isnan(value) else value
-                    for name, value in by_name.items()
-                },
-                "score": float(score),
-                "rounding": float(bound),
-            }
-        )
+        numbers = {"score": float(score), "rounding": float(bound)}
+        by_name = _values_by_name(model, columns, values)
+        records.append({**record, "features": by_name, **numbers})
     content = {
         "format": CHECK_FORMAT,
         "target": target.name,
@@ -538,6 +571,24 @@ def checked_rows(
         "rows": records,
     }
     return content, requests
+
+
+def _columns_of_rows(model: ShippedModel) -> tuple[int, ...]:
+    """Returns the features in check_rows.json: of very many features, those that the model reads."""
+    if model.num_features > MOST_LISTED:
+        return tuple(features_read(model.scorer))
+    return tuple(range(model.num_features))
+
+
+def _values_by_name(
+    model: ShippedModel, columns: Sequence[int], values: NDArray[Any]
+) -> dict[str, float | None]:
+    """Returns feature -> value; None: missing."""
+    by_name: dict[str, float | None] = {}
+    for column in columns:
+        value = float(values[column])
+        by_name[model.feature_names[column]] = None if math.isnan(value) else value
+    return by_name
 
 
 def _bounds_of_answers(

@@ -230,18 +230,22 @@ class _Nodes:
     def add(
         self, operator: str, *inputs: Any, width: int | None = None, **attributes: Any
     ) -> _Value:
-        names = []
-        for value in inputs:
-            if not isinstance(value, _Value):
-                name = f"constant{len(self.constants)}"
-                self.constants[name] = np.asarray(
-                    value, dtype=getattr(value, "dtype", np.float32)
-                )
-            names.append(value.name if isinstance(value, _Value) else name)
+        names = [self._name_of(value) for value in inputs]
         output = f"value{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, names, [output], **attributes))
-        first = next(value.shape[-1] for value in inputs if getattr(value, "shape", ()))
-        return _Value(self, output, first if width is None else width)
+        if width is None:
+            shapes = [getattr(value, "shape", ()) for value in inputs]
+            width = next(shape[-1] for shape in shapes if shape)
+        return _Value(self, output, width)
+
+    def _name_of(self, value: Any) -> str:
+        """Returns the name of an input of a node; what is no value of the graph becomes a constant."""
+        if isinstance(value, _Value):
+            return value.name
+        name = f"constant{len(self.constants)}"
+        dtype = getattr(value, "dtype", np.float32)
+        self.constants[name] = np.asarray(value, dtype=dtype)
+        return name
 
     def __getattr__(self, name: str) -> Any:
         if name in self._operators:
@@ -273,9 +277,42 @@ def write_network(network: Network, feature_names: Sequence[str], name: str) -> 
 
 def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
     """Returns the operator; its inner nodes and its leaves are numbered over all trees."""
+    columns, roots = _columns_and_roots(ensemble)
+    threshold = columns.pop("splits")
+    weights = columns.pop("weights")
+    is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
+    if not is_exact:
+        threshold = float32_thresholds(threshold, ensemble.comparison)
+    mode = _LT if is_exact and ensemble.comparison == "<" else _LEQ
+    modes = np.full(len(threshold), mode, dtype=np.uint8)
+    from_array = onnx.numpy_helper.from_array
+    by_node = {}
+    for name, column in columns.items():
+        by_node[f"nodes_{name}"] = column.astype(np.int64).tolist()
+    return helper.make_node(
+        "TreeEnsemble",
+        ["values"],
+        ["column"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        aggregate_function=_SUM,
+        tree_roots=roots,
+        nodes_modes=from_array(modes, "nodes_modes"),
+        nodes_splits=from_array(threshold.astype(form), "nodes_splits"),
+        leaf_targetids=[0] * len(weights),
+        leaf_weights=from_array(weights.astype(form), "leaf_weights"),
+        **by_node,
+    )
+
+
+def _columns_and_roots(
+    ensemble: Ensemble,
+) -> tuple[dict[str, NDArray[Any]], list[int]]:
+    """Returns the columns of the inner nodes of all trees and the weights of their leaves, and the roots."""
     columns: dict[str, list[NDArray[Any]]] = defaultdict(list)
     roots: list[int] = []
-    num_inner = num_leaves = 0
+    num_inner = 0
+    num_leaves = 0
     for weighted in base_score_as_tree(ensemble).trees:
         root = weighted.root
         if isinstance(root, Leaf):
@@ -300,34 +337,10 @@ def _trees_node(ensemble: Ensemble, form: FloatForm) -> onnx.NodeProto:
         values = weighted_values(tree, weighted.weight, ensemble.score_dtype)
         columns["weights"].append(values[is_leaf])
         roots.append(num_inner)
-        num_inner = num_inner + int(inner.sum())
-        num_leaves = num_leaves + int(is_leaf.sum())
+        num_inner += int(inner.sum())
+        num_leaves += int(is_leaf.sum())
     joined = {name: np.concatenate(parts) for name, parts in columns.items()}
-    threshold = joined.pop("splits")
-    weights = joined.pop("weights")
-    is_exact = form == "float64" or ensemble.threshold_dtype == "float32"
-    if not is_exact:
-        threshold = float32_thresholds(threshold, ensemble.comparison)
-    mode = _LT if is_exact and ensemble.comparison == "<" else _LEQ
-    modes = np.full(len(threshold), mode, dtype=np.uint8)
-    from_array = onnx.numpy_helper.from_array
-    by_node = {}
-    for name, column in joined.items():
-        by_node[f"nodes_{name}"] = column.astype(np.int64).tolist()
-    return helper.make_node(
-        "TreeEnsemble",
-        ["values"],
-        ["column"],
-        domain="ai.onnx.ml",
-        n_targets=1,
-        aggregate_function=_SUM,
-        tree_roots=roots,
-        nodes_modes=from_array(modes, "nodes_modes"),
-        nodes_splits=from_array(threshold.astype(form), "nodes_splits"),
-        leaf_targetids=[0] * num_leaves,
-        leaf_weights=from_array(weights.astype(form), "leaf_weights"),
-        **by_node,
-    )
+    return joined, roots
 
 
 _FILE = "model.onnx"

@@ -339,6 +339,39 @@ _ADDED = {
 }
 
 
+def _features_of_fields(
+    used: Mapping[str, int], store: str, null_is_zero: bool
+) -> list[dict[str, Any]]:
+    """Returns the features of a model, which read the fields of the documents.
+
+    Args:
+        used: feature -> its index.
+    """
+    default = {} if null_is_zero else {"defaultValue": "NaN"}
+    features = []
+    for feature, index in used.items():
+        features.append(
+            {
+                "name": feature,
+                "class": "org.apache.solr.ltr.feature.FieldValueFeature",
+                "params": {"field": _field(index), **default},
+                "store": store,
+            }
+        )
+    return features
+
+
+def _search(server: str, model: str, num_rows: int) -> str:
+    """Returns the command that scores all rows."""
+    return (
+        f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
+        f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
+        f"--data-urlencode 'rq={{!ltr model={model} reRankDocs={num_rows}}}' "
+        f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={num_rows}' "
+        "--data-urlencode 'wt=json' > answers.json"
+    )
+
+
 def _documents(rows: CheckRows, used: Mapping[str, int]) -> list[dict[str, Any]]:
     written = set(used.values())
     documents = []
@@ -482,29 +515,10 @@ class SolrTarget(Target):
         used = {
             feature["name"]: indices[feature["name"]] for feature in record["features"]
         }
-        default = {"defaultValue": "NaN"}
-        if record["params"].get("isNullSameAsZero", True):
-            default = {}
-        features = []
-        for feature, index in used.items():
-            features.append(
-                {
-                    "name": feature,
-                    "class": "org.apache.solr.ltr.feature.FieldValueFeature",
-                    "params": {"field": _field(index), **default},
-                    "store": name,
-                }
-            )
+        null_is_zero = record["params"].get("isNullSameAsZero", True)
+        features = _features_of_fields(used, name, null_is_zero)
         delete = json.dumps({"delete": {"query": f"{{!prefix f=id}}{ID_PREFIX}"}})
         delete_fields = json.dumps(_ADDED)
-        num_rows = len(rows.ids)
-        search = (
-            f"curl --fail-with-body \"{server}/select\" --data-urlencode 'defType=lucene' "
-            f"--data-urlencode 'q={{!prefix f=id}}{ID_PREFIX}' "
-            f"--data-urlencode 'rq={{!ltr model={name} reRankDocs={num_rows}}}' "
-            f"--data-urlencode 'fl=id,score' --data-urlencode 'rows={num_rows}' "
-            "--data-urlencode 'wt=json' > answers.json"
-        )
         files = {
             "check_schema.json": json_file(_SCHEMA),
             "check_documents.json": json_file(_documents(rows, used)),
@@ -516,7 +530,7 @@ class SolrTarget(Target):
             curl("POST", f"{server}/update?commit=true", "@check_documents.json"),
             curl("PUT", f"{server}/schema/feature-store", "@check_features.json"),
             curl("PUT", f"{server}/schema/model-store", "@check_model.json"),
-            search,
+            _search(server, name, len(rows.ids)),
         )
         cleanup = (
             curl("POST", f"{server}/update?commit=true", f"'{delete}'"),

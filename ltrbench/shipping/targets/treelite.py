@@ -67,6 +67,7 @@ def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
     names = [
         name.encode("utf-8", "backslashreplace").decode() for name in feature_names
     ]
+    zeros = [0] * len(trees)
     builder = ModelBuilder(
         threshold_type=ensemble.score_dtype,
         leaf_output_type=ensemble.score_dtype,
@@ -78,7 +79,7 @@ def write_treelite(ensemble: Ensemble, feature_names: Sequence[str]) -> bytes:
             num_class=[1],
             leaf_vector_shape=(1, 1),
         ),
-        tree_annotation=TreeAnnotation(len(trees), [0] * len(trees), [0] * len(trees)),
+        tree_annotation=TreeAnnotation(len(trees), zeros, zeros),
         postprocessor=PostProcessorFunc(name="identity"),
         base_scores=[0.0],
         attributes={"feature_names": names},
