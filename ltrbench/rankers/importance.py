@@ -398,10 +398,10 @@ def drop_column_falls(
     0 for a feature that the fits with all features do not use.
     """
     test = splits.test
-    rankers = [replace(ranker, seed=seed) for seed in _seeds(ranker, settings)]
-    fitted = [ranker]
-    fitted += [each.fit(splits.train, splits.valid) for each in rankers[1:]]
-    used = np.any([_used(each, test.num_features) for each in fitted], axis=0)
+    others = [replace(ranker, seed=seed) for seed in _seeds(ranker, settings)[1:]]
+    fitted = [ranker, *(each.fit(splits.train, splits.valid) for each in others)]
+    uses = [_used(each, test.num_features) for each in fitted]
+    used = np.any(uses, axis=0)
     values = [_on(test, each, settings.metric) for each in fitted]
     before = np.mean(values, axis=0)
     no_falls = np.zeros((len(used), 1))
@@ -451,9 +451,8 @@ def _used(ranker: Ranker, num_features: int) -> NDArray[np.bool_]:
 
 
 def _on(test: RankingDataset, ranker: Ranker, metric: str) -> PerQuery:
-    return _per_query(
-        test, ranker.predict_lists(test.features, test.query_start), metric
-    )
+    scores = ranker.predict_lists(test.features, test.query_start)
+    return _per_query(test, scores, metric)
 
 
 def _per_query(judged: RankingDataset, scores: Scores, metric: str) -> PerQuery:

@@ -541,12 +541,7 @@ def checked_rows(
     if model.is_listwise:
         lists = np.split(features, _starts_of_lists(queries))
 
-    def of_list(each: Features) -> Scores:
-        if engine is None:
-            return predict(each) + export.offset
-        return engine.scores(engine.received(each))
-
-    scores = np.concatenate([of_list(each) for each in lists])
+    scores = _expected_scores(export, engine, predict, lists)
     columns = _columns_of_rows(model)
     ids = tuple(record["id"] for record in chosen)
     all_rows = CheckRows(ids, features, columns, np.asarray(scores, dtype=np.float64))
@@ -571,6 +566,18 @@ def checked_rows(
         "rows": records,
     }
     return content, requests
+
+
+def _expected_scores(
+    export: Export,
+    engine: Engine | None,
+    predict: ScoreFunction,
+    lists: Sequence[Features],
+) -> Scores:
+    """Returns the (n,) scores of the engine, or, without one, of the original model plus the offset."""
+    if engine is None:
+        return np.concatenate([predict(rows) + export.offset for rows in lists])
+    return np.concatenate([engine.scores(engine.received(rows)) for rows in lists])
 
 
 def _columns_of_rows(model: ShippedModel) -> tuple[int, ...]:

@@ -275,24 +275,36 @@ def _rank_error(num_systems: int, num_data_sets: int) -> float:
 def _pairs(
     values: NDArray[np.float64], ranks: NDArray[np.float64]
 ) -> tuple[PairOfRanks, ...]:
-    from scipy.stats import studentized_range, wilcoxon
+    from scipy.stats import studentized_range
 
     num_data_sets, num_systems = values.shape
     pairs = list(combinations(range(num_systems), 2))
     between = [abs(ranks[a] - ranks[b]) for a, b in pairs]
     apart = np.array(between) / _rank_error(num_systems, num_data_sets)
     nemenyi = studentized_range.sf(apart * np.sqrt(2), num_systems, np.inf)
-    signed_rank = []
-    for a, b in pairs:
-        differences = np.round(values[:, a] - values[:, b], 12)
-        p_value = float(wilcoxon(differences).pvalue) if differences.any() else 1.0
-        signed_rank.append(p_value)
-    tests = zip(pairs, nemenyi, signed_rank, holm(signed_rank), strict=True)
+    signed_rank = [_signed_rank(values[:, a] - values[:, b]) for a, b in pairs]
+    adjusted = holm(signed_rank)
     of_pairs = []
-    for (a, b), of_ranks, of_values, over_all in tests:
-        of_pair = PairOfRanks(a, b, float(of_ranks), of_values, float(over_all or 0))
+    for number, (a, b) in enumerate(pairs):
+        of_pair = PairOfRanks(
+            a=a,
+            b=b,
+            nemenyi=float(nemenyi[number]),
+            wilcoxon=signed_rank[number],
+            wilcoxon_holm=float(adjusted[number] or 0),
+        )
         of_pairs.append(of_pair)
     return tuple(of_pairs)
+
+
+def _signed_rank(differences: NDArray[np.float64]) -> float:
+    """Returns the p-value of Wilcoxon's test; 1 if all differences are 0 but for rounding."""
+    from scipy.stats import wilcoxon
+
+    rounded = np.round(differences, 12)
+    if not rounded.any():
+        return 1.0
+    return float(wilcoxon(rounded).pvalue)
 
 
 # ---- Test of whether a mean difference varies over groups of queries, one test for all groups.
