@@ -775,8 +775,9 @@ def _of_array(block: Features) -> Segments:
 def _of_sparse(sparse: SparseRows) -> Segments:
     """Returns the segments from the stored values."""
     rows, columns, bits = _candidates(sparse)
-    differs_from_next = (np.diff(rows) != 0) | (np.diff(columns) != 0)
-    is_last = np.append(differs_from_next, True)
+    other_row_next = np.diff(rows) != 0
+    other_column_next = np.diff(columns) != 0
+    is_last = np.append(other_row_next | other_column_next, True)
     exists = is_last & (columns < sparse.num_features)
     columns = columns[exists]
     bits = bits[exists]
