@@ -14,12 +14,14 @@ import hashlib
 import itertools
 import json
 import numbers
+import operator
 import re
+import reprlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -935,6 +937,68 @@ class Unjudged:
             query_weights=judgments.query_weights,
         )
         return extended, np.concatenate([scores, self.scores])[order]
+
+
+class FeaturesOfTraining(Protocol):
+    """What a training set, or a ranker fitted to it, knows about its features."""
+
+    @property
+    def feature_names(self) -> tuple[str, ...]: ...
+    @property
+    def categories(self) -> Mapping[str, tuple[str, ...]]: ...
+    @property
+    def dates(self) -> Mapping[str, str]: ...
+
+
+def check_same_features(
+    name: str, dataset: RankingDataset, train: FeaturesOfTraining
+) -> None:
+    """Raises DataError unless a data set has the features of the training data, in the same order.
+
+    If the names of either are numbers, as in LETOR files and without names, only the same names in another
+    order are an error. Otherwise names, codes of categories and first days of dates must be equal.
+
+    Args:
+        name: the data set in messages.
+    """
+    names = dataset.feature_names
+    expected = train.feature_names
+    if len(names) != len(expected):
+        raise DataError(
+            f"{name} has {len(names)} features, but train has {len(expected)}; all splits must have the same."
+        )
+    remedy = (
+        f"Read {name} with the features of train: from_frame(frame, feature_names=train.feature_names, "
+        "categories=train.categories, dates=train.dates, encode=train.encoded)."
+    )
+    if names != expected:
+        if _are_comparable(names, expected):
+            differs = [*map(operator.ne, names, expected)]
+            first = differs.index(True)
+            raise DataError(
+                f"feature {first + 1} of {name} is {names[first]!r}, "
+                f"but {expected[first]!r} in train; names and order must be the same. {remedy}"
+            )
+        return
+    for kind in ("categories", "dates"):
+        given = getattr(dataset, kind)
+        wanted = getattr(train, kind)
+        for feature in (*wanted, *given):
+            shown = reprlib.repr(given.get(feature))
+            shown_of_train = reprlib.repr(wanted.get(feature))
+            if given.get(feature) != wanted.get(feature):
+                raise DataError(
+                    f"{kind} of the feature {feature!r} are {shown} in {name}, but {shown_of_train} in "
+                    f"train, so that equal numbers mean different values. {remedy}"
+                )
+
+
+def _are_comparable(names: Sequence[str], expected: Sequence[str]) -> bool:
+    """Returns whether different names are those of different features."""
+    if set(names) == set(expected):
+        return True
+    are_numbers = [all(map(str.isdecimal, each)) for each in (names, expected)]
+    return not any(are_numbers)
 
 
 def joined(parts: Sequence[RankingDataset]) -> RankingDataset:

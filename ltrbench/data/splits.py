@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ltrbench.data.dataset import QueryKeys, RankingDataset, content_keys, joined
+from ltrbench.data.dataset import (
+    QueryKeys,
+    RankingDataset,
+    check_same_features,
+    content_keys,
+    joined,
+)
 from ltrbench.errors import DataError, require, require_choice
 from ltrbench.shapes import Indices
 
@@ -46,7 +52,7 @@ class Splits:
         facts: what the source knows about its data, for the record of a run; JSON values.
 
     Raises:
-        DataError: The splits differ in their number of features, or share a query.
+        DataError: The splits differ in their features, or share a query.
     """
 
     train: RankingDataset
@@ -62,11 +68,7 @@ class Splits:
 
     def __post_init__(self) -> None:
         for name, split in self:
-            if split.num_features != self.train.num_features:
-                raise DataError(
-                    f"{name} has {split.num_features} features, but train has {self.train.num_features}; "
-                    "all splits must have the same."
-                )
+            check_same_features(name, split, self.train)
         _check_no_leak(self)
         weights = self.train.query_weights
         object.__setattr__(

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ltrbench.data import RankingDataset
-from ltrbench.data.dataset import ROLE_OF_NAME, ROLES
+from ltrbench.data.dataset import ROLE_OF_NAME, ROLES, check_same_features
 from ltrbench.data.features import SparseRows
 from ltrbench.data.tables import columns_of_features, read_table, read_table_features
 from ltrbench.errors import DataError, ResultError
@@ -106,6 +106,8 @@ class Estimator:
         data = X
         if not isinstance(X, RankingDataset):
             data = dataset_of(X, y, like=ranker, **rows)
+        elif self.feature_names:
+            check_same_features("X", X, self)
         scores = ranker.predict_lists(data.features, data.query_start)
         return float(evaluate(data, scores, [SCORE]).means[SCORE])
 
@@ -193,8 +195,10 @@ def _fit_of_tables(fit: Callable[..., Any]) -> Callable[..., Any]:
         else:
             train = dataset_of(train, y, **rows)
             rows = {}
-            if valid is not None and not isinstance(valid, RankingDataset):
+        if valid is not None:
+            if not isinstance(valid, RankingDataset):
                 valid = _valid_of_tables(valid, train)
+            check_same_features("valid", valid, train)
         if not self.reads_blocks:
             train = train.in_memory(self.reads_sparse)
             valid = valid and valid.in_memory(self.reads_sparse)

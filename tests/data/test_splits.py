@@ -31,6 +31,7 @@ from ltrbench.data.sources import TableFiles
 from ltrbench.data.splits import check_files, near_duplicates, take_fold
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, DataError
+from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs import find_runs
 from ltrbench.runs.origin import Trained
 
@@ -94,9 +95,53 @@ def test_a_judged_list_under_another_id_is_a_leak() -> None:
         Splits(judged, None, relabelled)
 
 
-def test_splits_have_the_same_number_of_features() -> None:
-    with pytest.raises(DataError, match=naming("test", "1 features", "2")):
-        Splits(dataset(2, num_features=2), None, dataset(2, first=5))
+FRAME = pd.DataFrame(
+    {"qid": [1, 1], "label": [0, 1], "a": [1.0, 2], "b": [3.0, 4], "c": ["x", "y"]}
+)
+OTHER = FRAME.assign(qid=2, a=[5.0, 6])
+SHOPS = ["x", "y", "z"]
+
+
+@pytest.mark.parametrize(
+    ("frame", "options", "parts"),
+    [
+        (OTHER[["qid", "label", "b", "a", "c"]], {}, ("feature 1", "'b'", "'a'")),
+        (OTHER.rename(columns={"b": "d"}), {}, ("feature 2", "'d'", "'b'")),
+        (OTHER.drop(columns="b"), {}, ("2 features", "3")),
+        (OTHER, {"categories": {"c": SHOPS}}, ("'c'", "'z'", "categories=")),
+        (OTHER.assign(b="2026-01-31"), {"dates": ["b"]}, ("'b'", "2026", "dates=")),
+    ],
+)
+def test_splits_have_the_same_features_in_the_same_order(
+    frame: pd.DataFrame, options: dict[str, Any], parts: tuple[str, ...]
+) -> None:
+    """The remedy restores the order of the training data; data without names have any."""
+    categorical = {"categorical": ["c"]}
+    train = RankingDataset.from_frame(FRAME, **categorical)
+    other = RankingDataset.from_frame(frame, **{**categorical, **options})
+    with pytest.raises(DataError, match=naming("test", "train", *parts)):
+        Splits(train, None, other)
+    with pytest.raises(DataError, match=naming("valid", "train", *parts)):
+        RandomRanker().fit(train, other)
+    with pytest.raises(DataError, match=naming("X", "train", *parts)):
+        RandomRanker().fit(train).score(other)
+    in_order = RankingDataset.from_frame(
+        OTHER[["c", "label", "b", "a", "qid"]],
+        feature_names=train.feature_names,
+        categories=train.categories,
+        dates=train.dates,
+        encode=train.encoded,
+    )
+    Splits(train, None, in_order)
+
+
+def test_numbers_as_names_of_features_are_no_names() -> None:
+    train = dataset(2, num_features=2)
+    other = dataset(2, first=5, num_features=2)
+    for names in (("0", "1"), ("a", "b")):
+        Splits(train, None, other.with_fields(feature_names=names))
+    with pytest.raises(DataError, match=naming("feature 1", "'2'", "'1'")):
+        Splits(train, None, other.with_fields(feature_names=("2", "1")))
 
 
 @pytest.mark.parametrize("sparse", [False, True])
