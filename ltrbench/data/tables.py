@@ -70,6 +70,8 @@ SPLIT_ROLES = ("split_by", "group_by")
 
 _CSV_BLOCK_BYTES = 1 << 24  # at least a row of the widest tables
 PARQUET = ".parquet"
+NEARLY_ALL = 0.95
+"""Part of the cells of a column from which the others are taken for mistakes."""
 _SHOWN = 8  # maximum number of columns in a message
 
 log = logging.getLogger("ltrbench")
@@ -240,6 +242,20 @@ class _Rows:
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
 
+    def feature(self, column: str, expected: str) -> NDArray[np.float64]:
+        """Returns the (D,) numbers of a feature; missing values are NaN."""
+        cells = self.cells(column)
+        numbers, valid = _numbers(cells, self.missing)
+        if NEARLY_ALL <= valid.mean() < 1:
+            word = str(cells.iloc[int(np.argmin(valid))])
+            missing = f"\"data.missing=['{word:.60}']\""
+            expected = (
+                f"if it is a missing value, leave the cell empty, or add it to missing (in a run {missing}). "
+                f"Otherwise {expected}"
+            )
+        self.check(column, valid, f"this is not a number: {expected}")
+        return numbers
+
     def days(self, column: str) -> tuple[NDArray[np.float64], str]:
         """Returns the (D,) days of a column of dates since a day, and this day; missing dates are NaN."""
         cells = self.cells(column)
@@ -370,6 +386,13 @@ def _numbers(
     # Python rounds a text to the nearest number, which to_numeric does not promise.
     numbers = words.where(is_number, "nan").to_numpy(np.float64)
     return numbers, (is_number | is_missing).to_numpy()
+
+
+def numbers_of_cells(
+    cells: pd.Series[Any],
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Returns the (D,) numbers in cells, NaN for a missing one, and which cells are numbers or missing."""
+    return _numbers(cells, MISSING)
 
 
 def times_of_cells(
@@ -1278,7 +1301,7 @@ def _features(rows: _Rows, exact: bool = False) -> _DescribedFeatures:
             values, first_day = rows.days(column)
             first_days[column] = first_day
         else:
-            values = rows.numbers(column, expected)
+            values = rows.feature(column, expected)
             if pair := _merged_of(rows, column, values):
                 merged[column] = pair
             _check_finite(rows, column, values)

@@ -14,13 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.tables import (
+    NEARLY_ALL,
     PARQUET,
+    numbers_of_cells,
+    open_table,
     read_frame,
+    read_split_columns,
     read_table,
     times_of_cells,
 )
@@ -67,6 +72,10 @@ _LOOKED_AT = 1000
 """Number of cells whose types are looked at."""
 _MOST_ENCODED = 50
 """Number of categories up to which each becomes a feature for a target that holds no categories."""
+_WRITTEN_DATE = re.compile(
+    r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2}|\d{1,2}/\d{1,2}/\d\d)([ T].*)?"
+)
+"""Dates in other forms than ISO 8601, whose days and months may be confused."""
 _GAP = 0.04
 """Part of the time that the table covers which lies between training and later queries."""
 
@@ -175,7 +184,7 @@ def propose(
             f"{path}: '{unknown[0]}' is to stay a feature, but is no column without a role"
             f"{did_you_mean(unknown[0], features)}"
         )
-    kinds = _Kinds(frame, features, kept)
+    kinds = _Kinds(path, frame, features, kept)
     options: dict[str, Any] = {
         **{role: column for role, column in roles.items() if role != TIME},
         "categorical": kinds.categorical,
@@ -212,7 +221,7 @@ def propose(
         encode=encode,
         dates=options["dates"],
         left_out=left_out,
-        gap=_gap(frame, roles),
+        gap=_gap(path, frame, roles),
         dataset=dataset,
     )
 
@@ -306,17 +315,28 @@ def _are_dates(cells: pd.Series[Any]) -> bool:
     return bool(valid.all()) and bool(cells.notna().any())
 
 
-def _gap(frame: pd.DataFrame, roles: Roles) -> str | float | None:
-    """Returns a part of the time that the table covers, in whole days between dates."""
+def _gap(path: Path, frame: pd.DataFrame, roles: Roles) -> str | float | None:
+    """Returns a part of the time that the table covers, in whole days between dates.
+
+    Raises:
+        DataError: A cell is neither a number nor a date.
+    """
     if TIME not in roles:
         return None
     cells = frame[roles[TIME]]
     if not _are_dates(cells):
+        if cells.dtype.kind not in "biuf":
+            check_times(path, roles)
         numbers = cells.to_numpy(np.float64)
         return float(_GAP * (np.nanmax(numbers) - np.nanmin(numbers)))
     times, _ = times_of_cells(cells)
     days = (times.max() - times.min()).days
     return f"{round(_GAP * days)}d" if _GAP * days >= 1 else None
+
+
+def check_times(path: Path, roles: Roles) -> None:
+    """Raises DataError if a row has no time by which its query can be split."""
+    read_split_columns(path, query=roles["query"], split_by=roles[TIME])
 
 
 # ---- Kinds of features, and what no model should learn from.
@@ -332,8 +352,13 @@ class _Kinds:
     """
 
     def __init__(
-        self, frame: pd.DataFrame, columns: Sequence[str], kept: Set[str]
+        self,
+        path: Path,
+        frame: pd.DataFrame,
+        columns: Sequence[str],
+        kept: Set[str],
     ) -> None:
+        self._path = path
         self.categorical: list[str] = []
         self.dates: list[str] = []
         self.left_out: dict[str, str] = {}
@@ -349,6 +374,10 @@ class _Kinds:
         if cells.dtype.kind == "M" or _are_dates(cells):
             self.dates.append(name)
             return
+        mistake = "" if is_kept else _mistake(self._path, cells)
+        if mistake:
+            self.left_out[name] = mistake
+            return
         known = cells.dropna()
         first = known.head(_LOOKED_AT)
         if not all(isinstance(cell, str | bool) for cell in first):
@@ -363,6 +392,45 @@ class _Kinds:
             self.left_out[name] = f"it has {rows}, too many for categories"
             return
         self.categorical.append(name)
+
+
+def _mistake(path: Path, cells: pd.Series[Any]) -> str:
+    """Returns the first cell that is no number or date, if nearly all others are; empty if they are not."""
+    known = cells[cells.notna()]
+    numbers, are_read = numbers_of_cells(known)
+    if _has_few_others(~np.isnan(numbers), are_read):
+        row = known.index[int(are_read.argmin())]
+        word = json.dumps(str(cells[row]))
+        return (
+            f"{_place(path, cells, row)}, but nearly all other cells are numbers. Leave such cells empty, or "
+            f"write the YAML with inspect --yaml, set missing: [{word}] there, and take the column out of "
+            "ignore"
+        )
+    times, are_read = times_of_cells(known)
+    are_written = known.astype(str).str.strip().str.fullmatch(_WRITTEN_DATE)
+    if _has_few_others((times.notna() | are_written).to_numpy(np.bool_), are_read):
+        row = known.index[int(are_read.argmin())]
+        return (
+            f"{_place(path, cells, row)}, but nearly all cells are dates. Write dates as 2026-01-31 (ISO "
+            "8601), and leave cells without one empty; until then queries are not split by this column"
+        )
+    return ""
+
+
+def _has_few_others(are_right: NDArray[np.bool_], are_read: NDArray[np.bool_]) -> bool:
+    """Returns whether a few cells cannot be read, and nearly all others are numbers, or look like dates.
+
+    Args:
+        are_right: (n,), cells that are or look like numbers or dates.
+        are_read: (n,), cells that can be read as such or as missing values.
+    """
+    num_considered = np.count_nonzero(are_right | ~are_read)
+    is_mixed = not are_read.all()
+    return is_mixed and bool(are_right.sum() >= NEARLY_ALL * num_considered)
+
+
+def _place(path: Path, cells: pd.Series[Any], row: int) -> str:
+    return f"{open_table(path).location(row)} is {cells[row]!r:.60}"
 
 
 def _not_to_learn_from(dataset: RankingDataset, kept: Set[str]) -> dict[str, str]:

@@ -558,6 +558,10 @@ MISTAKES: list[tuple[str, list[Any]]] = [
         "label,query_id,a\n1,q,1\ngood,q,2\n",
         [":3:", "'label'", "'good'", "not a number"],
     ),
+    (
+        "label,query_id,a\n" + "1,q,0.5\n" * 30 + "1,q,-\n",
+        [":32:", "'a'", "'-'", "data.missing=['-']", "data.categorical"],
+    ),
     ("label,query_id,a\n1,q,-inf\n", [":2:", "'a'", "-inf", "Rescale"]),
     (f"label,query_id,a\n1,q,{'9' * 400}\n", [":2:", "'a'", "inf", "Rescale"]),
     ('label,query_id,a\n1,"q,1\n', [":", "cannot be read"]),

@@ -18,6 +18,7 @@ from ltrbench.compare.groups import column_of_queries
 from ltrbench.data import Judgments, RankingDataset, read_table
 from ltrbench.data.sources import StoreFiles, TableFiles, read_features
 from ltrbench.data.store import write_store
+from ltrbench.data.tables import write_frame
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.columns import propose
@@ -144,3 +145,28 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
     for name in ("fingerprint", "feature_names", "categories", "encoded", "dates"):
         assert getattr(plan.dataset, name) == getattr(expected, name), name
     assert plan.dataset.num_features == expected.num_features
+
+
+@pytest.mark.parametrize(
+    ("usual", "odd", "row", "parts"),
+    [
+        ("2026-01-{:02}", "01/02/2026", 6, ["t.csv:8 ", "'01/02/2026'", "ISO 8601"]),
+        ("{:02}/03/2026", "28/03/2026", 0, ["t.csv:2 ", "'28/03/2026'", "ISO 8601"]),
+        ("{}", "-", 6, ["t.csv:8 ", "'-'", 'missing: ["-"]']),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_column_of_numbers_or_dates_with_a_mistake_is_left_out_with_its_first_cell(
+    tmp_path: Path, suffix: str, usual: str, odd: str, row: int, parts: list[str]
+) -> None:
+    table = shop_log(100)[["query_id", "label", "price"]]
+    table["when"] = [usual.format(number % 28 + 1) for number in range(len(table))]
+    table.loc[row, "when"] = odd
+    path = tmp_path / f"t.{suffix}"
+    write_frame(table, path)
+    place, *others = parts
+    if suffix == "parquet":
+        place = f"t.parquet: row {row + 1} "
+    reason = propose(path, {}).left_out["when"]
+    assert all(part in reason for part in (place, *others)), reason
+    assert propose(path, {}, kept={"when"}).categorical == ["when"]

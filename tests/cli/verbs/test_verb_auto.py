@@ -226,6 +226,10 @@ def test_data_from_which_nothing_can_be_learnt_are_refused_in_one_sentence(
     assert "t.csv:2: column 'clicked'" in refused(texts, tmp_path)
     assert "--label" in refused(table.drop(columns="clicked"), tmp_path)
     assert "'sesion'" in refused(table, tmp_path, "--query", "sesion")
+    days = table.assign(day="28/03/2026")
+    no_iso = refused(days, tmp_path, "--time", "day")
+    assert "t.csv:2: column 'day' is '28/03/2026'" in no_iso
+    assert "2026-01-31" in no_iso
     few = table[["session", "clicked", "row_id"]]
     assert "--keep-feature" in refused(few, tmp_path)
     assert "elastic" in refused(table, tmp_path, "--target", "elastic")
