@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ltrbench.compare.claims import NOT_REPEATED, Claim, Pair
+from ltrbench.compare.claims import NOT_REPEATED, Claim, Pair, against
 from ltrbench.compare.clicks import Evidence
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.decision import (
@@ -21,7 +21,7 @@ from ltrbench.compare.decision import (
     pairs_of,
 )
 from ltrbench.compare.guards import COSTS, LATENCY, MEMORY
-from ltrbench.compare.planning import NextStep, next_step
+from ltrbench.compare.planning import NextStep, next_step, queries_in_words
 from ltrbench.compare.remarks import IMPORTANT, percent
 from ltrbench.compare.table import (
     Trainings,
@@ -82,7 +82,11 @@ def answer_of(comparison: Comparison) -> Answer:
         claims = [
             *_guards_in_words(comparison, decision),
             *_claims(comparison, decision),
+            *_in_other_metrics(comparison, decision),
         ]
+        # Without a given difference, the checks of guards say how many queries decide them.
+        if not decision.checks or comparison.settings.detect:
+            claims.append(queries_in_words(comparison))
         remarks.extend(decision.excluded)
     remarks.extend(
         str(remark.note) for remark in comparison.remarks if remark.kind in IMPORTANT
@@ -95,7 +99,7 @@ def answer_of(comparison: Comparison) -> Answer:
     return Answer(
         title=title_of(comparison),
         headline=headline,
-        claims=tuple(claims),
+        claims=tuple(filter(None, claims)),
         remarks=tuple(remarks),
         next_step=next_step(comparison, decision),
     )
@@ -328,6 +332,25 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
         confidence = percent(1 - comparison.settings.level_of(comparison.metric))
         loss = _loss_in_words(comparison, decision.loss)
         yield f"{verb} {subject} loses at most {loss} to any of the others ({confidence})."
+
+
+def _in_other_metrics(comparison: Comparison, decision: Decision) -> Iterator[str]:
+    """Yields the claims about the subject of the decision in further metrics of `--family`."""
+    subject = decision.subject
+    for metric in comparison.settings.family:
+        family = comparison.declared.get(metric, ())
+        claims = {}
+        for pair in against(family, subject):
+            claims[pair.a] = pair.models.turned()
+        if not claims or all(claim.interval is None for claim in claims.values()):
+            continue
+        of_state = _by_state(claims)
+        parts = _better_and_worse(of_state)
+        for state in (EQUIVALENT, UNDECIDED):
+            if of_state[state]:
+                preposition = "against" if state == UNDECIDED else "to"
+                parts.append(f"{state} {preposition} {listed(of_state[state])}")
+        yield f"In {metric}, {subject} is {', '.join(parts)}."
 
 
 def _on_these_queries(comparison: Comparison, pairs: dict[str, Pair]) -> str:

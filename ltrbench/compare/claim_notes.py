@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ltrbench.compare.claims import Pair
 from ltrbench.compare.comparison import Comparison
-from ltrbench.compare.planning import more_queries
+from ltrbench.compare.planning import queries_in_words
 from ltrbench.compare.remarks import ON_CLAIMS, Note, notes_of
 from ltrbench.compare.table import (
     tuned_once,
@@ -62,7 +62,7 @@ def _on_claims(comparison: Comparison) -> Iterator[Note]:
         "trainings": about_few_trainings(comparison),
         "tuning": about_tuning(comparison),
         "effective number of queries": about_weights(comparison),
-        "minimum detectable difference": about_power(comparison),
+        "minimum detectable difference": queries_in_words(comparison),
     }
     for term, sentence in sentences.items():
         if sentence:
@@ -186,9 +186,3 @@ def about_weights(comparison: Comparison) -> str:
         f"Queries have different weights: the {sample.num_queries:,} queries count in intervals like "
         f"{sample.effective_sizes.sum():,.1f} queries of equal weight (n_eff)."
     )
-
-
-def about_power(comparison: Comparison) -> str:
-    """Returns how many queries decide between the two closest models; empty if they are decided."""
-    plan = more_queries(comparison)
-    return "" if plan is None else plan.purpose

@@ -57,7 +57,7 @@ def next_step(comparison: Comparison, decision: Decision | None) -> NextStep | N
 
     A sweep that has not finished is finished first. After a single training the models are trained on folds,
     or on resamples of the training queries if the data have a test set of their own. Otherwise the model that
-    was decided on is trained on all queries; if nothing is decided, more queries are needed.
+    was decided on is trained on all queries.
     """
     if comparison.sweeps.unfinished:
         return _resume(comparison)
@@ -71,7 +71,7 @@ def next_step(comparison: Comparison, decision: Decision | None) -> NextStep | N
         return None
     if not comparison.sweeps.is_selected and _is_single(comparison):
         return _repeat(comparison, rows)
-    return _final(comparison, decision, rows) or more_queries(comparison)
+    return _final(comparison, decision, rows)
 
 
 def _resume(comparison: Comparison) -> NextStep:
@@ -193,7 +193,7 @@ def _without(run: Run, keys: Iterable[str]) -> list[str]:
     return kept
 
 
-# ---- The model to deploy, and more queries.
+# ---- The model to deploy, and the number of queries.
 
 
 def _final(
@@ -225,24 +225,33 @@ def _final(
     )
 
 
-def more_queries(comparison: Comparison) -> NextStep | None:
-    """Returns the number of queries that decides between the two best models; None if they are decided."""
+def queries_in_words(comparison: Comparison) -> str:
+    """Returns how many queries detect a difference between the two closest models.
+
+    Empty if the models are decided or the present queries are enough, unless the difference was given
+    (`Settings.detect`).
+    """
     pair = closest_pair(comparison)
     if pair is None:
-        return None
+        return ""
     detect = comparison.settings.detect_of(comparison.metric)
     number = pair.models.power.queries_for(detect)
-    if number is None or number <= pair.statistics.num_queries:
-        return None
-    needed = (
-        f"About {_rounded(number):,} judged queries are needed to detect {detect:g} between {pair.a} and "
-        f"{pair.b}."
-    )
-    return NextStep("", needed)
+    present = pair.statistics.num_queries
+    what = f"to detect {detect:g} between {pair.a} and {pair.b}"
+    if number is not None and number > present:
+        return f"About {_rounded(number):,} judged queries are needed {what}."
+    if comparison.settings.detect is None:
+        return ""
+    if number is None:
+        return f"How many queries are needed {what} is not known."
+    return f"The {present:,} queries are enough {what}."
 
 
 def closest_pair(comparison: Comparison) -> Pair | None:
-    """Returns the undecided pair of the reference row and the row with the next mean; None without one."""
+    """Returns the pair of the reference row and the row with the next mean; None without one.
+
+    Decided pairs count only if the difference to detect was given.
+    """
     queries: PairedQueries | None = comparison.queries
     if queries is None or comparison.settings.detect_of(comparison.metric) <= 0:
         return None
@@ -252,7 +261,8 @@ def closest_pair(comparison: Comparison) -> Pair | None:
         if comparison.baseline not in (pair.a, pair.b):
             continue
         difference = pair.models.difference
-        if pair.models.state != UNDECIDED or difference is None:
+        is_open = pair.models.state == UNDECIDED or comparison.settings.detect
+        if difference is None or not is_open:
             continue
         if abs(difference) < smallest:
             closest = pair

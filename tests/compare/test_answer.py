@@ -56,11 +56,12 @@ def test_the_leader_is_taken_with_what_is_claimed_of_it_and_what_it_loses_at_mos
     assert (decision.kind, decision.models) == (TAKE, ("xgboost",))
     answer = answer_of(comparison)
     assert mentions(answer.headline, "xgboost has the highest ndcg@10")
-    on_queries, methods, loss = answer.claims
+    on_queries, methods, loss, needed = answer.claims
     assert mentions(on_queries, "On these queries", "better than native")
     assert mentions(methods, "other seeds", "xgboost")
     assert 0 < decision.loss < 0.1
     assert mentions(loss, "Taking xgboost", f"at most {decision.loss:.3f}", "95 %")
+    assert mentions(needed, "0.01", "xgboost", "lightgbm")
     # The same sentences in every output, in this order.
     page = as_page([comparison], chapters_of([comparison]))
     for text in (render(comparison, 200), render(comparison), page):
@@ -239,7 +240,7 @@ def test_imported_scores_stay_as_they_are_when_models_are_trained_again(
     assert shlex.split(step.command)[3:] == ["model=native,xgboost", "cv=5", "-m"]
 
 
-def test_repeated_trainings_lead_to_the_final_model_or_to_more_queries(
+def test_repeated_trainings_lead_to_the_final_model_unless_it_was_not_trained_here(
     tmp_path: Path,
 ) -> None:
     of_class = {"ranker": {"class": "native", "fields": {}}}
@@ -250,9 +251,26 @@ def test_repeated_trainings_lead_to_the_final_model_or_to_more_queries(
     # The baseline is kept, and it was not trained here.
     old = folds(tmp_path, "old", (1,), skill=0.99, origin=IMPORTED)
     settings = Settings(baseline="old", detect=0.001)
-    plan = step_of([*native, *old], settings)
-    assert plan.command == ""
-    assert mentions(plan.purpose, "judged queries", "0.001", "native", "old")
+    assert answered([*native, *old], settings).next_step is None
+
+
+@pytest.mark.parametrize(
+    ("skill", "settings", "words"),
+    [
+        (0.98, Settings(), ["0.01", "needed", "native", "xgboost"]),
+        (0.98, Settings(detect=0.001), ["0.001", "needed", "native", "xgboost"]),
+        (0.98, Settings(detect=0.9), ["0.9", "queries are enough"]),
+        (0.0, Settings(detect=0.001), ["0.001", "needed", "native", "xgboost"]),
+        (0.98, Settings(family=("ndcg@10", "map")), ["In map", "undecided", "xgboost"]),
+    ],
+)
+def test_the_claims_have_the_number_of_queries_and_every_metric_that_was_given(
+    tmp_path: Path, skill: float, settings: Settings, words: list[str]
+) -> None:
+    native = folds(tmp_path, "native", (1,))
+    xgboost = folds(tmp_path, "xgboost", (1,), skill=skill)
+    answer = answered([*native, *xgboost], settings)
+    assert any(mentions(claim, *words) for claim in answer.claims)
 
 
 def test_an_unfinished_sweep_is_resumed_first(tmp_path: Path) -> None:
