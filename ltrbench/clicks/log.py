@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 from ltrbench.clicks.rows import Rows
 from ltrbench.clicks.ubi import is_ubi, read_ubi
 from ltrbench.data.blocks import as_paths
+from ltrbench.data.dataset import OF_FLOATS, is_exact
 from ltrbench.data.tables import open_table
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Values
@@ -333,6 +334,11 @@ def _coded(rows: Rows, role: str) -> tuple[Codes, NDArray[np.str_]]:
     is_empty = (cells.isna() | (texts == "")).to_numpy()
     rows.check(~is_empty, lambda row: f"the {role} is empty; every row needs one.")
     codes, names = pd.factorize(texts)
+    are_exact = np.array([is_exact(name, cells.dtype) for name in names])
+    rows.check(
+        are_exact[codes],
+        lambda row: f"the {role} is {rows.shown(role, row)}; {OF_FLOATS}.",
+    )
     return codes.astype(np.int64), np.array(names, dtype=np.str_)
 
 

@@ -1189,12 +1189,26 @@ OF_FLOATS = (
 )
 
 
+_FLOAT_TEXT = re.compile(r"[+-]?\d+(\.0+|(\.\d*)?e\+\d+)", re.IGNORECASE)
+"""Whole numbers as programs write floats; 1e3 is a text."""
+
+
 def is_exact(cell: object, dtype: Any) -> bool:
-    """Returns whether a cell can be told apart as text: all can, except large floats.
+    """Returns whether a cell can be told apart as text: all can, except large floats, also as a CSV file has
+    them.
 
     Args:
         dtype: that of NumPy or pandas which the column of the cell has.
+
+    >>> [is_exact(cell, object) for cell in ("9007199254740993", "9007199254740992.0", "1e+16", "1e16")]
+    [True, False, False, True]
     """
+    if isinstance(cell, str):
+        # Fast tests first: most ids have neither character.
+        if "." not in cell and "+" not in cell:
+            return True
+        is_float = _FLOAT_TEXT.fullmatch(cell.strip()) is not None
+        return not is_float or abs(float(cell)) < EXACT_FLOAT
     if not isinstance(cell, float):
         return True
     given = getattr(dtype, "numpy_dtype", dtype)

@@ -88,6 +88,12 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
     "a high position": ({"position": [0, 1, 1500, 0, 1, 2]}, 4, ["1500", "1000"]),
     "a text as position": ({"position": ["top", 1, 2, 0, 1, 2]}, 2, ["'top'"]),
     "a click that is a count": ({"click": [0, 0, 2, 1, 0, 0]}, 4, ["click is 2"]),
+    "a session of floats": (
+        {"session": ["s", *["9007199254740992.0"] * 5]},
+        3,
+        ["session", "'9007199254740992.0'", "integers"],
+    ),
+    "a document of floats": ({"document": ["a", *[1e18] * 5]}, 3, ["1e+18"]),
     "an empty session": ({"session": ["", *["s"] * 5]}, 2, ["session is empty"]),
     "one session for two lists": (
         {"session": ["s1"] * 6, "position": range(6)},
