@@ -24,7 +24,7 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -49,11 +49,14 @@ from ltrbench.cli.verbs import verbs
 from ltrbench.cli.verbs.data import default_rankers, plan_of, write_plan
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import row_blocks
+from ltrbench.data.score_files import read_score_file
+from ltrbench.data.sources import FileSource
 from ltrbench.errors import ConfigError, DataError, LtrbenchError, ResultError, require
 from ltrbench.experiment.columns import TIME, DataPlan, about_columns, about_data
 from ltrbench.experiment.loading import nothing_to_learn
 from ltrbench.folders import backends
 from ltrbench.metrics import parse_metric
+from ltrbench.models.files import is_model_file
 from ltrbench.rankers.base import Ranker, refuse
 from ltrbench.runs.origin import Trial
 from ltrbench.runs.record import (
@@ -358,6 +361,7 @@ class Auto:
         self._write_data()
         self._say_data()
         if not self.journal.trials:
+            self._check_splits()
             self._try_models()
         if not self.journal.searched:
             if not finish:
@@ -413,6 +417,40 @@ class Auto:
                 f"validation and test; {FEWEST_QUERIES} are the least, and hundreds are better. Check which "
                 "column has the queries (--query)."
             )
+
+    def _check_splits(self) -> None:
+        """Raises LtrbenchError if the data cannot be split and trained on, or if documents of test have no
+        scores of production."""
+        with self._logging("checks of the splits"):
+            test = self._source.load().test
+        path = self.order.production
+        if path is None or is_model_file(path):
+            return
+        roles = self.data.roles
+        columns = {"query_id": roles["query"]} if "query" in roles else {}
+        if "document" in roles:
+            columns["document_id"] = roles["document"]
+        scores = read_score_file(path, columns)
+        scores.match(test, test.file_rows, "test")
+
+    @property
+    def _source(self) -> FileSource:
+        """The data source of the sweep, with the first fold."""
+        changes: dict[str, Any] = {
+            name: str(path) for name, path in self.splits.items()
+        }
+        if self.num_folds > 1:
+            changes |= {"cv": self.num_folds, "cv_split": "valid", "fold": 1}
+        if TIME not in self.data.roles:
+            changes["split_seed"] = self.order.seed
+        elif self.splits:
+            changes |= {"split_by": None, "gap": None, "ignore": self._not_features}
+        return self.data.source(**changes)
+
+    @property
+    def _not_features(self) -> list[str]:
+        """The columns that are not read if times have no effect."""
+        return [*self.data.left_out, self.data.roles[TIME]]
 
     def _say_data(self) -> None:
         """Prints what the columns are taken for, and what speaks against the data, before the work."""
@@ -532,7 +570,7 @@ class Auto:
         for model in models:
             if model not in runs:
                 self.journal.left_out[model] = (
-                    f"its fit failed; {LOG_FILE} has the reason"
+                    f"its fit failed: {self._failure([model])}"
                 )
         if not runs:
             raise self._nothing_trained()
@@ -549,7 +587,18 @@ class Auto:
 
     def _nothing_trained(self) -> ResultError:
         log = self.folder / LOG_FILE
-        return ResultError(f"no model could be trained; {log} has the reasons.")
+        first = self._failure(self.candidates)
+        return ResultError(
+            f"no model could be trained; {log} has the reasons. The first one: {first}."
+        )
+
+    def _failure(self, models: Collection[str]) -> str:
+        """Returns the reason of the first failure of models, without a full stop."""
+        for run in self.runs:
+            if run.result.error and run.result.model in models:
+                reason, _, _ = run.result.error.partition("\n")
+                return reason.rstrip(".")
+        return f"{LOG_FILE} has the reason"
 
     def _leave_out_clearly_worse(self, runs: Mapping[str, Run]) -> None:
         """Leaves out the models that are significantly worse than the best on validation, and by much."""
@@ -737,9 +786,8 @@ class Auto:
         for name, path in self.splits.items():
             yield f"data.{name}={quoted(str(path))}"
         if self.splits and TIME in self.data.roles:
-            columns = [*self.data.left_out, self.data.roles[TIME]]
             yield from ("data.split_by=null", "data.gap=null")
-            yield f"data.ignore=[{','.join(map(quoted, columns))}]"
+            yield f"data.ignore=[{','.join(map(quoted, self._not_features))}]"
 
     def _trial_words(
         self, models: Sequence[str], trials: int, first_fold: bool = False
@@ -825,15 +873,22 @@ class Auto:
         """
         given = [word.replace(_FOLDER, str(self.folder)) for word in words]
         line = shlex.join(["python", "-m", "ltrbench", *given])
-        path = self.folder / LOG_FILE
-        with path.open("a", encoding="utf-8") as log:
-            log.write(f"\n$ {line}\n")
-            with _printing_to(log):
-                code = _exit_code_of(given)
+        with self._logging(f"$ {line}"):
+            code = _exit_code_of(given)
         if code == RUN_INTERRUPTED:
             raise KeyboardInterrupt
         if code != OK:
+            path = self.folder / LOG_FILE
             raise ResultError(f"{line} failed; the end of {path} has the reason.")
+
+    @contextlib.contextmanager
+    def _logging(self, title: str) -> Iterator[None]:
+        """Writes what the block prints to the log, below a title."""
+        path = self.folder / LOG_FILE
+        with path.open("a", encoding="utf-8") as log:
+            log.write(f"\n{title}\n")
+            with _printing_to(log):
+                yield
 
 
 @contextlib.contextmanager

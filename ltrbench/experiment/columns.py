@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.blocks import without_compression_ending
 from ltrbench.data.features import CheckedFeatures
+from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
 from ltrbench.data.tables import (
     NEARLY_ALL,
     PARQUET,
@@ -118,6 +119,11 @@ class DataPlan:
                 reasons = self.left_out.items()
                 lines += [f"# {column}: {reason}" for column, reason in reasons]
         return "\n".join(lines) + "\n"
+
+    def source(self, **changes: Any) -> FileSource:
+        """Returns the data source that the YAML describes, with changes of its settings."""
+        kind = TableFiles if self.is_table else LetorFiles
+        return kind(**{**self._settings(), **changes})
 
     @property
     def _base(self) -> str:

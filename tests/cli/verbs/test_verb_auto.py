@@ -230,6 +230,15 @@ def test_data_from_which_nothing_can_be_learnt_are_refused_in_one_sentence(
     no_iso = refused(days, tmp_path, "--time", "day")
     assert "t.csv:2: column 'day' is '28/03/2026'" in no_iso
     assert "2026-01-31" in no_iso
+    halves = table.assign(clicked=table.clicked / 2)
+    assert "column 'clicked' is 0.5" in refused(halves, tmp_path)
+    no_time = table.assign(day=table.day.where(table.index != 3))
+    assert "t.csv:5: column 'day'" in refused(no_time, tmp_path)
+    scores = pd.DataFrame({"query_id": ["q"], "document_id": ["d"], "score": [1.0]})
+    scores.to_csv(tmp_path / "production.csv", index=False)
+    other_ids = refused(table, tmp_path, "--production", "production.csv")
+    assert "production.csv: " in other_ids
+    assert "'d' of query 'q'" in other_ids
     few = table[["session", "clicked", "row_id"]]
     assert "--keep-feature" in refused(few, tmp_path)
     assert "elastic" in refused(table, tmp_path, "--target", "elastic")
