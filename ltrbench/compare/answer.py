@@ -27,6 +27,7 @@ from ltrbench.compare.table import (
     Trainings,
 )
 from ltrbench.metrics import bounds_of, parse_metric
+from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.statistics.checks import AT_LEAST, FAILS, HOLDS, STATES, Check
 from ltrbench.statistics.claims import (
     BETTER,
@@ -35,6 +36,7 @@ from ltrbench.statistics.claims import (
     WORSE,
     Varied,
 )
+from ltrbench.statistics.paired import IDENTICAL
 from ltrbench.tables import DIFFERENCE, format_interval, format_number, listed
 
 _TRAINED_AGAIN = {
@@ -114,8 +116,7 @@ def title_of(comparison: Comparison) -> str:
         parts.append(f"{count:,} queries" if count > 1 else "1 query")
     numbers = set()
     for row in comparison.rows:
-        trainings = _trainings_of(comparison, row.label)
-        if not any(of_cell.is_imported for of_cell in trainings):
+        if not _is_imported(comparison, row.label):
             numbers.add(len(row.runs))
     if numbers:
         ends = sorted({min(numbers), max(numbers)})
@@ -123,6 +124,11 @@ def title_of(comparison: Comparison) -> str:
         noun = "training" if numbers == {1} else "trainings"
         parts.append(f"{span} {noun} of each model")
     return ", ".join(parts)
+
+
+def _is_imported(comparison: Comparison, label: str) -> bool:
+    trainings = _trainings_of(comparison, label)
+    return any(of_cell.is_imported for of_cell in trainings)
 
 
 def _trainings_of(comparison: Comparison, label: str) -> Sequence[Trainings]:
@@ -201,8 +207,16 @@ def _clicks_in_words(comparison: Comparison, evidence: Evidence, pair: Pair) -> 
 
 def _leader_in_words(comparison: Comparison, decision: Decision) -> str:
     leader = decision.subject
-    if leader == comparison.best:
+    if comparison.best is None or leader == comparison.best:
         return f"{leader} has the highest {comparison.metric}."
+    if comparison.row(comparison.best).model in YARDSTICKS:
+        best_model = "the best model"
+        if not _is_imported(comparison, leader):
+            best_model = "the best trained model"
+        return (
+            f"{comparison.best} has the highest {comparison.metric}, but it is only a yardstick; "
+            f"{best_model} is {leader}."
+        )
     return (
         f"{comparison.best} has the highest {comparison.metric}; of the models that can be taken, it is "
         f"{leader}."
@@ -322,6 +336,15 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
                 f"No model is recommended: {subject} is not shown to be better than "
                 f"{listed(decision.unbeaten)}."
             )
+    identical = [
+        label for label, pair in pairs.items() if pair.statistics.note == IDENTICAL
+    ]
+    if identical:
+        number = pairs[identical[0]].statistics.num_queries
+        yield (
+            f"{subject} and {listed(identical)} have the same {comparison.metric} on each of the "
+            f"{number:,} queries."
+        )
     methods = _methods_in_words(comparison, subject, pairs)
     if methods:
         yield methods
@@ -379,7 +402,10 @@ def _methods_in_words(
     for label, pair in pairs.items():
         if pair.methods.interval is not None:
             known[label] = pair.methods
+    is_imported = _is_imported(comparison, subject)
     if not known:
+        if is_imported:
+            return f"{subject} has imported scores, so nothing is known about training it again."
         reasons = {pair.methods.reason for pair in pairs.values()} - {""}
         if reasons == {NOT_REPEATED}:
             return (
@@ -390,6 +416,8 @@ def _methods_in_words(
     how = _distinct_in_words(
         _TRAINED_AGAIN[claim.scope.varied] for claim in known.values()
     )
+    if is_imported:
+        how = f"With its imported scores, and the others {how[0].lower()}{how[1:]}"
     of_state = _by_state(known)
     parts = _better_and_worse(of_state)
     if len(of_state[BETTER]) == len(pairs) > 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ltrbench.compare.claims import Pair
 from ltrbench.compare.comparison import Comparison
@@ -32,6 +32,21 @@ _ENOUGH = 10
 
 def family_of(comparison: Comparison) -> str:
     """Returns the family of claims in words: its pairs and its metrics."""
+    return _family_in_words(comparison, [comparison.metric, *comparison.declared])
+
+
+def level_in_words(comparison: Comparison) -> str:
+    """Returns for which pairs and metrics the intervals hold simultaneously; empty for a single interval."""
+    metrics = list(dict.fromkeys([comparison.metric, *comparison.settings.family]))
+    if len(comparison.family) * len(metrics) < 2:
+        return ""
+    if all(pair.models.interval is None for pair in comparison.family):
+        return ""
+    family = _family_in_words(comparison, metrics)
+    return f"Intervals hold simultaneously for {family} ({comparison.settings.confidence})."
+
+
+def _family_in_words(comparison: Comparison, metrics: Sequence[str]) -> str:
     count = len(comparison.family)
     if comparison.settings.names_baseline:
         pairs = f"the {count} differences to {comparison.baseline}"
@@ -41,7 +56,6 @@ def family_of(comparison: Comparison) -> str:
         pairs = "the only pair"
         if count != 1:
             pairs = f"all {count} pairs"
-    metrics = [comparison.metric, *comparison.declared]
     if len(metrics) == 1:
         return pairs
     return f"{pairs} in {listed(metrics)}"

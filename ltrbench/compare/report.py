@@ -33,6 +33,7 @@ from ltrbench.compare.claim_notes import (
     about_intervals,
     about_tuning,
     all_notes,
+    level_in_words,
 )
 from ltrbench.compare.claim_sections import data_sets_chapters
 from ltrbench.compare.comparison import Comparison
@@ -372,7 +373,8 @@ def render(
             shown_notes=shown_notes,
         )
     narrow = min(width, _WIDEST)
-    sentences = [paragraph(text, narrow) for text in answer.sentences]
+    texts_of_answer = filter(None, [level_in_words(comparison), *answer.sentences])
+    sentences = [paragraph(text, narrow) for text in texts_of_answer]
     texts = [section_text(section, width) for section in sections]
     parts = [
         paragraph(answer.title, narrow),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,10 @@ def test_a_yardstick_that_is_not_beaten_is_named_and_no_model_is_recommended(
         "single_feature",
         "No model",
     )
+    comparison = trained(tmp_path / "led", {**skills, "single_feature": 1.5})
+    headline = answer_of(comparison).headline
+    assert mentions(headline, "single_feature", "yardstick", "native")
+    assert mentions(render(comparison, 200), "simultaneously", "3 pairs", "95 %")
 
 
 def test_one_training_decides_about_these_models_and_asks_for_folds(
@@ -240,6 +245,16 @@ def test_imported_scores_stay_as_they_are_when_models_are_trained_again(
     assert shlex.split(step.command)[3:] == ["model=native,xgboost", "cv=5", "-m"]
 
 
+@pytest.mark.parametrize("trained_in", [runs_of, folds])
+def test_an_imported_leader_is_not_said_to_be_trained(
+    tmp_path: Path, trained_in: Callable[..., list[Run]]
+) -> None:
+    imported = trained_in(tmp_path, "old", (1,), skill=3.0, origin=IMPORTED)
+    answer = answered([*trained_in(tmp_path, "native", (1,)), *imported])
+    assert mentions(" ".join(answer.claims), "imported scores")
+    assert not mentions(" ".join(answer.claims), "trained once")
+
+
 def test_repeated_trainings_lead_to_the_final_model_unless_it_was_not_trained_here(
     tmp_path: Path,
 ) -> None:
@@ -255,21 +270,24 @@ def test_repeated_trainings_lead_to_the_final_model_unless_it_was_not_trained_he
 
 
 @pytest.mark.parametrize(
-    ("skill", "settings", "words"),
+    ("model", "settings", "words"),
     [
-        (0.98, Settings(), ["0.01", "needed", "native", "xgboost"]),
-        (0.98, Settings(detect=0.001), ["0.001", "needed", "native", "xgboost"]),
-        (0.98, Settings(detect=0.9), ["0.9", "queries are enough"]),
-        (0.0, Settings(detect=0.001), ["0.001", "needed", "native", "xgboost"]),
-        (0.98, Settings(family=("ndcg@10", "map")), ["In map", "undecided", "xgboost"]),
+        ("xgboost", Settings(), ["0.01", "needed", "native", "xgboost"]),
+        ("xgboost", Settings(detect=0.001), ["0.001", "needed", "native", "xgboost"]),
+        ("xgboost", Settings(detect=0.9), ["0.9", "queries are enough"]),
+        ("linear", Settings(), ["native", "linear", "same ndcg@10"]),
+        (
+            "xgboost",
+            Settings(family=("ndcg@10", "map")),
+            ["In map", "undecided", "xgboost"],
+        ),
     ],
 )
 def test_the_claims_have_the_number_of_queries_and_every_metric_that_was_given(
-    tmp_path: Path, skill: float, settings: Settings, words: list[str]
+    tmp_path: Path, model: str, settings: Settings, words: list[str]
 ) -> None:
     native = folds(tmp_path, "native", (1,))
-    xgboost = folds(tmp_path, "xgboost", (1,), skill=skill)
-    answer = answered([*native, *xgboost], settings)
+    answer = answered([*native, *folds(tmp_path, model, (1,))], settings)
     assert any(mentions(claim, *words) for claim in answer.claims)
 
 
