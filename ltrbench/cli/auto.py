@@ -1379,6 +1379,11 @@ def _path_of(data: pd.DataFrame | str | Path, folder: Path) -> Path:
 
     if isinstance(data, str | Path):
         return Path(data)
+    if not isinstance(data, pd.DataFrame):
+        raise DataError(
+            f"the data have the type {type(data).__name__}; pass the path of a table, or a DataFrame of "
+            "pandas with columns of labels and queries."
+        )
     of_rows = pd.util.hash_pandas_object(data, index=False).to_numpy()
     names = ",".join(map(str, data.columns))
     content = hashlib.sha256(of_rows.tobytes() + names.encode())

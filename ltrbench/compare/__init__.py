@@ -34,8 +34,9 @@ From runs to the answer: cells -> claims -> comparison -> decision -> answer -> 
 from __future__ import annotations
 
 import inspect
+import reprlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, overload
@@ -143,16 +144,22 @@ def compare(
         Of runs, one comparison per data set; of rankers, one comparison.
 
     Raises:
-        ConfigError: The metric or the baseline is unknown; rankers come without data, or runs with data.
+        ConfigError: The metric or the baseline is unknown; rankers come without data, or runs with data; or
+            an argument is neither a run nor a ranker.
         ResultError: No run is finished, a run is a trial of a search, or runs have different data or splits
             and `settings.allow_mismatch` is not set.
     """
+    if not isinstance(settings, Settings | None):
+        raise ConfigError(
+            f'settings is {settings!r}; pass an object, as in Settings(metric="ndcg@10").'
+        )
     if not isinstance(runs, Mapping):
         if train is not None or metrics is not None:
             raise ConfigError(
                 "finished runs are compared as they are, without data and metrics: call compare(runs, "
                 'settings=Settings(metric="ndcg@10")).'
             )
+        _check_runs(runs)
         return [
             NotebookComparison.of(each) for each in compare_runs(list(runs), settings)
         ]
@@ -176,6 +183,19 @@ def compare(
         folder=folder,
         overwrite=overwrite,
     )
+
+
+def _check_runs(runs: object) -> None:
+    """Raises ConfigError unless all of these are runs."""
+    remedy = (
+        "pass runs, as in compare(find_runs([Path('outputs')])), or rankers by name with their data, as in "
+        "compare({'native': NativeRanker()}, train, test)."
+    )
+    if isinstance(runs, str) or not isinstance(runs, Iterable):
+        raise ConfigError(f"runs is {reprlib.repr(runs)}; {remedy}")
+    for number, run in enumerate(runs):
+        if not isinstance(run, Run):
+            raise ConfigError(f"runs[{number}] is {reprlib.repr(run)}; {remedy}")
 
 
 class _CallablePackage(ModuleType):

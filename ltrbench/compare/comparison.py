@@ -238,7 +238,11 @@ class Comparison:
         """Returns a row minus the baseline in a metric that carries claims, without a name the primary one.
 
         None for the baseline, and for a row that is not paired.
+
+        Raises:
+            ConfigError: There is no row with this label.
         """
+        self._check_label(label)
         family = self.family
         if metric not in (None, self.metric):
             family = self.declared.get(metric, ())
@@ -295,8 +299,16 @@ class Comparison:
         )
 
     def row(self, label: str) -> ModelRow:
-        """Returns the row with a label."""
+        """Returns the row with a label.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        self._check_label(label)
         return next(row for row in self.rows if row.label == label)
+
+    def _check_label(self, label: str) -> None:
+        require_choice("the label of a row", label, [row.label for row in self.rows])
 
 
 def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Comparison]:

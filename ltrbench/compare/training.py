@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import reprlib
 import shutil
 import tempfile
 import weakref
@@ -20,7 +21,7 @@ from ltrbench.compare.settings import (
 from ltrbench.data import RankingDataset, Splits, TrainingResample
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import check_files
-from ltrbench.errors import ResultError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Lines
 from ltrbench.rankers import Ranker
@@ -79,6 +80,7 @@ def train_and_compare(
         ResultError: The folder contains runs, and `overwrite` is false.
         ConfigError, DataError: A setting or the data are invalid.
     """
+    _check_arguments(rankers, {"train": train, "test": test, "valid": valid})
     settings = settings or Settings()
     if metrics and settings.metric is None and not settings.family:
         settings = replace(settings, metric=metrics[0])
@@ -116,6 +118,24 @@ def train_and_compare(
         (comparison,) = map(NotebookComparison.of, compare(runs, settings))
         weakref.finalize(comparison, temporary.pop_all().close)
     return comparison
+
+
+def _check_arguments(
+    rankers: Mapping[str, object], datasets: Mapping[str, object]
+) -> None:
+    """Raises ConfigError unless these are rankers and data sets; a data set may be None."""
+    for name, ranker in rankers.items():
+        if not isinstance(ranker, Ranker):
+            raise ConfigError(
+                f"the ranker {name!r} is {reprlib.repr(ranker)}; pass an object of its class, as in "
+                "{'native': NativeRanker(num_trees=100)}."
+            )
+    for name, dataset in datasets.items():
+        if not isinstance(dataset, RankingDataset | None):
+            raise ConfigError(
+                f"{name} has the type {type(dataset).__name__}; pass a RankingDataset, as from "
+                "RankingDataset.from_frame(frame) or read_data(path)."
+            )
 
 
 def _remove_runs(folder: Path, overwrite: bool) -> None:

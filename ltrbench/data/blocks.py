@@ -401,9 +401,21 @@ def decoded(ids: NDArray[np.bytes_]) -> NDArray[np.str_]:
 
 
 def as_paths(given: str | Path | Sequence[str | Path]) -> list[Path]:
-    """Returns the paths of one split."""
+    """Returns the paths of one split.
+
+    Raises:
+        DataError: This is no path, and no sequence of paths.
+    """
     if isinstance(given, (str, Path)):
         return [Path(given)]
+    are_paths = isinstance(given, Sequence) and all(
+        isinstance(path, str | Path) for path in given
+    )
+    if not are_paths:
+        raise DataError(
+            f"the data have the type {type(given).__name__}; pass the path of a file, a list of paths, or to "
+            "from_frame and read_table a DataFrame of pandas, as in pandas.DataFrame(array, columns=names)."
+        )
     return [Path(path) for path in given]
 
 

@@ -1231,10 +1231,14 @@ def cell_text(cell: object) -> str:
 def _checked_starts(value: ArrayLike, num_documents: int) -> NDArray[np.int64]:
     """Returns query_start; raises DataError if it does not divide the documents into queries."""
     query_start = _as_array("query_start", value, np.int64)
-    has_all = len(query_start) > 1 and query_start[-1] == num_documents
-    if not has_all or query_start[0] != 0:
+    if len(query_start) < 2 or query_start[0] != 0:
         raise DataError(
             f"query_start is {query_start}; it must start with 0 and end with {num_documents}."
+        )
+    if query_start[-1] != num_documents:
+        raise DataError(
+            f"labels has {num_documents} values, but query_start ends with {query_start[-1]}; pass one label "
+            "per document, and end query_start with the number of documents."
         )
     _check(
         "query_start",

@@ -91,6 +91,14 @@ def imported(system: Import, runs: list[Run]) -> object:
 Call = Callable[[Path], object]
 REFUSALS: list[tuple[Call, tuple[object, ...]]] = [
     (lambda _: Settings(rope=0), ("rope", "0;", "more than 0")),
+    (lambda _: compare("runs"), ("'runs'", "find_runs")),  # type: ignore[arg-type]
+    (lambda _: compare(["a"]), ("runs[0]", "'a'", "find_runs")),  # type: ignore[list-item]
+    (
+        lambda t: compare(pair(t), settings="map"),  # type: ignore[call-overload]
+        ("settings", "'map'", "Settings("),
+    ),
+    (lambda t: compare(pair(t))[0].row("natve"), ("'natve'", "'native'?", "xgboost")),
+    (lambda t: compare(pair(t))[0].claim("natve"), ("'natve'", "'native'?", "xgboost")),
     (lambda _: Settings(detect=0), ("detect", "0;", "more than 0")),
     (
         lambda t: compare(pair(t), settings=Settings(baseline="natve")),

@@ -89,6 +89,17 @@ def test_its_signature_is_shown_and_the_first_metric_carries_the_claims() -> Non
     for arguments in [(models,), (models, TRAIN), (runs, TRAIN, TEST)]:
         with pytest.raises(ConfigError, match=naming("compare(")):
             compared(*arguments)
+    frame = TRAIN.to_frame()
+    refused: list[tuple[tuple[Any, ...], tuple[str, ...]]] = [
+        ((models, frame, TEST), ("train", "DataFrame", "from_frame")),
+        ((models, TRAIN, "test.txt"), ("test", "str", "read_data")),
+        ((models, TRAIN, TEST, frame), ("valid", "DataFrame")),
+        (({"a": "native"}, TRAIN, TEST), ("'a'", "'native'", "NativeRanker(")),
+        (({"a": ltrbench.RandomRanker}, TRAIN, TEST), ("'a'", "class", "object")),
+    ]
+    for arguments, parts in refused:
+        with pytest.raises(ConfigError, match=naming(*parts)):
+            compared(*arguments)
 
 
 @pytest.mark.slow

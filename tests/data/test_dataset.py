@@ -53,6 +53,8 @@ def test_arrays_are_converted_once_and_cannot_be_written() -> None:
     [
         ({"labels": [0, 2, -1, 4, 0, 3]}, ["labels[2]", -1.0, "grade"]),
         ({"labels": [0, np.nan, 1, 4, 0, 3]}, ["labels[1]", "nan", "finite"]),
+        ({"labels": [0, 2, 1, 4, 0]}, ["labels", "5 values", "ends with 6"]),
+        ({"query_start": [1, 2, 6]}, ["query_start", "[1 2 6]", "start with 0"]),
         ({"query_start": [0, 2, 2, 6]}, ["query_start[1]", 2, "without documents"]),
         (
             {"query_ids": ["a", "b", "a"]},

@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import re
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from messages import naming
 from toy_runs import mentions
 
+import ltrbench
 from ltrbench.data import RankingDataset
 from ltrbench.data.dataset import as_written
 from ltrbench.data.letor import read_letor
@@ -497,6 +499,17 @@ def test_a_column_that_hardly_is_a_feature_is_no_feature_unless_it_is_listed(
         "bm25",
         further,
     )
+
+
+@pytest.mark.parametrize("source", [np.zeros((2, 3)), [[1, 2]], {"a": [1]}, None])
+@pytest.mark.parametrize(
+    "read", [RankingDataset.from_frame, read_table_features, ltrbench.auto]
+)
+def test_data_that_are_no_table_are_named_with_their_type(
+    source: Any, read: Callable[[Any], object]
+) -> None:
+    with pytest.raises(DataError, match=naming(type(source).__name__, "DataFrame")):
+        read(source)
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.parquet"])
