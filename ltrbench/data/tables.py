@@ -831,7 +831,7 @@ class _Columns:
                 options.feature_names, options.known_encoded, self.table.columns
             )
             names = _matching(self.table, "features", of_training, self.left, True)
-        _check_of_training(self.table, chosen, names)
+        _check_of_training(self.table, chosen, names, options.ignore)
         if options.features is None and options.is_training:
             _check_unlisted(self.table, names)
         return names
@@ -906,14 +906,20 @@ def _num_added(encoded: Mapping[str, Sequence[str]], columns: Collection[str]) -
 
 
 def _check_of_training(
-    table: _Table, columns: Sequence[str], features: Sequence[str]
+    table: _Table,
+    columns: Sequence[str],
+    features: Sequence[str],
+    ignored: Sequence[str],
 ) -> None:
     """Raises DataError if columns that would be features are not features of the training data."""
     odd = [column for column in columns if column not in features]
     if odd:
+        # The option of the command line replaces the columns that the run ignores.
+        to_ignore = ",".join([*ignored, *odd])
         raise DataError(
             f"{table.name}: the columns {', '.join(odd)} are not features of the training data; remove "
-            "them, or list the features in data.features, or these columns in data.ignore."
+            f"them, or leave them out with --read 'ignore=[{to_ignore}]' (Python: ignore). In a run that "
+            "trains, list the features in data.features."
         )
 
 

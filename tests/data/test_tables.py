@@ -470,10 +470,14 @@ def test_a_column_or_an_option_that_does_not_fit_is_named(
 def test_a_column_that_training_does_not_have_is_named_also_for_features_alone() -> (
     None
 ):
-    with pytest.raises(
-        DataError, match=naming("columns url", "remove", "data.features")
-    ):
-        read_table_features(frame(url=[1, 2, 3]), feature_names=["bm25"])
+    # The option replaces the columns that are ignored already.
+    remedy = "--read 'ignore=[size,url]'"
+    with pytest.raises(DataError, match=naming("columns url", remedy, "data.features")):
+        read_table_features(
+            frame(url=[1, 2, 3], size=[1, 2, 3]),
+            feature_names=["bm25"],
+            ignore=["size"],
+        )
     # A column by which queries are split is no feature, and need not be there.
     for table in (frame(day=["2026-01-01"] * 3), frame()):
         assert read_table_features(
