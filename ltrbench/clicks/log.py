@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ltrbench.clicks.rows import Rows
-from ltrbench.clicks.ubi import is_ubi, read_ubi
+from ltrbench.clicks.ubi import absent_applications, is_ubi, read_ubi
 from ltrbench.data.blocks import as_paths
 from ltrbench.data.dataset import OF_FLOATS, is_exact
 from ltrbench.data.tables import open_table
@@ -161,13 +161,14 @@ def read_log(
 def _of_applications(rows: Rows, applications: Collection[str]) -> Rows:
     """Returns the rows of some applications."""
     kept = np.zeros(len(rows.frame), dtype=np.bool_)
+    present: set[str] = set()
     if "application" in rows.frame:
-        kept = rows.frame["application"].astype(str).isin(applications).to_numpy()
+        names = rows.frame["application"].astype(str)
+        kept = names.isin(applications).to_numpy()
+        present = {*names}
     chosen = np.flatnonzero(kept)
     if not len(chosen):
-        raise DataError(
-            f"{rows.location(0)}: no row has an application of data.applications={list(applications)}."
-        )
+        raise absent_applications(rows.location(0), applications, present)
     return Rows(
         rows.frame.iloc[chosen].reset_index(drop=True),
         rows.others.iloc[chosen].reset_index(drop=True),

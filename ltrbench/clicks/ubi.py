@@ -25,6 +25,9 @@ _BULK = frozenset({"index", "create", "update", "delete"})
 _LARGEST_SECONDS = 1e11
 """Above it a time is in milliseconds since 1970."""
 
+_MOST_NAMED = 10
+"""Maximum number of applications that an error names."""
+
 
 def is_ubi(path: Path) -> bool:
     return without_compression_ending(path).suffix.lower() in ENDINGS
@@ -72,12 +75,30 @@ def read_ubi(paths: Sequence[Path], applications: Collection[str] | None) -> Row
         DataError: A file cannot be read, a line is no JSON object, or there is no list.
     """
     events = _Events()
+    present: set[str] = set()
     for path in paths:
         for line, document in _documents(path):
             application = _text(document.get("application"))
+            present.add(application)
             if applications is None or application in applications:
                 _add(events, document, f"{path}:{line}")
+    if applications is not None and present.isdisjoint(applications):
+        raise absent_applications(str(paths[0]), applications, present)
     return _rows_of(events, str(paths[0]))
+
+
+def absent_applications(
+    place: str, applications: Collection[str], present: Collection[str]
+) -> DataError:
+    """Returns the error that a log has none of the applications that are read."""
+    names = [name for name in sorted(present) if name]
+    shown = ", ".join(names[:_MOST_NAMED])
+    if len(names) > _MOST_NAMED:
+        shown += f" and {len(names) - _MOST_NAMED} more"
+    return DataError(
+        f"{place}: no row has an application of data.applications=[{', '.join(applications)}]. The "
+        f"applications of the log are: {shown or 'none'}. Correct data.applications, or leave it out."
+    )
 
 
 def _documents(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:

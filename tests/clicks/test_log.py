@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from messages import naming
 
 from ltrbench.clicks.log import compared_sessions, read_log, with_features
 from ltrbench.errors import DataError
@@ -231,6 +232,20 @@ def test_a_line_of_events_is_refused(
         read_log(path)
     for part in named:
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["events", "table"])
+def test_an_application_that_the_log_does_not_have_is_named_with_those_it_has(
+    tmp_path: Path, kind: str
+) -> None:
+    path = _write_events(tmp_path, *SHOWN)
+    if kind == "table":
+        rows = _rows()
+        rows["application"] = ["shop"] * len(rows["click"])
+        path = _write(tmp_path, rows)
+    named = naming(path.name, "data.applications=[Shop]", "are: shop")
+    with pytest.raises(DataError, match=named):
+        read_log(path, applications=["Shop"])
 
 
 def test_the_sample_of_ubi_is_read_by_application(
