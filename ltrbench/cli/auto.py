@@ -1384,7 +1384,11 @@ def _path_of(data: pd.DataFrame | str | Path, folder: Path) -> Path:
             f"the data have the type {type(data).__name__}; pass the path of a table, or a DataFrame of "
             "pandas with columns of labels and queries."
         )
-    of_rows = pd.util.hash_pandas_object(data, index=False).to_numpy()
+    try:
+        hashes = pd.util.hash_pandas_object(data, index=False)
+    except TypeError:  # of lists, which a table may have in columns that are left out
+        hashes = pd.util.hash_pandas_object(data.astype(str), index=False)
+    of_rows = hashes.to_numpy()
     names = ",".join(map(str, data.columns))
     content = hashlib.sha256(of_rows.tobytes() + names.encode())
     digest = content.hexdigest()[:8]

@@ -1264,14 +1264,39 @@ def write_frame(frame: pd.DataFrame, path: Path) -> None:
     """Writes a DataFrame: Parquet for the extension .parquet, else CSV, which .gz etc. compress.
 
     Raises:
-        DataError: The file cannot be written.
+        DataError: The file cannot be written, or the cells of a column have types that Parquet cannot hold.
     """
+    import pyarrow
+
     with write_whole(path) as stream:
         if path.suffix.lower() == PARQUET:
-            frame.to_parquet(stream, index=False)
+            try:
+                frame.to_parquet(stream, index=False)
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+                _check_cells(frame)
+                raise
         else:
             # The line endings of RFC 4180; with them pandas quotes an id that contains one.
             frame.to_csv(stream, index=False, lineterminator="\r\n")
+
+
+def _check_cells(frame: pd.DataFrame) -> None:
+    """Raises DataError for a cell of the rarest type in a column that Parquet cannot hold."""
+    import pyarrow
+
+    for column in frame.columns:
+        cells = frame[column]
+        try:
+            pyarrow.array(cells, from_pandas=True)
+        except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError):
+            types = cells.map(type).where(cells.notna())
+            rarest = types.value_counts().index[-1]
+            row = int(np.argmax(types.to_numpy() == rarest))
+            raise DataError(
+                f"the DataFrame: row {row + 1}: column '{column}' is {cells.iloc[row]!r:.60}; Parquet needs "
+                "cells of one type. Convert the column to numbers, texts or dates; NaN and None are missing "
+                "values."
+            ) from None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -566,6 +566,23 @@ FRACTIONS_WORDS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("cells", "place", "odd"),
+    [
+        ([0.5, 1.5, "-"], "row 3:", "'-'"),
+        (["a", "b", 3.5], "row 3:", "3.5"),
+        ([None, 1j, 2j], "row 2:", "1j"),
+    ],
+)
+def test_a_cell_that_parquet_cannot_hold_is_named(
+    tmp_path: Path, cells: list[object], place: str, odd: str
+) -> None:
+    table = pd.DataFrame({"a": [1, 2, 3], "b": pd.Series(cells, dtype=object)})
+    with pytest.raises(DataError, match=naming(place, "'b'", odd, "Convert")):
+        write_frame(table, tmp_path / "t.parquet")
+    assert not [*tmp_path.iterdir()]
+
+
 # CSV
 
 
