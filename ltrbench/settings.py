@@ -19,11 +19,16 @@ from __future__ import annotations
 
 import itertools
 import json
+import numbers
+import reprlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from functools import cache, partial
+from types import UnionType
 from typing import Any, TypeVar, get_args, get_type_hints
+
+import numpy as np
 
 from ltrbench.errors import ConfigError, require, require_choice
 
@@ -101,19 +106,58 @@ def setting(
 
 
 def check(settings: Any, prefix: str = "") -> None:
-    """Raises ConfigError for the first setting that is out of range; replaces values that are names.
+    """Raises ConfigError for the first setting of a wrong type or out of range; replaces values that are
+    names.
 
     Args:
         prefix: before the name of a setting in messages, such as "search.".
     """
+    kinds = _kinds_of_fields(type(settings))  # type: ignore[arg-type]
     for item in fields(settings):
         refuse = item.metadata.get("refuse")
         value = getattr(settings, item.name)
+        if item.name in kinds:
+            _check_kind(f"{prefix}{item.name}", value, kinds[item.name])
         if (
             refuse
             and (replacement := refuse(f"{prefix}{item.name}", value)) is not None
         ):
             setattr(settings, item.name, replacement)
+
+
+_KINDS: Mapping[Any, tuple[Any, str]] = {
+    bool: ((bool, np.bool_), "True or False"),
+    int: (numbers.Integral, "a whole number"),
+    float: (numbers.Real, "a number"),
+    str: (str, "a text"),
+    type(None): (type(None), "None"),
+}
+"""Type in the declaration of a setting -> types of its values, and their name in messages."""
+
+
+@cache
+def _kinds_of_fields(kind: type[Any]) -> Mapping[str, tuple[Any, ...]]:
+    """Returns the types of the fields whose values are single numbers, texts or truth values; empty if
+    annotations cannot be resolved."""
+    try:
+        hints = get_type_hints(kind)
+    except (NameError, TypeError, AttributeError):
+        return {}
+    kinds = {}
+    for name, hint in hints.items():
+        is_union = isinstance(hint, UnionType)
+        of_field = get_args(hint) if is_union else (hint,)
+        if all(each in _KINDS for each in of_field):
+            kinds[name] = of_field
+    return kinds
+
+
+def _check_kind(name: str, value: object, kinds: tuple[Any, ...]) -> None:
+    """Raises ConfigError for a value of another type."""
+    accepted = [_KINDS[kind] for kind in kinds]
+    if not any(isinstance(value, types) for types, _ in accepted):
+        expected = " or ".join(words for _, words in accepted)
+        raise ConfigError(f"{name} is {reprlib.repr(value)}; it must be {expected}.")
 
 
 def check_effects(

@@ -109,6 +109,7 @@ class EarlyStopping:
     minimum: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        check(self, "early_stopping.")
         parse_metric(self.metric)
         preset(self.convention)
         if self.patience < 1:

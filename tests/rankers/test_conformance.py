@@ -318,6 +318,9 @@ def test_wrong_features_an_unfitted_model_and_an_empty_folder_are_refused(
 ) -> None:
     with pytest.raises(LtrbenchError, match="fit"):
         make(model).predict(TEST.features)
+    wrong: Any = {"seed": "0"}
+    with pytest.raises(ConfigError, match=naming("seed", "'0'", "a whole number")):
+        replace(make(model), **wrong)
     with pytest.raises(LtrbenchError, match=str(tmp_path)):
         type(fitted[model]).load(tmp_path)
     with pytest.raises(LtrbenchError, match="8 features"):

@@ -125,6 +125,10 @@ def test_every_setting_changes_the_model(
     ("fields", "parts"),
     [
         ({"min_docs_in_split": 1}, ("min_docs_in_split is 1", "at least 2")),
+        ({"learning_rate": "0.1"}, ("learning_rate", "'0.1'", "a number")),
+        ({"num_leaves": 7.5}, ("num_leaves", 7.5, "a whole number")),
+        ({"l2": [1]}, ("l2", "[1]", "a number")),
+        ({"cut_without_gain": "no"}, ("cut_without_gain", "'no'", "True or False")),
         (
             {"cut_without_gain": True, "min_split_gain": 0.5},
             ("min_split_gain is 0.5", "cut_without_gain"),
