@@ -364,8 +364,9 @@ def _in_other_metrics(comparison: Comparison, decision: Decision) -> Iterator[st
         family = comparison.declared.get(metric, ())
         claims = {}
         for pair in against(family, subject):
-            claims[pair.a] = pair.models.turned()
-        if not claims or all(claim.interval is None for claim in claims.values()):
+            if pair.models.interval is not None:
+                claims[pair.a] = pair.models.turned()
+        if not claims:
             continue
         of_state = _by_state(claims)
         parts = _better_and_worse(of_state)
@@ -402,21 +403,12 @@ def _methods_in_words(
     for label, pair in pairs.items():
         if pair.methods.interval is not None:
             known[label] = pair.methods
-    is_imported = _is_imported(comparison, subject)
     if not known:
-        if is_imported:
-            return f"{subject} has imported scores, so nothing is known about training it again."
-        reasons = {pair.methods.reason for pair in pairs.values()} - {""}
-        if reasons == {NOT_REPEATED}:
-            return (
-                f"Each model was trained once: whether the lead of {subject} holds when it is trained "
-                "again is not known."
-            )
-        return f"About training again nothing is claimed: {listed(sorted(reasons))}."
+        return _not_claimed(comparison, subject, pairs.values())
     how = _distinct_in_words(
         _TRAINED_AGAIN[claim.scope.varied] for claim in known.values()
     )
-    if is_imported:
+    if _is_imported(comparison, subject):
         how = f"With its imported scores, and the others {how[0].lower()}{how[1:]}"
     of_state = _by_state(known)
     parts = _better_and_worse(of_state)
@@ -430,6 +422,19 @@ def _methods_in_words(
     if len(pairs) == 1:
         other = next(iter(pairs))
     return f"{how}, {subject} is not shown to be better than {other}."
+
+
+def _not_claimed(comparison: Comparison, subject: str, pairs: Iterable[Pair]) -> str:
+    """Returns why nothing is claimed about training a model again."""
+    if _is_imported(comparison, subject):
+        return f"{subject} has imported scores, so nothing is known about training it again."
+    reasons = {pair.methods.reason for pair in pairs} - {""}
+    if reasons == {NOT_REPEATED}:
+        return (
+            f"Each model was trained once: whether the lead of {subject} holds when it is trained again is "
+            "not known."
+        )
+    return f"About training again nothing is claimed: {listed(sorted(reasons))}."
 
 
 def _distinct_in_words(texts: Iterable[str]) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
 from ltrbench.compare.answer import answer_of
+from ltrbench.compare.claim_notes import level_in_words
 from ltrbench.compare.comparison import Comparison
 from ltrbench.compare.leaderboard import MAIN, as_frame, columns_of_tables, leaderboard
 from ltrbench.compare.report import Report, as_report, next_step_views
@@ -49,4 +50,5 @@ class NotebookComparison(Comparison):
         columns = columns_of_tables(self, MAIN)
         table = leaderboard(shown, shown.rows, columns, answer.title)
         steps = [view.text for view in next_step_views(answer)]
-        return table.html([*answer.sentences, *steps])
+        level = filter(None, [level_in_words(self)])
+        return table.html([*level, *answer.sentences, *steps])

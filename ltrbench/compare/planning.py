@@ -239,7 +239,10 @@ def queries_in_words(comparison: Comparison) -> str:
     present = pair.statistics.num_queries
     what = f"to detect {detect:g} between {pair.a} and {pair.b}"
     if number is not None and number > present:
-        return f"About {_rounded(number):,} judged queries are needed {what}."
+        kind = "judged queries"
+        if comparison.evidence is not None:
+            kind = "queries"  # of a click log
+        return f"About {_rounded(number):,} {kind} are needed {what}."
     if comparison.settings.detect is None:
         return ""
     if number is None:
