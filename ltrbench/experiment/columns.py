@@ -409,8 +409,8 @@ def _mistake(path: Path, cells: pd.Series[Any]) -> str:
         word = json.dumps(str(cells[row]))
         return (
             f"{_place(path, cells, row)}, but nearly all other cells are numbers. Leave such cells empty, or "
-            f"write the YAML with inspect --yaml, set missing: [{word}] there, and take the column out of "
-            "ignore"
+            f"write the YAML with inspect --yaml, set missing: [{word}] there and take the column out of "
+            "ignore, or keep it as categories"
         )
     times, are_read = times_of_cells(known)
     are_written = known.astype(str).str.strip().str.fullmatch(_WRITTEN_DATE)
