@@ -278,7 +278,7 @@ def test_a_cluster_without_workers_gives_up_its_jobs(
         file = tmp_path / "processes"
         future = executor.submit(("hang", str(file)))
         wait_until(lambda: bool(lines(file)))
-        cluster.sync(cluster.workers[0].close, timeout=0.1)
+        cluster.sync(cluster.workers[0].close, timeout=1)
         lost = future.exception(timeout=20)
         assert isinstance(lost, AllWorkersLostError)
         assert re.search(
