@@ -77,6 +77,8 @@ _WRITTEN_DATE = re.compile(
     r"(\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{4}[./]\d{1,2}[./]\d{1,2}|\d{1,2}/\d{1,2}/\d\d)([ T].*)?"
 )
 """Dates in other forms than ISO 8601, whose days and months may be confused."""
+_FEWEST_SECONDS = 1e8
+"""Number from which dates written as numbers are seconds since 1970; below, they are as 20260131."""
 _GAP = 0.04
 """Part of the time that the table covers which lies between training and later queries."""
 
@@ -330,11 +332,13 @@ def _gap(path: Path, frame: pd.DataFrame, roles: Roles) -> str | float | None:
     if TIME not in roles:
         return None
     cells = frame[roles[TIME]]
-    if not _are_dates(cells):
-        if cells.dtype.kind not in "biuf":
-            check_times(path, roles)
-        numbers = cells.to_numpy(np.float64)
+    numbers, are_numbers = numbers_of_cells(cells)
+    if are_numbers.all():
+        if _are_dates(cells) and np.nanmax(numbers) < _FEWEST_SECONDS:
+            return None  # 20260131 minus 20251231 is no number of days
         return float(_GAP * (np.nanmax(numbers) - np.nanmin(numbers)))
+    if not _are_dates(cells):
+        check_times(path, roles)
     times, _ = times_of_cells(cells)
     days = (times.max() - times.min()).days
     return f"{round(_GAP * days)}d" if _GAP * days >= 1 else None

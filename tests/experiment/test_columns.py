@@ -170,3 +170,23 @@ def test_a_column_of_numbers_or_dates_with_a_mistake_is_left_out_with_its_first_
     reason = propose(path, {}).left_out["when"]
     assert all(part in reason for part in (place, *others)), reason
     assert propose(path, {}, kept={"when"}).categorical == ["when"]
+
+
+@pytest.mark.parametrize(
+    ("times", "gap"),
+    [
+        ([f"2026-01-{day:02}" for day in range(1, 31)] * 2, "1d"),
+        ([20260101 + day for day in range(30)] * 2, None),
+        ([1767225600 + 100 * number for number in range(60)], 0.04 * 5900),
+    ],
+)
+def test_the_gap_of_a_plan_has_the_units_of_its_times(
+    tmp_path: Path, times: list[object], gap: object
+) -> None:
+    rows = {"query_id": range(60), "label": [0, 1] * 30, "bm25": np.arange(60) % 7}
+    path = tmp_path / "t.csv"
+    pd.DataFrame({**rows, "time": times}).to_csv(path, index=False)
+    plan = propose(path, {})
+    assert plan.roles["split_by"] == "time"
+    assert plan.gap == gap
+    assert plan.source().load().test.num_queries > 0
