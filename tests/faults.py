@@ -127,9 +127,9 @@ numbered feature names start one too late
 two processes work in one folder at the same time
 - lock.acquire(timeout=max(wait, _LEAST_WAIT), poll_interval=_POLL_SECONDS)
 + path.touch()
-a trial of a search scores the test set
-- if not isinstance(experiment.origin, Trial):
-+ if experiment.origin is not None:
+a trial of a search has scores of a test set
+- result = _finished(fitted, _evaluated(scored, experiment.metrics))
++ scored |= {"test": scored["valid"]}; result = _finished(fitted, _evaluated(scored, experiment.metrics))
 
 [search]
 successive halving keeps the floor instead of the ceiling
