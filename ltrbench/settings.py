@@ -132,7 +132,10 @@ _KINDS: Mapping[Any, tuple[Any, str]] = {
     str: (str, "a text"),
     type(None): (type(None), "None"),
 }
-"""Type in the declaration of a setting -> types of its values, and their name in messages."""
+"""Type in the declaration of a setting -> types of its values, and their name in messages.
+
+Numbers of NumPy are accepted, which `untrusted.type_error` refuses, because files do not have them.
+"""
 
 
 @cache

@@ -254,14 +254,18 @@ class Session:
         """
         assert self.sweep is not None
         tracker = build_closed()
-        self._later = build_closed
-        with contextlib.suppress(LeaseHeldError), contextlib.ExitStack() as held:
+        self._later = None
+        held = contextlib.ExitStack()
+        try:
             held.enter_context(hold(self.sweep, TRACKING, wait))
+        except LeaseHeldError:
+            self._later = build_closed
+            return
+        with held:
             tracker.open(str(self.sweep), sweep_identity(self.sweep))
             # Held until `close`, unless the store cannot be opened.
             self._tracking = held.pop_all()
-            self.tracker = tracker
-            self._later = None
+        self.tracker = tracker
 
     def _run_jobs(self, executor: Executor, plan: Plan, jobs: Sequence[Job]) -> None:
         is_inline = isinstance(executor, InlineExecutor)
