@@ -14,6 +14,7 @@ from click_cases import (
     make_log,
     make_world,
 )
+from numpy.typing import NDArray
 
 from ltrbench.clicks.estimators import ClickLog
 from ltrbench.clicks.source import with_columns
@@ -179,27 +180,44 @@ def test_the_weight_of_each_click_is_clipped() -> None:
     assert means["clipped_clicks@2"] == pytest.approx((3 + 4 + 0.1 * 2 * 4) / 6)
 
 
-def _ips_of_bandit(
-    rewards: list[float], propensities: list[float], policy: list[float]
-) -> float:
-    """IPS of actions, each of which is a list of one document whose value is its probability."""
+def _log_of_bandit(rewards: list[float], propensities: NDArray[np.float64]) -> ClickLog:
+    """Actions as lists of one document, whose click is the reward."""
     num = len(rewards)
     clicked = impressions_of_counts(np.ones((num, 1)), np.array(rewards)[:, np.newaxis])
     given = replace(
         clicked,
-        propensities=np.array(propensities),
+        propensities=propensities,
         theta=np.ones(1),
         influence=np.zeros((num, 1)),
     )
-    log = ClickLog(given, np.arange(num), np.ones(num))
+    return ClickLog(given, np.arange(num), np.ones(num))
+
+
+def _ips_of_bandit(
+    rewards: list[float], propensities: list[float], policy: list[float]
+) -> float:
+    """IPS of actions, where the value of each document is its probability."""
+    log = _log_of_bandit(rewards, np.array(propensities))
     return float(log.values(np.array(policy), np.zeros(1)).mean())
 
 
-def test_inverse_propensities_are_those_of_open_bandit_pipeline() -> None:
+def test_estimates_are_those_of_open_bandit_pipeline() -> None:
     golden = GOLDEN["off_policy"]
-    policy = [golden["policy"][action] for action in golden["action"]]
-    ips = _ips_of_bandit(golden["reward"], golden["pscore"], policy)
+    policy = np.array(golden["policy"])
+    of_actions = policy[golden["action"]]
+    ips = _ips_of_bandit(golden["reward"], golden["pscore"], of_actions.tolist())
     assert ips == golden["IPS"]
+    # Importance weights are 1 / propensity if the propensity is divided by the probability of the new policy.
+    log = _log_of_bandit(golden["reward"], np.array(golden["pscore"]) / of_actions)
+    clipped = log.clipped(np.ones(len(of_actions)), tau=1.5)
+    assert clipped.mean() == pytest.approx(golden["clipped_1_5"], abs=1e-15)
+    never_shown = replace(
+        log,
+        query_of_row=np.zeros(3, dtype=np.int64),
+        num_sessions=np.ones(1),
+        modelled=np.array(golden["model"]),
+    )
+    assert never_shown.of_model(policy) == pytest.approx([golden["DM"]], abs=1e-15)
     golden = GOLDEN["item_position_ips"]
     num_slates = len(set(golden["slate"]))
     mean = _ips_of_bandit(golden["reward"], golden["pscore"], golden["target"])
