@@ -1,13 +1,14 @@
 """The private names of Hydra that ltrbench needs, because Hydra has no public ones for them.
 
-No other file names a private module or a private attribute of Hydra. tests/cli/run/test_hydra_private.py has
-a test for each name, which fails if a version of Hydra changes it.
+No other file names a private module or a private attribute of Hydra, or of the argparse that Hydra uses.
+tests/cli/run/test_hydra_private.py has a test for each name, which fails if a version of Hydra changes it.
 """
 
 from __future__ import annotations
 
+import contextlib
 from argparse import ArgumentParser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import hydra.core.utils
@@ -26,6 +27,7 @@ __all__ = [
     "BasicSweeper",
     "apply_overrides",
     "arguments_parser",
+    "help_unchecked",
     "replace_sweeper",
     "write_configs_with",
 ]
@@ -34,10 +36,32 @@ __all__ = [
 _WRITES_CONFIGS = "_save_config"
 """Name of Hydra's function that writes a file of `.hydra`."""
 
+_CHECKS_HELP = "_check_help"
+"""Name of argparse's check of the help of an argument, which Python 3.14 added."""
+
+
+@contextlib.contextmanager
+def help_unchecked() -> Iterator[None]:
+    """Lets Hydra make its parser on Python 3.14, whose argparse refuses the help of --shell-completion.
+
+    That help is an object which becomes a text when it is printed
+    (https://github.com/facebookresearch/hydra/issues/3121).
+    """
+    if not hasattr(ArgumentParser, _CHECKS_HELP):
+        yield
+        return
+    setattr(ArgumentParser, _CHECKS_HELP, lambda parser, action: None)
+    try:
+        yield
+    finally:
+        # The check is inherited.
+        delattr(ArgumentParser, _CHECKS_HELP)
+
 
 def arguments_parser() -> ArgumentParser:
     """Returns the parser of Hydra's command line, whose `overrides` are the words that are no flags."""
-    return get_args_parser()
+    with help_unchecked():
+        return get_args_parser()
 
 
 def replace_sweeper(sweeper: type[BasicSweeper]) -> None:

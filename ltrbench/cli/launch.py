@@ -38,6 +38,7 @@ from ltrbench.cli.hydra_private import (
     BasicSweeper,
     apply_overrides,
     arguments_parser,
+    help_unchecked,
     replace_sweeper,
     write_configs_with,
 )
@@ -120,7 +121,8 @@ def _launch(session: Session, arguments: list[str]) -> None:
         composing = hydra.main(
             version_base="1.3", config_path=str(conf_dir()), config_name="config"
         )
-        composing(command.job)()
+        with help_unchecked():
+            composing(command.job)()
     except (HydraException, OmegaConfBaseException) as error:
         several = "" if multirun else _several_values(arguments, overrides)
         raise ConfigError(several or composition_message(error)) from error

@@ -18,7 +18,6 @@ from pathlib import Path
 import click
 import pytest
 from hydra import compose, initialize_config_dir
-from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import OmegaConf, flag_override
 
@@ -27,6 +26,7 @@ from docs.macros import refill
 from docs.macros.yamls import config_files
 from docs.pages import FILLED, ROOT, pages, titled_files, write_files
 from docs.transcript import comparable, data_folder, retaken, transcripts
+from ltrbench.cli.hydra_private import arguments_parser
 from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
 from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
@@ -124,7 +124,7 @@ def test_every_command_in_the_header_of_an_experiment_can_be_composed(
 def check_run(words: list[str]) -> None:
     """Composes and builds each job of a run or sweep, without running it."""
     flags, overrides = flags_and_overrides(words)
-    given = get_args_parser().parse_intermixed_args([*flags, *overrides])
+    given = arguments_parser().parse_intermixed_args([*flags, *overrides])
     search = ["hydra.searchpath=[]"]
     if given.config_dir:
         search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]
