@@ -233,7 +233,7 @@ rerun-%: dev
 	rm -rf build/reproduce/$*
 	mkdir -p build/reproduce/$*
 	cd build/reproduce/$* && set -e && for experiment in $(EXPERIMENTS); do \
-	  LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$$experiment; done
+	  LTRBENCH_DATA="$(abspath $(DATA))" $(abspath $(BIN))/python -m ltrbench experiment=$$experiment $(if $(SEARCHED),$(PAIRS)); done
 	$(RUN) reproduce results/$* build/reproduce/$*
 
 screenshot: dev ## write the screenshots and the output of two tutorials anew; needs Chromium and data/lightgbm-example
