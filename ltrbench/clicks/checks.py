@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.estimators import ClickLog
 from ltrbench.clicks.propensities import total
+from ltrbench.data.dataset import QueryKeys
 from ltrbench.data.impressions import Impressions
 from ltrbench.shapes import PerQuery, Values
 from ltrbench.statistics import LEVEL
@@ -66,6 +67,8 @@ def replays(
     with the influence of theta.
 
     Args:
+        given: impressions, with the influence of Q queries on theta.
+        query_of_row: (D,), query of each document, from 0 to Q - 1; all lists of a query have its number.
         names: name of each ranker.
     """
     groups = given.rankers
@@ -191,7 +194,7 @@ class Support:
         largest_share: share of the heaviest click in the sum of the weights lambda / theta.
         heaviest_share: share of the three heaviest clicks.
         effective_share: effective number of clicks over their number, (sum w)^2 / (n sum w^2).
-        effective_queries: effective number of queries.
+        effective_queries: effective number of queries, or of users.
         modelled_share: share of the estimate that a model of documents which were never shown predicts.
     """
 
@@ -203,11 +206,15 @@ class Support:
     modelled_share: float = 0.0
 
 
-def support(logs: Sequence[tuple[ClickLog, Values]]) -> Support:
+def support(
+    logs: Sequence[tuple[ClickLog, Values]], keys: QueryKeys | None = None
+) -> Support:
     """Returns the support of an estimate.
 
     Args:
         logs: for each test set, its clicks, and (D,) the lambda of the rank of each document.
+        keys: (Q,), keys of the lists of all test sets, which are those of their queries or users; None: each
+            list is of another query.
     """
     weights = []
     sessions = []
@@ -229,6 +236,14 @@ def support(logs: Sequence[tuple[ClickLog, Values]]) -> Support:
         largest_share=float(heaviest.max(initial=0)) / sum_of_weights,
         heaviest_share=float(heaviest.sum()) / sum_of_weights,
         effective_share=effective / max(len(of_clicks), 1),
-        effective_queries=effective_size(np.concatenate(sessions)),
+        effective_queries=_effective_queries(np.concatenate(sessions), keys),
         modelled_share=modelled / (modelled + sum_of_weights),
     )
+
+
+def _effective_queries(sessions: PerQuery, keys: QueryKeys | None) -> float:
+    """Returns the effective number of distinct keys of lists, given (Q,) numbers of sessions."""
+    if keys is None:
+        return effective_size(sessions)
+    distinct, codes = np.unique(keys, return_inverse=True)
+    return effective_size(total(codes, sessions, len(distinct)))

@@ -38,7 +38,7 @@ from ltrbench.clicks.propensities import (
 )
 from ltrbench.data.dataset import RankingDataset
 from ltrbench.data.features import CheckedFeatures, take_rows
-from ltrbench.data.impressions import UNKNOWN, Impressions
+from ltrbench.data.impressions import QUERY_TEXT, UNKNOWN, Impressions
 from ltrbench.data.sources import TEST, SplitSource
 from ltrbench.data.splits import Splits
 from ltrbench.data.tables import read_table
@@ -169,6 +169,8 @@ class ClickSource(SplitSource):
         lists = _Lists(log, self)
         groups = lists.groups
         splits = self.complete(lists.whole, groups=groups, notes=lists.notes)
+        notes = [*splits.notes, *lists.common_queries(splits)]
+        splits = replace(splits, notes=notes)
         train = splits.train
         valid = splits.valid
         test = splits.test
@@ -233,6 +235,21 @@ class _Lists:
                 "adds them"
             )
         return notes
+
+    def common_queries(self, splits: Splits) -> Iterator[str]:
+        """Yields a note if lists are split by user, and users of train and test sent the same queries."""
+        if self.settings.cluster != USER:
+            return
+        nothing = np.zeros(1)
+        of_train = splits.train.kept.get(QUERY_TEXT, nothing)
+        of_test = splits.test.kept.get(QUERY_TEXT, nothing + 1)
+        is_common = np.isin(of_test, of_train)
+        share = float(is_common.mean())
+        if share:
+            yield (
+                f"{100 * share:.0f} % of the lists of test are of queries that users in train sent, too: "
+                "claims hold for new users, and not for new queries"
+            )
 
     def _rare_rankers(self) -> Iterator[str]:
         """Yields a note on each ranker with too few queries for the check by replay."""
@@ -305,6 +322,9 @@ class _Lists:
             fields["query_weights"] = self._num_sessions[first_of_lists]
         elif log.is_shown.all():
             fields["positions"] = log.positions[order]
+        if self.are_of_sessions and QUERY_TEXT not in log.others:
+            texts = log.query_names[log.queries[order]]
+            fields["kept"] = {**dataset.kept, QUERY_TEXT: texts}
         return dataset.with_fields(**fields)
 
     @cached_property
@@ -312,19 +332,38 @@ class _Lists:
         """What a comparison says about the log: its size, its examination, and the check by replay."""
         whole = self.whole
         given = _impressions_of(whole)
-        checked = replays(given, whole.query_of_document, [*self.log.ranker_names])
+        # The clicks of all sessions of a query are one unit of the check, also if each session is a list.
+        influence = _sums(given.influence, self._queries)
+        of_queries = replace(given, influence=influence)
+        queries_of_rows = self._queries[whole.query_of_document]
+        checked = replays(of_queries, queries_of_rows, [*self.log.ranker_names])
         values = given.theta.astype(object)
         values[np.isnan(given.theta)] = None
-        errors = errors_of_log_theta(given.influence)
+        _, clusters = np.unique(_clusters_of(whole), return_inverse=True)
+        errors = errors_of_log_theta(_sums(given.influence, clusters))
         return {
             "kind": CLICKS,
             "propensity": self.settings.propensity,
             "sessions": len(self.log.session_names),
+            "cluster": self.settings.cluster,
             "theta": values.tolist(),
             "errors_of_log_theta": errors.tolist(),
             "replays": [vars(replay) for replay in checked],
             "is_rejected": is_rejected(checked),
         }
+
+    @cached_property
+    def _queries(self) -> NDArray[np.int64]:
+        """(Q,), number of the query of each list of `whole`."""
+        log = self.log
+        names = log.query_names
+        numbers = np.arange(len(names))
+        if self.are_of_sessions:
+            names = log.session_names
+            numbers = log.queries[first_rows(log.sessions)]
+        place_of = _numbers_of(names)
+        places = [place_of[name] for name in self.whole.query_ids.tolist()]
+        return numbers[places]
 
     @cached_property
     def _num_sessions(self) -> Values:
@@ -410,8 +449,7 @@ class _Lists:
         outside = _impressions_of(self.whole).influence[is_outside]
         clusters = _clusters_of(self.whole)[is_outside]
         _, numbers = np.unique(clusters, return_inverse=True)
-        rest = np.zeros((len(outside), given.num_positions))
-        np.add.at(rest, numbers, outside)
+        rest = _sums(outside, numbers)
         weights = np.ones(split.num_queries)
         if split.query_weights is not None:
             weights = split.query_weights
@@ -475,6 +513,14 @@ class _Lists:
         wanted = queries * num_documents + documents
         units: NDArray[np.int64] = order[np.searchsorted(keys[order], wanted)]
         return units
+
+
+def _sums(values: Values, codes: NDArray[np.int64]) -> Values:
+    """Returns (C, K), the sums of the rows, (n, K), of each code."""
+    num_codes = int(codes.max(initial=-1)) + 1
+    sums = np.zeros((num_codes, values.shape[1]))
+    np.add.at(sums, codes, values)
+    return sums
 
 
 def _numbers_of(names: NDArray[np.str_]) -> dict[str, int]:

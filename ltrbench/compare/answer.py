@@ -113,7 +113,10 @@ def title_of(comparison: Comparison) -> str:
     parts = [comparison.data, comparison.metric]
     if comparison.queries is not None:
         count = comparison.queries.distinct.num_queries
-        parts.append(f"{count:,} queries" if count > 1 else "1 query")
+        unit = "queries"
+        if comparison.evidence is not None:
+            unit = comparison.evidence.units
+        parts.append(f"{count:,} {unit}" if count > 1 else "1 query")
     numbers = set()
     for row in comparison.rows:
         if not _is_imported(comparison, row.label):
@@ -193,7 +196,7 @@ def _clicks_in_words(comparison: Comparison, evidence: Evidence, pair: Pair) -> 
     """Returns how a model differs from the baseline in a metric of clicks."""
     lists = f"{evidence.num_lists:,} lists"
     if comparison.queries is not None:
-        lists += f" of {comparison.queries.distinct.num_queries:,} queries"
+        lists += f" of {comparison.queries.distinct.num_queries:,} {evidence.units}"
     if pair.is_order_only:
         return f"on {lists} it is better than {comparison.baseline}"
     claim = pair.models

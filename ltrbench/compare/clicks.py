@@ -10,6 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from ltrbench.compare.cells import grouped
 from ltrbench.compare.remarks import Kind, Remark, percent
 from ltrbench.compare.table import EvaluatedRun, ModelRow
 from ltrbench.data import Judgments
@@ -38,13 +41,15 @@ class Evidence:
         metric: The metric.
         facts: Facts of the log, as its source recorded them.
         num_lists: Number of lists that were shown, in all test sets.
-        supports: Label of a row -> what its estimate rests on.
+        supports: Label of a row -> what its estimate rests on, in the repeat with the heaviest click.
+        num_folds: Number of test sets.
     """
 
     metric: str
     facts: Mapping[str, Any]
     num_lists: int
     supports: Mapping[str, Support]
+    num_folds: int = 1
 
     @classmethod
     def of(
@@ -58,16 +63,28 @@ class Evidence:
             return None
         supports = {}
         for row in rows:
-            ranked = [(item.judgments, item.scores) for item in _first_of_cells(row)]
-            supports[row.label] = support_of(ranked, metric, convention)
-        num_lists = sum(_num_lists(item.judgments) for item in firsts)
+            repeats = _by_repeat(_first_of_cells(row))
+            of_repeats = [_support(items, metric, convention) for items in repeats]
+            supports[row.label] = max(of_repeats, key=_largest_share)
+        once = _by_repeat(firsts)[0]
         recorded = firsts[0].run.result.data
-        return cls(metric, recorded.get("facts") or {}, num_lists, supports)
+        return cls(
+            metric=metric,
+            facts=recorded.get("facts") or {},
+            num_lists=sum(_num_lists(item.judgments) for item in once),
+            supports=supports,
+            num_folds=len(once),
+        )
 
     @property
     def is_order_only(self) -> bool:
         """Whether the check by replay is rejected, so that no size of a difference is claimed."""
         return bool(self.facts.get("is_rejected"))
+
+    @property
+    def units(self) -> str:
+        """What intervals count as independent: queries or users."""
+        return "users" if self.facts.get("cluster") == "user" else "queries"
 
     def against_claims(self) -> dict[str, str]:
         """Returns label -> why the pairs of a row carry no claim, for the rows with a reason."""
@@ -78,11 +95,29 @@ class Evidence:
             reason = "clipped weights are biased: claim clicks, and show this metric beside it"
         if reason:
             return dict.fromkeys(self.supports, reason)
-        return {
-            label: _lack_of(support)
-            for label, support in self.supports.items()
-            if _lack_of(support)
-        }
+        lacks = {}
+        for label, support in self.supports.items():
+            lack = self._lack_of(support)
+            if lack:
+                lacks[label] = lack
+        return lacks
+
+    def _lack_of(self, support: Support) -> str:
+        """Returns why an estimate is not enough for a claim; empty if it is."""
+        if support.largest_share > LARGEST_SHARE:
+            return (
+                f"one click carries {percent(support.largest_share)} of an estimate, more than "
+                f"{percent(LARGEST_SHARE)}: log more lists"
+            )
+        if support.effective_queries >= FEWEST_QUERIES:
+            return ""
+        remedy = "log more of them"
+        if self.num_folds == 1:
+            remedy = "test more of them (cv=5 -m)"
+        return (
+            f"the effective number of {self.units} is {support.effective_queries:.0f}, below "
+            f"{FEWEST_QUERIES}: {remedy}"
+        )
 
     def remarks(self) -> Iterator[Remark]:
         """Yields what the claims assume, and how that was checked."""
@@ -108,20 +143,18 @@ def _first_of_cells(row: ModelRow) -> list[EvaluatedRun]:
     return [next(iter(items)) for items in row.cells.values()]
 
 
-def _lack_of(support: Support) -> str:
-    """Returns why an estimate is not enough for a claim; empty if it is.
+def _largest_share(support: Support) -> float:
+    return support.largest_share
 
-    >>> _lack_of(Support(1000, 0.16, 0.2, 0.016, 200.0))
-    'one click carries 16 % of an estimate, more than 5 %: log more lists'
-    """
-    if support.largest_share > LARGEST_SHARE:
-        return (
-            f"one click carries {percent(support.largest_share)} of an estimate, more than "
-            f"{percent(LARGEST_SHARE)}: log more lists"
-        )
-    if support.effective_queries < FEWEST_QUERIES:
-        return (
-            f"the effective number of queries is {support.effective_queries:.0f}, below {FEWEST_QUERIES}: "
-            "test more of them (cv=5 -m)"
-        )
-    return ""
+
+def _by_repeat(items: Sequence[EvaluatedRun]) -> list[list[EvaluatedRun]]:
+    """Returns the test sets of each repeat of a cross-validation: each of them has all clicks."""
+    return [*grouped(items, lambda item: item.cell.repeat).values()]
+
+
+def _support(
+    items: Sequence[EvaluatedRun], metric: str, convention: Convention
+) -> Support:
+    ranked = [(item.judgments, item.scores) for item in items]
+    keys = np.concatenate([item.query_keys for item in items])
+    return support_of(ranked, metric, convention, keys)

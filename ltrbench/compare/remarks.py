@@ -448,7 +448,7 @@ _MOST_POSITIONS = 5
 def _replay_in_words(replays: Sequence[Mapping[str, Any]], is_rejected: bool) -> str:
     assumption = "that examination depends on the position only"
     if not replays:
-        return f"This assumes {assumption} (not checked: the log has no two rankers)."
+        return f"This assumes {assumption} (not checked: that takes two rankers with common queries)."
     worst = max(replays, key=_error_of)
     error = _rounded_percent(_error_of(worst))
     if is_rejected:

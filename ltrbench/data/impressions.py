@@ -18,6 +18,8 @@ from ltrbench.errors import DataError
 
 UNKNOWN = -1
 """`Impressions.rankers` of a list whose ranker is not known."""
+QUERY_TEXT = "query"
+"""Kept column of the query of a document, if each session is a list."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

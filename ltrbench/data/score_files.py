@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ltrbench.data.blocks import gather, read_blocks, without_compression_ending
 from ltrbench.data.dataset import ROLES, Judgments, Unjudged
+from ltrbench.data.impressions import QUERY_TEXT
 from ltrbench.data.letor import document_id
 from ltrbench.data.tables import PARQUET, read_texts
 from ltrbench.errors import DataError
@@ -570,9 +571,10 @@ class _ScoresOfDocuments(ScoreFile):
         ids = judgments.document_ids
         if self.is_table and ids is not None:
             names = ids
-        retrieved = [self.run.get(query, {}) for query in judgments.query_ids.tolist()]
+        ids_of_lists = self._ids_of_lists(judgments)
+        retrieved = [self.run.get(query, {}) for query in ids_of_lists]
         queries = judgments.query_of_document.tolist()
-        pairs = zip(queries, names.tolist(), strict=True)
+        pairs = [*zip(queries, names.tolist(), strict=True)]
         known = [retrieved[query].get(name) for query, name in pairs]
         missing = known.count(None)
         scores = np.array(known, dtype=np.float64)  # None becomes NaN
@@ -582,8 +584,14 @@ class _ScoresOfDocuments(ScoreFile):
         notes = []
         if missing:
             notes.append(_missing_in_words(judgments, is_missing, split))
-        total = sum(map(len, self.run.values() if self.is_table else retrieved))
-        num_unjudged = total + missing - judgments.num_documents
+        num_found = judgments.num_documents - missing
+        of_queries = dict(zip(ids_of_lists, retrieved, strict=True))
+        if len(of_queries) < len(retrieved):  # sessions of one query
+            used = {(ids_of_lists[query], name) for query, name in pairs}
+            num_found = sum(name in of_queries[query] for query, name in used)
+        counted = self.run if self.is_table else of_queries
+        total = sum(map(len, counted.values()))
+        num_unjudged = total - num_found
         if not num_unjudged:
             return Matched(scores, tuple(notes))
         if self.is_table:
@@ -598,6 +606,18 @@ class _ScoresOfDocuments(ScoreFile):
         )
         unjudged = _unjudged(judgments, names, retrieved)
         return Matched(scores, tuple(notes), unjudged)
+
+    def _ids_of_lists(self, judgments: Judgments) -> list[str]:
+        """Returns the query of each list in the file: its id or, if no id is in the file and lists are
+        sessions of a log of clicks, the text of its query."""
+        ids: list[str] = judgments.query_ids.tolist()
+        texts = judgments.kept.get(QUERY_TEXT)
+        if texts is None or judgments.impressions is None:
+            return ids
+        if any(query in self.run for query in ids):
+            return ids
+        of_lists: list[str] = texts[judgments.query_start[:-1]].tolist()
+        return of_lists
 
     def _unknown_documents(
         self,

@@ -500,8 +500,12 @@ def _units(dataset: RankingDataset, groups: Mapping[str, str] | None) -> Indices
 
     Queries with identical judged lists are in one unit, because they would leak across splits. So are
     near-duplicates and queries of one group, and units that share a query are one.
+
+    Clusters in groups are the units: sessions of several users may show the same documents.
     """
     _, list_of_query = np.unique(dataset.query_keys, return_inverse=True)
+    if groups is not None and dataset.clusters is not None:
+        return list_of_query
     near = list_of_query[near_duplicates([dataset])]
     if groups is None and not near.size:
         return list_of_query

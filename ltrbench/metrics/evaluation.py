@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.checks import Support, support
 from ltrbench.data import Judgments
+from ltrbench.data.dataset import QueryKeys
 from ltrbench.errors import (
     ConfigError,
     DataError,
@@ -188,17 +189,19 @@ def support_of(
     ranked: Sequence[tuple[Judgments, Scores]],
     name: str,
     convention: Convention = DEFAULT,
+    keys: QueryKeys | None = None,
 ) -> Support:
     """Returns on what the value of a ranker in a metric of clicks rests.
 
     Args:
         ranked: for each test set, its judgments with impressions, and (D,) the scores.
+        keys: (Q,), keys of the lists of all test sets; None: each list is of another query.
     """
     logs = []
     for judgments, scores in ranked:
         ranking = rank(judgments, scores, convention.ties)
         logs.append(click_gains(ranking, name, convention))
-    return support(logs)
+    return support(logs, keys)
 
 
 def _filled(

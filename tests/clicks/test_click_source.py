@@ -14,7 +14,9 @@ from command_line import run
 from ltrbench.clicks.estimators import log_of
 from ltrbench.clicks.source import ClickSource
 from ltrbench.data import Splits
+from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import DataError
+from ltrbench.metrics import support_of
 from ltrbench.runs import find_runs
 
 
@@ -77,6 +79,53 @@ def test_clicks_do_not_depend_on_whether_sessions_are_lists() -> None:
         for log in (by_query, by_session)
     ]
     assert sums[0] == pytest.approx(sums[1])
+
+
+def test_checks_do_not_depend_on_whether_sessions_are_lists(tmp_path: Path) -> None:
+    of_queries = _splits(_log(tmp_path))
+    device = np.repeat(np.arange(1800) % 2, 10)
+    of_sessions = _splits(_log(tmp_path, device=device))
+    for name in ("errors_of_log_theta", "theta"):
+        expected = of_queries.facts[name]
+        assert of_sessions.facts[name] == pytest.approx(expected, abs=1e-9)
+    for replay, expected in zip(
+        of_sessions.facts["replays"], of_queries.facts["replays"], strict=True
+    ):
+        assert replay["p_value"] == pytest.approx(expected["p_value"])
+    numbers = [
+        support_of(
+            [(data, np.zeros(data.num_documents))], "clicks@10", keys=data.query_keys
+        ).effective_queries
+        for data in (of_queries.test, of_sessions.test)
+    ]
+    assert max(numbers) <= 12 < of_sessions.test.num_queries
+
+
+def test_users_who_send_the_same_queries_are_split(tmp_path: Path) -> None:
+    users = np.repeat(np.random.default_rng(0).integers(200, size=1800), 10)
+    splits = _splits(_log(tmp_path, user=users), cluster="user")
+    of_test = set(splits.test.query_keys.tolist())
+    assert splits.train.clusters is not None
+    assert of_test.isdisjoint(splits.train.query_keys.tolist())
+    assert splits.test.num_queries == pytest.approx(0.2 * 1800, rel=0.1)
+    assert "new users, and not for new queries" in splits.notes[-1]
+
+
+def test_scores_by_query_are_those_of_its_sessions(tmp_path: Path) -> None:
+    device = np.repeat(np.arange(1800) % 2, 10)
+    test = _splits(_log(tmp_path, device=device)).test
+    scores = pd.DataFrame(
+        {
+            "query_id": test.kept["query"],
+            "document_id": test.document_ids,
+            "score": test.features[:, 0],
+        }
+    ).drop_duplicates(["query_id", "document_id"])
+    scores = pd.concat([scores, scores[:1].assign(query_id="another query")])
+    scores.to_csv(tmp_path / "scores.csv", index=False)
+    matched = read_score_file(tmp_path / "scores.csv").match(test, None, "test")
+    assert matched.scores == pytest.approx(test.features[:, 0])
+    assert matched.notes[0].startswith(f"1 of {len(scores)} rows")
 
 
 def test_a_log_without_features_compares_files_of_scores(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,21 @@ def _judged(num_queries: int = 160, num_sessions: int = 2000) -> Judgments:
 
 
 def _compared(
-    folder: Path, judged: Judgments, metric: str = "clicks@10", **facts: Any
+    folder: Path,
+    judged: Judgments,
+    metric: str = "clicks@10",
+    repeats: Sequence[int] = (0,),
+    **facts: Any,
 ) -> Comparison:
     runs = []
-    for model, skill in (("good", 2.0), ("bad", -2.0)):
-        run = write(folder / model, model, judged=judged, skill=skill)
+    for model, repeat in product(("good", "bad"), repeats):
+        run = write(
+            folder / f"{model}{repeat}",
+            model,
+            judged=judged,
+            skill=2.0 if model == "good" else -2.0,
+            data_settings={"cv": 2, "split_seed": repeat},
+        )
         data = {**run.result.data, "facts": FACTS | facts}
         runs.append(replace(run, result=replace(run.result, data=data)))
     settings = Settings(metric=metric, baseline="bad", num_draws=200)
@@ -96,6 +108,24 @@ def test_claims_are_withheld_with_a_reason(
     assert pair is not None
     assert pair.models.interval is None
     assert reason in answer_of(comparison).headline
+
+
+def test_repeats_of_a_cross_validation_are_no_further_queries_or_clicks(
+    tmp_path: Path,
+) -> None:
+    comparisons = [
+        _compared(tmp_path / str(len(repeats)), _judged(30), repeats=repeats)
+        for repeats in ((0,), (0, 1, 2, 3))
+    ]
+    once, repeated = [comparison.evidence for comparison in comparisons]
+    assert once is not None
+    assert repeated is not None
+    assert repeated.num_lists == once.num_lists == 2000
+    for label, support in once.supports.items():
+        of_repeats = repeated.supports[label]
+        assert of_repeats.effective_queries == pytest.approx(support.effective_queries)
+        assert of_repeats.largest_share >= 0.9 * support.largest_share
+    assert "effective number of queries" in answer_of(comparisons[1]).headline
 
 
 def test_one_heavy_click_carries_no_claim(tmp_path: Path) -> None:
