@@ -523,7 +523,10 @@ def _check_distinct(
     def of_position(row: int) -> str:
         session = rows.shown("session", row)
         position = rows.shown("position", row)
-        return f"session {session} has two documents at position {position}. {_NUMBER} {_LEAVE}"
+        remedy = _NUMBER
+        if "application" in rows.frame:
+            remedy = f"{_NUMBER} {_LEAVE}"
+        return f"session {session} has two documents at position {position}. {remedy}"
 
     candidates = -1 - np.arange(len(places))
     of_shown = np.where(positions >= 0, places, candidates)
@@ -552,7 +555,17 @@ def _days(rows: Rows) -> NDArray[np.int64] | None:
     is_number = numbers.notna().to_numpy()
     if is_number.all():
         seconds = numbers.to_numpy(np.float64)
-        scale = 1000.0 if np.median(seconds) > _LARGEST_SECONDS else 1.0
+        is_large = seconds > _LARGEST_SECONDS
+
+        def of_two_units(row: int) -> str:
+            other = rows.shown("time", 0)
+            return (
+                f"the time is {rows.shown('time', row)}, and {other} in another row: write seconds, or "
+                "milliseconds, in all rows."
+            )
+
+        rows.check(is_large == is_large[0], of_two_units)
+        scale = 1000.0 if is_large[0] else 1.0
         return np.floor(seconds / scale / _SECONDS_OF_A_DAY).astype(np.int64)
 
     def of_two_kinds(row: int) -> str:
@@ -568,6 +581,26 @@ def _days(rows: Rows) -> NDArray[np.int64] | None:
     rows.check(times.notna().to_numpy(), message)
     since = times - pd.Timestamp("1970-01-01", tz="UTC")
     return np.asarray(since.dt.days, dtype=np.int64)
+
+
+def check_propensities(log: Log) -> None:
+    """Raises DataError if a shown document has no probability above 0 and at most 1."""
+    shown = np.flatnonzero(log.is_shown)
+    values = log.propensities[shown]
+    is_valid = (values > 0) & (values <= 1)
+    if is_valid.all():
+        return
+    if np.isnan(values).all():
+        raise DataError(
+            f"{log.location(0)}: the log has no propensities, but data.propensity is column. Name their "
+            "column: data.propensity_column=COLUMN."
+        )
+    row = int(is_valid.argmin())
+    wrong = "empty" if np.isnan(values[row]) else f"{values[row]:g}"
+    raise DataError(
+        f"{log.location(int(shown[row]))}: the propensity is {wrong}; write the probability of examination, "
+        "above 0 and at most 1, for every shown document."
+    )
 
 
 # ---- Features in a table of their own.

@@ -31,6 +31,9 @@ METHODS = (HARVEST, COLUMN, RANDOM, EM, POWER)
 FEWEST_CLICKS = 30
 """Minimum number of clicks at each position for `random`."""
 
+_LARGEST_ETA = 10
+"""Largest exponent of `power`, so that all examinations are above 0."""
+
 _ITERATIONS = 100
 """Maximum number of Newton steps of `harvest`, which needs about ten."""
 _ITERATIONS_OF_EM = 500
@@ -277,7 +280,7 @@ def estimate(impressions: Impressions, method: str = HARVEST) -> Examination:
 
 
 def check_method(method: str) -> None:
-    """Raises ConfigError if an estimator is unknown, or `power` has no exponent of 0 or more."""
+    """Raises ConfigError if an estimator is unknown, or `power` has no exponent from 0 to 10."""
     name, _, parameter = method.partition(":")
     if name not in METHODS or (parameter and name != POWER):
         raise ConfigError(
@@ -287,12 +290,13 @@ def check_method(method: str) -> None:
     if name != POWER:
         return
     try:
-        is_valid = float(parameter) >= 0
+        is_valid = 0 <= float(parameter) <= _LARGEST_ETA
     except ValueError:
         is_valid = False
     if not is_valid:
         raise ConfigError(
-            f"data.propensity is {method!r}; write power:ETA with ETA of 0 or more, such as power:1."
+            f"data.propensity is {method!r}; write power:ETA with ETA from 0 to {_LARGEST_ETA}, such as "
+            "power:1."
         )
 
 

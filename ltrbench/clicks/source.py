@@ -23,12 +23,14 @@ from ltrbench.clicks.estimators import MODELLED, log_of, predict_attractions
 from ltrbench.clicks.log import (
     ROLES,
     Log,
+    check_propensities,
     compared_sessions,
     first_rows,
     read_log,
     with_features,
 )
 from ltrbench.clicks.propensities import (
+    COLUMN,
     HARVEST,
     check_method,
     errors_of_log_theta,
@@ -306,6 +308,8 @@ class _Lists:
             row_of = row_of[log.units]
         shown = np.flatnonzero(log.is_shown)
         impressions = self._impressions(row_of[shown], shown)
+        if self.settings.propensity == COLUMN:
+            check_propensities(log)
         examination = estimate(impressions, self.settings.propensity)
         fields: dict[str, Any] = {"file_rows": None}
         fields["impressions"] = replace(

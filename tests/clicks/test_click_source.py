@@ -152,6 +152,20 @@ def test_a_log_without_exchanges_is_refused(tmp_path: Path) -> None:
     assert _splits(path, propensity="power:1").test.num_queries == 12
 
 
+@pytest.mark.parametrize(("given", "named"), [("", "empty"), (0, "is 0;"), (2, "is 2")])
+def test_a_propensity_is_refused_with_file_and_line(
+    tmp_path: Path, given: Any, named: str
+) -> None:
+    path = _log(tmp_path, propensity=[1, given, *[1] * 17998])
+    with pytest.raises(DataError, match=rf"log.csv:3: the propensity .*{named}"):
+        _splits(path, propensity="column")
+
+
+def test_a_log_without_propensities_names_the_setting(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"data\.propensity_column=COLUMN"):
+        _splits(_log(tmp_path), propensity="column")
+
+
 @pytest.mark.slow
 def test_rankers_and_score_files_are_compared_by_clicks(tmp_path: Path) -> None:
     path = _log(tmp_path)

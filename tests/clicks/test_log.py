@@ -115,6 +115,11 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
         2,
         ["'1767225600'", "'2026-01-01'"],
     ),
+    "times of two units": (
+        {"time": [1767225600, *[1767225600000] * 5]},
+        3,
+        ["'1767225600'", "'1767225600000'"],
+    ),
     "no time": ({"time": ["2026-01-01"] * 3 + ["soon"] * 3}, 5, ["'soon'"]),
     "no truth value": ({"randomised": ["perhaps"] * 6}, 2, ["'perhaps'"]),
 }

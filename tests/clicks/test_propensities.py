@@ -114,6 +114,7 @@ REFUSALS = [
     ((np.ones((3, 3)), np.ones((3, 3))), "random", ["position 0", "0 clicks", "30"]),
     ((np.ones((3, 3)), np.ones((3, 3))), "column", ["nan", "above 0 and at most 1"]),
     ((np.ones((3, 3)), np.ones((3, 3))), "power", ["power:ETA", "power:1"]),
+    ((np.ones((3, 3)), np.ones((3, 3))), "power:inf", ["power:inf", "from 0 to 10"]),
     ((np.ones((3, 3)), np.ones((3, 3))), "harvests", ["harvest", "did you mean"]),
 ]
 
