@@ -280,17 +280,13 @@ def _codes(rows: Rows, role: str) -> Codes:
     """Returns the number of the text of each row; an empty cell is an error."""
     import pandas as pd
 
-    words = _texts(rows, role)
+    words = rows.texts(role)
     is_empty = words.str.lower().isin(_EMPTY)
     rows.check(
         ~is_empty.to_numpy(), lambda row: f"the {role} is empty; every row needs one."
     )
     codes, _ = pd.factorize(words)
     return codes.astype(np.int64)
-
-
-def _texts(rows: Rows, role: str) -> pd.Series[str]:
-    return rows.frame[role].astype(str).str.strip()
 
 
 def _queries_of_sessions(rows: Rows, sessions: Codes) -> Codes:
@@ -329,7 +325,7 @@ def _are_clicks(rows: Rows) -> NDArray[np.bool_]:
 
 def _credits_of_teams(rows: Rows, teams: tuple[str, str]) -> Values:
     """Returns 1 for a document of the first team, -1 for one of the second, and 0 without a team."""
-    words = _texts(rows, "team")
+    words = rows.texts("team")
     is_first = (words == teams[0]).to_numpy()
     is_second = (words == teams[1]).to_numpy()
     is_empty = words.str.lower().isin(_EMPTY).to_numpy()

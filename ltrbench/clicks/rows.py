@@ -42,6 +42,11 @@ class Rows:
         text = str(self.frame[role].iloc[row])
         return repr(text[:_LONGEST_SHOWN])
 
+    def texts(self, role: str) -> pd.Series[str]:
+        """Returns the texts of a column, empty for a missing one: Parquet has nulls."""
+        cells = self.frame[role]
+        return cells.astype(str).where(cells.notna(), "").str.strip()
+
     def words(self, role: str) -> pd.Series[str]:
-        """Returns the cells of a column in lower case."""
-        return self.frame[role].astype(str).str.strip().str.lower()
+        """Returns the texts of a column in lower case."""
+        return self.texts(role).str.lower()

@@ -77,6 +77,9 @@ def test_a_session_is_won_by_the_team_with_more_clicks(tmp_path: Path) -> None:
     # A document that neither ranker placed, such as an advertisement, has no team.
     pinned = _write(tmp_path, team=["A", "B", None, "B", "B", "A"])
     assert read_interleaved(pinned).values.tolist() == [1, 0]
+    table = tmp_path / "log.parquet"
+    pd.read_csv(pinned).to_parquet(table)
+    assert read_interleaved(table).values.tolist() == [1, 0]
     credits_of_rows = [0.2, 0, 0.1, -0.5, 1, 1]
     by_credit = _write(tmp_path, team=None, credit=credits_of_rows)
     assert read_interleaved(by_credit).values.tolist() == [1, 0]

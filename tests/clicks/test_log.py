@@ -63,6 +63,13 @@ def test_each_application_has_its_own_first_position(tmp_path: Path) -> None:
     assert read_log(_write(tmp_path, rows)).positions.tolist() == [0, 1, 2, 0, 1, 2]
 
 
+def test_nulls_of_parquet_are_empty_cells(tmp_path: Path) -> None:
+    rows = _rows(randomised=[True, True, True, None, None, None])
+    path = tmp_path / "log.parquet"
+    pd.DataFrame(rows).to_parquet(path)
+    assert read_log(path).is_randomised.tolist() == [True] * 3 + [False] * 3
+
+
 def test_days_with_several_rankers_and_randomised_lists_say_how_positions_are_examined(
     tmp_path: Path,
 ) -> None:
