@@ -558,7 +558,7 @@ def errors_of_log_theta(influence: Values) -> Values:
 
 
 def influence_of_split(
-    own: Values, rest: Values, weights: PerQuery, num_folds: int | None
+    own: Values, rest: Values, weights: PerQuery, num_lists: float | None
 ) -> Values:
     """Returns (Q, K), errors of log theta that the queries of a test set stand for; they sum to 0.
 
@@ -567,16 +567,16 @@ def influence_of_split(
     orthogonal directions with this covariance, in a fixed random order, which do not change the mean.
 
     In a cross-validation each query is in the test set of one fold, but its influence is in the values of all
-    folds: it counts once for each fold, and nothing is added.
+    folds: it counts as often as the lists of all folds exceed those of its fold, and nothing is added.
 
     Args:
         own: (Q, K), influence of the queries of the test set on theta.
         rest: (C, K), influence of the other clusters.
         weights: (Q,), numbers of sessions.
-        num_folds: number of folds; None: one test set.
+        num_lists: number of lists in all folds of a cross-validation; None: one test set.
     """
-    if num_folds is not None:
-        return _centred(own * num_folds, weights)
+    if num_lists is not None:
+        return _centred(own * (num_lists / weights.sum()), weights)
     moments, directions = np.linalg.eigh(rest.T @ rest)
     num_contrasts = min(len(own) - 1, own.shape[1])
     contrasts = _contrasts(len(own), num_contrasts)

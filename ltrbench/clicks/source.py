@@ -183,12 +183,12 @@ class ClickSource(SplitSource):
                 valid=None if valid is None else lists.sessions_of(valid),
                 test=lists.sessions_of(test),
             )
-        num_folds = self.cv if self.cv_split == TEST else None
+        are_folds = self.cv is not None and self.cv_split == TEST
         return replace(
             splits,
             train=lists.sessions_of(train),
             valid=None if valid is None else with_columns(_without_errors(valid)),
-            test=with_columns(lists.with_errors(test, num_folds)),
+            test=with_columns(lists.with_errors(test, are_folds=are_folds)),
             facts=lists.facts,
         )
 
@@ -440,13 +440,11 @@ class _Lists:
             method=np.array([""]),
         )
 
-    def with_errors(
-        self, split: RankingDataset, num_folds: int | None
-    ) -> RankingDataset:
+    def with_errors(self, split: RankingDataset, *, are_folds: bool) -> RankingDataset:
         """Returns a test set with the error of the estimated examination in the values of its queries.
 
         Args:
-            num_folds: number of folds of which it is one; None: it is the only test set.
+            are_folds: whether it is a fold of a cross-validation; else it is the only test set.
         """
         given = _impressions_of(split)
         is_outside = ~np.isin(self.whole.query_ids, split.query_ids)
@@ -454,10 +452,11 @@ class _Lists:
         clusters = _clusters_of(self.whole)[is_outside]
         _, numbers = np.unique(clusters, return_inverse=True)
         rest = _sums(outside, numbers)
-        weights = np.ones(split.num_queries)
-        if split.query_weights is not None:
-            weights = split.query_weights
-        influence = influence_of_split(given.influence, rest, weights, num_folds)
+        weights = _numbers_of_lists(split)
+        num_lists = None
+        if are_folds:
+            num_lists = float(_numbers_of_lists(self.whole).sum())
+        influence = influence_of_split(given.influence, rest, weights, num_lists)
         return split.with_fields(impressions=replace(given, influence=influence))
 
     def sessions_of(self, split: RankingDataset) -> RankingDataset:
@@ -575,6 +574,13 @@ def _without_errors(split: RankingDataset) -> RankingDataset:
 def _impressions_of(split: RankingDataset) -> Impressions:
     assert split.impressions is not None  # all splits of this source have them
     return split.impressions
+
+
+def _numbers_of_lists(split: RankingDataset) -> Values:
+    """Returns (Q,), the number of sessions of each list."""
+    if split.query_weights is None:
+        return np.ones(split.num_queries)
+    return split.query_weights
 
 
 def _clusters_of(split: RankingDataset) -> NDArray[np.str_]:

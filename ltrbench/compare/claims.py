@@ -284,7 +284,7 @@ def _variations(
         return [None] * len(numbers)
     return [
         *fold_variations(
-            queries.sample.differences(numbers),
+            queries.by_cell.differences(numbers),
             num_folds=queries.num_folds,
             test_share=queries.test_share,
         )

@@ -90,8 +90,12 @@ def _slice(
     inside: NDArray[np.bool_],
 ) -> Slice:
     # All folds together, because a fold may have too few queries of a kind.
-    values = queries.sample.values[:, inside]
-    of_all_folds = PairedSample.of(values, queries.sample.weights[inside])
+    whole = queries.sample
+    of_all_folds = PairedSample.of(
+        whole.values[:, inside],
+        whole.weights[inside],
+        are_clusters=whole.are_clusters,
+    )
     sample = clustered(of_all_folds, queries.query_keys[inside])
     means = sample.means.tolist()
     rows = []

@@ -46,7 +46,7 @@ from ltrbench.metrics import (
     parse_metric,
 )
 from ltrbench.metrics.evaluation import check_defined
-from ltrbench.metrics.functions import check_scored
+from ltrbench.metrics.functions import check_scored, is_of_clicks
 from ltrbench.rankers.importance import YARDSTICKS
 from ltrbench.runs.origin import Copied, Ensemble, Variant
 from ltrbench.runs.record import MODEL_FOLDER, Run, RunResult, ScoredSplit, naming
@@ -129,6 +129,19 @@ class EvaluatedRun:
     scores: NDArray[np.floating[Any]]
     evaluation: Evaluation
     query_keys: QueryKeys
+
+    def weight_of_cell(self, metric: str) -> float:
+        """Returns the weight of the test set in a mean over test sets: 1, or the number of its lists."""
+        if not _is_over_lists(self.judgments, metric):
+            return 1.0
+        is_counted = ~np.isnan(self.evaluation.per_query[metric])
+        weights = self.evaluation.weightings[metric].weights
+        return float(weights[is_counted].sum())
+
+
+def _is_over_lists(judgments: Judgments, metric: str) -> bool:
+    """Returns whether a mean is over the lists of a log of clicks, whatever fold they are in."""
+    return judgments.impressions is not None and is_of_clicks(metric)
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,13 +230,22 @@ class ModelRow:
         return _mean_known(map(_model_mb, self.runs))
 
     def mean(self, metric: str) -> float | None:
-        """Returns the mean over cells of the mean over runs; None if no query counts in any cell."""
+        """Returns the mean over cells of the mean over runs; None if no query counts in any cell.
+
+        The weight of a cell in a metric of clicks is its number of lists.
+        """
         known = []
+        weights = []
         for items in self.cells.values():
             mean = fmean(item.evaluation.means[metric] for item in items)
             if not isnan(mean):
                 known.append(mean)
-        return fmean(known) if known else None
+                weights.append(items[0].weight_of_cell(metric))
+        if not known:
+            return None
+        if len(set(weights)) == 1:
+            return fmean(known)
+        return fmean(known, weights)
 
 
 def mean_seconds(results: Sequence[RunResult]) -> dict[str, float]:
@@ -364,6 +386,11 @@ class PairedQueries:
     trainings: tuple[tuple[Trainings, ...], ...]
     query_keys: QueryKeys
     varied_by_folds: Varied = Varied.METHODS
+
+    @cached_property
+    def by_cell(self) -> PairedSample:
+        """The sample with the cells as strata, also if its mean is over the lists of all cells together."""
+        return replace(self.sample, strata=self.cell_of_query)
 
     @cached_property
     def distinct(self) -> PairedSample:
@@ -623,7 +650,11 @@ def pair_queries(
         keys.append(first.query_keys[cell.numbers])
     impressions = [first.judgments.impressions for first in firsts]
     are_clusters = any(each is not None for each in impressions)
-    sample = PairedSample.of(np.stack(means), weights, cell_of_query, are_clusters)
+    strata = cell_of_query
+    if any(_is_over_lists(first.judgments, metric) for first in firsts):
+        # Folds differ in their numbers of lists, and frequent queries would count less in a mean over folds.
+        strata = np.zeros_like(cell_of_query)
+    sample = PairedSample.of(np.stack(means), weights, strata, are_clusters)
     return PairedQueries(
         labels=tuple(row.label for row in rows),
         sample=sample,

@@ -16,6 +16,7 @@ from toy_runs import write
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.compare.answer import answer_of
 from ltrbench.compare.leaderboard import difference_cell
+from ltrbench.compare.slicing import slices
 from ltrbench.data import Judgments
 
 FACTS = {
@@ -126,6 +127,49 @@ def test_repeats_of_a_cross_validation_are_no_further_queries_or_clicks(
         assert of_repeats.effective_queries == pytest.approx(support.effective_queries)
         assert of_repeats.largest_share >= 0.9 * support.largest_share
     assert "effective number of queries" in answer_of(comparisons[1]).headline
+
+
+def test_a_mean_over_folds_counts_each_list_once(tmp_path: Path) -> None:
+    whole = dataset_of(make_log(make_world(0, 160), num_sessions=2000))
+    weights = whole.query_weights
+    assert weights is not None
+    by_weight = np.argsort(-weights)
+    folds = [np.sort(part) for part in (by_weight[:20], by_weight[20:])]
+    runs = []
+    for number, of_fold in enumerate(folds, 1):
+        for model, skill in (("good", 2.0), ("bad", -2.0)):
+            run = write(
+                tmp_path / f"{model}{number}",
+                model,
+                fold=number,
+                judged=whole.take_queries(of_fold),
+                skill=skill,
+                data_settings={"cv": 2},
+            )
+            data = {**run.result.data, "facts": FACTS}
+            runs.append(replace(run, result=replace(run.result, data=data)))
+    settings = Settings(metric="clicks@10", baseline="bad", num_draws=200)
+    (comparison,) = compare(runs, settings=settings)
+    row = comparison.row("good")
+    of_folds = [item.evaluation for item in row.evaluated]
+    values = np.concatenate([each.per_query["clicks@10"] for each in of_folds])
+    num_lists = weights[np.concatenate(folds)]
+    mean = (num_lists * values).sum() / num_lists.sum()
+    assert row.metrics["clicks@10"] == pytest.approx(mean)
+    pair = comparison.claim("good")
+    assert pair is not None
+    other = comparison.row("bad").metrics["clicks@10"]
+    assert other is not None
+    assert pair.models.difference == pytest.approx(mean - other)
+    # Each fold is a training: the methods are claimed by the variation between folds.
+    assert pair.variation is not None
+    # All lists have ten documents: this slice is the whole, with the same cluster sample.
+    (of_all,) = slices(comparison, ["query_size"])
+    in_slice = {row.label: row for row in of_all.rows}["good"]
+    assert comparison.queries is not None
+    (error,) = comparison.queries.distinct.differences([(0, 1)]).standard_errors
+    assert in_slice.difference == pytest.approx(pair.models.difference)
+    assert in_slice.standard_error == pytest.approx(error)
 
 
 def test_one_heavy_click_carries_no_claim(tmp_path: Path) -> None:
