@@ -47,7 +47,8 @@ from ltrbench.cli.console import (
 from ltrbench.cli.launch import launch
 from ltrbench.cli.verbs import verbs
 from ltrbench.cli.verbs.data import default_rankers, plan_of, write_plan
-from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.blocks import check_option, without_compression_ending
+from ltrbench.data.dataset import MISSING
 from ltrbench.data.features import row_blocks
 from ltrbench.data.score_files import read_score_file
 from ltrbench.data.sources import FileSource
@@ -134,6 +135,7 @@ class Order:
         valid, test: files with the queries of validation and test; None: they are held out of the table.
         columns: role -> column, of the given roles.
         kept: features that stay, whatever speaks against them.
+        missing: texts that are missing values beside the usual ones.
         target: name of the target to ship to; None: the model stays as it is.
         options: options of the target.
         production: file with the scores of the ranking in use.
@@ -147,6 +149,7 @@ class Order:
     test: Path | None = None
     columns: Mapping[str, str] = field(default_factory=dict)
     kept: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
     target: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     production: Path | None = None
@@ -392,7 +395,16 @@ class Auto:
     def data(self) -> DataPlan:
         """How the table is read."""
         order = self.order
-        return plan_of(order.table, order.columns, order.kept, order.target)
+        return plan_of(
+            order.table, order.columns, order.kept, order.target, self._missing
+        )
+
+    @property
+    def _missing(self) -> list[str] | None:
+        """All texts that are missing values; None: the usual ones."""
+        if not self.order.missing:
+            return None
+        return [*sorted(MISSING - {""}), *self.order.missing]
 
     def _check_order(self) -> None:
         """Raises ConfigError if the order cannot be carried out, before anything is read."""
@@ -746,6 +758,8 @@ class Auto:
         words += ["--yaml", f"{_FOLDER}/conf/data/{self.data.name}.yaml"]
         for role, column in order.columns.items():
             words += ["--read", f"{role}={column}"]
+        if self._missing is not None:
+            words += ["--read", f"missing={json.dumps(self._missing)}"]
         for column in order.kept:
             words += ["--keep-feature", column]
         if order.target is not None:
@@ -1182,6 +1196,12 @@ _ROLES = ("label", "query", "document", "weight", "position")
     metavar="COLUMN",
     help="Keep a feature that would be left out; may be repeated.",
 )
+@click.option(
+    "--missing",
+    multiple=True,
+    metavar="TEXT",
+    help="Text of missing values beside NA, null and the like; may be repeated.",
+)
 @click.option("--metric", default=DEFAULT_METRIC, show_default=True, metavar="NAME")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option(
@@ -1208,6 +1228,7 @@ def auto_verb(
     minutes: float,
     production: Path | None,
     kept: tuple[str, ...],
+    missing: tuple[str, ...],
     metric: str,
     seed: int,
     finish: bool,
@@ -1234,6 +1255,7 @@ def auto_verb(
         test=test,
         columns={role: column for role, column in columns.items() if column},
         kept=kept,
+        missing=missing,
         target=target,
         options=split_settings("--set", settings),
         production=production,
@@ -1300,6 +1322,7 @@ def auto(
     minutes: float = 10.0,
     production: str | Path | None = None,
     keep_features: Sequence[str] = (),
+    missing: Sequence[str] = (),
     metric: str = DEFAULT_METRIC,
     seed: int = 0,
     anyway: bool = False,
@@ -1316,12 +1339,15 @@ def auto(
         minutes: time for everything.
         production: table with query_id, document_id and score of the ranking in use.
         keep_features: features that stay, whatever speaks against them.
+        missing: texts that are missing values beside NA, null and the like.
         anyway: make the model even if it is not shown to be better.
         output: folder of the results; the same call goes on with them.
 
     Raises:
         LtrbenchError: The table cannot be read, nothing can be learnt from it, or a step failed.
     """
+    check_option("keep_features", keep_features, list)
+    check_option("missing", missing, list)
     folder = Path(output)
     path = _path_of(data, folder)
     given = {
@@ -1334,6 +1360,7 @@ def auto(
         test=None if test is None else Path(test),
         columns={role: column for role, column in given.items() if column},
         kept=tuple(keep_features),
+        missing=tuple(missing),
         target=target,
         options=dict(options),
         production=None if production is None else Path(production),

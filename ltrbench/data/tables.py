@@ -238,14 +238,14 @@ class _Rows:
 
     def numbers(self, column: str, expected: str) -> NDArray[np.float64]:
         """Returns the (D,) numbers of a column; missing values are NaN."""
-        numbers, valid = _numbers(self.cells(column), self.missing)
+        numbers, valid = numbers_of_cells(self.cells(column), self.missing)
         self.check(column, valid, f"this is not a number: {expected}")
         return numbers
 
     def feature(self, column: str, expected: str) -> NDArray[np.float64]:
         """Returns the (D,) numbers of a feature; missing values are NaN."""
         cells = self.cells(column)
-        numbers, valid = _numbers(cells, self.missing)
+        numbers, valid = numbers_of_cells(cells, self.missing)
         if NEARLY_ALL <= valid.mean() < 1:
             word = str(cells.iloc[int(np.argmin(valid))])
             missing = f"\"data.missing=['{word:.60}']\""
@@ -259,7 +259,7 @@ class _Rows:
     def days(self, column: str) -> tuple[NDArray[np.float64], str]:
         """Returns the (D,) days of a column of dates since a day, and this day; missing dates are NaN."""
         cells = self.cells(column)
-        times, valid = _times_of(cells, self.missing)
+        times, valid = times_of_cells(cells, self.missing)
         self.check(
             column,
             valid,
@@ -369,10 +369,11 @@ def category_text(cell: object) -> str | None:
     return cell_text(cell)
 
 
-def _numbers(
-    cells: pd.Series[Any], missing: Collection[str]
+def numbers_of_cells(
+    cells: pd.Series[Any], missing: Collection[str] = MISSING
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns the (D,) numbers in cells of any type, and which cells are numbers or missing values."""
+    """Returns the (D,) numbers in cells of any type, NaN for a missing one, and which cells are numbers or
+    missing values."""
     import pandas as pd
 
     if pd.api.types.is_numeric_dtype(cells):
@@ -388,26 +389,12 @@ def _numbers(
     return numbers, (is_number | is_missing).to_numpy()
 
 
-def numbers_of_cells(
-    cells: pd.Series[Any],
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Returns the (D,) numbers in cells, NaN for a missing one, and which cells are numbers or missing."""
-    return _numbers(cells, MISSING)
-
-
-def times_of_cells(
-    cells: pd.Series[Any],
-) -> tuple[pd.Series[Any], NDArray[np.bool_]]:
-    """Returns the (D,) times in cells, NaT for a missing one, and which cells are times or missing."""
-    return _times_of(cells, MISSING)
-
-
 _FORMS_OF_NUMBERS = {r"\d{8}": "%Y%m%d", r"\d{9,10}(\.\d*)?": "s", r"\d{12,13}": "ms"}
 """Form of a number -> its format, or the unit since 1970."""
 
 
-def _times_of(
-    cells: pd.Series[Any], missing: Collection[str]
+def times_of_cells(
+    cells: pd.Series[Any], missing: Collection[str] = MISSING
 ) -> tuple[pd.Series[Any], NDArray[np.bool_]]:
     """Returns the (D,) times in cells, NaT for a missing one, and which cells are times or missing."""
     import pandas as pd
@@ -459,7 +446,7 @@ def days_of(cells: Sequence[object], first: str, column: str) -> NDArray[np.floa
     import pandas as pd
 
     series = pd.Series([*cells], dtype=object)
-    times, valid = _times_of(series, MISSING)
+    times, valid = times_of_cells(series, MISSING)
     if not valid.all():
         cell = cells[int(np.argmin(valid))]
         raise DataError(f"{column} is {cell!r:.60}; write a date such as 2026-01-31.")
@@ -497,14 +484,17 @@ def _open(source: _Source) -> list[_Table]:
     return tables
 
 
-def read_frame(path: Path) -> pd.DataFrame:
+def read_frame(path: Path, missing: Collection[str] = MISSING) -> pd.DataFrame:
     """Returns all columns of a CSV or Parquet table, with the types of their cells.
+
+    Args:
+        missing: lower-case texts that are missing numbers in a CSV file.
 
     Raises:
         DataError: The table cannot be read, has no rows, or two columns of a name.
     """
     (table,) = _open(path)
-    return table.rows([], table.columns)
+    return table.rows([], table.columns, missing)
 
 
 def open_table(path: Path) -> _Table:
@@ -1504,7 +1494,7 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
 
     column = rows.roles["split_by"]
     cells = rows.cells(column).astype(object)
-    numbers, valid = _numbers(cells, rows.missing)
+    numbers, valid = numbers_of_cells(cells, rows.missing)
     times: pd.Series[Any] = pd.Series(numbers)
     if valid[0]:
         valid = valid & np.isfinite(numbers)

@@ -18,11 +18,13 @@ from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, read_data
 from ltrbench.data.blocks import without_compression_ending
+from ltrbench.data.dataset import MISSING, cell_text
 from ltrbench.data.features import CheckedFeatures
 from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
 from ltrbench.data.tables import (
     NEARLY_ALL,
     PARQUET,
+    missing_words,
     numbers_of_cells,
     open_table,
     read_frame,
@@ -95,6 +97,7 @@ class DataPlan:
         guessed: the roles that were guessed.
         categorical, encode, dates: features of these kinds.
         left_out: column that is no feature -> the reason.
+        missing: texts that are missing values, as `data.missing`; None: the usual ones.
         gap: time between training and later queries, as `data.gap`; None without times.
         dataset: the rows as they are read, with the features that are not left out.
     """
@@ -108,6 +111,7 @@ class DataPlan:
     encode: Sequence[str] = ()
     dates: Sequence[str] = ()
     left_out: Mapping[str, str] = field(default_factory=dict)
+    missing: Sequence[str] | None = None
     gap: str | float | None = None
     dataset: RankingDataset = field(repr=False)
 
@@ -142,6 +146,8 @@ class DataPlan:
             "dates": list(self.dates),
             "ignore": list(self.left_out),
         }
+        if self.missing is not None:
+            settings["missing"] = list(self.missing)
         return settings | {key: value for key, value in named.items() if value}
 
 
@@ -155,6 +161,7 @@ def propose(
     given: Mapping[str, str | None],
     kept: Set[str] = frozenset(),
     can_split_categories: bool = True,
+    missing: Sequence[str] | None = None,
 ) -> DataPlan:
     """Returns how to read a file.
 
@@ -163,6 +170,7 @@ def propose(
         kept: columns that stay features whatever speaks against them.
         can_split_categories: whether a model may split by categories; otherwise they are encoded as features
             of 0 and 1, or left out if they are many.
+        missing: texts that are missing values; None: the usual ones, such as NA.
 
     Raises:
         DataError: The file cannot be read, has no column of a given name, or none that can be the label or
@@ -172,6 +180,11 @@ def propose(
     for role in named:
         require_choice("a role of a column", role, (*USUAL_NAMES, TIME))
     if not is_table(path):
+        if missing is not None:
+            raise DataError(
+                f"{path} is no CSV or Parquet table, so that no text in it can be a missing value; leave out "
+                "missing."
+            )
         if named:
             raise DataError(
                 f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
@@ -183,7 +196,8 @@ def propose(
             is_table=False,
             dataset=read_data(path, sort_queries=True),
         )
-    frame = read_frame(path)
+    words = missing_words(missing)
+    frame = read_frame(path, words)
     roles = _roles(path, frame, named)
     features = [name for name in frame.columns if name not in {*roles.values()}]
     unknown = [name for name in kept if name not in features]
@@ -192,12 +206,13 @@ def propose(
             f"{path}: '{unknown[0]}' is to stay a feature, but is no column without a role"
             f"{did_you_mean(unknown[0], features)}"
         )
-    kinds = _Kinds(path, frame, features, kept)
+    kinds = _Kinds(path, frame, features, kept=kept, missing=words)
     options: dict[str, Any] = {
         **{role: column for role, column in roles.items() if role != TIME},
         "categorical": kinds.categorical,
         "dates": kinds.dates,
         "ignore": [*kinds.left_out, *_time_column(roles)],
+        "missing": missing,
         "sort_queries": True,
     }
     dataset = read_table(path, **options)
@@ -229,6 +244,7 @@ def propose(
         encode=encode,
         dates=options["dates"],
         left_out=left_out,
+        missing=missing,
         gap=_gap(path, frame, roles),
         dataset=dataset,
     )
@@ -316,10 +332,10 @@ def _is_time(frame: pd.DataFrame, name: str, roles: Roles) -> bool:
     return _are_dates(frame[name])
 
 
-def _are_dates(cells: pd.Series[Any]) -> bool:
+def _are_dates(cells: pd.Series[Any], missing: Collection[str] = MISSING) -> bool:
     if cells.dtype.kind in "bf":
         return False
-    _, valid = times_of_cells(cells)
+    _, valid = times_of_cells(cells, missing)
     return bool(valid.all()) and bool(cells.notna().any())
 
 
@@ -366,9 +382,12 @@ class _Kinds:
         path: Path,
         frame: pd.DataFrame,
         columns: Sequence[str],
+        *,
         kept: Set[str],
+        missing: Collection[str],
     ) -> None:
         self._path = path
+        self._missing = missing
         self.categorical: list[str] = []
         self.dates: list[str] = []
         self.left_out: dict[str, str] = {}
@@ -381,8 +400,10 @@ class _Kinds:
             return
         if cells.dtype.kind in "biuf":
             return
-        if cells.dtype.kind == "M" or _are_dates(cells):
+        if cells.dtype.kind == "M" or _are_dates(cells, self._missing):
             self.dates.append(name)
+            return
+        if _are_numbers_but_missing(cells, self._missing):
             return
         mistake = "" if is_kept else _mistake(self._path, cells)
         if mistake:
@@ -404,6 +425,18 @@ class _Kinds:
         self.categorical.append(name)
 
 
+def _are_numbers_but_missing(cells: pd.Series[Any], missing: Collection[str]) -> bool:
+    """Returns whether texts are numbers, and missing values other than the usual ones.
+
+    A column of texts that are all numbers is one of categories, such as numbers of shops.
+    """
+    texts = cells.astype(object).map(cell_text).str.strip().str.lower()
+    if not texts.isin({*missing} - MISSING).any():
+        return False
+    _, are_read = numbers_of_cells(cells, missing)
+    return bool(are_read.all())
+
+
 def _mistake(path: Path, cells: pd.Series[Any]) -> str:
     """Returns the first cell that is no number or date, if nearly all others are; empty if they are not."""
     known = cells[cells.notna()]
@@ -412,9 +445,9 @@ def _mistake(path: Path, cells: pd.Series[Any]) -> str:
         row = known.index[int(are_read.argmin())]
         word = json.dumps(str(cells[row]))
         return (
-            f"{_place(path, cells, row)}, but nearly all other cells are numbers. Leave such cells empty, or "
-            f"write the YAML with inspect --yaml, set missing: [{word}] there and take the column out of "
-            "ignore, or keep it as categories"
+            f"{_place(path, cells, row)}, but nearly all other cells are numbers. If it is a missing value, "
+            f"leave such cells empty or name it, with --missing {word} of auto or --read 'missing=[{word}]' "
+            "of inspect; otherwise correct it, or keep the column as categories"
         )
     times, are_read = times_of_cells(known)
     are_written = known.astype(str).str.strip().str.fullmatch(_WRITTEN_DATE)

@@ -21,7 +21,7 @@ from ltrbench.data.store import write_store
 from ltrbench.data.tables import write_frame
 from ltrbench.errors import ConfigError, DataError
 from ltrbench.experiment import Experiment, run
-from ltrbench.experiment.columns import propose
+from ltrbench.experiment.columns import DataPlan, propose
 from ltrbench.rankers.random import RandomRanker
 from ltrbench.runs.record import read_run
 
@@ -129,6 +129,15 @@ def test_every_split_has_the_codes_of_the_training_file_also_from_the_cache_and_
         ).load()
 
 
+def _read_as_in_yaml(plan: DataPlan) -> RankingDataset:
+    options = yaml.safe_load(plan.yaml())
+    if "split_by" in options:
+        options.setdefault("ignore", []).append(options.pop("split_by"))
+    for name in ("defaults", "name", "train", "gap"):
+        options.pop(name, None)
+    return read_table(plan.path, **options)
+
+
 @pytest.mark.parametrize("can_split_categories", [True, False])
 def test_a_plan_has_the_data_set_that_its_yaml_reads(
     tmp_path: Path, can_split_categories: bool
@@ -137,11 +146,7 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
     shop_log(100).to_parquet(path)
     plan = propose(path, {}, can_split_categories=can_split_categories)
     assert {"brand", "revenue"} <= plan.left_out.keys()
-    options = yaml.safe_load(plan.yaml())
-    options["ignore"].append(options.pop("split_by"))
-    for name in ("defaults", "name", "train", "gap"):
-        del options[name]
-    expected = read_table(path, **options)
+    expected = _read_as_in_yaml(plan)
     for name in ("fingerprint", "feature_names", "categories", "encoded", "dates"):
         assert getattr(plan.dataset, name) == getattr(expected, name), name
     assert plan.dataset.num_features == expected.num_features
@@ -152,7 +157,7 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
     [
         ("2026-01-{:02}", "01/02/2026", 6, ["t.csv:8 ", "'01/02/2026'", "ISO 8601"]),
         ("{:02}/03/2026", "28/03/2026", 0, ["t.csv:2 ", "'28/03/2026'", "ISO 8601"]),
-        ("{}", "-", 6, ["t.csv:8 ", "'-'", 'missing: ["-"]']),
+        ("{}", "-", 6, ["t.csv:8 ", "'-'", '--missing "-"']),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
@@ -170,6 +175,24 @@ def test_a_column_of_numbers_or_dates_with_a_mistake_is_left_out_with_its_first_
     reason = propose(path, {}).left_out["when"]
     assert all(part in reason for part in (place, *others)), reason
     assert propose(path, {}, kept={"when"}).categorical == ["when"]
+
+
+@pytest.mark.parametrize("usual", ["{}", "2026-01-{:02}"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_text_that_is_named_as_missing_leaves_a_column_its_numbers_or_dates(
+    tmp_path: Path, suffix: str, usual: str
+) -> None:
+    table = shop_log(100)[["query_id", "label", "price"]]
+    table["when"] = [usual.format(number % 28 + 1) for number in range(len(table))]
+    table.loc[[6, 7], "when"] = "Unknown"
+    path = tmp_path / f"t.{suffix}"
+    write_frame(table, path)
+    plan = propose(path, {}, missing=["unknown", "-"])
+    assert "when" in plan.dataset.feature_names
+    assert not plan.categorical
+    column = plan.dataset.feature_names.index("when")
+    assert np.isnan(plan.dataset.features[:, column]).nonzero()[0].tolist() == [6, 7]
+    assert _read_as_in_yaml(plan).fingerprint == plan.dataset.fingerprint
 
 
 @pytest.mark.parametrize(

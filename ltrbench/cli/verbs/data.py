@@ -20,6 +20,7 @@ from ltrbench.cli.console import (
     echo,
     echo_json,
     facts_as_lines,
+    parse_value,
     read,
     split_settings,
     terminal_width,
@@ -400,8 +401,9 @@ def inspect_verb(
     manifest, the checksum of every array, the invariants of a data set, and its fingerprint. The exit code is
     2 if it is damaged.
 
-    With --yaml, roles that --read does not name are guessed from the names and contents of columns, and
-    columns that tell the label, ids and constant columns are left out, with the reason. Categories are
+    With --yaml, --read takes roles, such as label=COLUMN, and missing=[TEXT]. Roles that it does not name are
+    guessed from the names and contents of columns, and columns that tell the label, ids and constant columns
+    are left out, with the reason. Categories are
     encoded for a --target that cannot split by them.
 
     \b
@@ -462,6 +464,7 @@ def plan_of(
     roles: Mapping[str, str],
     kept: Sequence[str],
     target: str | None,
+    missing: Sequence[str] | None = None,
 ) -> DataPlan:
     """Returns how to read a file from which a model for a target is learnt, as `propose` does."""
     from ltrbench.experiment.columns import propose
@@ -471,7 +474,7 @@ def plan_of(
     if target is not None:
         destination = Destination.of({"name": target})
         can_split = destination.target.holds_categories
-    return propose(path, roles, {*kept}, can_split)
+    return propose(path, roles, {*kept}, can_split, missing)
 
 
 def write_plan(plan: DataPlan, path: Path) -> None:
@@ -495,7 +498,10 @@ def _write_yaml(
     from ltrbench.experiment.columns import about_columns, about_data
 
     roles = split_settings("--read", reading)
-    plan = plan_of(file, roles, kept, target)
+    missing = None
+    if "missing" in roles:
+        missing = parse_value(roles.pop("missing"))
+    plan = plan_of(file, roles, kept, target, missing)
     write_plan(dataclasses.replace(plan, name=path.stem), path)
     for sentence in (*about_data(plan), *about_columns(plan)):
         echo(wrapped(sentence, "  "))
