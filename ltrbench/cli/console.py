@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import json
 import logging
 import math
@@ -152,13 +153,14 @@ def split_settings(option: str, settings: Sequence[str]) -> dict[str, str]:
 
 
 def parse_value(text: str) -> Any:
-    """Parses a value in the syntax of overrides: true, 3, 0.5, nan, null, a list [a,b]; the rest is text.
+    """Parses a value in the syntax of overrides: true, 3, 0.5, nan, null, a list of texts; the rest is text.
 
-    >>> [parse_value(text) for text in ("True", "3", "[a,b]", "grade", '"7"')]
-    [True, 3, ['a', 'b'], 'grade', '7']
+    >>> [parse_value(text) for text in ("True", "3", "[a,b]", '["a, b", c]', "[]", "grade", '"7"')]
+    [True, 3, ['a', 'b'], ['a, b', 'c'], [], 'grade', '7']
     """
     if text.startswith("[") and text.endswith("]"):
-        return [item.strip() for item in text[1:-1].split(",")]
+        rows = csv.reader([text[1:-1]], skipinitialspace=True)
+        return [item.strip() for item in next(rows, [])]
     if text.lower() in ("true", "false", "nan"):
         return {"true": True, "false": False, "nan": math.nan}[text.lower()]
     try:
