@@ -438,8 +438,13 @@ def _check_exchanged(given: Impressions, components: NDArray[np.int64]) -> None:
         return
     below = connected[connected < others[0]]
     near = int(below[-1]) if len(below) else 0
+    subject = "positions"
+    verb = "were"
+    if len(others) == 1:
+        subject = "position"
+        verb = "was"
     raise DataError(
-        f"data.propensity=harvest: positions {_ranges(others)} were never exchanged with "
+        f"data.propensity=harvest: {subject} {_ranges(others)} {verb} never exchanged with "
         f"{_ranges(connected)}: no document with a click was shown in both groups, so their examination is "
         f"not known. Swap 1 % of the lists between positions {near} and {int(others[0])}, and log them."
     )

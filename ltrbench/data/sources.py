@@ -311,6 +311,7 @@ class SplitSource(DataSource):
             num_held_out=parts[1].num_queries,
             num_queries=train.num_queries,
             largest=_most_frequent(parts[1], by.times, by.groups),
+            settings=self._settings_of_splits,
         )
         size.check()
         kind = "random" if by.times is None else "latest"
@@ -319,6 +320,12 @@ class SplitSource(DataSource):
         if note:
             return _Held(*parts, rule, (note,))
         return _Held(*parts, rule)
+
+    @property
+    def _settings_of_splits(self) -> tuple[str, ...]:
+        """Settings with the columns of times and groups, if the source has them."""
+        names = [name for name in SPLIT_ROLES if hasattr(self, name)]
+        return tuple(f"data.{name}" for name in names)
 
     @property
     def _split_of_folds(self) -> str:

@@ -156,7 +156,8 @@ def split_queries(
     shuffled = _shuffled_units(dataset, seed, groups)
     if len(shuffled) < 2:
         raise DataError(
-            f"{_counted(dataset, len(shuffled))} cannot be split; pass data.{name}, or more queries."
+            f"{_counted(dataset, len(shuffled))} cannot be split; more are needed, or a {name} set of its "
+            "own."
         )
     if groups is None:
         num_taken = max(round(share * len(shuffled)), 1)
@@ -179,6 +180,7 @@ class HeldOut:
         share: share of the queries that was asked for.
         num_held_out: number of queries held out, of `num_queries`.
         largest: what keeps most of them together, such as "the time 2026-03"; empty if it is not known.
+        settings: settings of the source that name the columns of times and groups; empty without any.
     """
 
     name: str
@@ -186,6 +188,7 @@ class HeldOut:
     num_held_out: int
     num_queries: int
     largest: str = ""
+    settings: tuple[str, ...] = ()
 
     @property
     def real_share(self) -> float:
@@ -220,9 +223,13 @@ class HeldOut:
         """Raises DataError if the split has over twice or under half of the queries that were asked for."""
         is_near = self.share / 2 <= self.real_share <= 2 * self.share
         if not is_near and self._off_by > 1:
+            remedy = "add queries of other groups"
+            if self.settings:
+                columns = " or ".join(self.settings)
+                remedy = f"choose a column with more different values for {columns}"
             raise DataError(
-                f"{self._reason}. Set data.{self.name}_share={self.real_share:.3g} to accept this, or choose "
-                "a column with more different values for data.split_by or data.group_by."
+                f"{self._reason}. Set data.{self.name}_share={self.real_share:.3g} to accept this, or "
+                f"{remedy}."
             )
 
     def note(self) -> str | None:

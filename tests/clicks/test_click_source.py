@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,24 @@ def test_a_log_without_exchanges_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="never exchanged with 0"):
         _splits(path)
     assert _splits(path, propensity="power:1").test.num_queries == 12
+
+
+def test_a_refused_share_names_only_settings_of_the_source(tmp_path: Path) -> None:
+    log = make_log(make_world(0, 100))
+    # Lists are sessions, because a feature depends on them: those of a query stay together.
+    log["feature"] = np.arange(len(log))
+    sizes = log.groupby("query")["session"].nunique().sort_values(ascending=False)
+    kept = [sizes.index[0], *sizes.index[-3:]]
+    log[log["query"].isin(kept)].to_csv(tmp_path / "log.csv", index=False)
+    source = ClickSource(
+        name="clicks", log=str(tmp_path / "log.csv"), propensity="power:1"
+    )
+    with pytest.raises(DataError) as caught:
+        source.load()
+    said = str(caught.value)
+    settings = re.findall(r"data\.(\w+)", said)
+    assert "test_share" in settings
+    assert all(hasattr(source, name) for name in settings)
 
 
 @pytest.mark.parametrize(("given", "named"), [("", "empty"), (0, "is 0;"), (2, "is 2")])

@@ -57,7 +57,7 @@ def test_three_files_are_the_three_splits_and_a_missing_validation_set_is_held_o
 
 
 def test_data_that_are_too_few_for_a_split_are_named() -> None:
-    with pytest.raises(DataError, match=naming("1 queries", "data.test")):
+    with pytest.raises(DataError, match=naming("1 queries", "test set", "more")):
         Synthetic(name="synthetic", num_queries=1).load()
 
 
