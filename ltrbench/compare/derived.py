@@ -749,12 +749,21 @@ def import_runs(
         )
     fingerprints: dict[Path, str] = {}
     imported = []
+    warnings = []
     for like in existing:
         folder = Path(system.name, like.path.name)
         if is_model_file(system.file(like, "test")):
             imported.append(_of_model(system, like, folder, load_splits)[0])
-        else:
-            imported.append(_of_scores(system, like, folder, fingerprints, warn=True))
+            continue
+        run, warning = _of_scores(system, like, folder, fingerprints)
+        imported.append(run)
+        if warning:
+            warnings.append(warning)
+    if warnings:
+        alike = ""
+        if len(existing) > 1:
+            alike = f" So in {len(warnings)} of {len(existing)} test sets; these are the values of the first."
+        log.warning("%s%s", warnings[0], alike)
     return imported
 
 
@@ -787,7 +796,7 @@ def import_like(
     if is_model_file(system.file(like, "test")):
         run, ranker, splits = _of_model(system, like, folder, load_splits)
     else:
-        run = _of_scores(system, like, folder, {})
+        run, _ = _of_scores(system, like, folder, {})
         _refuse_incomplete(system, like, run)
     with claim(folder, options="--output DIR"):
         if ranker is None or splits is None:
@@ -821,14 +830,12 @@ def _of_scores(
     like: Run,
     folder: Path,
     fingerprints: dict[Path, str],
-    warn: bool = False,
-) -> Run:
-    """Returns the run of a score file.
+) -> tuple[Run, str]:
+    """Returns the run of a score file, and its note that the order may be upside down; empty without one.
 
     Args:
         folder: Output folder in the command of the run.
         fingerprints: File -> fingerprint of the documents that it was used for; extended.
-        warn: Whether the note that the order may be upside down is also logged.
 
     Raises:
         DataError: A file without query ids in its lines is used for two different sets of documents.
@@ -849,10 +856,9 @@ def _of_scores(
     test = scored["test"]
     warning = upside_down(test.judgments, test.scores, default_metric([like]))
     if warning:
-        notes.append(f"{system.file(like, 'test')}: {warning}")
-        if warn:
-            log.warning("%s", notes[-1])
-    return _imported(system, like, folder, scored, notes)
+        warning = f"{system.file(like, 'test')}: {warning}"
+        notes.append(warning)
+    return _imported(system, like, folder, scored, notes), warning
 
 
 def _scores_of(

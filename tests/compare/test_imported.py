@@ -332,6 +332,14 @@ def test_a_table_of_ranks_has_the_columns_of_the_data_and_is_said_to_be_upside_d
         (warning,) = [text for text in caplog.messages if "ranks.csv:" in text]
         assert re.search(said, warning)
         caplog.clear()
+        for fold in (1, 2):
+            of_fold = replace(source, cv=2, fold=fold)
+            finished(tmp_path / "folds" / str(fold), source=of_fold, importance=None)
+        of_folds = ["compare", str(tmp_path / "folds")]
+        assert main([*of_folds, f"prod={tmp_path / 'ranks.csv'}"]) == 0
+        (once,) = [text for text in caplog.messages if "upside down" in text]
+        assert "2 of 2 test sets" in once
+        caplog.clear()
         assert main([*words, f"prod={tmp_path / 'negated.csv'}"]) == 0
         assert not [text for text in caplog.messages if "negated.csv:" in text]
     assert main([*words, f"prod={tmp_path / 'film.csv'}"]) == 2
