@@ -58,6 +58,7 @@ class Answer:
         claims: What the claims say about it, one sentence each.
         remarks: Rows that are not considered, and runs that are missing, one sentence each.
         next_step: What to do next; None if there is nothing.
+        details: Sentences that a terminal leaves out, so that an answer on clicks has at most eight lines.
     """
 
     title: str
@@ -65,12 +66,21 @@ class Answer:
     claims: tuple[str, ...]
     remarks: tuple[str, ...]
     next_step: NextStep | None
+    details: tuple[str, ...] = ()
 
     @property
     def sentences(self) -> list[str]:
         """All sentences, the most important one first."""
         first = [self.headline] if self.headline else []
-        return [*first, *self.claims, *self.remarks]
+        return [*first, *self.claims, *self.remarks, *self.details]
+
+    @property
+    def paragraphs(self) -> list[str]:
+        """The decision with its claims, and what they rest on, without the details."""
+        first = [self.headline] if self.headline else []
+        decided = " ".join([*first, *self.claims])
+        rest = " ".join(self.remarks)
+        return [text for text in (decided, rest) if text]
 
 
 def answer_of(comparison: Comparison) -> Answer:
@@ -79,20 +89,34 @@ def answer_of(comparison: Comparison) -> Answer:
     headline = ""
     claims: list[str] = []
     remarks: list[str] = []
+    details: list[str] = []
+    is_of_clicks = comparison.evidence is not None
     if decision is not None:
         headline = _headline(comparison, decision)
+        first, *further = _guards_in_words(comparison, decision) or [""]
+        losses = list(_loss(comparison, decision))
+        excluded = list(decision.excluded)
+        if is_of_clicks:
+            details = [*further, *losses, *excluded]
+            further = []
+            losses = []
+            excluded = list(_passed_over(decision))
         claims = [
-            *_guards_in_words(comparison, decision),
+            first,
+            *further,
             *_claims(comparison, decision),
+            *losses,
             *_in_other_metrics(comparison, decision),
         ]
         # Without a given difference, the checks of guards say how many queries decide them.
         if not decision.checks or comparison.settings.detect:
             claims.append(queries_in_words(comparison))
-        remarks.extend(decision.excluded)
-    remarks.extend(
-        str(remark.note) for remark in comparison.remarks if remark.kind in IMPORTANT
-    )
+        remarks.extend(excluded)
+    important = [remark for remark in comparison.remarks if remark.kind in IMPORTANT]
+    if is_of_clicks:
+        remarks.extend(remark.brief for remark in important)
+    else:
+        remarks.extend(str(remark.note) for remark in important)
     is_withheld = any(pair.withheld for pair in comparison.family)
     if is_withheld and comparison.evidence is None:
         remarks.append(
@@ -104,6 +128,7 @@ def answer_of(comparison: Comparison) -> Answer:
         claims=tuple(filter(None, claims)),
         remarks=tuple(remarks),
         next_step=next_step(comparison, decision),
+        details=tuple(details),
     )
 
 
@@ -176,7 +201,7 @@ def _better_in_words(comparison: Comparison, decision: Decision) -> str:
             f"Take {first}: {_clicks_in_words(comparison, comparison.evidence, pair)}."
         )
     if others:
-        text += f" {listed(others)} {_is(others)} better, too."
+        text += f" {_listed(comparison, others)} {_is(others)} better, too."
     return text
 
 
@@ -236,24 +261,34 @@ def _decision_in_words(comparison: Comparison, decision: Decision) -> str:
     return f"{start} {comparison.baseline}."
 
 
-def _guards_in_words(comparison: Comparison, decision: Decision) -> Iterator[str]:
-    """Yields the checks of the models, and how many queries decide them."""
+def _passed_over(decision: Decision) -> Iterator[str]:
+    """Yields which models have no considered row, without the reason."""
+    if decision.passed_over:
+        yield (
+            f"The rows of {listed(decision.passed_over)} are not considered (the report says why)."
+        )
+
+
+def _guards_in_words(comparison: Comparison, decision: Decision) -> list[str]:
+    """Returns the checks of the models, and how many queries decide them; of clicks, one sentence a model."""
     if not decision.checks:
-        return
+        return []
     if decision.kind == SHIP:
         _, *guards = decision.checks[decision.models[0]]
-        if guards:
-            yield f"The guards hold: {checks_in_words(comparison, guards)}."
-        return
+        if not guards:
+            return []
+        return [f"The guards hold: {checks_in_words(comparison, guards)}."]
     in_words = []
     for label, checks in decision.checks.items():
         in_words.append(f"{label}: {checks_in_words(comparison, checks)}")
-    yield f"{'; '.join(in_words)}."
+    if comparison.evidence is None:
+        in_words = ["; ".join(in_words)]
+    sentences = [f"{text}." for text in in_words]
     for label, checks in decision.checks.items():
         needed = _queries_needed(comparison, label, checks)
         if needed:
-            yield f"To decide on {label} takes about {listed(needed)}."
-            return
+            return [*sentences, f"To decide on {label} takes about {listed(needed)}."]
+    return sentences
 
 
 def _queries_needed(
@@ -337,7 +372,7 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
         if decision.unbeaten:
             yield (
                 f"No model is recommended: {subject} is not shown to be better than "
-                f"{listed(decision.unbeaten)}."
+                f"{_listed(comparison, decision.unbeaten)}."
             )
     identical = [
         label for label, pair in pairs.items() if pair.statistics.note == IDENTICAL
@@ -351,13 +386,19 @@ def _claims(comparison: Comparison, decision: Decision) -> Iterator[str]:
     methods = _methods_in_words(comparison, subject, pairs)
     if methods:
         yield methods
-    if decision.loss:
-        verb = "Taking"
-        if decision.kind in (KEEP, UNDECIDED):
-            verb = "Keeping"
-        confidence = percent(1 - comparison.settings.level_of(comparison.metric))
-        loss = _loss_in_words(comparison, decision.loss)
-        yield f"{verb} {subject} loses at most {loss} to any of the others ({confidence})."
+
+
+def _loss(comparison: Comparison, decision: Decision) -> Iterator[str]:
+    """Yields what the subject of the decision loses at most, if that is known."""
+    subject = decision.subject
+    if not subject or decision.reason or not decision.loss:
+        return
+    verb = "Taking"
+    if decision.kind in (KEEP, UNDECIDED):
+        verb = "Keeping"
+    confidence = percent(1 - comparison.settings.level_of(comparison.metric))
+    loss = _loss_in_words(comparison, decision.loss)
+    yield f"{verb} {subject} loses at most {loss} to any of the others ({confidence})."
 
 
 def _in_other_metrics(comparison: Comparison, decision: Decision) -> Iterator[str]:
@@ -372,11 +413,12 @@ def _in_other_metrics(comparison: Comparison, decision: Decision) -> Iterator[st
         if not claims:
             continue
         of_state = _by_state(claims)
-        parts = _better_and_worse(of_state)
+        parts = _better_and_worse(comparison, of_state)
         for state in (EQUIVALENT, UNDECIDED):
             if of_state[state]:
                 preposition = "against" if state == UNDECIDED else "to"
-                parts.append(f"{state} {preposition} {listed(of_state[state])}")
+                labels = _listed(comparison, of_state[state])
+                parts.append(f"{state} {preposition} {labels}")
         yield f"In {metric}, {subject} is {', '.join(parts)}."
 
 
@@ -385,12 +427,12 @@ def _on_these_queries(comparison: Comparison, pairs: dict[str, Pair]) -> str:
     if len(of_state[BETTER]) == len(pairs):
         others = pairs if len(pairs) == 1 else ["all others"]
         return f"On these queries it is better than {listed([*others])}."
-    parts = _better_and_worse(of_state)
+    parts = _better_and_worse(comparison, of_state)
     if not parts:
         parts.append("not shown to be better than any other")
     if of_state[EQUIVALENT]:
         rope = comparison.settings.rope_of(comparison.metric)
-        equal = listed(of_state[EQUIVALENT])
+        equal = _listed(comparison, of_state[EQUIVALENT])
         parts.append(f"equivalent to {equal} (within ±{rope:g})")
     return f"On these queries it is {', and '.join(parts)}."
 
@@ -414,11 +456,12 @@ def _methods_in_words(
     if _is_imported(comparison, subject):
         how = f"With its imported scores, and the others {how[0].lower()}{how[1:]}"
     of_state = _by_state(known)
-    parts = _better_and_worse(of_state)
+    parts = _better_and_worse(comparison, of_state)
     if len(of_state[BETTER]) == len(pairs) > 1:
         parts = ["better than all others"]
     if of_state[EQUIVALENT]:
-        parts.append(f"equivalent to {listed(of_state[EQUIVALENT])}")
+        labels = _listed(comparison, of_state[EQUIVALENT])
+        parts.append(f"equivalent to {labels}")
     if parts:
         return f"{how}, {subject} is {', and '.join(parts)}."
     other = "any"
@@ -445,14 +488,27 @@ def _distinct_in_words(texts: Iterable[str]) -> str:
     return "; ".join(dict.fromkeys(texts))
 
 
-def _better_and_worse(of_state: dict[str, list[str]]) -> list[str]:
+def _better_and_worse(
+    comparison: Comparison, of_state: dict[str, list[str]]
+) -> list[str]:
     """Returns than which rows a row is better, and than which it is worse."""
     parts = []
     for state in (BETTER, WORSE):
         labels = of_state[state]
         if labels:
-            parts.append(f"{state} than {listed(labels)}")
+            parts.append(f"{state} than {_listed(comparison, labels)}")
     return parts
+
+
+_MOST_LABELS = 3
+"""Maximum number of rows that an answer on clicks lists; the table has all."""
+
+
+def _listed(comparison: Comparison, labels: Sequence[str]) -> str:
+    if comparison.evidence is None or len(labels) <= _MOST_LABELS:
+        return listed(labels)
+    shown = labels[: _MOST_LABELS - 1]
+    return listed([*shown, f"{len(labels) - len(shown)} others"])
 
 
 def _by_state(claims: dict[str, Claim]) -> dict[str, list[str]]:

@@ -69,6 +69,7 @@ class Decision:
         loss: Upper bound of what `subject` loses to any other row; None if not available.
         unbeaten: Yardsticks that the leader is not shown to be better than.
         excluded: Why rows are not considered, one sentence each.
+        passed_over: Models of which no row is considered.
         checks: With guards, label of each considered model -> its checks, that of the primary metric first.
         reason: Why nothing is decided; empty if something is.
     """
@@ -80,6 +81,7 @@ class Decision:
     loss: float | None = None
     unbeaten: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
+    passed_over: tuple[str, ...] = ()
     checks: Mapping[str, Sequence[Check]] = field(default_factory=dict)
     reason: str = ""
 
@@ -101,6 +103,15 @@ def decide(comparison: Comparison) -> Decision | None:
     if comparison.best is None:
         return Decision(NONE, reason="no two rows can be paired")
     considered, excluded = _considered(comparison)
+    decision = _decision(comparison, considered, excluded)
+    passed_over = _passed_over(comparison, considered)
+    return replace(decision, passed_over=passed_over)
+
+
+def _decision(
+    comparison: Comparison, considered: Sequence[str], excluded: Sequence[str]
+) -> Decision:
+    """Returns the decision among the considered rows; arguments as those that `_considered` returns."""
     if all(pair.models.interval is None for pair in comparison.family):
         reasons = {pair.models.reason for pair in comparison.family}
         why = " and ".join(sorted(reasons)) or "no difference has an interval"
@@ -108,6 +119,16 @@ def decide(comparison: Comparison) -> Decision | None:
     models = [
         label for label in considered if comparison.row(label).model not in YARDSTICKS
     ]
+    has_baseline = (
+        bool(comparison.settings.guards) or comparison.settings.names_baseline
+    )
+    if has_baseline and excluded and not {*models} - {comparison.baseline}:
+        return Decision(
+            NONE,
+            subject=comparison.baseline,
+            excluded=tuple(excluded),
+            reason="no other model has a fair comparison",
+        )
     if comparison.settings.guards:
         return _by_guards(comparison, models, excluded)
     if comparison.settings.names_baseline:
@@ -247,6 +268,15 @@ def _considered(comparison: Comparison) -> tuple[list[str], list[str]]:
             chosen.setdefault(why, []).append(label)
     reasons += [_choice_in_words(labels, why) for why, labels in chosen.items()]
     return [row.label for row in rows if row.label in kept], reasons
+
+
+def _passed_over(comparison: Comparison, considered: Sequence[str]) -> tuple[str, ...]:
+    """Returns the models with paired rows of which none is considered."""
+    queries = comparison.queries
+    labels = () if queries is None else queries.labels
+    kept = {comparison.row(label).model for label in considered}
+    models = dict.fromkeys(comparison.row(label).model for label in labels)
+    return tuple(model for model in models if model not in kept)
 
 
 def _choice_in_words(labels: Sequence[str], why: str) -> str:

@@ -79,14 +79,27 @@ class OtherLook:
 
 
 def _look(number: int, declared: int, others: Sequence[OtherLook], level: float) -> str:
-    of = ""
-    if number <= declared:
-        of = f" of {declared} declared"
     listing = _shortened([str(other) for other in others]) or "none yet"
     return (
-        f"This is look {number}{of} at these runs (others: {listing}): claims are at {percent(level)} "
-        f"instead of {percent(LEVEL)}."
+        f"This is look {_number_of_look(number, declared)} at these runs (others: {listing}): claims are at "
+        f"{percent(level)} instead of {percent(LEVEL)}."
     )
+
+
+def _look_in_brief(
+    number: int, declared: int, others: Sequence[OtherLook], level: float
+) -> str:
+    del others
+    return (
+        f"Look {_number_of_look(number, declared)} at these runs: claims are at {percent(level)} instead of "
+        f"{percent(LEVEL)}."
+    )
+
+
+def _number_of_look(number: int, declared: int) -> str:
+    if number <= declared:
+        return f"{number} of {declared} declared"
+    return str(number)
 
 
 def _unrecorded(folder: str, error: str) -> str:
@@ -424,16 +437,27 @@ def _click_log(
     first = [f"{value:.2g}" for value in known[:_MOST_POSITIONS]]
     examination = ""
     if first:
-        examination = f"Examination from the first position on: {listed(first)}. "
+        examination = f" Examination from the first position on: {listed(first)}."
+    in_brief = _click_log_in_brief(theta, replays, is_rejected, heaviest, modelled)
+    return f"{in_brief}{examination}"
+
+
+def _click_log_in_brief(
+    theta: Sequence[float | None],
+    replays: Sequence[Mapping[str, Any]],
+    is_rejected: bool,
+    heaviest: float,
+    modelled: float,
+) -> str:
+    """Returns what an estimate rests on, without the examination, of which the report has a picture."""
+    del theta
     on_model = ""
     if modelled:
         share = _rounded_percent(modelled)
-        on_model = (
-            f" A model of documents that were never shown predicts {share} of it."
-        )
+        on_model = f", and a model of documents that were never shown {share}"
     return (
-        f"{_replay_in_words(replays, is_rejected)} {examination}The three heaviest clicks carry "
-        f"{_rounded_percent(heaviest)} of an estimate.{on_model}"
+        f"{_replay_in_words(replays, is_rejected)} The three heaviest clicks carry "
+        f"{_rounded_percent(heaviest)} of an estimate{on_model}."
     )
 
 
@@ -480,10 +504,10 @@ def _failed_run(model: str, folder: str, error: str) -> str:
 
 
 class Kind(Enum):
-    """Kinds of remarks: group, term of the glossary, and template."""
+    """Kinds of remarks: group, term of the glossary, template, and a shorter one for an answer on clicks."""
 
     SELECTED = ON_CLAIMS, "look", _selected
-    LOOK = ON_CLAIMS, "look", _look
+    LOOK = ON_CLAIMS, "look", _look, _look_in_brief
     UNRECORDED = ON_CLAIMS, "look", _unrecorded
     ABSENT_BASELINE = ON_CLAIMS, "baseline", _absent_baseline
     INCOMPLETE_BASELINE = ON_CLAIMS, "baseline", _incomplete_baseline
@@ -515,16 +539,23 @@ class Kind(Enum):
     REPEATED_RUNS = ON_DATA, "repeated runs", _repeated_runs
     REPEATED_QUERIES = ON_DATA, "repeated queries", _repeated_queries
     CLICKS = ON_DATA, "clicks", _clicks
-    CLICK_LOG = ON_CLAIMS, "clicks", _click_log
+    CLICK_LOG = ON_CLAIMS, "clicks", _click_log, _click_log_in_brief
     COMMITS = ON_DATA, "commits", _commits
     OF_RUNS = ON_DATA, "notes of runs", _of_runs
     FURTHER = ON_DATA, "notes of runs", _further
     OF_SCORES = ON_DATA, "imported and fused scores", _of_runs
 
-    def __init__(self, group: str, term: str, template: Callable[..., str]) -> None:
+    def __init__(
+        self,
+        group: str,
+        term: str,
+        template: Callable[..., str],
+        in_brief: Callable[..., str] | None = None,
+    ) -> None:
         self.group = group
         self.term = term
         self.template = template
+        self.in_brief = in_brief or template
 
 
 IMPORTANT = frozenset(
@@ -569,6 +600,12 @@ class Remark:
         """The remark in words."""
         sentence = self.kind.template(**self.values)
         return Note(self.kind.group, self.kind.term, sentence, self.subject)
+
+    @property
+    def brief(self) -> str:
+        """The remark in as few words as an answer on clicks has lines for; the note has all of them."""
+        sentence = self.kind.in_brief(**self.values)
+        return str(replace(self.note, sentence=sentence))
 
 
 # ---- Notes: remarks in words.

@@ -373,8 +373,11 @@ def render(
             shown_notes=shown_notes,
         )
     narrow = min(width, _WIDEST)
-    texts_of_answer = filter(None, [level_in_words(comparison), *answer.sentences])
-    sentences = [paragraph(text, narrow) for text in texts_of_answer]
+    texts_of_answer = [level_in_words(comparison), *answer.sentences]
+    if comparison.evidence is not None:
+        # The header of the differences has their level.
+        texts_of_answer = answer.paragraphs
+    sentences = [paragraph(text, narrow) for text in texts_of_answer if text]
     texts = [section_text(section, width) for section in sections]
     parts = [
         paragraph(answer.title, narrow),

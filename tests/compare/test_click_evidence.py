@@ -16,8 +16,11 @@ from toy_runs import write
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.compare.answer import answer_of
 from ltrbench.compare.leaderboard import difference_cell
+from ltrbench.compare.remarks import Kind, Remark
+from ltrbench.compare.report import render
 from ltrbench.compare.slicing import slices
 from ltrbench.data import Judgments
+from ltrbench.runs import Run
 
 FACTS = {
     "propensity": "harvest",
@@ -66,7 +69,71 @@ def test_expected_clicks_are_claimed_with_what_they_assume(tmp_path: Path) -> No
     assert size in answer.headline
     said = " ".join(answer.sentences)
     assert "predict the clicks of P within 2 %" in said
-    assert "1 and 0.5" in said
+    assert "1 and 0.5" in " ".join(comparison.notes)
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize("num_rows", [1, 3])
+@pytest.mark.parametrize("baseline", [0, 3, None])
+def test_an_answer_of_many_rows_and_looks_has_at_most_eight_lines(
+    tmp_path: Path, baseline: int | None, num_rows: int, width: int
+) -> None:
+    judged = _judged()
+    labels = []
+    runs: list[Run] = []
+    for skill in range(6):
+        # Without validation sets, several rows of a model are not considered.
+        for row in range(num_rows):
+            model = f"ranker-{skill}"
+            run = write(
+                tmp_path / f"{model}{row}",
+                model,
+                judged=judged,
+                skill=skill - 2.0,
+                seed=len(runs),
+                settings={"trees": row},
+            )
+            data = {**run.result.data, "facts": FACTS}
+            runs.append(replace(run, result=replace(run.result, data=data)))
+        labels.append(model if num_rows == 1 else f"{model} trees=0")
+    settings = Settings(metric="clicks@10", num_draws=200)
+    if baseline is not None:
+        settings = replace(settings, baseline=labels[baseline])
+    (comparison,) = compare(runs, settings=settings)
+    look = Remark.of(Kind.LOOK, number=2, declared=3, others=[], level=0.05 / 3)
+    comparison = replace(comparison, remarks=(*comparison.remarks, look))
+    parts = render(comparison, width, which="main").split("\n\n")
+    lines = parts[2].splitlines()
+    assert len(lines) <= 8
+    said = " ".join(lines)
+    answer = answer_of(comparison)
+    for part in (answer.headline, "1.67 %", "within 2 %", "heaviest clicks carry"):
+        assert part in said
+    # The report has what the terminal leaves out.
+    if num_rows > 1:
+        assert "no validation set" in " ".join(answer.details)
+
+
+def test_without_a_fair_comparison_nothing_is_said_about_the_others(
+    tmp_path: Path,
+) -> None:
+    judged = _judged()
+    runs = []
+    for number, model in enumerate(("bad", "good", "good")):
+        run = write(
+            tmp_path / str(number),
+            model,
+            judged=judged,
+            skill=2.0 if model == "good" else -2.0,
+            settings={"trees": number},
+        )
+        data = {**run.result.data, "facts": FACTS}
+        runs.append(replace(run, result=replace(run.result, data=data)))
+    settings = Settings(metric="clicks@10", baseline="bad", num_draws=200)
+    (comparison,) = compare(runs, settings=settings)
+    states = {pair.a: pair.models.state for pair in comparison.family}
+    assert "better" in states.values()
+    assert "no other model has a fair comparison" in answer_of(comparison).headline
 
 
 def test_the_interval_is_that_of_clusters(tmp_path: Path) -> None:
