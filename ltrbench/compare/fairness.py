@@ -29,6 +29,7 @@ from ltrbench.compare.cells import (
     replicate_of,
     runs_by_label,
 )
+from ltrbench.compare.clicks import CLICKS
 from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.compare.table import (
     EvaluatedRun,
@@ -161,8 +162,13 @@ def _about_seeds(rows: Sequence[ModelRow]) -> Iterator[Remark]:
 
 
 def _about_clicks(results: Sequence[RunResult], metric: str) -> Iterator[Remark]:
-    """Yields that the metric of the labels measures clicks; a metric of a column has values of its own."""
+    """Yields that a metric measures clicks without a correction: of labels that are clicks, or of the clicks
+    of a log; a metric of another column has values of its own."""
     name = parse_metric(metric)[0]
+    _, _, column = name.partition(":")
+    logs = [result.data.get("facts") or {} for result in results]
+    if column == CLICKS and any(facts.get("kind") == CLICKS for facts in logs):
+        yield Remark.of(Kind.RAW_CLICKS, metric=metric)
     if ":" in name or name in CLICK_METRICS:  # a metric of a column or of a log
         return
     tests = [result.data.get("test") or {} for result in results]

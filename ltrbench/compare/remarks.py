@@ -426,6 +426,13 @@ def _clicks(metric: str) -> str:
     )
 
 
+def _raw_clicks(metric: str) -> str:
+    return (
+        f"{metric} does not correct clicks for their positions: it measures how well a model repeats the "
+        "order that was shown, and a better model can look worse. Compare clicks@10."
+    )
+
+
 def _click_log(
     theta: Sequence[float | None],
     replays: Sequence[Mapping[str, Any]],
@@ -539,6 +546,7 @@ class Kind(Enum):
     REPEATED_RUNS = ON_DATA, "repeated runs", _repeated_runs
     REPEATED_QUERIES = ON_DATA, "repeated queries", _repeated_queries
     CLICKS = ON_DATA, "clicks", _clicks
+    RAW_CLICKS = ON_DATA, "clicks", _raw_clicks
     CLICK_LOG = ON_CLAIMS, "clicks", _click_log, _click_log_in_brief
     COMMITS = ON_DATA, "commits", _commits
     OF_RUNS = ON_DATA, "notes of runs", _of_runs
@@ -570,6 +578,7 @@ IMPORTANT = frozenset(
         Kind.MISSING_RUNS,
         Kind.MISSING_CELLS,
         Kind.CLICKS,
+        Kind.RAW_CLICKS,
         Kind.CLICK_LOG,
     }
 )

@@ -13,6 +13,7 @@ import pytest
 from click_cases import dataset_of, make_log, make_world
 from toy_runs import write
 
+from ltrbench.clicks.source import with_columns
 from ltrbench.compare import Comparison, Settings, compare
 from ltrbench.compare.answer import answer_of
 from ltrbench.compare.leaderboard import difference_cell
@@ -237,6 +238,16 @@ def test_a_mean_over_folds_counts_each_list_once(tmp_path: Path) -> None:
     (error,) = comparison.queries.distinct.differences([(0, 1)]).standard_errors
     assert in_slice.difference == pytest.approx(pair.models.difference)
     assert in_slice.standard_error == pytest.approx(error)
+
+
+def test_a_comparison_of_raw_clicks_is_said_to_repeat_the_shown_order(
+    tmp_path: Path,
+) -> None:
+    judged = with_columns(dataset_of(make_log(make_world(0, 160))))
+    for metric, is_raw in (("dcv@10:clicks", True), ("dcv@10:corrected", False)):
+        comparison = _compared(tmp_path / metric, judged, metric, kind="clicks")
+        said = " ".join(answer_of(comparison).remarks)
+        assert ("does not correct clicks" in said) == is_raw
 
 
 def test_one_heavy_click_carries_no_claim(tmp_path: Path) -> None:
