@@ -123,8 +123,27 @@ def rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as name:
         store = Path(name, "train.store")
         write_store(store, generated(1_000_000, 40, Path(name)))
-        share = run(store, Path(name), arguments)
-    yield Row("a run with 1,000,000 documents, off the fit", 100 * share, 20, " %")
+        of_run = run(store, Path(name), arguments)
+        of_sweep = share_outside_fits(store, Path(name))
+    # The goal is one of the sweep; a run of one model has the same start and end for fewer fits.
+    yield Row("a sweep of 1,000,000 documents, off the fits", of_sweep, 20, " %")
+    yield Row("a run with 1,000,000 documents, off the fit", 100 * of_run, 20, " %")
+
+
+def share_outside_fits(store: Path, folder: Path) -> float:
+    """Runs native and LightGBM with default settings; returns the time outside their fits, in % of all."""
+    command = [
+        *("-m", "ltrbench", "model=native,lightgbm", "data=store"),
+        *(f"data.train={store}", "num_threads=2", "-m"),
+        f"hydra.sweep.dir={folder / 'sweep'}",
+    ]
+    done = run_command(command, folder, OMP_WAIT_POLICY="PASSIVE")
+    results = sorted((folder / "sweep").glob("*/result.json"))
+    fits = 0.0
+    for path in results:
+        fits += json.loads(path.read_text())["seconds"]["fit"]
+    print(f"sweep of {len(results)} models: {done.seconds:.1f} s, fits {fits:.1f} s")
+    return 100 * (1 - fits / done.seconds)
 
 
 def main() -> None:
