@@ -167,7 +167,8 @@ def _about_clicks(results: Sequence[RunResult], metric: str) -> Iterator[Remark]
     name = parse_metric(metric)[0]
     _, _, column = name.partition(":")
     logs = [result.data.get("facts") or {} for result in results]
-    if column == CLICKS and any(facts.get("kind") == CLICKS for facts in logs):
+    is_of_log = any(facts.get("kind") == CLICKS for facts in logs)
+    if is_of_log and column == CLICKS:
         yield Remark.of(Kind.RAW_CLICKS, metric=metric)
     if ":" in name or name in CLICK_METRICS:  # a metric of a column or of a log
         return

@@ -180,32 +180,12 @@ def propose(
     for role in named:
         require_choice("a role of a column", role, (*USUAL_NAMES, TIME))
     if not is_table(path):
-        if missing is not None:
-            raise DataError(
-                f"{path} is no CSV or Parquet table, so that no text in it can be a missing value; leave out "
-                "missing."
-            )
-        if named:
-            raise DataError(
-                f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
-                f"the {', '.join(named)}."
-            )
-        return DataPlan(
-            name=_name_of(path),
-            path=path,
-            is_table=False,
-            dataset=read_data(path, sort_queries=True),
-        )
+        return _plan_of_letor(path, named, missing)
     words = missing_words(missing)
     frame = read_frame(path, words)
     roles = _roles(path, frame, named)
     features = [name for name in frame.columns if name not in {*roles.values()}]
-    unknown = [name for name in kept if name not in features]
-    if unknown:
-        raise DataError(
-            f"{path}: '{unknown[0]}' is to stay a feature, but is no column without a role"
-            f"{did_you_mean(unknown[0], features)}"
-        )
+    _check_kept(path, kept, features)
     kinds = _Kinds(path, frame, features, kept=kept, missing=words)
     options: dict[str, Any] = {
         **{role: column for role, column in roles.items() if role != TIME},
@@ -248,6 +228,35 @@ def propose(
         gap=_gap(path, frame, roles),
         dataset=dataset,
     )
+
+
+def _plan_of_letor(path: Path, named: Roles, missing: Sequence[str] | None) -> DataPlan:
+    """Raises DataError if something is named that only a table has."""
+    if named:
+        raise DataError(
+            f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
+            f"the {', '.join(named)}."
+        )
+    if missing is not None:
+        raise DataError(
+            f"{path} is no CSV or Parquet table, so that no text in it can be a missing value; leave out "
+            "missing."
+        )
+    return DataPlan(
+        name=_name_of(path),
+        path=path,
+        is_table=False,
+        dataset=read_data(path, sort_queries=True),
+    )
+
+
+def _check_kept(path: Path, kept: Set[str], features: Sequence[str]) -> None:
+    for name in kept:
+        if name not in features:
+            raise DataError(
+                f"{path}: '{name}' is to stay a feature, but is no column without a role"
+                f"{did_you_mean(name, features)}"
+            )
 
 
 def _without(dataset: RankingDataset, left_out: Collection[str]) -> RankingDataset:
@@ -430,8 +439,9 @@ def _are_numbers_but_missing(cells: pd.Series[Any], missing: Collection[str]) ->
 
     A column of texts that are all numbers is one of categories, such as numbers of shops.
     """
-    texts = cells.astype(object).map(cell_text).str.strip().str.lower()
-    if not texts.isin({*missing} - MISSING).any():
+    texts = cells.astype(object).map(cell_text)
+    words = texts.str.strip().str.lower()
+    if not words.isin({*missing} - MISSING).any():
         return False
     _, are_read = numbers_of_cells(cells, missing)
     return bool(are_read.all())
