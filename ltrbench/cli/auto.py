@@ -759,7 +759,8 @@ class Auto:
         for role, column in order.columns.items():
             words += ["--read", f"{role}={column}"]
         if self._missing is not None:
-            words += ["--read", f"missing={json.dumps(self._missing)}"]
+            texts = json.dumps(self._missing, ensure_ascii=False)
+            words += ["--read", f"missing={texts}"]
         for column in order.kept:
             words += ["--keep-feature", column]
         if order.target is not None:

@@ -159,14 +159,23 @@ def parse_value(text: str) -> Any:
     [True, 3, ['a', 'b'], ['a, b', 'c'], [], 'grade', '7']
     """
     if text.startswith("[") and text.endswith("]"):
-        rows = csv.reader([text[1:-1]], skipinitialspace=True)
-        return [item.strip() for item in next(rows, [])]
+        return _texts_of_list(text)
     if text.lower() in ("true", "false", "nan"):
         return {"true": True, "false": False, "nan": math.nan}[text.lower()]
     try:
         return json.loads(text)
     except ValueError:
         return text
+
+
+def _texts_of_list(text: str) -> list[str]:
+    """Returns the texts of a list in JSON, or with quotes only where a text has a comma."""
+    with contextlib.suppress(ValueError):
+        items = json.loads(text)
+        if all(isinstance(item, str) for item in items):
+            return [*items]
+    rows = csv.reader([text[1:-1]], skipinitialspace=True)
+    return [item.strip() for item in next(rows, [])]
 
 
 def options_as_words(options: Mapping[str, object]) -> list[str]:

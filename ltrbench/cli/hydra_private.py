@@ -50,11 +50,14 @@ def help_unchecked() -> Iterator[None]:
     if not hasattr(ArgumentParser, _CHECKS_HELP):
         yield
         return
+    if _CHECKS_HELP in vars(ArgumentParser):  # within another such block
+        yield
+        return
     setattr(ArgumentParser, _CHECKS_HELP, lambda parser, action: None)
     try:
         yield
     finally:
-        # The check is inherited.
+        # The check itself is inherited.
         delattr(ArgumentParser, _CHECKS_HELP)
 
 

@@ -242,10 +242,11 @@ class _Lists:
         """Yields a note if lists are split by user, and users of train and test sent the same queries."""
         if self.settings.cluster != USER:
             return
-        nothing = np.zeros(1)
-        of_train = splits.train.kept.get(QUERY_TEXT, nothing)
-        of_test = splits.test.kept.get(QUERY_TEXT, nothing + 1)
-        is_common = np.isin(of_test, of_train)
+        test = splits.test
+        if QUERY_TEXT not in test.kept or QUERY_TEXT not in splits.train.kept:
+            return
+        of_lists = test.kept[QUERY_TEXT][test.query_start[:-1]]
+        is_common = np.isin(of_lists, splits.train.kept[QUERY_TEXT])
         share = float(is_common.mean())
         if share:
             yield (

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -231,7 +232,11 @@ def propose(
 
 
 def _plan_of_letor(path: Path, named: Roles, missing: Sequence[str] | None) -> DataPlan:
-    """Raises DataError if something is named that only a table has."""
+    """Returns how LETOR text is read.
+
+    Raises:
+        DataError: Something is named that only a table has.
+    """
     if named:
         raise DataError(
             f"{path} is no CSV or Parquet table, so that it has no columns to name; leave out "
@@ -453,11 +458,14 @@ def _mistake(path: Path, cells: pd.Series[Any]) -> str:
     numbers, are_read = numbers_of_cells(known)
     if _has_few_others(~np.isnan(numbers), are_read):
         row = known.index[int(are_read.argmin())]
-        word = json.dumps(str(cells[row]))
+        cell = str(cells[row])
+        option = shlex.quote(cell)
+        texts = json.dumps([cell], ensure_ascii=False)
+        reading = shlex.quote(f"missing={texts}")
         return (
             f"{_place(path, cells, row)}, but nearly all other cells are numbers. If it is a missing value, "
-            f"leave such cells empty or name it, with --missing {word} of auto or --read 'missing=[{word}]' "
-            "of inspect; otherwise correct it, or keep the column as categories"
+            f"leave such cells empty or name it, with --missing {option} of auto or --read {reading} of "
+            "inspect; otherwise correct it, or keep the column as categories"
         )
     times, are_read = times_of_cells(known)
     are_written = known.astype(str).str.strip().str.fullmatch(_WRITTEN_DATE)

@@ -157,7 +157,18 @@ def test_a_plan_has_the_data_set_that_its_yaml_reads(
     [
         ("2026-01-{:02}", "01/02/2026", 6, ["t.csv:8 ", "'01/02/2026'", "ISO 8601"]),
         ("{:02}/03/2026", "28/03/2026", 0, ["t.csv:2 ", "'28/03/2026'", "ISO 8601"]),
-        ("{}", "-", 6, ["t.csv:8 ", "'-'", '--missing "-"']),
+        ("{}", "-", 6, ["t.csv:8 ", "'-'", "--missing - ", """'missing=["-"]'"""]),
+        (
+            "{}",
+            "non spécifié",
+            6,
+            [
+                "t.csv:8 ",
+                "'non spécifié'",
+                "--missing 'non spécifié' ",
+                """'missing=["non spécifié"]'""",
+            ],
+        ),
     ],
 )
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

@@ -403,8 +403,7 @@ def inspect_verb(
 
     With --yaml, --read takes roles, such as label=COLUMN, and missing=[TEXT]. Roles that it does not name are
     guessed from the names and contents of columns, and columns that tell the label, ids and constant columns
-    are left out, with the reason. Categories are
-    encoded for a --target that cannot split by them.
+    are left out, with the reason. Categories are encoded for a --target that cannot split by them.
 
     \b
         python -m ltrbench inspect train.txt

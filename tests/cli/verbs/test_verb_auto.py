@@ -20,7 +20,7 @@ from ltrbench.cli.auto import candidates
 from ltrbench.folders import conf_dir, models
 
 TARGET = ("--target", "elasticsearch")
-ENGINE = (*TARGET, "--minutes", "0.25", "--missing", "unknown")
+ENGINE = (*TARGET, "--minutes", "0.25", "--missing", "non spécifié")
 
 
 def clicks(num_queries: int = 240, noise: float = 0.3) -> pd.DataFrame:
@@ -75,7 +75,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     table = clicks()
     with_text = table.astype({"price": object})
-    with_text.loc[5, "price"] = "unknown"
+    with_text.loc[5, "price"] = "non spécifié"
     with_text.to_csv(folder / "shop.csv", index=False)
     scores = table.rename(columns={"session": "query_id", "product": "document_id"})
     scores = scores.assign(score=scores.age)[["query_id", "document_id", "score"]]
