@@ -34,6 +34,7 @@ from ltrbench.rankers.importance import (
     in_common,
 )
 from ltrbench.runs.record import FINISHED, Run, mean_importances
+from ltrbench.statistics.ranks import mean_ranks
 from ltrbench.tables import Table, TableRow, format_interval, format_number
 from ltrbench.untrusted import in_markdown
 
@@ -151,14 +152,12 @@ def spearman(
     >>> spearman(np.array([0.1, 0.2, 0.5]), np.array([3.0, 9.0, 10.0]))
     1.0
     """
-    from scipy.stats import rankdata  # most of a second to import
-
     if a is None or b is None or len(a) < 2:
         return None
     for values in (a, b):
         if (values == values[0]).all():
             return None
-    correlations = np.corrcoef(rankdata(a), rankdata(b))
+    correlations = np.corrcoef(mean_ranks(a), mean_ranks(b))
     return round(float(correlations[0, 1]), 12)
 
 

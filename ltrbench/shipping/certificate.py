@@ -20,7 +20,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from ltrbench.data import Judgments, RankingDataset
 from ltrbench.data.features import AnyFeatures, gather_rows, row_blocks
@@ -53,6 +52,7 @@ from ltrbench.shipping.target import (
     has_values,
 )
 from ltrbench.statistics.checks import AT_MOST, FAILS, Check
+from ltrbench.statistics.ranks import mean_ranks
 from ltrbench.tables import listed
 
 # ---- Rows that test where conversions of trees break.
@@ -602,7 +602,7 @@ def compare_scores(
         before = original[start:stop]
         after = converted[start:stop]
         # Only the pairs of a query with another order or other ties need to be counted.
-        if not np.array_equal(rankdata(before, "dense"), rankdata(after, "dense")):
+        if not np.array_equal(mean_ranks(before), mean_ranks(after)):
             pair = _count_pairs(comparison, before, after, bounds[start:stop])
             if pair is not None:
                 first, second = pair

@@ -4,6 +4,7 @@
     repeated   repeated training: folds, seeds, resampled training sets
     planning   minimum detectable difference, and the data that a difference needs
     claims     claims and their scopes; multiplicity; data sets, groups of queries, risk, searches
+    ranks      ranks of values, and Wilcoxon's signed-rank test
     drift      distances of new data from training data, with simultaneous intervals over queries
 
 A result that cannot be computed is None, with the reason, never NaN. docs/concepts/statistics.md explains

@@ -27,6 +27,7 @@ from ltrbench.statistics.paired import (
     student_intervals,
     unknown_spread,
 )
+from ltrbench.statistics.ranks import mean_ranks, signed_rank_p_value
 
 BETTER = "better"
 WORSE = "worse"
@@ -202,12 +203,9 @@ def friedman(means: Sequence[Sequence[float]] | NDArray[np.float64]) -> DataSetT
 
     It has no correction for ties, as in Demsar's article: with ties it is conservative.
     """
-    from scipy.stats import rankdata  # most of a second to import
-
     values = np.asarray(means, dtype=np.float64)
     num_data_sets, num_systems = values.shape
-    # Tied systems get the mean of their ranks.
-    ranks: NDArray[np.float64] = rankdata(-values, axis=1).mean(axis=0)
+    ranks = np.mean([mean_ranks(-row) for row in values], axis=0)
     known = tuple(ranks.tolist())
     if num_systems < 3:
         return DataSetTest(
@@ -299,12 +297,10 @@ def _pairs(
 
 def _signed_rank(differences: NDArray[np.float64]) -> float:
     """Returns the p-value of Wilcoxon's test; 1 if all differences are 0 but for rounding."""
-    from scipy.stats import wilcoxon
-
     rounded = np.round(differences, 12)
     if not rounded.any():
         return 1.0
-    return float(wilcoxon(rounded).pvalue)
+    return signed_rank_p_value(rounded)
 
 
 # ---- Test of whether a mean difference varies over groups of queries, one test for all groups.

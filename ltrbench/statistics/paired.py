@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.errors import ConfigError
 from ltrbench.shapes import PerQuery, Values
+from ltrbench.statistics.ranks import signed_rank_p_value
 
 # ---- Data of a comparison: the value of each system on each query, the share of each query, and its fold.
 #
@@ -852,7 +853,7 @@ def _statistics(
     p_values = {
         "randomisation": randomisation,
         "t": _t_p_value(differences, row),
-        "wilcoxon": _wilcoxon(values),
+        "wilcoxon": signed_rank_p_value(values),
     }
     return replace(
         statistics,
@@ -874,19 +875,6 @@ def _t_p_value(differences: PairedSample, row: int) -> float | None:
         return None
     t = -abs(differences.means[row]) / error
     return float(2 * scipy.special.stdtr(differences.degrees[row], t))
-
-
-def _wilcoxon(values: PerQuery) -> float:
-    """Returns the two-sided p-value of Wilcoxon's signed-rank test (1945), from scipy.stats.
-
-    Queries without a difference are left out; weights and folds are ignored. Assumes differences that are
-    symmetric around their centre: it tests that centre, not the mean. For skewed differences, as of a system
-    that wins rarely but by a large margin, the two can have different signs.
-    """
-    # Imported here because importing scipy.stats takes most of a second.
-    from scipy.stats import wilcoxon
-
-    return float(wilcoxon(values).pvalue)
 
 
 def _effect_size(values: PerQuery, weights: PerQuery) -> float | None:
