@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import numbers
 import reprlib
 import shutil
 import tempfile
@@ -19,9 +20,10 @@ from ltrbench.compare.settings import (
     Settings,
 )
 from ltrbench.data import RankingDataset, Splits, TrainingResample
+from ltrbench.data.blocks import check_option
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import check_files
-from ltrbench.errors import ConfigError, ResultError
+from ltrbench.errors import ConfigError, ResultError, require
 from ltrbench.experiment import Experiment, run
 from ltrbench.experiment.loading import Lines
 from ltrbench.rankers import Ranker
@@ -78,9 +80,10 @@ def train_and_compare(
 
     Raises:
         ResultError: The folder contains runs, and `overwrite` is false.
-        ConfigError, DataError: A setting or the data are invalid.
+        ConfigError, DataError: An argument, a setting or the data are invalid.
     """
     _check_arguments(rankers, {"train": train, "test": test, "valid": valid})
+    _check_options(seeds, replicates, metrics)
     settings = settings or Settings()
     if metrics and settings.metric is None and not settings.family:
         settings = replace(settings, metric=metrics[0])
@@ -124,6 +127,10 @@ def _check_arguments(
     rankers: Mapping[str, object], datasets: Mapping[str, object]
 ) -> None:
     """Raises ConfigError unless these are rankers and data sets; a data set may be None."""
+    if not rankers:
+        raise ConfigError(
+            "rankers is empty; pass some by name, as in {'native': NativeRanker()}."
+        )
     for name, ranker in rankers.items():
         if not isinstance(ranker, Ranker):
             raise ConfigError(
@@ -136,6 +143,20 @@ def _check_arguments(
                 f"{name} has the type {type(dataset).__name__}; pass a RankingDataset, as from "
                 "RankingDataset.from_frame(frame) or read_data(path)."
             )
+
+
+def _check_options(seeds: object, replicates: int, metrics: object) -> None:
+    """Raises ConfigError unless these are numbers and names as `train_and_compare` takes them."""
+    if seeds is not None and (
+        isinstance(seeds, str)
+        or not isinstance(seeds, Iterable)
+        or not all(isinstance(seed, numbers.Integral) for seed in seeds)
+    ):
+        raise ConfigError(f"seeds is {seeds!r}; pass whole numbers, as in [0, 1, 2].")
+    check_option("replicates", replicates, int)
+    require("replicates", replicates, at_least=0)
+    if metrics is not None:
+        check_option("metrics", metrics, list)
 
 
 def _remove_runs(folder: Path, overwrite: bool) -> None:

@@ -94,12 +94,22 @@ def test_its_signature_is_shown_and_the_first_metric_carries_the_claims() -> Non
         ((models, frame, TEST), ("train", "DataFrame", "from_frame")),
         ((models, TRAIN, "test.txt"), ("test", "str", "read_data")),
         ((models, TRAIN, TEST, frame), ("valid", "DataFrame")),
+        (({}, TRAIN, TEST), ("rankers is empty",)),
         (({"a": "native"}, TRAIN, TEST), ("'a'", "'native'", "NativeRanker(")),
         (({"a": ltrbench.RandomRanker}, TRAIN, TEST), ("'a'", "class", "object")),
     ]
     for arguments, parts in refused:
         with pytest.raises(ConfigError, match=naming(*parts)):
             compared(*arguments)
+    options: dict[str, Any] = {"replicates": "2", "metrics": "map"}
+    for name, value in [
+        *options.items(),
+        ("seeds", 3),
+        ("seeds", "12"),
+        ("seeds", [1.5]),
+    ]:
+        with pytest.raises(ConfigError, match=naming(name, repr(value))):
+            compared(models, TRAIN, TEST, **{name: value})
 
 
 @pytest.mark.slow
