@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -1145,5 +1145,14 @@ def write_figures(folder: Path, figures: Mapping[str, Figure | None]) -> list[Pa
     for path, figure in drawn.items():
         folder.mkdir(parents=True, exist_ok=True)
         # Without a date and a version in the file, so that the same data give the same bytes.
-        figure.savefig(path, dpi=DPI, metadata={"Software": None})
+        save_figure(figure, path, dpi=DPI, metadata={"Software": None})
     return [*drawn]
+
+
+def save_figure(figure: Figure, target: Path | IO[str], **options: Any) -> None:
+    """Writes a figure, as `Figure.savefig`, which would draw it a second time only to lay it out."""
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+        figure.set_layout_engine(None)
+    figure.savefig(target, **options)

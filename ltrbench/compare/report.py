@@ -56,6 +56,7 @@ from ltrbench.compare.views import (
     link_to,
     section_text,
 )
+from ltrbench.plots import save_figure
 from ltrbench.runs import Run
 from ltrbench.runs.record import RunResult
 from ltrbench.tables import Table, TableColumn, TableRow, anchor, glossary, paragraph
@@ -561,7 +562,7 @@ def _svg(drawing: Drawing, name: str) -> Markup:
     # Text stays text, and output is deterministic: no random ids, no date, no version.
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": name}):
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        drawing.savefig(stream, format="svg", transparent=True, metadata=nothing)
+        save_figure(drawing, stream, format="svg", transparent=True, metadata=nothing)
     text = stream.getvalue()
     root = _ROOT.match(text)
     assert root is not None  # Matplotlib writes it
