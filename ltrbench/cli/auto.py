@@ -29,7 +29,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 import click
 import numpy as np
@@ -110,6 +110,9 @@ _FITS_AT_THE_END = 1.5
 """The chosen settings of all models are trained once more for the table, and those of one on all queries."""
 _FEWEST_TRIALS = 16
 """Number of settings of each model for which the slowest models are left out of the search."""
+_FEWEST_TO_SEARCH = 2
+"""Number of settings of each model without which there is no search: the default ones, on all folds, and
+others. For these, models of equal speed are left out as well."""
 
 _WIDTH = 99
 """Maximum number of characters of the line that shows the time."""
@@ -544,7 +547,7 @@ class Auto:
             tried.append(model)
         runs = self._first_runs(tried)
         self._leave_out_clearly_worse(runs)
-        self._leave_out_slow(runs)
+        self._leave_out_costly(runs)
         self.journal.trials = 1
         self._write()
 
@@ -626,23 +629,14 @@ class Auto:
                     f"with default settings its {self.order.metric} on validation is {lower}"
                 )
 
-    def _leave_out_slow(self, runs: Mapping[str, Run]) -> None:
-        """Leaves out the slowest models, but for the best and one other, until there is time for a search."""
+    def _leave_out_costly(self, runs: Mapping[str, Run]) -> None:
+        """Leaves out models until there is time for a search of the others."""
+        first = {
+            model: FirstFit(_seconds_of_fit(runs[model]), self._value(runs[model]))
+            for model in self.searched
+        }
         left = self.clock.left - _SECONDS_OF_COMMANDS
-        best = self._best_of(runs)
-        while len(self.searched) > 2:
-            of_model = {model: _seconds_of_fit(runs[model]) for model in self.searched}
-            of_all = self.num_folds * sum(of_model.values())
-            slowest = max(
-                set(of_model).difference([best]), key=lambda name: of_model[name]
-            )
-            if of_all * (_FEWEST_TRIALS + _FITS_AT_THE_END) <= left:
-                return
-            if of_model[slowest] * len(of_model) < sum(of_model.values()):
-                return  # it is no slower than the others
-            self.journal.left_out[slowest] = (
-                f"a fit takes {of_model[slowest]:.1f} s; without it each other model can try more settings"
-            )
+        self.journal.left_out |= too_costly(first, left / self.num_folds)
 
     def _value(self, run: Run) -> float | None:
         return run.result.metrics.get(f"valid/{self.order.metric}")
@@ -925,6 +919,56 @@ def _seconds_of_fit(run: Run) -> float:
     """Returns the time of a fit with its validation."""
     seconds = run.result.seconds
     return sum(seconds.get(name, 0.0) for name in ("fit", "monitor", "predict"))
+
+
+class FirstFit(NamedTuple):
+    """A fit with default settings on one fold: its time, and the metric on validation."""
+
+    seconds: float
+    value: float | None
+
+
+def too_costly(first: Mapping[str, FirstFit], left: float) -> dict[str, str]:
+    """Returns model -> why it is left out, until there is time for a search of the others.
+
+    The slowest are left out first, then those with the lowest value if hardly any setting could be tried. The
+    best one and one other stay.
+
+    Args:
+        first: model -> its first fit.
+        left: time for all fits on one fold, seconds.
+
+    >>> first = {"a": FirstFit(5, 0.8), "b": FirstFit(1, 0.7), "c": FirstFit(2, 0.6)}
+    >>> list(too_costly(first, 200)), list(too_costly(first, 100)), list(too_costly(first, 20))
+    ([], [], ['c'])
+    """
+    kept = dict(first)
+
+    def value(model: str) -> float:
+        found = kept[model].value
+        return -math.inf if found is None else found
+
+    def lasts(trials: int) -> bool:
+        of_all = sum(fit.seconds for fit in kept.values())
+        return of_all * (trials + _FITS_AT_THE_END) <= left
+
+    best = max(kept, key=value)
+    reasons: dict[str, str] = {}
+    while len(kept) > 2 and not lasts(_FEWEST_TRIALS):
+        others = [model for model in kept if model != best]
+        dropped = max(others, key=lambda model: kept[model].seconds)
+        seconds = kept[dropped].seconds
+        reason = f"a fit takes {seconds:.1f} s"
+        if seconds < fmean(fit.seconds for fit in kept.values()):
+            if lasts(_FEWEST_TO_SEARCH):
+                break
+            dropped = min(others, key=value)
+            reason = "its metric on validation is the lowest of those left"
+        reasons[dropped] = (
+            f"{reason}; without it each other model can try more settings"
+        )
+        del kept[dropped]
+    return reasons
 
 
 def _exit_code_of(words: Sequence[str]) -> int:
