@@ -1,11 +1,13 @@
 """Benchmark of `auto`: the time used of the time asked for, and its choice against models that are not tuned.
 
-    python tests/bench/bench_auto.py [--minutes 3] [--repetitions 20] [--tables shop films mq2007 example]
+    python tests/bench/bench_auto.py [--minutes 3] [--repetitions 20] [--first 0] [--tables shop films ...]
 
-Each repetition has another seed of the fits, the search and the split. The chosen model is compared on test
-with every model of a plain sweep with default settings: "worse" counts the repetitions in which it is
-significantly worse than the best of these (paired, these models). MQ2007 and LightGBM's example are left out
-where their data are absent. A table takes minutes times repetitions, and the time of the plain sweeps.
+Each repetition has another seed (`--first` and those after it) of the fits, the search and the split. The
+chosen model is compared on test with every model of a plain sweep with default settings: "worse" counts the
+repetitions in which it is significantly worse than the best of these (paired, these models). The tables are
+shop, films, mq2007 and example; MQ2007 and LightGBM's example are left out where their data are absent. A
+table takes minutes times repetitions, and the time of the plain sweeps; each repetition is written to the
+standard error when it ends, with the difference to the best of these models.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +63,27 @@ TABLES: dict[str, Callable[[Path], list[str]]] = {
 }
 
 
+@dataclass(frozen=True)
+class Repetition:
+    """What one repetition measured.
+
+    Attributes:
+        share: time used, as a share of the time asked for.
+        chosen: label of the row that `auto` chose.
+        best: label of the best row with default settings.
+        difference: metric on test of the first minus that of the second.
+        claim: "better", "worse" or another claim about the first against the second (paired, these models).
+    """
+
+    share: float
+    chosen: str
+    best: str
+    difference: float
+    claim: str
+
+
 def main() -> None:
-    given = options(__doc__, minutes=3.0, repetitions=20, tables=[*TABLES])
+    given = options(__doc__, minutes=3.0, repetitions=20, first=0, tables=[*TABLES])
     print("table   repetitions  time used / asked (least, median, most)  worse  better")
     for name in given.tables:
         with tempfile.TemporaryDirectory() as folder:
@@ -70,12 +92,13 @@ def main() -> None:
             except OSError as error:
                 print(f"{name}: left out, {error}", flush=True)
                 continue
-            measured = [
-                _measured(words, given.minutes, seed, Path(folder))
-                for seed in range(given.repetitions)
-            ]
-        shares = sorted(share for share, _ in measured)
-        states = [state for _, state in measured]
+            measured = []
+            for seed in range(given.first, given.first + given.repetitions):
+                each = _measured(words, given.minutes, seed, Path(folder))
+                print(f"{name}, seed {seed}: {each}", file=sys.stderr, flush=True)
+                measured.append(each)
+        shares = sorted(each.share for each in measured)
+        states = [each.claim for each in measured]
         ends = f"{shares[0]:.2f}, {statistics.median(shares):.2f}, {shares[-1]:.2f}"
         print(
             f"{name:7} {len(measured):11} {ends:>40} {states.count('worse'):6} {states.count('better'):7}",
@@ -83,11 +106,8 @@ def main() -> None:
         )
 
 
-def _measured(
-    words: list[str], minutes: float, seed: int, folder: Path
-) -> tuple[float, str]:
-    """Returns the share of the time that `auto` uses, and the claim about its choice against the best of the
-    models with default settings."""
+def _measured(words: list[str], minutes: float, seed: int, folder: Path) -> Repetition:
+    """Returns what a run of `auto` used and chose, against the best of the models with default settings."""
     asked = ["--minutes", str(minutes), "--seed", str(seed), "--anyway"]
     output = f"auto-{seed}"
     command = ["-m", "ltrbench", "auto", *words, *asked, "--output", output]
@@ -103,22 +123,27 @@ def _measured(
         ["-m", "ltrbench", "compare", f"{output}/sweep", f"plain-{seed}", "--json"],
         folder,
     )
-    return auto.seconds / (60 * minutes), _claim(json.loads(compared.output), chosen)
+    share = auto.seconds / (60 * minutes)
+    return _against_best(json.loads(compared.output), chosen, share)
 
 
-def _claim(record: dict[str, Any], chosen: str) -> str:
-    """Returns the claim about the searched row of a model against the best row without a search."""
+def _against_best(record: dict[str, Any], chosen: str, share: float) -> Repetition:
+    """Returns the claim about the chosen row against the best row without a search, which may be itself."""
     metric = record["metric"]
-    of_search = [row["label"] for row in record["rows"] if row["search"] is not None]
+    searched = [row["label"] for row in record["rows"] if row["search"] is not None]
     plain = [row for row in record["rows"] if row["search"] is None]
     best = max(plain, key=lambda row: row["metrics"][metric])["label"]
-    label = next(each for each in of_search if each.split()[0] == chosen)
+    label = next((each for each in searched if each.split()[0] == chosen), chosen)
+    if label == best:
+        return Repetition(share, label, best, 0.0, "the same")
     for pair in record["pairs"]:
         if pair["metric"] != metric or {pair["a"], pair["b"]} != {label, best}:
             continue
-        claim: str = pair["models"]["claim"]
-        turned = {"better": "worse", "worse": "better"}
-        return claim if pair["a"] == label else turned.get(claim, claim)
+        claim, difference = pair["models"]["claim"], pair["models"]["difference"]
+        if pair["a"] != label:
+            claim = {"better": "worse", "worse": "better"}.get(claim, claim)
+            difference = -difference
+        return Repetition(share, label, best, difference, claim)
     raise AssertionError("unreachable: all rows are paired")
 
 
