@@ -25,12 +25,14 @@ _IMPORTED = (
     "hydra.main",
     "lightgbm",
     "xgboost",
+    "matplotlib.backends.backend_svg",
     "matplotlib.pyplot",
     "mlflow.tracking",
     "mlflow.store.tracking.sqlalchemy_store",
     "ltrbench.cli.launch",
     "ltrbench.cli.verbs",
     "ltrbench.compare.publish",
+    "ltrbench.rankers.lightgbm",
     "ltrbench.rankers.native",
     "ltrbench.tracking.mlflow",
 )
@@ -98,6 +100,7 @@ def _server() -> subprocess.Popen[str]:
 def _serve() -> None:
     for name in _IMPORTED:
         importlib.import_module(name)
+    _prepare_compiled_code()
     gc.freeze()  # each run collects garbage before it measures memory
     for line in sys.stdin:
         request = json.loads(line)
@@ -106,6 +109,14 @@ def _serve() -> None:
             _run(**request)
         _, status = os.waitpid(child, 0)
         print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def _prepare_compiled_code() -> None:
+    """Loads what Numba needs to load compiled code, and that of the metrics. The engine's code would start
+    threads, which a forked process lacks."""
+    from ltrbench.metrics import warm_up_metrics
+
+    warm_up_metrics()
 
 
 def _run(
