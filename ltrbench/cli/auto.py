@@ -929,46 +929,43 @@ class FirstFit(NamedTuple):
 
 
 def too_costly(first: Mapping[str, FirstFit], left: float) -> dict[str, str]:
-    """Returns model -> why it is left out, until there is time for a search of the others.
+    """Returns model -> why it is left out, so that there is time for a search of the others.
 
-    The slowest are left out first, then those with the lowest value if hardly any setting could be tried. The
-    best one and one other stay.
+    The slowest are left out first; then those with the lowest value, if there is a search only without them.
+    The best one and one other stay.
 
     Args:
         first: model -> its first fit.
         left: time for all fits on one fold, seconds.
 
     >>> first = {"a": FirstFit(5, 0.8), "b": FirstFit(1, 0.7), "c": FirstFit(2, 0.6)}
-    >>> list(too_costly(first, 200)), list(too_costly(first, 100)), list(too_costly(first, 20))
-    ([], [], ['c'])
+    >>> [list(too_costly(first, left)) for left in (200, 100, 22, 10)]
+    [[], [], ['c'], []]
     """
-    kept = dict(first)
 
     def value(model: str) -> float:
-        found = kept[model].value
+        found = first[model].value
         return -math.inf if found is None else found
 
-    def lasts(trials: int) -> bool:
-        of_all = sum(fit.seconds for fit in kept.values())
+    def lasts(models: Collection[str], trials: int) -> bool:
+        of_all = sum(first[model].seconds for model in models)
         return of_all * (trials + _FITS_AT_THE_END) <= left
 
-    best = max(kept, key=value)
-    reasons: dict[str, str] = {}
-    while len(kept) > 2 and not lasts(_FEWEST_TRIALS):
-        others = [model for model in kept if model != best]
-        dropped = max(others, key=lambda model: kept[model].seconds)
-        seconds = kept[dropped].seconds
-        reason = f"a fit takes {seconds:.1f} s"
-        if seconds < fmean(fit.seconds for fit in kept.values()):
-            if lasts(_FEWEST_TO_SEARCH):
-                break
-            dropped = min(others, key=value)
-            reason = "its metric on validation is the lowest of those left"
-        reasons[dropped] = (
-            f"{reason}; without it each other model can try more settings"
-        )
-        del kept[dropped]
-    return reasons
+    best = max(first, key=value)
+    kept = sorted(first, key=lambda model: (model != best, first[model].seconds))
+    without = "without it each other model can try more settings"
+    slow: dict[str, str] = {}
+    while len(kept) > 2 and not lasts(kept, _FEWEST_TRIALS):
+        seconds = first[kept[-1]].seconds
+        if seconds < fmean(first[model].seconds for model in kept):
+            break  # it is no slower than the others
+        slow[kept.pop()] = f"a fit takes {seconds:.1f} s; {without}"
+    kept.sort(key=value, reverse=True)
+    weak: dict[str, str] = {}
+    while len(kept) > 2 and not lasts(kept, _FEWEST_TO_SEARCH):
+        lowest = "its metric on validation is the lowest of those left"
+        weak[kept.pop()] = f"{lowest}; {without}"
+    return slow | weak if lasts(kept, _FEWEST_TO_SEARCH) else slow
 
 
 def _exit_code_of(words: Sequence[str]) -> int:
