@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ltrbench.compare.answer import checks_in_words
-from ltrbench.compare.cells import newest_runs
+from ltrbench.compare.cells import newest_runs, runs_by_label
 from ltrbench.compare.comparison import Comparison, compare, only
 from ltrbench.compare.decision import check_of_guard
 from ltrbench.compare.derived import (
@@ -211,7 +211,10 @@ def frontier(
     runs, notes = _with_models(runs)
     before = _on_validation(runs, replace(settings, guards=()))
     settings = _with_guard(replace(settings, metric=before.metric))
-    best = min(before.rows, key=lambda row: row.rank_by(before.metric))
+    # A mean over fewer folds cannot be compared with the others.
+    most = max(len(row.cells) for row in before.rows)
+    whole = [row for row in before.rows if len(row.cells) == most]
+    best = min(whole, key=lambda row: row.rank_by(before.metric))
     trained = [row.label for row in before.rows]
     on_step(f"{best.label} is the best of {len(trained)} models on validation")
     made, notes_on_variants = _make_variants(best, of_variants, on_step)
@@ -388,17 +391,25 @@ def _with_claim(
         return replace(done, sentence=_sentence(done, settings.guards, ""))
     best = on_validation.row(done.best)
     chosen = on_validation.row(done.chosen)
-    paths = [run.path for run in (*best.runs, *chosen.runs)]
-    comparison = only(compare(list(map(read_run, paths)), settings))
+    runs = [read_run(run.path) for run in (*best.runs, *chosen.runs)]
+    # Labels depend on the rows beside them.
+    labels = {
+        run.path: label
+        for label, of_row in runs_by_label(runs).items()
+        for run in of_row
+    }
+    against_best = replace(settings, baseline=labels[runs[0].path])
+    comparison = only(compare(runs, against_best))
     done = _with_test(done, comparison)
     on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
     return replace(done, sentence=_sentence(done, settings.guards, on_test))
 
 
 def _with_test(done: Frontier, comparison: Comparison) -> Frontier:
-    """Adds the checks on test and their scope, given the comparison of the best row and the chosen one."""
+    """Adds the checks on test and their scope, given the comparison of the chosen row with the best one, its
+    baseline."""
     guards = comparison.settings.guards
-    chosen = comparison.rows[1]
+    (chosen,) = (row for row in comparison.rows if row.label != comparison.baseline)
     on_metrics = [guard for guard in guards if guard.metric not in COSTS]
     test = [check_of_guard(comparison, chosen.label, guard) for guard in on_metrics]
     evaluated = itertools.chain.from_iterable(row.evaluated for row in comparison.rows)

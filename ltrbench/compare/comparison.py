@@ -62,7 +62,7 @@ from ltrbench.runs.record import (
     refuse_trial,
 )
 from ltrbench.statistics import WORSE, Interval, largest_loss, system_intervals
-from ltrbench.tables import one_line
+from ltrbench.tables import listed, one_line
 
 # ---- Number of trainings of a row: its folds, resamples and seeds, and how many are missing.
 #
@@ -340,6 +340,11 @@ def compare(runs: Sequence[Run], settings: Settings | None = None) -> list[Compa
     settings = replace(settings, metric=metric, allow_mismatch=bool(mismatched))
     if settings.names_baseline:
         _check_baseline(settings.baseline, tables.values(), finished)
+    elif settings.guards and settings.baseline is None:
+        raise ConfigError(
+            "a guard compares with the ranker in use: name it, as in --baseline native (--baseline best is "
+            "the row with the highest mean)."
+        )
     comparisons: list[Comparison] = []
     for name, of_table in tables.items():
         remarks = [*mismatched, *repeated]
@@ -384,10 +389,10 @@ def _compare_on(
     if queries is not None and len(queries.labels) > 1:
         best = queries.labels[int(np.argmax(queries.sample.means))]
     base, absent = _baseline_of(
-        runs_by_label(runs), settings.baseline, best, table.paired or table.rows
+        runs_by_label(runs), settings, best, table.paired or table.rows
     )
     if absent:
-        settings = replace(settings, baseline=None)
+        settings = replace(settings, baseline=None, guards=())
     evidence = Evidence.of(table.paired, metric, settings.convention)
     pairs: tuple[Pair, ...] = ()
     family: tuple[Pair, ...] = ()
@@ -553,11 +558,13 @@ def _family(
 
 def _baseline_of(
     rows: Mapping[str, Sequence[Run]],
-    baseline: str | None,
+    settings: Settings,
     best: str | None,
     paired: Sequence[ModelRow],
 ) -> tuple[str, list[Remark]]:
     """Returns the label of the baseline, and a remark if the first paired row replaces it."""
+    baseline = settings.baseline
+    has_guards = bool(settings.guards)
     matching = [label for label in rows if label == baseline]
     if not matching:
         matching = [
@@ -576,10 +583,20 @@ def _baseline_of(
     if all(row.label != wanted for row in paired):
         first = paired[0].label
         return first, [
-            Remark.of(Kind.INCOMPLETE_BASELINE, baseline=wanted, first=first)
+            Remark.of(
+                Kind.INCOMPLETE_BASELINE,
+                baseline=wanted,
+                first=first,
+                has_guards=has_guards,
+            )
         ]
     if is_named and not matching:
-        absent = Remark.of(Kind.ABSENT_BASELINE, baseline=baseline, first=wanted)
+        absent = Remark.of(
+            Kind.ABSENT_BASELINE,
+            baseline=baseline,
+            first=wanted,
+            has_guards=has_guards,
+        )
         return wanted, [absent]
     return wanted, []
 
@@ -644,6 +661,9 @@ def best_by_validation(
         reason += f", the mean of {len(row.runs)} runs; the best run is {_training_in_words(run)}, {value}"
     if len(validated) > 1:
         reason += _leak_by_choice(rows)
+    lacking = [each.label for each in rows if len(each.cells) < len(row.cells)]
+    if lacking:
+        reason += f"; {listed(lacking)} cannot be chosen without the missing folds"
     metrics = _known_on_test(row)
     metrics[f"valid/{metric}"] = mean
     return Choice(row=row, run=run, reason=reason, metrics=metrics)

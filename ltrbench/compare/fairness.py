@@ -351,7 +351,9 @@ def values_on_validation(
 ) -> dict[str, dict[int, float]]:
     """Returns row label -> index of a run in the row -> its metric on the validation set.
 
-    Runs without a validation value are left out, and so are rows without any.
+    Runs without a validation value are left out, and so are rows without any. Means over other folds cannot
+    be compared: rows that lack a fold of others are left out if some lack none. Otherwise the values are
+    those of the folds that all have, if there are any.
     """
     known: dict[str, dict[int, float]] = {}
     for row in rows:
@@ -359,7 +361,26 @@ def values_on_validation(
             value = _value_on_validation(run, metric, convention)
             if value is not None:
                 known.setdefault(row.label, {})[number] = value
-    return known
+    cells = {row.label: [item.cell for item in row.evaluated] for row in rows}
+    of_rows = {
+        label: {cells[label][number] for number in values}
+        for label, values in known.items()
+    }
+    everywhere = set[DataCell]().union(*of_rows.values())
+    whole = [label for label in known if of_rows[label] == everywhere]
+    if whole:
+        return {label: known[label] for label in whole}
+    common = everywhere.intersection(*of_rows.values())
+    if not common:
+        return known
+    return {
+        label: {
+            number: value
+            for number, value in values.items()
+            if cells[label][number] in common
+        }
+        for label, values in known.items()
+    }
 
 
 def best_on_validation(validated: Mapping[str, Mapping[int, float]]) -> str:

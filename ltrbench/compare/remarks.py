@@ -143,15 +143,20 @@ def _shortened(items: Sequence[str], separator: str = "; ") -> str:
     return separator.join(shown)
 
 
-def _absent_baseline(baseline: str, first: str) -> str:
-    return f"The baseline {baseline} has no run here: differences are to {first}, the first row."
+def _absent_baseline(baseline: str, first: str, has_guards: bool) -> str:
+    unchecked = _NO_GUARD if has_guards else ""
+    return f"The baseline {baseline} has no run here: differences are to {first}, the first row{unchecked}."
 
 
-def _incomplete_baseline(baseline: str, first: str) -> str:
+def _incomplete_baseline(baseline: str, first: str, has_guards: bool) -> str:
+    unchecked = _NO_GUARD if has_guards else ""
     return (
         f"{baseline} lacks test sets: differences are to {first}, the first row with all of "
-        "them."
+        f"them{unchecked}."
     )
+
+
+_NO_GUARD = ", and no guard is checked"
 
 
 def _constant_seeds(labels: Sequence[str]) -> str:

@@ -19,6 +19,7 @@ from toy_runs import IMPORTED, NUM_QUERIES, judgments, keys_of, mentions, write
 
 from ltrbench.compare import (
     Comparison,
+    Guard,
     Settings,
     answer_of,
     best_by_validation,
@@ -26,13 +27,14 @@ from ltrbench.compare import (
     render,
 )
 from ltrbench.compare.claims import NOT_ALIKE
+from ltrbench.compare.decision import decide
 from ltrbench.compare.groups import kinds_of_values
 from ltrbench.compare.remarks import GROUPS, ON_BACKENDS, Kind, notes_of
 from ltrbench.compare.table import (
     clustered,
 )
 from ltrbench.data import Judgments, RankingDataset
-from ltrbench.errors import ResultError
+from ltrbench.errors import ConfigError, ResultError
 from ltrbench.folders import conf_dir, settings_in
 from ltrbench.metrics import DEFAULT, PRESETS, Convention, evaluate
 from ltrbench.metrics.conventions import Aggregation, NoRelevant
@@ -106,6 +108,27 @@ def test_the_model_to_use_is_named_with_the_validation_value_that_it_was_chosen_
     )
     assert choice.metrics["test/ndcg@10"] == comparison.row("native").metrics["ndcg@10"]
     assert choice.metrics["valid/ndcg@10"] == pytest.approx((0.70 + 0.72) / 2)
+    # A mean over other folds cannot be compared.
+    (one_missing,) = compare(runs[:3])
+    choice = best_by_validation(one_missing)
+    assert choice.row.label == "native"
+    assert mentions(choice.reason, "lightgbm", "missing folds")
+
+
+def test_guards_are_not_checked_against_a_row_that_nobody_named(tmp_path: Path) -> None:
+    guarded = Settings(baseline="c", guards=(Guard.parse("ndcg@5=-0.005"),))
+    runs = [
+        write(tmp_path / f"{model}{fold}", model, fold=fold, skill=skill)
+        for model, skill in {"a": 1.0, "bb": 5.0, "c": 9.0}.items()
+        for fold in (1, 2)
+    ]
+    (whole,) = compare(runs, settings=guarded)
+    assert decide(whole).checks
+    (without_fold,) = compare(runs[:-1], settings=guarded)
+    assert not decide(without_fold).checks
+    assert mentions(without_fold.notes, "c", "test sets", "no guard")
+    with pytest.raises(ConfigError, match=naming("guard", "--baseline")):
+        compare(runs, settings=replace(guarded, baseline=None))
 
 
 def test_zero_ranks_above_negative_values_and_numbers_are_not_sorted_as_text(

@@ -17,18 +17,28 @@ from command_line import run
 from messages import naming
 from run_cases import finished_run
 from shop_log import shop_log
-from toy_runs import write
+from toy_runs import judgments, write
 
 from ltrbench.cli import main
 from ltrbench.cli.verbs.runs import load_splits, unfitted
+from ltrbench.compare import Guard, Settings
+from ltrbench.compare.settings import BEST
 from ltrbench.data import TrainingResample
-from ltrbench.frontier import Price, _cheapest, _shares_of_trees
+from ltrbench.frontier import (
+    Frontier,
+    Price,
+    _cheapest,
+    _on_validation,
+    _shares_of_trees,
+    _with_claim,
+)
 from ltrbench.metrics import evaluate
 from ltrbench.models.trees import ensemble_scores, used_features
 from ltrbench.native.objectives.query_rmse import QueryRMSE
 from ltrbench.rankers.linear import LinearRanker
-from ltrbench.runs import load, read_run
+from ltrbench.runs import find_runs, load, read_run
 from ltrbench.runs.origin import Variant
+from ltrbench.statistics.checks import HOLDS
 
 METRIC = "ndcg@5"
 
@@ -130,20 +140,21 @@ def test_a_model_whose_trees_cannot_be_read_has_a_price_and_a_note(
     assert all(any(name in step for step in steps) for name in prices)
 
 
-def test_a_variant_is_praised_only_if_no_faster_row_has_its_value() -> None:
-    def price(row: str, latency: float, quality: float, *, holds: bool) -> Price:
-        return Price(
-            row=row,
-            runs=[],
-            trees=None,
-            features=None,
-            quality=quality,
-            times={},
-            costs={"latency": latency, "size": 1.0, "memory": 1.0},
-            checks=[],
-            holds=holds,
-        )
+def price(row: str, latency: float, quality: float, *, holds: bool) -> Price:
+    return Price(
+        row=row,
+        runs=[],
+        trees=None,
+        features=None,
+        quality=quality,
+        times={},
+        costs={"latency": latency, "size": 1.0, "memory": 1.0},
+        checks=[],
+        holds=holds,
+    )
 
+
+def test_a_variant_is_praised_only_if_no_faster_row_has_its_value() -> None:
     best = price("best", 3.0, 0.8, holds=True)
     variant = price("variant", 2.0, 0.79, holds=True)
     worse = price("worse", 1.0, 0.7, holds=False)
@@ -153,6 +164,30 @@ def test_a_variant_is_praised_only_if_no_faster_row_has_its_value() -> None:
     assert _cheapest([equal, variant, best], "best") == (None, "equal")
     slower = price("equal", 2.5, 0.79, holds=False)
     assert _cheapest([variant, slower, best], "best") == ("variant", None)
+
+
+def test_a_variant_that_is_better_on_test_is_not_refused(tmp_path: Path) -> None:
+    for model, skill in {"native": 0.5, "native trees=50%": 5.0}.items():
+        write(tmp_path / model, model, skill=skill, validated=judgments(2))
+    rows = find_runs([tmp_path])
+    settings = Settings(
+        metric="ndcg@10", guards=(Guard.parse("ndcg@10=-0.005"),), baseline=BEST
+    )
+    done = Frontier(
+        sentence="",
+        metric="ndcg@10",
+        best="native",
+        chosen="native trees=50%",
+        faster=None,
+        test=(),
+        scope="",
+        prices=[price(row.result.model, 1.0, 0.5, holds=True) for row in rows],
+        fronts={},
+        notes=(),
+    )
+    done = _with_claim(done, _on_validation(rows, settings), settings)
+    assert [check.state for check in done.test] == [HOLDS]
+    assert "Keep" not in done.sentence
 
 
 def test_shares_of_trees_that_are_the_same_model_are_one_variant(
