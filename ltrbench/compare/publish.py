@@ -28,10 +28,11 @@ import json
 import math
 import re
 import shlex
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ltrbench.compare.cells import (
     DATA_SPLITS,
@@ -342,6 +343,7 @@ class Reproduction:
         largest: Largest difference of two values.
         differences: One sentence for each value with too large a difference; empty if all agree.
         num_not_repeatable: Number of runs whose metrics may differ by `TOLERANCE_NOT_REPEATABLE`.
+        not_compared: One sentence for each folder with runs that have no command to match them by.
     """
 
     exact: bool
@@ -350,13 +352,14 @@ class Reproduction:
     largest: float
     differences: tuple[str, ...]
     num_not_repeatable: int = 0
+    not_compared: tuple[str, ...] = ()
 
 
 def reproduce(committed: Path, rerun: Path) -> Reproduction:
     """Compares the files that `publish` wrote for a rerun with the committed ones.
 
     Raises:
-        ResultError: A folder does not have these files.
+        ResultError: A folder does not have these files, or there is no value to compare.
     """
     before = _read(committed)
     after = _read(rerun)
@@ -384,6 +387,14 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
     must_be_equal = not reason and not loose
     if must_be_equal and old_values != new_values:
         differences.append(f"{PER_QUERY_TABLE}: the values of some queries differ")
+    unmatched = {"committed": before, "rerun": after}
+    not_compared = [
+        _not_compared(name, content)
+        for name, content in unmatched.items()
+        if _without_command(content)
+    ]
+    if not checks and not differences:
+        _refuse_empty(committed, not_compared)
     largest = max((check.value or 0.0 for check in checks), default=0.0)
     return Reproduction(
         exact=not reason,
@@ -392,6 +403,33 @@ def reproduce(committed: Path, rerun: Path) -> Reproduction:
         largest=largest,
         differences=tuple(differences),
         num_not_repeatable=len(loose),
+        not_compared=tuple(not_compared),
+    )
+
+
+def _without_command(content: Mapping[str, Any]) -> list[str]:
+    """Returns the numbers, from 1, of the runs that cannot be matched by their command."""
+    return [
+        str(number)
+        for number, run in enumerate(content["runs"], start=1)
+        if run["command"] is None
+    ]
+
+
+def _not_compared(name: str, content: Mapping[str, Any]) -> str:
+    numbers = _without_command(content)
+    return (
+        f"{name}: {len(numbers)} of {len(content['runs'])} runs were started from Python and have no command "
+        f"to match them by (numbers {listed(numbers)} in {ENVIRONMENT_FILE})"
+    )
+
+
+def _refuse_empty(committed: Path, not_compared: Sequence[str]) -> NoReturn:
+    """Raises the error that no metric could be compared."""
+    reasons = "; ".join(not_compared) or "no run has a metric"
+    raise ResultError(
+        f"{committed} cannot be reproduced, because no metric can be compared. {reasons}. Train the runs of "
+        "both folders with `python -m ltrbench`, which records the command of each run."
     )
 
 
@@ -446,11 +484,19 @@ _Record = dict[str, Any]
 def _runs_by_command(content: Mapping[str, Any]) -> dict[str, _Record]:
     """Returns command -> run, without what cannot change a metric, such as the executor and a -m at the end.
 
-    Runs made from Python have no command to match them by.
+    Runs made from Python have no command to match them by. A command that made several runs, as `ensemble`
+    does, is followed by the number of the run.
     """
-    by_command = {}
+    by_command: dict[str, _Record] = {}
+    num_runs: Counter[str] = Counter()
     for run in content["runs"]:
-        if run["command"] is not None:
-            words = shlex.split(run["command"].removesuffix(" -m"))
-            by_command[shlex.join(of_job(words))] = run
+        if run["command"] is None:
+            continue
+        words = shlex.split(run["command"].removesuffix(" -m"))
+        command = shlex.join(of_job(words))
+        num_runs[command] += 1
+        key = command
+        if num_runs[command] > 1:
+            key = f"{command} (run {num_runs[command]})"
+        by_command[key] = run
     return by_command

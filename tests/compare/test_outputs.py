@@ -31,6 +31,7 @@ from ltrbench.compare import (
 from ltrbench.compare.claim_sections import leaderboard_section
 from ltrbench.compare.leaderboard import as_frame, comparisons_as_json, in_full
 from ltrbench.compare.publish import (
+    ENVIRONMENT_FILE,
     TOLERANCE,
     TOLERANCE_NOT_REPEATABLE,
     is_published,
@@ -267,6 +268,37 @@ def test_a_run_that_is_not_repeatable_may_differ_on_the_same_machine(
     assert mentions(far, "model=xgboost", "map", 0.5)
     (other,) = reproduce(committed, written("other", 0.5, 0.6 + 1e-12)).differences
     assert mentions(other, "model=native", "map", 0.6)
+
+
+def test_a_reproduction_compares_every_run_or_names_those_without_a_command(
+    tmp_path: Path,
+) -> None:
+    def written(name: str, *runs: tuple[str | None, float]) -> Path:
+        records = [{"command": command, "metrics": {"map": x}} for command, x in runs]
+        return results(tmp_path / name, runs=records, machine=CPU["machine"])
+
+    python = (None, 0.5)
+    committed = written("python", python, python)
+    with pytest.raises(
+        ResultError, match=naming("python", "2 of 2 runs", "numbers 1 and 2")
+    ):
+        reproduce(committed, written("again", (None, 0.1), (None, 0.1)))
+    with pytest.raises(ResultError, match=naming("empty", "no run has")):
+        reproduce(written("empty"), written("none"))
+
+    ensemble = "python -m ltrbench ensemble runs"
+    (difference,) = reproduce(
+        written("folds", (ensemble, 0.1), (ensemble, 0.6)),
+        written("again_folds", (ensemble, 0.5), (ensemble, 0.6)),
+    ).differences
+    assert mentions(difference, ensemble, 0.1, 0.5)
+
+    mixed = reproduce(
+        written("mixed", (ensemble, 0.5), python), written("one", (ensemble, 0.5))
+    )
+    (sentence,) = mixed.not_compared
+    assert (mixed.num_values, mixed.differences) == (1, ())
+    assert mentions(sentence, "committed", "1 of 2 runs", ENVIRONMENT_FILE)
 
 
 @pytest.fixture(scope="module")

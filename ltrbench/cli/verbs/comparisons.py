@@ -349,7 +349,8 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
     The exit code is 1 if they differ.
     With the machine type and the versions of the committed results, every value must be bit-identical;
     otherwise it must agree within 0.001. Runs whose fit is not repeatable, such as those of LightGBM and
-    XGBoost on several workers, must agree within 0.02.
+    XGBoost on several workers, must agree within 0.02. Runs are matched by their commands: runs that were
+    started from Python are not compared, and it is an error if no metric is compared.
 
     \b
         python -m ltrbench reproduce results/mq2008 build/reproduce/mq2008
@@ -372,6 +373,8 @@ def reproduce_verb(committed: Path, runs: Path) -> int:
             f"{reproduction.num_not_repeatable} of the runs are not repeatable (distributed.deterministic is "
             f"false in result.json): their values must agree within {TOLERANCE_NOT_REPEATABLE}."
         )
+    for sentence in reproduction.not_compared:
+        echo(f"Not compared: {sentence}.")
     for difference in reproduction.differences:
         echo(f"- {difference}")
     if reproduction.differences:
