@@ -18,11 +18,10 @@ function in CLICK_MODELS.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.random import Generator
@@ -516,8 +515,8 @@ class ClickSimulation(SplitSource):
                 f"data.from is {self.from_!r}; name a labelled data set, as in data.from=mq2008."
             )
 
-    def with_all_queries(self) -> ClickSimulation:
-        source = copy.copy(self)
+    def with_all_queries(self) -> Self:
+        source = super().with_all_queries()
         source.by_session = True
         return source
 

@@ -7,13 +7,12 @@ that were shown, or logged as candidates, with their impressions. `query_weights
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,8 +122,8 @@ class ClickSource(SplitSource):
             )
         check_method(self.propensity)
 
-    def with_all_queries(self) -> ClickSource:
-        source = copy.copy(self)
+    def with_all_queries(self) -> Self:
+        source = super().with_all_queries()
         source.by_session = True
         return source
 

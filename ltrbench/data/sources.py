@@ -18,10 +18,10 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from numpy.typing import NDArray
 
@@ -131,7 +131,7 @@ class DataSource(ABC):
         if it reads no files."""
         return self
 
-    def with_all_queries(self) -> DataSource:
+    def with_all_queries(self) -> Self:
         """Returns the source of a final model, whose splits together have all labelled queries."""
         return self
 
@@ -211,6 +211,11 @@ class SplitSource(DataSource):
             raise ConfigError(
                 f"data.fold is {self.fold}, but {self.name} has {known}; correct or remove data.fold."
             )
+
+    def with_all_queries(self) -> Self:
+        source = copy.copy(self)
+        source.subset = 1.0
+        return source
 
     def complete(
         self,
@@ -611,11 +616,12 @@ class TableFiles(FileSource):
                 f"data.gap={self.gap} needs data.split_by; set it, or remove data.gap."
             )
 
-    def with_all_queries(self) -> TableFiles:
-        fold = self.fold
+    def with_all_queries(self) -> Self:
+        source = super().with_all_queries()
+        source.gap = None
         if self.cv_split == FORWARD:
-            fold = self.cv
-        return replace(self, gap=None, fold=fold)
+            source.fold = self.cv
+        return source
 
     def load(self) -> Splits:
         """Reads the tables, and the columns by which their queries are split.

@@ -27,7 +27,7 @@ from ltrbench.data import (
 )
 from ltrbench.data.features import SparseRows
 from ltrbench.data.letor import read_letor
-from ltrbench.data.sources import TableFiles
+from ltrbench.data.sources import LetorFiles, TableFiles
 from ltrbench.data.splits import check_files, near_duplicates, take_fold
 from ltrbench.data.synthetic import Synthetic, make_synthetic
 from ltrbench.errors import ConfigError, DataError
@@ -581,6 +581,18 @@ def test_folds_in_order_of_time_train_on_earlier_queries_only(write: Write) -> N
         DataError, match=naming("cv=10", "10 different times", "smaller cv")
     ):
         load(train, **{**settings, "cv": 10}, fold=1)
+
+
+def test_a_final_model_trains_on_all_queries_also_if_the_runs_had_a_subset(
+    tmp_path: Path,
+) -> None:
+    lines = [f"{row % 2} qid:{row // 2} 1:{row}\n" for row in range(80)]
+    path = tmp_path / "train.txt"
+    path.write_text("".join(lines))
+    source = LetorFiles(name="mine", train=str(path), subset=0.1)
+    assert source.load().whole().train.num_queries < 40
+    assert source.with_all_queries().load().whole().train.num_queries == 40
+    assert source.subset == 0.1
 
 
 @pytest.mark.parametrize(
