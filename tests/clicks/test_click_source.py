@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 from click_cases import dataset_of, make_log, make_world
 from command_line import run
+from toy_runs import FINAL, write
 
+from ltrbench.cli.verbs.runs import load_splits
 from ltrbench.clicks.estimators import log_of
 from ltrbench.clicks.source import ClickSource
 from ltrbench.data import Splits
@@ -138,10 +140,16 @@ def test_a_log_without_features_compares_files_of_scores(tmp_path: Path) -> None
 
 
 def test_a_final_model_trains_on_every_session(tmp_path: Path) -> None:
-    source = ClickSource(name="clicks", log=str(_log(tmp_path)))
-    every = source.with_all_queries().load().whole()
+    settings: dict[str, Any] = {"name": "clicks", "subset": 0.5}
+    settings["log"] = str(_log(tmp_path))
+    every = ClickSource(**settings).with_all_queries().load().whole()
     assert every.train.num_queries == 1800
     assert every.train.impressions is not None
+    # The verbs on the final model load the same data again.
+    target = "ltrbench.clicks.source.ClickSource"
+    of_run = {"_target_": target, **settings}
+    final = write(tmp_path / "final", "linear", origin=FINAL, data_settings=of_run)
+    assert load_splits(final).train.fingerprint == every.train.fingerprint
 
 
 def test_a_log_without_exchanges_is_refused(tmp_path: Path) -> None:

@@ -243,10 +243,13 @@ def load_splits(run: Run, all_queries: bool = False, *, exact: bool = False) -> 
     """
     from ltrbench.experiment.loading import load_with
 
-    source = source_of(run).with_all_queries() if all_queries else source_of(run)
+    has_all_queries = all_queries or isinstance(run.result.origin, Final)
+    source = source_of(run)
+    if has_all_queries:
+        source = source.with_all_queries()
     with in_its_folder(run):
         splits = load_with(source, exact)
-    if isinstance(run.result.origin, Final) or all_queries:
+    if has_all_queries:
         return splits.whole().in_memory(keep_sparse=True)
     return splits
 
