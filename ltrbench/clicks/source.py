@@ -1,8 +1,9 @@
 """The data source of `data=clicks`: lists to train on, and queries with their clicks to compare rankers on.
 
 Training sets have one list for each session, whose labels are clicks, with positions. In valid and test, the
-sessions of a query become one list, if the features of a document do not depend on the session: all documents
-that were shown, or logged as candidates, with their impressions. `query_weights` are numbers of sessions.
+sessions of a query become one list, if the features and kept columns of a document do not depend on the
+session: all documents that were shown, or logged as candidates, with their impressions. `query_weights` are
+numbers of sessions.
 """
 
 from __future__ import annotations
@@ -201,24 +202,26 @@ class _Lists:
 
     @cached_property
     def are_of_sessions(self) -> bool:
-        """Whether each session is a list of its own, because features of a document depend on it."""
+        """Whether each session is a list of its own, because features or kept columns of a document depend on
+        it."""
         if self.settings.cluster == USER:
             return True
-        columns = [*self.log.others.columns]
-        if self.settings.features is not None:
-            columns = [
-                name for name in columns if _matches(name, self.settings.features)
-            ]
-        columns = [name for name in columns if not _matches(name, self.settings.keep)]
         firsts = first_rows(self.log.units)[self.log.units]
-        for name in columns:
-            cells = self.log.others[name].to_numpy()
-            same = cells == cells[firsts]
-            if cells.dtype.kind == "f":
-                same |= np.isnan(cells) & np.isnan(cells[firsts])
-            if not same.all():
+        for name in self._columns:
+            codes, _ = self.log.others[name].factorize()  # -1: missing
+            if (codes != codes[firsts]).any():
                 return True
         return False
+
+    @property
+    def _columns(self) -> list[str]:
+        """The columns of the log that are read: features, and kept columns."""
+        columns = [*self.log.others.columns]
+        settings = self.settings
+        if settings.features is None:
+            return columns
+        patterns = [*settings.features, *settings.categorical, *settings.keep]
+        return [name for name in columns if _matches(name, patterns)]
 
     @property
     def has_no_features(self) -> bool:

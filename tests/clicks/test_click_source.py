@@ -72,6 +72,30 @@ def test_a_feature_of_the_session_makes_a_list_of_each_session(tmp_path: Path) -
     assert len(np.unique(by_user.query_keys)) == 2
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"keep": ["device", "revenue"]},
+        {"features": ["feature"], "keep": ["device", "revenue"]},
+        {"features": ["feature"], "categorical": ["device"], "keep": ["revenue"]},
+    ],
+)
+def test_columns_of_the_session_have_the_values_of_each_session(
+    tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    is_phone = np.repeat(np.arange(1800) % 3 == 0, 10)
+    device = np.where(is_phone, "phone", "desktop")
+    path = _log(tmp_path, device=device, revenue=np.where(is_phone, 0, 7))
+    source = ClickSource(name="clicks", log=str(path), **settings)
+    data = source.lists_of(source.read())
+    if "categorical" in settings:
+        devices = np.array(data.categories["device"])[data.features[:, 1].astype(int)]
+    else:
+        devices = data.kept["device"]
+    assert (devices == "phone").sum() == is_phone.sum()
+    assert data.numbers("revenue").sum() == 7 * (~is_phone).sum()
+
+
 def test_clicks_do_not_depend_on_whether_sessions_are_lists() -> None:
     frame = make_log(make_world(0, 60), num_sessions=900)
     by_query = log_of(dataset_of(frame))
