@@ -463,13 +463,17 @@ class _Lists:
         return split.with_fields(impressions=replace(given, influence=influence))
 
     def sessions_of(self, split: RankingDataset) -> RankingDataset:
-        """Returns the sessions of the queries of a split as lists to train on."""
-        if self.are_of_sessions:
-            return _without_errors(split)
+        """Returns the sessions of the queries of a split as lists to train on, of the documents that were
+        shown."""
         log = self.log
-        row_of_unit = np.full(log.units.max() + 1, -1)
-        row_of_unit[self.units_of(split)] = np.arange(split.num_documents)
-        rows = row_of_unit[log.units]
+        keys = log.units
+        if self.are_of_sessions:
+            if log.is_shown.all():
+                return _without_errors(split)
+            keys = np.arange(len(log))
+        row_of_key = np.full(keys.max() + 1, -1)
+        row_of_key[keys[self._rows_of(split)]] = np.arange(split.num_documents)
+        rows = row_of_key[keys]
         chosen = np.flatnonzero((rows >= 0) & log.is_shown)
         order = np.lexsort((log.positions[chosen], log.sessions[chosen]))
         chosen = chosen[order]
@@ -502,23 +506,27 @@ class _Lists:
 
     def units_of(self, split: RankingDataset) -> NDArray[np.int64]:
         """Returns (D,), the unit of each document of a split."""
+        return self.log.units[self._rows_of(split)]
+
+    def _rows_of(self, split: RankingDataset) -> NDArray[np.int64]:
+        """Returns (D,), the first row of the log of each document of the lists of a split."""
         log = self.log
-        query_of = {
-            name: number for number, name in enumerate(log.query_names.tolist())
-        }
-        ids = split.query_ids.tolist()
-        queries = np.array([query_of[name] for name in ids])[split.query_of_document]
+        lists = log.queries
+        number_of = _numbers_of(log.query_names)
+        if self.are_of_sessions:
+            lists = log.sessions
+            number_of = _numbers_of(log.session_names)
+        numbers = np.array([number_of[name] for name in split.query_ids.tolist()])
         document_of = _numbers_of(log.document_names)
         documents = np.array(
             [document_of[name] for name in split.column("document_id").tolist()]
         )
-        firsts = first_rows(log.units)
         num_documents = len(log.document_names)
-        keys = log.queries[firsts] * num_documents + log.documents[firsts]
-        order = np.argsort(keys)
-        wanted = queries * num_documents + documents
-        units: NDArray[np.int64] = order[np.searchsorted(keys[order], wanted)]
-        return units
+        keys = lists * num_documents + log.documents
+        distinct, firsts = np.unique(keys, return_index=True)
+        wanted = numbers[split.query_of_document] * num_documents + documents
+        rows: NDArray[np.int64] = firsts[np.searchsorted(distinct, wanted)]
+        return rows
 
 
 def _sums(values: Values, codes: NDArray[np.int64]) -> Values:

@@ -96,6 +96,22 @@ def test_columns_of_the_session_have_the_values_of_each_session(
     assert data.numbers("revenue").sum() == 7 * (~is_phone).sum()
 
 
+def test_training_lists_have_no_candidates_that_were_not_shown(tmp_path: Path) -> None:
+    frame = make_log(make_world(0, 60), num_sessions=1800)
+    frame["hour"] = frame["session"] % 24
+    candidates = frame[frame["position"] == 9].assign(position=np.nan, click=0)
+    candidates["document"] = 10
+    pd.concat([frame, candidates]).to_csv(tmp_path / "log.csv", index=False)
+    for settings in ({}, {"ignore": ["hour"]}):
+        train = _splits(tmp_path / "log.csv", **settings).train
+        assert train.positions is not None
+        assert set(train.positions.tolist()) == set(range(10))
+        assert train.document_ids is not None
+        assert "10" not in train.document_ids
+        of_train = frame[frame["session"].astype(str).isin(train.query_ids)]
+        assert train.labels.tolist() == of_train["click"].tolist()
+
+
 def test_clicks_do_not_depend_on_whether_sessions_are_lists() -> None:
     frame = make_log(make_world(0, 60), num_sessions=900)
     by_query = log_of(dataset_of(frame))
