@@ -108,6 +108,8 @@ _SECONDS_OF_COMMANDS = 15.0
 """Time that is kept for the comparison, its report, and shipping, without fits."""
 _FITS_AT_THE_END = 1.5
 """The chosen settings of all models are trained once more for the table, and those of one on all queries."""
+_MOST_OVERTIME = 0.1
+"""Share of the time asked for that the fits at the end may add."""
 _FEWEST_TRIALS = 16
 """Number of settings of each model for which the slowest models are left out of the search."""
 _FEWEST_TO_SEARCH = 2
@@ -372,6 +374,8 @@ class Auto:
         if not self.journal.searched:
             if not finish:
                 self._search()
+            if self.journal.trials > 1:
+                self._leave_out_late()
             self.journal.searched = True
             self._write()
         self.clock.say("testing the chosen settings")
@@ -632,7 +636,7 @@ class Auto:
     def _leave_out_costly(self, runs: Mapping[str, Run]) -> None:
         """Leaves out models until there is time for a search of the others."""
         first = {
-            model: FirstFit(_seconds_of_fit(runs[model]), self._value(runs[model]))
+            model: TimedFit(_seconds_of_fit(runs[model]), self._value(runs[model]))
             for model in self.searched
         }
         left = self.clock.left - _SECONDS_OF_COMMANDS
@@ -703,6 +707,29 @@ class Auto:
     def _reserved(self) -> float:
         """The time to keep for what follows the search."""
         return _SECONDS_OF_COMMANDS + _FITS_AT_THE_END * self._seconds_of_trial
+
+    def _leave_out_late(self) -> None:
+        """Leaves out models whose chosen settings there is no time to train again: some take far longer than
+        others."""
+        late = _MOST_OVERTIME * self.clock.budget
+        left = self.clock.left + late - _SECONDS_OF_COMMANDS
+        self.journal.left_out |= too_late(self._best_trials(), left, self.num_folds)
+
+    def _best_trials(self) -> dict[str, TimedFit]:
+        """Returns model -> the mean fit with the settings of the highest mean metric on validation."""
+        folds: dict[tuple[str, str], list[Run]] = {}
+        for run in self.runs:
+            model = run.result.model
+            is_trial = isinstance(run.result.origin, Trial)
+            if is_trial and model in self.searched and self._value(run) is not None:
+                settings = json.dumps(run.result.settings["model"], default=str)
+                folds.setdefault((model, settings), []).append(run)
+        best: dict[str, TimedFit] = {}
+        for (model, _), runs in folds.items():
+            value = fmean(self._value(run) or 0.0 for run in runs)
+            if model not in best or value > (best[model].value or 0.0):
+                best[model] = TimedFit(fmean(map(_seconds_of_fit, runs)), value)
+        return best
 
     def _chosen(self) -> str:
         """Returns the model with the highest metric on validation, of the runs of the table."""
@@ -921,14 +948,48 @@ def _seconds_of_fit(run: Run) -> float:
     return sum(seconds.get(name, 0.0) for name in ("fit", "monitor", "predict"))
 
 
-class FirstFit(NamedTuple):
-    """A fit with default settings on one fold: its time, and the metric on validation."""
+class TimedFit(NamedTuple):
+    """A fit on one fold: its time, and the metric on validation."""
 
     seconds: float
     value: float | None
 
+    @property
+    def rank(self) -> float:
+        """The metric, the lowest of all where there is none."""
+        return -math.inf if self.value is None else self.value
 
-def too_costly(first: Mapping[str, FirstFit], left: float) -> dict[str, str]:
+
+def too_late(
+    chosen: Mapping[str, TimedFit], left: float, num_folds: int
+) -> dict[str, str]:
+    """Returns model -> why it is left out, so that there is time for the fits at the end.
+
+    The slowest are left out first; the best one stays, and is trained once more on all queries.
+
+    Args:
+        chosen: model -> a fit with its chosen settings.
+        left: time that may be spent, seconds.
+
+    >>> chosen = {"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7), "c": TimedFit(9, 0.6)}
+    >>> [list(too_late(chosen, left, num_folds=5)) for left in (100, 20, 10)]
+    [[], ['c'], ['c', 'b']]
+    """
+    best = max(chosen, key=lambda model: chosen[model].rank)
+    kept = sorted(chosen, key=lambda model: (model != best, chosen[model].seconds))
+    reasons: dict[str, str] = {}
+    while len(kept) > 1:
+        of_all = num_folds * sum(chosen[model].seconds for model in kept)
+        if of_all + chosen[best].seconds <= left:
+            break
+        seconds = num_folds * chosen[kept[-1]].seconds
+        reasons[kept.pop()] = (
+            f"no time was left to train its chosen settings again, about {duration(seconds)}"
+        )
+    return reasons
+
+
+def too_costly(first: Mapping[str, TimedFit], left: float) -> dict[str, str]:
     """Returns model -> why it is left out, so that there is time for a search of the others.
 
     The slowest are left out first; then those with the lowest value, if there is a search only without them.
@@ -938,20 +999,16 @@ def too_costly(first: Mapping[str, FirstFit], left: float) -> dict[str, str]:
         first: model -> its first fit.
         left: time for all fits on one fold, seconds.
 
-    >>> first = {"a": FirstFit(5, 0.8), "b": FirstFit(1, 0.7), "c": FirstFit(2, 0.6)}
+    >>> first = {"a": TimedFit(5, 0.8), "b": TimedFit(1, 0.7), "c": TimedFit(2, 0.6)}
     >>> [list(too_costly(first, left)) for left in (200, 100, 22, 10)]
     [[], [], ['c'], []]
     """
-
-    def value(model: str) -> float:
-        found = first[model].value
-        return -math.inf if found is None else found
 
     def lasts(models: Collection[str], trials: int) -> bool:
         of_all = sum(first[model].seconds for model in models)
         return of_all * (trials + _FITS_AT_THE_END) <= left
 
-    best = max(first, key=value)
+    best = max(first, key=lambda model: first[model].rank)
     kept = sorted(first, key=lambda model: (model != best, first[model].seconds))
     without = "without it each other model can try more settings"
     slow: dict[str, str] = {}
@@ -960,7 +1017,7 @@ def too_costly(first: Mapping[str, FirstFit], left: float) -> dict[str, str]:
         if seconds < fmean(first[model].seconds for model in kept):
             break  # it is no slower than the others
         slow[kept.pop()] = f"a fit takes {seconds:.1f} s; {without}"
-    kept.sort(key=value, reverse=True)
+    kept.sort(key=lambda model: first[model].rank, reverse=True)
     weak: dict[str, str] = {}
     while len(kept) > 2 and not lasts(kept, _FEWEST_TO_SEARCH):
         lowest = "its metric on validation is the lowest of those left"
