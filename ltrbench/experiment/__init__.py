@@ -51,7 +51,7 @@ from ltrbench.metrics import (
     has_relevant_document,
     parse_metric,
 )
-from ltrbench.metrics.evaluation import plugin_versions
+from ltrbench.metrics.evaluation import check_defined, plugin_versions
 from ltrbench.rankers import Ranker
 from ltrbench.rankers.base import (
     OF_EVERY_RANKER,
@@ -516,9 +516,7 @@ def _load_and_fit(
         _warn_of_load(_level(experiment, logging.INFO))
     with seconds.taking("warm_up"):
         fitter.warm_up(ranker)
-    # A metric that fails on these data, such as a plug-in's, fails before a fit of hours.
-    judged = splits.test if splits.valid is None else splits.valid
-    evaluate(judged, np.zeros(judged.num_documents), experiment.metrics)
+    _check_metrics(experiment.metrics, splits)
     curve, peak_memory_mb = fitter.fit(
         ranker,
         _metrics_of_curve(experiment.metrics),
@@ -601,6 +599,15 @@ def _check_splits(experiment: Experiment, splits: Splits) -> None:
         )
     if getattr(ranker, "early_stopping", None) is not None:
         _check_validation("early_stopping", "set early_stopping=null", splits)
+
+
+def _check_metrics(names: Sequence[str], splits: Splits) -> None:
+    """Raises the error of a metric that fails on these data, such as a plug-in's, before a fit of hours."""
+    judged = splits.test if splits.valid is None else splits.valid
+    evaluate(judged, np.zeros(judged.num_documents), names)
+    for name in names:
+        metric, k = parse_metric(name)
+        check_defined(metric, k, DEFAULT.of(metric), splits.test)
 
 
 def _fit_in_words(splits: Splits, fitter: Fitter, num_threads: int) -> Iterator[str]:

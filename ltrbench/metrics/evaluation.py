@@ -132,7 +132,8 @@ def evaluate(
         ConfigError: If a metric is unknown, or a cutoff is not a positive whole number.
         UndefinedMetricError: If the convention does not define a metric, at all or for these data.
         DataError: If the number of scores is wrong; if a score is NaN under a convention other than
-            trec_eval, or all are; if a label has no gain or an infinite gain, or is above the highest grade.
+            trec_eval, or all are; if a label has no gain or an infinite gain, or is above the highest grade;
+            if a value of a column is infinite, or negative and the metric is nvalue.
 
     Two queries of four and two documents; the second has no relevant document:
 
@@ -415,7 +416,8 @@ def check_defined(
     Raises:
         UndefinedMetricError: If the convention does not define the metric.
         DataError: If the metric uses gains and a label has no gain or an infinite gain; if the metric uses
-            the highest grade and a label is above it.
+            the highest grade and a label is above it; if the metric of a column is not defined for a value
+            of the column.
     """
     for reason in _undefined(metric, k, convention, judgments.query_sizes):
         raise UndefinedMetricError(
@@ -428,6 +430,7 @@ def check_defined(
         _check_gains(judgments, convention.gain)
     if of_metric.has_highest_grade:
         _check_highest_grade(metric, convention, judgments)
+    _check_column(metric, of_metric.lowest_in_column, judgments)
 
 
 def _undefined(
@@ -485,6 +488,29 @@ def _check_highest_grade(
             f"{_named_label(judgments)}, above {convention.highest_grade:g}, the highest grade of "
             f"{metric.upper()} in the convention; set highest_grade, or map the labels to smaller grades."
         )
+
+
+def _check_column(metric: str, lowest: float, judgments: Judgments) -> None:
+    """Raises DataError if a value of the column of a metric is infinite, or below the lowest value."""
+    word, _, column = metric.partition(":")
+    if not column:
+        return
+    numbers = judgments.numbers(column)
+    is_too_low = numbers < lowest
+    is_refused = is_too_low | np.isinf(numbers)
+    if not is_refused.any():
+        return
+    row = int(is_refused.argmax())
+    expected = "finite numbers"
+    remedy = "Correct the column"
+    if is_too_low[row]:
+        expected = f"numbers from {lowest:g}"
+        remedy = f"Choose value@k:{column}, which allows negative values, or correct the column"
+    query = str(judgments.query_ids[judgments.query_of_document[row]])
+    raise DataError(
+        f"{column}[{row}] (query {query!r}) is {numbers[row]:g}; {word}@k:{column} is defined for {expected} "
+        f"only. {remedy}."
+    )
 
 
 def _check_gains(judgments: Judgments, gain: Gain) -> None:

@@ -14,6 +14,7 @@ number of its relevant documents.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -317,6 +318,7 @@ class Metric:
         bounds: lowest and highest value; None if they are not known.
         rope: half the width of the region of equivalence, in units of the metric; 0: none is declared, and
             no difference other than 0 counts as equivalent.
+        lowest_in_column: lowest value of a kept column for which the metric of a column is defined.
     """
 
     function: MetricFunction
@@ -327,6 +329,7 @@ class Metric:
     depth: Depth = whole_list
     bounds: tuple[float, float] | None = None
     rope: float = 0.0
+    lowest_in_column: float = -math.inf
 
 
 _SHARE = (0.0, 1.0)
@@ -351,6 +354,7 @@ def metric(
     bounds: tuple[float, float] | None = None,
     rope: float | None = None,
     of_column: bool = False,
+    lowest_in_column: float = -math.inf,
 ) -> Callable[[MetricFunction], MetricFunction]:
     """Registers a metric under its name in the grammar `name@k`; the other arguments are those of `Metric`.
 
@@ -387,6 +391,7 @@ def metric(
             depth,
             bounds,
             rope,
+            lowest_in_column,
         )
         return function
 
@@ -693,7 +698,7 @@ def value(
     return _value(ranking, k, column)
 
 
-@metric("nvalue", depth=first_k, bounds=_SHARE, of_column=True)
+@metric("nvalue", depth=first_k, bounds=_SHARE, of_column=True, lowest_in_column=0.0)
 def nvalue(
     ranking: Ranking, k: int | None, convention: Convention, column: str
 ) -> PerQuery:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import yaml  # type: ignore[import-untyped]
+from messages import naming
 from shop_log import shop_log
 
 from ltrbench.cli.verbs.runs import load_model, options_as_trained
@@ -71,6 +73,32 @@ def test_a_run_folder_has_the_columns_for_metrics_slices_and_files(
     assert sizes == Counter(column_of_queries(test, "market"))
     with pytest.raises(ConfigError, match=r"brnd.*'brand'"):
         slices(comparison, ["brnd"])
+
+
+@dataclass
+class Unfitted(RandomRanker):
+    def fit(self, *_: Any, **__: Any) -> Any:
+        raise AssertionError("was fitted")
+
+
+def test_negative_values_in_the_test_set_are_refused_before_the_fit(
+    table: Path, tmp_path: Path
+) -> None:
+    rows = pd.read_csv(table)
+    rows.loc[rows.index[-1], "revenue"] = -4
+    paths = {"train": rows[:50], "valid": rows[50:100], "test": rows[100:]}
+    for name, part in paths.items():
+        part.to_csv(tmp_path / f"{name}.csv", index=False)
+    files: dict[str, Any] = {name: str(tmp_path / f"{name}.csv") for name in paths}
+    source = TableFiles(name="shop", **files, categorical=CATEGORICAL, keep=KEEP)
+    experiment = Experiment(
+        model="random",
+        ranker=Unfitted(),
+        source=source,
+        metrics=("nvalue@2:revenue",),
+    )
+    with pytest.raises(DataError, match=naming("revenue", -4, "value@k:revenue")):
+        run(experiment, tmp_path / "run")
 
 
 def test_a_column_has_one_value_per_query_the_mean_or_the_most_frequent() -> None:

@@ -513,6 +513,14 @@ REFUSED: list[tuple[Any, ...]] = [
     ("value@2", [0, 1], [1, 2], {}, ["'value@2'", "data.keep", "value@10:revenue"]),
     ("ndcg@2:c", [0, 1], [1, 2], {}, ["'ndcg@2:c'", "value@10:revenue"]),
     ("value@2:d", [0, 1], [1, 2], {}, ["'d'", "data.keep=[d]"]),
+    (
+        "nvalue@2:refunds",
+        [0, 1],
+        [1, 2],
+        {},
+        ["refunds[1]", -1, "nvalue", "value@k:refunds"],
+    ),
+    ("value@2:infinite", [0, 1], [1, 2], {}, ["infinite[0]", "inf", "finite"]),
     ("value@2:text", [0, 1], [1, 2], {}, ["'text'", "'t'", "numbers"]),
     ("mrr", [0, 1], [1, 2], {"aggregation": "ratio_of_sums"}, ["mrr", "recall, map"]),
     (
@@ -538,7 +546,12 @@ def test_an_evaluation_that_is_not_defined_is_refused(
     settings: dict[str, Any],
     parts: list[object],
 ) -> None:
-    judgments = replace(one_query(labels), kept={"text": np.full(len(labels), "t")})
+    kept = {
+        "text": np.full(len(labels), "t"),
+        "refunds": -np.arange(len(labels)),
+        "infinite": np.full(len(labels), math.inf),
+    }
+    judgments = replace(one_query(labels), kept=kept)
     with pytest.raises((ConfigError, DataError), match=naming(*parts)):
         evaluate(judgments, np.array(scores), [name], with_settings(DEFAULT, settings))
 
