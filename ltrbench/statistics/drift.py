@@ -176,13 +176,17 @@ def bins_of(
     then: NDArray[np.float32], now: NDArray[np.float32], is_category: bool
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Returns the bins of (D,) values then and now: tenths of the values then, or their frequent categories
-    and the others; missing values are a bin. Every bin has documents."""
+    and the others; missing values are a bin, and so is a number that fills a tenth. Every bin has documents.
+    """
     known = then[~np.isnan(then)]
     values, counts = np.unique(known, return_counts=True)
     edges = values[counts >= RARE_CATEGORY * len(then)]
     if not is_category and len(values):
         tenths = np.arange(1, NUM_BINS) / NUM_BINS
         edges = np.unique(np.nanquantile(then, tenths, method="inverted_cdf"))
+        # Otherwise a flag that is nearly always 1 would be in one bin with its 0.
+        frequent = values[counts * NUM_BINS >= len(known)]
+        edges = np.union1d(edges, np.nextafter(frequent, -np.inf))
     both = np.concatenate([then, now])
     codes = np.searchsorted(edges, both)
     codes[is_category & ~np.isin(both, edges)] = len(edges)

@@ -62,6 +62,24 @@ def test_distances_are_those_of_their_definitions() -> None:
     assert np.bincount(bins_of(hundred, hundred, False)[0]).tolist() == [10] * 10
 
 
+@pytest.mark.parametrize(
+    ("lowest", "share", "other"), [(1.0, 1.0, 0.0), (0.0, 0.6, -1.0), (1.0, 0.95, 0.0)]
+)
+def test_values_below_a_frequent_one_have_a_bin_of_their_own(
+    lowest: float, share: float, other: float
+) -> None:
+    is_frequent = np.arange(1000) < 1000 * share
+    above = np.linspace(2, 3, 1000)
+    then = np.where(is_frequent, lowest, above).astype(np.float32)
+    now = np.where(is_frequent, other, above).astype(np.float32)
+    sample = Sample(np.arange(0, 1001, 10), 0)
+    index = psi(*bins_of(then, now, False), sample, sample).value ** 2
+    # All documents of one bin are in another: both bins add nearly share * ln(2 * 1000 * share).
+    assert index == pytest.approx(2 * share * np.log(2000 * share), rel=0.01)
+    flag = np.repeat([0.0, 1.0], [50, 950]).astype(np.float32)
+    assert len(np.unique(bins_of(flag, flag, False))) == 2
+
+
 def test_the_overlap_is_of_queries_with_more_than_ten_documents() -> None:
     sizes = [9, 10, 11, 25] * 6
     starts = np.concatenate([[0], np.cumsum(sizes)])

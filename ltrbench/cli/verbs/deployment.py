@@ -655,10 +655,11 @@ def monitor_verb(
     """Compares the documents of NEW with the training data of the finished RUN.
 
     NEW has the format of the training files, with query ids; a table needs no labels. Each feature has the
-    population stability index (tenths of the training data, or categories; missing values have a bin of their
-    own), the Kolmogorov-Smirnov distance, and the shares of missing values and unseen categories. The model
-    has the share of documents in leaves that training hardly reached, with --against an overlap, and with
-    labels a metric. The exit code is 3 if the whole interval of a measure is past a threshold.
+    population stability index (tenths of the training data, or categories; missing values and a number that
+    fills a tenth have a bin of their own), the Kolmogorov-Smirnov distance, and the shares of missing values
+    and unseen categories. The model has the share of documents in leaves that training hardly reached, with
+    --against an overlap, and with labels a metric. The exit code is 3 if the whole interval of a measure is
+    past a threshold.
 
     \b
         python -m ltrbench monitor outputs/2026-01-31/12-00-00 week.parquet --max-psi 0.2 --output monitor
