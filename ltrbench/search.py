@@ -352,7 +352,8 @@ class Search(ABC):
 
     Attributes:
         space: the settings to vary.
-        trials: number of trials for each model and fold. The first one has the default settings.
+        trials: number of trials for each model and fold. The first one has the default settings, except in a
+            grid.
         seconds: instead of a number of trials, the time of all fits after which no trial begins; the result
             then depends on the machine. None: no limit.
         seed: random seed of the search, and of the models of its trials.

@@ -69,6 +69,7 @@ from ltrbench.tables import (
     format_duration,
     format_interval,
     format_setting,
+    listed,
     minus,
     share,
     significant,
@@ -508,7 +509,7 @@ def search_section(shown: Shown) -> Section | None:
         "search.png",
     )
     if figures:
-        parts += [Figures(figures), Prose(_READING)]
+        parts += [Figures(figures), Prose(_reading(searched))]
     terms = (
         "search",
         "trial",
@@ -520,10 +521,21 @@ def search_section(shown: Shown) -> Section | None:
     return Section("search", "Search", lead, parts, terms)
 
 
-_READING = (
-    "Lines are the best value on validation so far, means over folds and searches; marks are the values on "
-    "test of the chosen settings, on an axis of the same scale. The first trial has the default settings."
-)
+def _reading(searched: Sequence[Tuning]) -> str:
+    """Returns how to read the picture of the searches, and where its lines have the default settings."""
+    sentences = [
+        "Lines are the best value on validation so far, means over folds and searches; marks are the values "
+        "on test of the chosen settings, on an axis of the same scale."
+    ]
+    without = [item.label for item in searched if item.default_value is None]
+    if without:
+        sentences.append(
+            f"Some search of {listed(without)} has no fully trained trial with the default settings, so "
+            "there is no default value."
+        )
+    elif all(item.begins_with_default for item in searched):
+        sentences.append("The first trial has the default settings.")
+    return " ".join(sentences)
 
 
 def _budgets(shown: Shown, searched: Sequence[Tuning]) -> Table:

@@ -29,6 +29,7 @@ from ltrbench.metrics import DEFAULT
 from ltrbench.plots import PAPER, Page, Series, best_by_trials
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import expected_best
+from ltrbench.tables import format_setting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -59,8 +60,14 @@ class SearchedRun:
 
     @property
     def default(self) -> TrialRow | None:
-        """The first trial, which has the default settings; None if it is not complete."""
-        return next((trial for trial in self.complete if trial.trial == 0), None)
+        """The first complete trial with the default settings; None without one, as in most grids."""
+        return next(filter(self._has_default_settings, self.complete), None)
+
+    def _has_default_settings(self, trial: TrialRow) -> bool:
+        defaults = self.record["default"].items()
+        return all(
+            _is_setting(trial.settings.get(name, ""), value) for name, value in defaults
+        )
 
     @property
     def complete(self) -> list[TrialRow]:
@@ -91,7 +98,7 @@ class SearchedRun:
     def best_by_trials(self) -> list[float]:
         """Best value on validation after 1, 2, ... trials; NaN before the first complete one.
 
-        With independent draws it is the expected value over their order (`expected_best`); the first trial,
+        With independent draws it is the expected value over their order (`expected_best`); their first trial,
         with the default settings, is always the first one. Otherwise it is the best value so far.
         """
         values = np.array(
@@ -106,6 +113,20 @@ class SearchedRun:
         return [float(values[0]), *expected_best(drawn).tolist()]
 
 
+def _is_setting(text: str, value: object) -> bool:
+    """Returns whether the text of a setting in trials.csv is a value.
+
+    >>> _is_setting("0.0", 0), _is_setting("null", None), _is_setting("31", 63)
+    (True, True, False)
+    """
+    if text == format_setting(value):
+        return True
+    try:
+        return float(text) == value
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True)
 class Tuning:
     """The searches of one row of a comparison.
@@ -117,7 +138,7 @@ class Tuning:
         num_settings: Number of settings that the model could vary.
         trials, iterations, seconds: Means over the searches.
         default_value, chosen_value: Values on validation of the default and the chosen settings: means over
-            folds of the means over runs; None if not available.
+            folds of the means over runs; None if not available, as if no trial has the default settings.
         test_value: The same metric on test, of the chosen settings; None if the comparison does not have it.
         sd_over_searches: Standard deviation of the value on test over searches with different seeds; None
             with fewer than two.
@@ -141,6 +162,12 @@ class Tuning:
     @property
     def label(self) -> str:
         return self.row.label
+
+    @property
+    def begins_with_default(self) -> bool:
+        """Whether the first trial of each search has the default settings; not so in a grid."""
+        firsts = [search.default for search in self.searches]
+        return all(trial is not None and trial.trial == 0 for trial in firsts)
 
     @property
     def tunability(self) -> float | None:

@@ -513,7 +513,7 @@ class TrialRow:
     """A trial of the search that chose the settings of a run.
 
     Attributes:
-        trial: its number, from 0; the first one has the default settings.
+        trial: its number, from 0; the first one has the default settings, except in a grid.
         state: complete, partial, pruned or failed.
         value: metric on validation; NaN if the trial failed.
         iterations: number of iterations fitted.

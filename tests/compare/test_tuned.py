@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 from statistics import fmean
@@ -19,7 +20,7 @@ from ltrbench.compare.claim_notes import about_tuning
 from ltrbench.compare.report import as_latex
 from ltrbench.compare.run_sections import search_section, settings_section
 from ltrbench.compare.tuning import Tuning, tunings
-from ltrbench.compare.views import Shown
+from ltrbench.compare.views import Prose, Shown
 from ltrbench.runs import Run
 from ltrbench.runs.record import COMPLETE, UNSUCCESSFUL, TrialRow
 from ltrbench.statistics.claims import Scope, Varied
@@ -169,6 +170,7 @@ def trials(
     for number, value in enumerate(values):
         difference = value - np.nanmax(values)
         half = 0.01 if difference else 0.0
+        num_leaves = rng.integers(4, 64) if number else 31
         rows.append(
             TrialRow(
                 trial=number,
@@ -181,7 +183,7 @@ def trials(
                 low=difference - half,
                 high=difference + half,
                 settings={
-                    "num_leaves": str(rng.integers(4, 64)),
+                    "num_leaves": str(num_leaves),
                     "learning_rate": "0.1",
                 },
             )
@@ -232,6 +234,35 @@ def test_tunability_is_chosen_minus_default_on_validation_and_the_gap_is_to_test
     assert tuning.tunability == pytest.approx(fmean([0.07, 0.02]))
     test = fmean(run.result.metrics[f"test/{METRIC}"] or 0 for run in runs)
     assert tuning.gap == pytest.approx(fmean([0.47, 0.52]) - test)
+
+
+@pytest.mark.parametrize(
+    ("leaves", "default", "begins"),
+    [([4, 31, 64], 0.45, False), ([4, 32, 64], None, False), ([31, 4], 0.40, True)],
+)
+def test_the_default_value_is_that_of_the_trial_with_the_default_settings(
+    leaves: list[int], default: float | None, begins: bool, tmp_path: Path
+) -> None:
+    values = [0.40, 0.45, 0.47][: len(leaves)]
+    rows = [
+        replace(row, settings={"num_leaves": str(number), "learning_rate": "0.10"})
+        for row, number in zip(trials(values), leaves, strict=True)
+    ]
+    comparison = only(
+        [run_of(tmp_path / "native", "native", rows)], Settings(metric=METRIC)
+    )
+    (tuning,) = tunings(comparison)
+    assert tuning.default_value == default
+    assert (tuning.tunability is None) == (default is None)
+    assert tuning.begins_with_default == begins
+    prose = [
+        part.text
+        for part in search_section(Shown(comparison)).parts
+        if isinstance(part, Prose)
+    ]
+    caption = " ".join(prose)
+    assert ("first trial has" in caption) == begins
+    assert ("no default value" in caption) == (default is None)
 
 
 def test_the_expected_best_value_is_the_mean_over_the_orders_of_the_random_trials(
