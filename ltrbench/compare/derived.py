@@ -18,7 +18,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +46,7 @@ from ltrbench.metrics import DEFAULT, Convention, evaluate, rank, upside_down
 from ltrbench.metrics.evaluation import is_plugin_version
 from ltrbench.metrics.functions import is_metric, parse_metric
 from ltrbench.models.files import is_model_file, read_model_file
+from ltrbench.models.trees import used_features
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
@@ -951,6 +952,7 @@ def _of_model(
         "It may have been trained on queries of this test set, which would make its metrics too high; "
         "compare it on queries that are newer than its training data.",
     ]
+    notes.extend(_of_days(ranker))
     if file.reads_float64 and test.features.dtype == np.float32:
         notes.append(
             f"The features of these data are float32, but {file.library} compares float64: a value between a "
@@ -974,6 +976,17 @@ def _of_model(
         num_trees=num_trees,
     )
     return run, ranker, splits
+
+
+def _of_days(ranker: ImportedRanker) -> Iterator[str]:
+    """Yields a note for each feature of dates that an imported model uses."""
+    names = {ranker.feature_names[column] for column in used_features(ranker.trees())}
+    for name, first_day in ranker.dates.items():
+        if name in names:
+            yield (
+                f"The model reads {name} as days since {first_day} (data.dates). If it was trained on other "
+                "numbers, such as seconds, its scores are wrong: import it on a run without data.dates."
+            )
 
 
 def check_fingerprints(

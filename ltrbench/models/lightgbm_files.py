@@ -318,7 +318,7 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
     transformation of the objective.
 
     Raises:
-        ValueError: As for `parse_lightgbm_text`, or its trees are linear.
+        ValueError: As for `parse_lightgbm_text`, its trees are linear, or it may split ordered categories.
     """
     head, trees = parse_lightgbm_text(content)
     names = tuple(head["feature_names"].split(" "))
@@ -336,16 +336,25 @@ def read_lightgbm_text(content: bytes) -> ReadModel:
 
 def _categories_of_frame(content: bytes) -> dict[int, list[str | None]]:
     """Returns feature -> its categories, of a model that was trained on a DataFrame; other models have only
-    their codes."""
-    match = re.search(
-        rb"\[categorical_feature: ([\d,]+)\].*\npandas_categorical:(\[.*)",
-        content,
-        re.DOTALL,
-    )
-    if match is None:
+    their codes.
+
+    Raises:
+        ValueError: The DataFrame had more columns of categories than the model has categorical features.
+    """
+    of_frame = re.search(rb"\npandas_categorical:(\[.*)", content, re.DOTALL)
+    if of_frame is None:
         return {}
-    features = [int(feature) for feature in match[1].split(b",")]
-    texts = json.loads(match[2])
+    texts = json.loads(of_frame[1])
+    listed = re.search(rb"\[categorical_feature: ([\d,]+)\]", content)
+    features = []
+    if listed is not None:
+        features = [int(feature) for feature in listed[1].split(b",")]
+    if len(texts) > len(features):
+        raise ValueError(
+            f"its DataFrame had {len(texts)} columns of categories, but only {len(features)} are categorical "
+            "features: LightGBM compares the codes of the others, which are ordered, as numbers, and the "
+            "file does not name them. Train with ordered=False, or with numbers instead of these categories"
+        )
     if len(features) != len(texts):
         return {}
     texts_by_feature = {}

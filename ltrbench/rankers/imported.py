@@ -388,7 +388,7 @@ class ImportedRanker(Ranker):
                 that the model does not know are missing values.
 
         Raises:
-            DataError: A feature has categories in the model, but not in the data.
+            DataError: A feature has categories in the model, but not in the data, or the other way round.
         """
         ranker = cls()
         ranker.feature_names = tuple(feature_names)
@@ -396,9 +396,17 @@ class ImportedRanker(Ranker):
 
         def of_data(node: InnerNode) -> InnerNode:
             column = columns[node.feature]
+            name = ""
+            if ranker.feature_names:
+                name = ranker.feature_names[column]
             if node.categories is None:
+                if name in ranker.categories:
+                    raise DataError(
+                        f"{file.path} splits '{name}' at the number {node.threshold:g}, but it is a "
+                        "categorical feature of the data, whose codes the model does not know. Name a run "
+                        f"without '{name}' in data.categorical, in which it has the numbers of the model."
+                    )
                 return replace(node, feature=column)
-            name = ranker.feature_names[column]
             if name not in ranker.categories:
                 raise DataError(
                     f"{file.path} splits '{name}' by sets of categories, but it is no categorical "

@@ -465,6 +465,18 @@ def test_a_model_of_lightgbm_scores_the_values_of_the_file_as_lightgbm_does(
     )
 
 
+def test_a_note_names_the_first_day_of_a_date_that_an_imported_model_reads(
+    tmp_path: Path,
+) -> None:
+    table = days_table()
+    days_model(table, tmp_path / "model.txt")
+    write_frame(table.assign(date=table.date.astype(int)), tmp_path / "t.csv")
+    path = str(tmp_path / "t.csv")
+    source = TableFiles(name="t", train=path, sort_queries=True, dates=["date"])
+    made = imported_on(source, tmp_path / "model.txt", tmp_path)
+    assert any(mentions(note, "date", "2026-01-0") for note in made.result.notes)
+
+
 def test_a_model_of_lightgbm_takes_float64_in_python_and_is_served_and_shipped_with_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

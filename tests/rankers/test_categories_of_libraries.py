@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from messages import naming
+from model_files import model_file
 from shop_log import shop_log
 
 from ltrbench.data import RankingDataset
-from ltrbench.errors import DataError
+from ltrbench.errors import DataError, ResultError
 from ltrbench.models.files import read_model_file
 from ltrbench.rankers import BoostingRanker
 from ltrbench.rankers.base import check_saved
@@ -141,3 +142,20 @@ def test_scores_equal_those_of_the_library_to_the_bit_also_of_its_imported_file(
     )
     with pytest.raises(DataError, match=naming("model.json", "data.categorical=[")):
         ImportedRanker.of(file, identity, 6, data.feature_names, {})
+
+
+def test_a_model_that_compares_codes_of_categories_as_numbers_is_refused(
+    tmp_path: Path,
+) -> None:
+    import lightgbm as lgb
+
+    size = pd.Categorical(list("SML") * 4, categories=list("SML"), ordered=True)
+    data = lgb.Dataset(pd.DataFrame({"size": size}), np.tile([0, 1, 1], 4))
+    booster = lgb.train({"min_data_in_leaf": 1, "verbose": -1}, data, 1)
+    booster.save_model(tmp_path / "model.txt")
+    with pytest.raises(ResultError, match=naming("model.txt", "1 columns", "ordered")):
+        read_model_file(tmp_path / "model.txt")
+    # The codes of the data are in the order of their texts.
+    file = model_file([0], 1, names=["size"])
+    with pytest.raises(DataError, match=naming("'size'", 0.5, "data.categorical")):
+        ImportedRanker.of(file, {0: 0}, 1, ["size"], {"size": ("L", "M", "S")})
