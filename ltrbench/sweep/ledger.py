@@ -5,13 +5,13 @@ follow. Many looks, in other metrics, of other models or with more seeds, lead t
 is therefore a line of looks.jsonl in the folder of the sweep, and the level of the claims falls with their
 number:
 
-    level = LEVEL / N              for the first N looks, declared in advance (`looks=N`, or `--looks N`)
+    level = LEVEL / N              for the first N looks, declared by the first (`looks=N`, or `--looks N`)
     level = LEVEL / (k (k + 1))    for the k-th look, if it was not declared
 
 The levels of all undeclared looks sum to at most LEVEL / (N + 1), however many follow. A repeated look keeps
-its level. Looks at different data sets are different questions, and do not count together: each Comparison is
-a look of its own, in the ledgers of the sweeps of its runs. docs/concepts/statistics.md has the measured
-rates of false claims.
+its level. A later look declares nothing, because it is chosen after the first answer. Looks at different data
+sets are different questions, and do not count together: each Comparison is a look of its own, in the ledgers
+of the sweeps of its runs. docs/concepts/statistics.md has the measured rates of false claims.
 
 The pairs of a row carry no claim if the sweep has planned trainings of this row that are not compared: they
 failed, have not finished, or were left out. With a reason for the selection, which is printed, they do.
@@ -22,6 +22,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -61,6 +62,8 @@ from ltrbench.runs.spec import digest_of, first_word, of_job
 from ltrbench.statistics import LEVEL
 from ltrbench.sweep.plan import DONE, Job, read_plan, state_of, sweep_id
 from ltrbench.untrusted import read_bytes
+
+log = logging.getLogger("ltrbench")
 
 LEDGER_FILE = "looks.jsonl"
 
@@ -132,21 +135,42 @@ def _beside(other: Look, look: Look) -> OtherLook:
     )
 
 
+def _linked(look: Look, earlier: Iterable[Look]) -> list[Look]:
+    """Returns the earlier looks at the data set of a look, in the order of their times."""
+    in_order = sorted(earlier, key=lambda each: each["time"])
+    return [each for each in in_order if each["data"] == look["data"]]
+
+
+def _warn_of_late_declaration(look: Look, earlier: Iterable[Look]) -> None:
+    """Logs that a look declares a number of looks after the first one, which declared another number."""
+    linked = _linked(look, earlier)
+    if not linked or look["declared"] in (1, linked[0]["declared"]):
+        return
+    first = linked[0]
+    log.warning(
+        "looks=%d is not declared in advance and has no effect: %s was compared at %s, with looks=%d. "
+        "Declare looks with the first comparison of a sweep.",
+        look["declared"],
+        _beside(first, look),
+        first["time"],
+        first["declared"],
+    )
+
+
 def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, list[Remark]]:
     """Returns the level of the claims of a look, and a remark on it; none at the level LEVEL.
 
     Args:
         earlier: The looks in the ledgers.
     """
-    in_order = sorted(earlier, key=lambda each: each["time"])
-    linked = [each for each in in_order if each["data"] == look["data"]]
+    linked = _linked(look, earlier)
     known = first_by(linked, _identity)
     identity = _identity(look)
     identities = list(known)
     number = len(identities) + 1
     if identity in known:
         number = identities.index(identity) + 1
-    declared = max(each["declared"] for each in (look, *linked))
+    declared = (*linked, look)[0]["declared"]
     level = LEVEL / declared
     if number > declared:
         level = LEVEL / (number * (number + 1))
@@ -205,7 +229,8 @@ def compare_sweeps(
     The ledgers of several sweeps are joined. Runs of no sweep have no ledger.
 
     Args:
-        declared: Number of looks declared in advance.
+        declared: Number of looks declared in advance. After the first look it has no effect, and a warning is
+            logged if it differs from what the first one declared.
 
     Raises:
         ConfigError, ResultError: As `compare`; or a plan or a ledger is damaged.
@@ -241,7 +266,8 @@ def _as_look(
     if any(pair.models.interval is not None for pair in item.claims):
         missing = plans.missing() if selected else []
         look = _look(item, plans.jobs, missing, declared)
-        earlier = itertools.chain.from_iterable(map(read_ledger, plans.sweeps))
+        earlier = [*itertools.chain.from_iterable(map(read_ledger, plans.sweeps))]
+        _warn_of_late_declaration(look, earlier)
         level, about = level_of(look, earlier)
         remarks.extend(about)
         for sweep in plans.sweeps:

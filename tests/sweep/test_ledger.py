@@ -158,6 +158,32 @@ def test_declared_looks_share_the_level_and_several_ledgers_are_joined(
     assert [len(read_ledger(folder)) for folder in (a, b)] == [3, 1]
 
 
+def test_looks_that_are_declared_after_the_first_one_do_not_count(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sweep = sweep_of(tmp_path / "s", (1, 2, 3))
+    assert compared(sweep).settings.level == LEVEL
+    assert caplog.text == ""
+    for number, metric in enumerate(("ndcg@5", "map"), start=2):
+        late = compared(sweep, declared=5, metric=metric)
+        assert late.settings.level == after(number)
+    time = read_ledger(sweep)[0]["time"]
+    assert mentions(caplog.text, "looks=5", "ndcg@10", "3 seeds", time, "looks=1")
+    # The first look keeps its level, also if it is repeated with a declaration.
+    assert compared(sweep).settings.level == LEVEL
+    assert compared(sweep, declared=5).settings.level == LEVEL
+    assert compared(sweep, metric="map").settings.level == after(3)
+    # More looks than were declared.
+    more = sweep_of(tmp_path / "more", (1, 2, 3))
+    caplog.clear()
+    for metric in ("ndcg@10", "map"):
+        first = compared(more, declared=2, metric=metric)
+        assert first.settings.level == LEVEL / 2
+    assert caplog.text == ""
+    third = compared(more, declared=9, metric="ndcg@5")
+    assert third.settings.level == after(3)
+
+
 def test_a_row_without_some_of_its_planned_trainings_carries_no_claim(
     tmp_path: Path,
 ) -> None:

@@ -115,7 +115,7 @@ from ltrbench.runs.record import NO_PARAMETERS, Run, find_runs
     type=click.IntRange(1),
     default=1,
     metavar="N",
-    help="Declare N looks, with claims at 5 %/N.",
+    help="With the first comparison: declare N looks, with claims at 5 %/N.",
 )
 @click.option(
     "--selected",
