@@ -40,13 +40,14 @@ from ltrbench.compare.cells import (
 from ltrbench.compare.fairness import stopped_on_test
 from ltrbench.compare.remarks import Kind, Remark
 from ltrbench.data import Judgments, Splits
+from ltrbench.data.features import AnyFeatures, row_blocks
 from ltrbench.data.score_files import read_score_file
 from ltrbench.errors import ConfigError, DataError, ResultError, require, require_choice
 from ltrbench.metrics import DEFAULT, Convention, evaluate, rank, upside_down
 from ltrbench.metrics.evaluation import is_plugin_version
 from ltrbench.metrics.functions import is_metric, parse_metric
-from ltrbench.models.files import is_model_file, read_model_file
-from ltrbench.models.trees import used_features
+from ltrbench.models.files import OF_XGBOOST, is_model_file, read_model_file
+from ltrbench.models.trees import splits_of, used_features
 from ltrbench.rankers.base import check_saved
 from ltrbench.rankers.importance import DROP_COLUMN, ImportanceSettings, importances
 from ltrbench.rankers.imported import ImportedRanker, match_features
@@ -953,6 +954,8 @@ def _of_model(
         "compare it on queries that are newer than its training data.",
     ]
     notes.extend(_of_days(ranker))
+    if file.library == OF_XGBOOST:
+        notes.extend(_of_absent_features(ranker, like, test.features))
     if file.reads_float64 and test.features.dtype == np.float32:
         notes.append(
             f"The features of these data are float32, but {file.library} compares float64: a value between a "
@@ -987,6 +990,26 @@ def _of_days(ranker: ImportedRanker) -> Iterator[str]:
                 f"The model reads {name} as days since {first_day} (data.dates). If it was trained on other "
                 "numbers, such as seconds, its scores are wrong: import it on a run without data.dates."
             )
+
+
+def _of_absent_features(
+    ranker: ImportedRanker, like: Run, features: AnyFeatures
+) -> Iterator[str]:
+    """Yields a note if zeros of LETOR text may be absent features, which XGBoost itself reads as missing."""
+    if like.result.settings.get("data", {}).get("absent") != 0:
+        return
+    parted = set()
+    for split in splits_of(ranker.trees()):
+        zero_left = split.threshold > 0
+        if split.missing_left != zero_left:
+            parted.add(split.feature)
+    columns = sorted(parted)
+    if any((block[:, columns] == 0).any() for _, block in row_blocks(features)):
+        yield (
+            "An absent feature of the LETOR file is 0 here (data.absent=0), but XGBoost reads it as missing, "
+            f"and {len(columns)} features of the model treat these differently. If the lines omit features, "
+            "the scores are not those of XGBoost: import the model on a run with data.absent=nan."
+        )
 
 
 def check_fingerprints(

@@ -17,7 +17,7 @@ from golden_files import golden_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from messages import naming
-from model_files import xgboost_booster
+from model_files import stumps_as_json, xgboost_booster
 from run_cases import finished_run, judged, noisy
 from scipy.sparse import csr_matrix
 from toy_runs import FINAL, METRICS, mentions
@@ -475,6 +475,26 @@ def test_a_note_names_the_first_day_of_a_date_that_an_imported_model_reads(
     source = TableFiles(name="t", train=path, sort_queries=True, dates=["date"])
     made = imported_on(source, tmp_path / "model.txt", tmp_path)
     assert any(mentions(note, "date", "2026-01-0") for note in made.result.notes)
+
+
+@pytest.mark.parametrize(
+    ("absent", "cells", "is_noted"),
+    [(0.0, "", True), (np.nan, "", False), (0.0, "1:0.25", False)],
+)
+def test_a_note_says_that_xgboost_reads_absent_features_as_missing(
+    absent: float, cells: str, is_noted: bool, tmp_path: Path
+) -> None:
+    # Without a value of feature 1, 0 is left of the threshold and a missing value right.
+    (tmp_path / "model.json").write_text(stumps_as_json([(0, 0.5)]))
+    lines = []
+    for row in range(40):
+        given = "1:0.75" if row % 2 else cells
+        lines.append(f"{row % 2} qid:{row // 4} {given} 40:{1 + row}\n")
+    (tmp_path / "t.txt").write_text("".join(lines))
+    source = LetorFiles(name="t", train=str(tmp_path / "t.txt"), absent=absent)
+    made = imported_on(source, tmp_path / "model.json", tmp_path)
+    noted = [mentions(note, "XGBoost", "data.absent=nan") for note in made.result.notes]
+    assert any(noted) == is_noted
 
 
 def test_a_model_of_lightgbm_takes_float64_in_python_and_is_served_and_shipped_with_it(
