@@ -577,7 +577,8 @@ class TableFiles(FileSource):
         dates: features of dates, as 2026-01-31, 20260131, Unix seconds or typed, which become days since the
             earliest in `train`; or name -> first day; None: none.
         encode: categorical features that become a feature of 0 and 1 for each category: onehot: all, with at
-            most 20 categories each; or a list of columns, with any number of categories; None: none.
+            most 20 categories each; or a list of columns, with any number of categories; or column ->
+            categories; None: none.
 
     Raises:
         ConfigError: `split_by` is combined with folds or with files of other splits.
@@ -598,7 +599,7 @@ class TableFiles(FileSource):
     missing: list[str] | None = None
     # A list or a mapping.
     dates: Any = None
-    # A text or a list.
+    # A text, a list or a mapping.
     encode: Any = None
 
     def __post_init__(self) -> None:

@@ -303,11 +303,16 @@ def source_of(run: Run) -> DataSource:
 def source_with(files: Sequence[Path], run: Run) -> DataSource:
     """Returns a source that reads all queries of files with the data settings and the features of a run.
 
+    Encoded columns keep the categories of the run: a new one is 0 in each of their features.
+
     Raises:
         ConfigError: The data of the run have no files.
         DataError: As `source_of`.
+        ResultError: Columns are encoded, and the run has no model.
     """
     from ltrbench.data.sources import FileSource, LetorFiles, TableFiles
+    from ltrbench.data.tables import columns_of_features
+    from ltrbench.rankers.estimator import read_columns
 
     source = source_of(run)
     if not isinstance(source, FileSource):
@@ -325,8 +330,13 @@ def source_with(files: Sequence[Path], run: Run) -> DataSource:
         "subset": 1.0,
     }
     if isinstance(source, TableFiles):
-        names = list(run.result.feature_names or ())
-        whole |= {"split_by": None, "gap": None, "group_by": None, "features": names}
+        whole |= {"split_by": None, "gap": None, "group_by": None}
+        names = tuple(run.result.feature_names or ())
+        if source.encode is not None:
+            encoded = read_columns(class_and_folder_of_model(run)[1]).encoded
+            names = columns_of_features(names, encoded, encoded)
+            whole["encode"] = {column: [*encoded[column]] for column in encoded}
+        whole["features"] = list(names)
     elif isinstance(source, LetorFiles):
         whole["num_features"] = int(run.result.data["train"]["features"])
     return replace(source, **whole)

@@ -159,6 +159,25 @@ def test_changed_data_are_refused_unless_the_command_names_other_data(
     run("ship", "chosen/final", "--to", "solr", "--output", "new", folder=tmp_path)
 
 
+def test_encoded_columns_keep_their_categories_on_other_data(tmp_path: Path) -> None:
+    shop = shop_log(30, 8)[["query_id", "label", "text_match", "device", "stock"]]
+    shop.to_csv(tmp_path / "shop.csv", index=False)
+    devices = sorted(shop.device.unique())
+    newer = shop.assign(device=shop.device.replace(devices[0], "watch"))
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    data = ["data=table", "data.train=shop.csv", "data.encode=[device]"]
+    options = ["importance=none", "tracking=none", "hydra.run.dir=chosen"]
+    run("model=linear", *data, *options, folder=tmp_path)
+    words = ["final", "chosen", "--data", "newer.csv"]
+    said = run(*words, folder=tmp_path).stderr
+    assert re.search(naming("newer.csv", "device", "'watch'", 0), said)
+    results = [read_run(tmp_path / name).result for name in ("chosen", "chosen/final")]
+    names = ["text_match", *(f"device={device}" for device in devices), "stock"]
+    assert [result.feature_names for result in results] == [names, names]
+    # The data of the final run are loaded again.
+    run("monitor", "chosen/final", "newer.csv", folder=tmp_path)
+
+
 @pytest.mark.slow
 def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(
     tmp_path: Path,
