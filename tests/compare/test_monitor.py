@@ -129,6 +129,25 @@ def test_drift_is_found_where_it_is_and_false_alarms_occur_in_at_most_five_per_c
     assert found >= 9
 
 
+def test_a_new_category_of_the_week_is_not_that_of_the_reference(
+    tmp_path: Path,
+) -> None:
+    files = {"shop": "ab", "reference": "ay", "week": "az"}
+    for name, brands in files.items():
+        table = pd.DataFrame({"query_id": np.repeat(np.arange(40), 2)})
+        table["brand"] = list(brands) * 40
+        table["label"] = [0, 1] * 40
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    data = ["data=table", "data.train=shop.csv", "data.categorical=[brand]"]
+    options = ["importance=none", "tracking=none", "hydra.run.dir=run"]
+    run("model=random", *data, *options, folder=tmp_path)
+    words = ["week.csv", "--reference=reference.csv", "--output=out"]
+    run("monitor", "run", *words, folder=tmp_path)
+    record = json.loads((tmp_path / "out/monitor.json").read_text())
+    measures = {item["name"]: item["value"] for item in record["measures"]}
+    assert measures["unseen"] == 0.5
+
+
 @pytest.mark.slow
 def test_a_week_of_the_shop_is_compared_with_the_training_data_of_a_run(
     tmp_path: Path,

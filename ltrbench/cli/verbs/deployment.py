@@ -676,7 +676,9 @@ def monitor_verb(
         train = data_of(runs[0], rankers[0], "train", "--reference")
     models = []
     for of_run, model in zip(runs, rankers, strict=True):
-        models.append((model, _read(of_run, model, new, reading=reading)))
+        known = train.categories if model is rankers[0] else model.categories
+        of_model = _read(of_run, model, new, reading=reading, known=known)
+        models.append((model, of_model))
     thresholds = {name: limit for name, limit in limits.items() if limit is not None}
     test = None
     if not isinstance(runs[0].result.origin, Final):
@@ -740,10 +742,19 @@ for _option, _text in {
 
 
 def _read(
-    run: Run, model: Ranker, file: Path, *, reading: tuple[str, ...]
+    run: Run,
+    model: Ranker,
+    file: Path,
+    *,
+    reading: tuple[str, ...],
+    known: Mapping[str, Sequence[str]] | None = None,
 ) -> RankingDataset:
-    """Reads a file like the training data, but without labels if it has none, and with the categories that
-    training does not have after those that it has."""
+    """Reads a file like the training data, but without labels if it has none, and with new categories after
+    the known ones.
+
+    Args:
+        known: categories of each feature, which begin with those of the model; None: only those.
+    """
     from ltrbench.data.blocks import without_compression_ending
     from ltrbench.data.features import CheckedFeatures
     from ltrbench.data.sources import read_data
@@ -758,9 +769,9 @@ def _read(
     features = np.array(data.features)
     categories = {}
     for name, categories_of_file in data.categories.items():
-        known = model.categories[name]
-        new = sorted(set(categories_of_file).difference(known))
-        names = (*known, *new)
+        of_feature = (known or model.categories)[name]
+        new = sorted(set(categories_of_file).difference(of_feature))
+        names = (*of_feature, *new)
         code_of_category = [names.index(category) for category in categories_of_file]
         # The code -1 of a missing value is the last one.
         codes_as_trained = np.array([*code_of_category, np.nan])
