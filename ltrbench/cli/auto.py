@@ -417,6 +417,12 @@ class Auto:
         """Raises ConfigError if the order cannot be carried out, before anything is read."""
         if importlib.util.find_spec("optuna") is None:
             raise ConfigError("auto needs Optuna: pip install 'ltrbench[search]'")
+        options = [f"{name}={value}" for name, value in self.order.options.items()]
+        if options and self.order.target is None:
+            raise ConfigError(
+                f"--set {' '.join(options)} (options=) has no effect without --target NAME (target=). Add "
+                "the target, or leave out its options."
+            )
         if self.order.target is not None:
             Destination.of({"name": self.order.target, **self.order.options})
         for name, path in self.order.files.items():

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from ltrbench.errors import ConfigError, LtrbenchError, error_text
 from ltrbench.tables import paragraph
@@ -176,6 +177,26 @@ def _texts_of_list(text: str) -> list[str]:
             return [*items]
     rows = csv.reader([text[1:-1]], skipinitialspace=True)
     return [item.strip() for item in next(rows, [])]
+
+
+def refuse_ineffective(*options: str, without: str = "", beside: str = "") -> None:
+    """Raises ConfigError if the present command has one of these options, which have no effect in it.
+
+    Args:
+        without: Option that they need, and the command lacks, such as "--fuse METHODS".
+        beside: Instead, option of the command that replaces what they are about.
+    """
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        named = [option for option in parameter.opts if option in options]
+        source = context.get_parameter_source(parameter.name or "")
+        if not named or source is not ParameterSource.COMMANDLINE:
+            continue
+        if without:
+            text = f"has no effect without {without}. Add {without}"
+        else:
+            text = f"has no effect beside {beside}. Leave out {beside}"
+        raise ConfigError(f"{named[0]} {text}, or leave out {named[0]}.")
 
 
 def options_as_words(options: Mapping[str, object]) -> list[str]:

@@ -840,8 +840,14 @@ def _of_scores(
         fingerprints: File -> fingerprint of the documents that it was used for; extended.
 
     Raises:
+        ConfigError: The system says how to match features, which only a model has.
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
+    if system.features is not None:
+        raise ConfigError(
+            f"--features {system.features} is about models, but {system.file(like, 'test')} has scores. "
+            "Leave it out."
+        )
     splits = ["test"]
     names_split = "{split}" in system.pattern
     if names_split and has_valid(like) and system.file(like, "valid").exists():

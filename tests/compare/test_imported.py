@@ -42,15 +42,16 @@ from ltrbench.data.sources import FileSource, LetorFiles, StoreFiles, TableFiles
 from ltrbench.data.store import write_store
 from ltrbench.data.synthetic import Synthetic
 from ltrbench.data.tables import read_table, write_frame
-from ltrbench.errors import DataError, ResultError
+from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.experiment import Experiment
 from ltrbench.experiment import run as run_experiment
 from ltrbench.metrics import evaluate, preset, with_settings
 from ltrbench.rankers.importance import ImportanceSettings
 from ltrbench.rankers.single_feature import SingleFeatureRanker
 from ltrbench.runs import Run, load, read_run
+from ltrbench.runs.record import FAILED, RunResult
 from ltrbench.runs.spec import RunSpec
-from ltrbench.runs.writing import rewrite_result
+from ltrbench.runs.writing import rewrite_result, write_run
 from ltrbench.serve import answer, reader_of
 from ltrbench.shapes import Labels, Scores
 
@@ -111,6 +112,25 @@ def test_one_run_for_all_folds_is_matched_by_query_and_document(tmp_path: Path) 
     for run in imported:
         (note,) = run.result.notes
         assert mentions(note, "imported", "not trained")
+
+
+def test_models_are_fused_beside_a_run_that_failed(
+    tmp_path: Path, printed: Callable[..., str]
+) -> None:
+    failed = RunResult(status=FAILED, model="xgboost", params="matched", seed=0)
+    write_run(tmp_path / "runs/0", failed)
+    for model in ("native", "lightgbm"):
+        finished_run(tmp_path / "runs" / model, model)
+    words = ("compare", tmp_path / "runs", "--fuse", "zscore")
+    assert "zscore(" in printed(*words)
+
+
+def test_how_to_match_features_is_refused_for_scores(tmp_path: Path) -> None:
+    like = finished_run(tmp_path / "like", "native")
+    (tmp_path / "s.txt").write_text("0.5\n")
+    system = Import("x", str(tmp_path / "s.txt"), "names")
+    with pytest.raises(ConfigError, match=naming("--features names", "s.txt")):
+        import_like(system, like, tmp_path / "made", load_splits)
 
 
 def test_unjudged_documents_have_ranks_under_trec_eval_from_a_file_and_from_a_folder(

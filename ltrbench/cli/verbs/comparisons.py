@@ -22,6 +22,7 @@ from ltrbench.cli.console import (
     echo,
     echo_json,
     options_as_words,
+    refuse_ineffective,
     split_settings,
     width_of_text,
     wrapped,
@@ -79,7 +80,7 @@ from ltrbench.runs.record import NO_PARAMETERS, Run, find_runs
     "--attributes",
     type=PATH,
     metavar="FILE",
-    help="CSV table with the column query_id and one column per attribute.",
+    help="With --slice: CSV table with the column query_id and one column per attribute.",
 )
 @click.option(
     "--fuse",
@@ -88,14 +89,17 @@ from ltrbench.runs.record import NO_PARAMETERS, Run, find_runs
     help="Add rows that fuse the models: rrf, zscore, minmax, greedy (weights from valid).",
 )
 @click.option(
-    "--fuse-of", metavar="MODELS", default="", help="Models to fuse; default: all."
+    "--fuse-of",
+    metavar="MODELS",
+    default="",
+    help="With --fuse: models to fuse; default: all.",
 )
 @click.option(
     "--rrf-k",
     type=float,
     default=60.0,
     show_default=True,
-    help="Constant k of rrf, which sums 1 / (k + rank).",
+    help="With --fuse rrf: constant k of the sum of 1 / (k + rank).",
 )
 @click.option(
     "--detect",
@@ -173,13 +177,22 @@ def compare_verb(
     """
     from ltrbench.compare import Guard, Settings, read_attributes, slices
     from ltrbench.compare.decision import latency_of_row
-    from ltrbench.compare.derived import Fusing, default_metric
+    from ltrbench.compare.derived import RRF, Fusing, default_metric
     from ltrbench.compare.derived import fuse as fuse_runs
     from ltrbench.compare.leaderboard import comparisons_as_json
     from ltrbench.compare.publish import publish
     from ltrbench.compare.report import render_all
     from ltrbench.sweep.ledger import compare_sweeps
 
+    methods = _names(fuse)
+    if not methods:
+        refuse_ineffective("--fuse-of", without="--fuse METHODS")
+    if RRF not in methods:
+        refuse_ineffective("--rrf-k", without="--fuse rrf")
+    if not _names(sliced):
+        refuse_ineffective("--attributes", without="--slice NAMES")
+    if as_object:
+        refuse_ineffective("--columns", beside="--json")
     convention = with_settings(preset(preset_name), split_settings("--set", settings))
     compare_settings = Settings(
         family=tuple(_names(family)),
@@ -190,12 +203,13 @@ def compare_verb(
     )
     given = {} if attributes is None else read_attributes(attributes)
     runs = _find(sources)
-    if fuse and any(run.result.is_compared for run in runs):
+    finished = [run for run in runs if run.result.is_compared]
+    if methods and finished:
         fusing = Fusing(
-            tuple(_names(fuse)),
+            tuple(methods),
             tuple(_names(fuse_of)),
             rrf_k,
-            compare_settings.claimed_metrics[0] or default_metric(runs),
+            compare_settings.claimed_metrics[0] or default_metric(finished),
             convention,
         )
         runs += fuse_runs(runs, fusing)

@@ -22,6 +22,7 @@ from ltrbench.cli.console import (
     facts_as_lines,
     parse_value,
     read,
+    refuse_ineffective,
     split_settings,
     terminal_width,
     typed_options,
@@ -412,12 +413,12 @@ def inspect_verb(
         python -m ltrbench inspect shop.parquet --read label=clicked --yaml conf/data/shop.yaml
     """
     if yaml is not None:
+        refuse_ineffective("--json", beside="--yaml FILE")
         if len(data) > 1:
             raise ConfigError(f"--yaml describes one file, not {len(data)}; name one.")
         _write_yaml(data[0], reading, yaml, kept=kept, target=target)
         return
-    if kept or target is not None:
-        raise ConfigError("--keep-feature and --target need --yaml FILE.")
+    refuse_ineffective("--keep-feature", "--target", without="--yaml FILE")
     from ltrbench.data.store import check_store, is_store, read_manifest
     from ltrbench.experiment.loading import inspect_data
 

@@ -24,6 +24,7 @@ from ltrbench.cli.console import (
     echo,
     options_as_words,
     parse_value,
+    refuse_ineffective,
     showing,
     split_settings,
     terminal_width,
@@ -371,12 +372,16 @@ def ship_verb(
         python -m ltrbench ship shipped --check answers.json
     """
     if answers is not None:
+        converting = ("--to", "--output", "--best", "--data", "--set", "--anyway")
+        refuse_ineffective(*converting, "--ranker", "--read", beside="--check ANSWERS")
         return _check(folder, answers, tolerance)
     if to is None or output is None:
         missing = "--to TARGET" if to is None else "--output DIR"
         raise ConfigError(
             f"{missing} is missing; as in ship RUN --to elasticsearch --output shipped."
         )
+    if data is None:
+        refuse_ineffective("--read", without="--data FILE")
     from ltrbench.compare.final import refuse_part
     from ltrbench.shipping.shipment import RefusedModelError, check_free, ship
 

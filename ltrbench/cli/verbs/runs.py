@@ -26,6 +26,7 @@ from ltrbench.cli.console import (
     echo,
     echo_json,
     facts_as_lines,
+    refuse_ineffective,
     terminal_width,
     typed_options,
     wrapped,
@@ -110,6 +111,8 @@ def export_verb(run: Path, kind: str, metric: str, output: Path | None) -> None:
     \b
         python -m ltrbench export outputs/2026-01-31/12-00-00 --format trec-run --output run.trec
     """
+    if kind != "ranklib-idv":
+        refuse_ineffective("--metric", without="--format ranklib-idv")
     finished = read_run(run)
     with naming(finished):
         if kind == "csv" and output is not None:
@@ -564,6 +567,8 @@ def show_verb(
     """
     from ltrbench.sweep.plan import PLAN_FOLDER
 
+    if not trees_instead:
+        refuse_ineffective("--first", "--ranker", without="--trees")
     if (run / PLAN_FOLDER).is_dir() and not (run / RESULT_FILE).exists():
         status = f"{PROGRAM} status {shlex.quote(str(run))}"
         raise ResultError(f"{run} is the folder of a sweep; {status} shows its jobs.")
@@ -871,6 +876,7 @@ def ui_verb(folder: Path, uri: str | None, experiment: str, port: int) -> int:
 
     store = uri
     if store is None:
+        refuse_ineffective("--experiment", without="--uri URI")
         store, experiment = _existing_store(folder)
     if store.startswith(("http://", "https://")):
         click.echo(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from ltrbench.cli.console import OK, PATH, PROGRAM, echo
+from ltrbench.cli.console import OK, PATH, PROGRAM, echo, refuse_ineffective
 from ltrbench.cli.session import (
     SWEEP_FILE,
     TRACKING,
@@ -324,7 +324,9 @@ def sync_verb(
     from ltrbench.compare.final import refuse_part
     from ltrbench.tracking.mlflow import MLflowTracker
 
-    if register is not None:
+    if register is None:
+        refuse_ineffective("--anyway", without="--register NAME")
+    else:
         chosen = read_run(folder)
         refuse_part(chosen, "registered", anyway)
         class_and_folder_of_model(chosen)  # refuses a run without a model

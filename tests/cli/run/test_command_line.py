@@ -16,6 +16,7 @@ from command_line import TINY, run, run_process, statuses
 from messages import naming
 from paths import USER_BACKEND
 
+from ltrbench.cli import main
 from ltrbench.cli.verbs import MODULE_OF
 from ltrbench.data import RankingDataset, read_letor
 from ltrbench.data.letor import write_letor
@@ -338,6 +339,36 @@ def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
         )
         == 1
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "needed"),
+    [
+        ("compare runs --attributes kinds.csv", "--slice"),
+        ("compare runs --fuse-of native", "--fuse"),
+        ("compare runs --fuse zscore --rrf-k 60", "--fuse rrf"),
+        ("compare runs --json --columns all", "--json"),
+        ("inspect a.csv --target solr", "--yaml"),
+        ("inspect a.csv --keep-feature b", "--yaml"),
+        ("inspect a.csv --json --yaml a.yaml", "--yaml"),
+        ("export run --metric map --format csv", "--format ranklib-idv"),
+        ("show run --first 3", "--trees"),
+        ("show run --ranker a.b", "--trees"),
+        ("ui --experiment mine", "--uri"),
+        ("sync runs --anyway", "--register"),
+        ("ship run --to solr --check answers.json", "--check"),
+        ("ship run --read query=q --output out --to solr", "--data"),
+        ("auto a.csv --set absent=missing", "--target"),
+    ],
+)
+def test_an_option_without_the_option_that_it_needs_is_refused(
+    words: str, needed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert "has no effect" in printed.err
+    assert needed in printed.err
 
 
 def test_a_sweep_for_a_target_that_holds_no_categories_ends_before_it_trains(
