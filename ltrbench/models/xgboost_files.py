@@ -439,7 +439,7 @@ def _base_score(text: str, objective: str) -> float:
 
 def _check_iterations(attributes: Mapping[str, str], forest: Mapping[str, Any]) -> None:
     """Refuses trees behind the best iteration: XGBRanker does not use them, Booster.predict does."""
-    num_rounds = len(forest.get("iteration_indptr", [0])) - 1
+    num_rounds = _num_rounds(forest)
     kept = int(attributes.get("best_iteration", num_rounds)) + 1
     if kept < num_rounds:
         raise ValueError(
@@ -447,6 +447,14 @@ def _check_iterations(attributes: Mapping[str, str], forest: Mapping[str, Any]) 
             f"these only, but Booster with all. Keep the model that you want: save booster[:{kept}], or all "
             "iterations after booster.set_attr(best_iteration=None)"
         )
+
+
+def _num_rounds(forest: Mapping[str, Any]) -> int:
+    """Returns the number of iterations, which files of XGBoost 1 do not have."""
+    if "iteration_indptr" in forest:
+        return len(forest["iteration_indptr"]) - 1
+    trees_per_round = int(forest["gbtree_model_param"].get("num_parallel_tree", 1))
+    return len(forest["trees"]) // max(trees_per_round, 1)
 
 
 def _root(tree: Mapping[str, Any]) -> Node:

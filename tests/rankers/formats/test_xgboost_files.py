@@ -187,6 +187,22 @@ def test_trees_after_early_stopping_are_refused_with_both_remedies() -> None:
     assert len(read(bytes(booster.save_raw("json"))).trees.trees) == 6
 
 
+@pytest.mark.parametrize("trees_per_round", [1, 2])
+def test_files_of_xgboost_1_have_no_rounds_and_are_refused_alike(
+    trees_per_round: int,
+) -> None:
+    booster, _ = trained(objective="rank:ndcg", num_parallel_tree=trees_per_round)
+    booster.set_attr(best_iteration="2")
+    content = json.loads(booster.save_raw("json"))
+    learner = content["learner"]
+    del learner["gradient_booster"]["model"]["iteration_indptr"]
+    with pytest.raises(ValueError, match=naming("3 of 6", "booster[:3]")):
+        read(json.dumps(content).encode())
+    learner["attributes"]["best_iteration"] = "5"
+    of_all = read(json.dumps(content).encode())
+    assert len(of_all.trees.trees) == 6 * trees_per_round
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_linear_boosters_and_classifiers_of_xgboost_are_refused() -> None:
     linear, _ = trained(objective="rank:ndcg", booster="gblinear")
