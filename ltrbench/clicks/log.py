@@ -8,7 +8,7 @@
     ranker        ranker, or its version, that made the list
     randomised    whether the list was shuffled
     propensity    known probability that the position is examined, times that of the placement
-    time          when the list was shown: a date, a date and time, or Unix seconds
+    time          when the list was shown: a date (2026-01-31 or 20260131), a date and time, or Unix seconds
     user          user, for intervals by user instead of by query
     application   part of the log with its own first position
     team          of interleaved lists: the ranker that placed the document; no feature
@@ -61,8 +61,14 @@ NOT_SHOWN = -1
 """Position of a candidate that was not shown."""
 HIGHEST_POSITION = 1000
 _SECONDS_OF_A_DAY = 86_400
-_LARGEST_SECONDS = 1e11
-"""Above it a time is in milliseconds since 1970."""
+_DATE = "%Y%m%d"
+_MILLISECONDS = "ms"
+_RANGES = {
+    _DATE: (1e7, 1e8),
+    "s": (1e8, 1e10),
+    _MILLISECONDS: (1e11, 1e13),
+}
+"""Form of a time that is a number -> its range: 20260131, or seconds or milliseconds of 1973 to 2286."""
 
 Codes = NDArray[np.int64]
 """(n,), number of the text of each row, from 0 in the order of their first rows."""
@@ -554,19 +560,7 @@ def _days(rows: Rows) -> NDArray[np.int64] | None:
     numbers = pd.to_numeric(texts, errors="coerce")
     is_number = numbers.notna().to_numpy()
     if is_number.all():
-        seconds = numbers.to_numpy(np.float64)
-        is_large = seconds > _LARGEST_SECONDS
-
-        def of_two_units(row: int) -> str:
-            other = rows.shown("time", 0)
-            return (
-                f"the time is {rows.shown('time', row)}, and {other} in another row: write seconds, or "
-                "milliseconds, in all rows."
-            )
-
-        rows.check(is_large == is_large[0], of_two_units)
-        scale = 1000.0 if is_large[0] else 1.0
-        return np.floor(seconds / scale / _SECONDS_OF_A_DAY).astype(np.int64)
+        return _days_of_numbers(rows, numbers.to_numpy(np.float64))
 
     def of_two_kinds(row: int) -> str:
         other = rows.shown("time", int(is_number.argmin()))
@@ -574,11 +568,54 @@ def _days(rows: Rows) -> NDArray[np.int64] | None:
 
     rows.check(~is_number, of_two_kinds)
     times = pd.to_datetime(texts, errors="coerce", utc=True, format="ISO8601")
+    return _days_of_dates(rows, times)
 
+
+def _days_of_numbers(rows: Rows, numbers: Values) -> NDArray[np.int64]:
+    """Returns the day of each time that is a number, since 1970-01-01.
+
+    Raises:
+        DataError: A number is in none of the ranges of `_RANGES`, or two are in different ones.
+    """
+    import pandas as pd
+
+    forms = np.full(len(numbers), "", dtype=object)
+    for form, (lowest, end) in _RANGES.items():
+        is_below = numbers < end
+        forms[is_below & (numbers >= lowest)] = form
+    _check_times(rows, forms != "")
+    form = forms[0]
+
+    def of_two_forms(row: int) -> str:
+        other = rows.shown("time", 0)
+        return (
+            f"the time is {rows.shown('time', row)}, and {other} in another row: write dates, seconds or "
+            "milliseconds in all rows."
+        )
+
+    rows.check(forms == form, of_two_forms)
+    if form == _DATE:
+        texts = pd.Series(numbers).map("{:.0f}".format)
+        times = pd.to_datetime(texts, errors="coerce", utc=True, format=_DATE)
+        return _days_of_dates(rows, times)
+    seconds = numbers / 1000 if form == _MILLISECONDS else numbers
+    return np.floor(seconds / _SECONDS_OF_A_DAY).astype(np.int64)
+
+
+def _check_times(rows: Rows, is_time: NDArray[np.bool_]) -> None:
     def message(row: int) -> str:
-        return f"the time is {rows.shown('time', row)}; write 2026-01-31T12:00:00Z."
+        return (
+            f"the time is {rows.shown('time', row)}; write 2026-01-31T12:00:00Z, 20260131, or seconds or "
+            "milliseconds since 1970."
+        )
 
-    rows.check(times.notna().to_numpy(), message)
+    rows.check(is_time, message)
+
+
+def _days_of_dates(rows: Rows, times: pd.Series[Any]) -> NDArray[np.int64]:
+    import pandas as pd
+
+    _check_times(rows, times.notna().to_numpy())
     since = times - pd.Timestamp("1970-01-01", tz="UTC")
     return np.asarray(since.dt.days, dtype=np.int64)
 

@@ -82,6 +82,11 @@ def test_days_with_several_rankers_and_randomised_lists_say_how_positions_are_ex
     later = read_log(_write(tmp_path, rows))
     with pytest.raises(DataError, match="rankers A and B were in use one after"):
         compared_sessions(later)
+    rows["time"] = [20260101] * 3 + [20260103] * 3
+    of_dates = read_log(_write(tmp_path, rows))
+    assert of_dates.days is not None
+    assert later.days is not None
+    assert of_dates.days.tolist() == later.days.tolist()
     rows["randomised"] = [True] * 3 + [False] * 3
     is_compared, note = compared_sessions(read_log(_write(tmp_path, rows)))
     assert is_compared.tolist() == [True] * 3 + [False] * 3
@@ -127,6 +132,12 @@ REFUSED: dict[str, tuple[dict[str, Any], int, list[str]]] = {
         3,
         ["'1767225600'", "'1767225600000'"],
     ),
+    "a time in nanoseconds": (
+        {"time": [1767225600000000000] * 6},
+        2,
+        ["'1767225600000000000'", "milliseconds"],
+    ),
+    "no day of a month": ({"time": [20260131] * 3 + [20260231] * 3}, 5, ["'20260231'"]),
     "no time": ({"time": ["2026-01-01"] * 3 + ["soon"] * 3}, 5, ["'soon'"]),
     "no truth value": ({"randomised": ["perhaps"] * 6}, 2, ["'perhaps'"]),
 }
