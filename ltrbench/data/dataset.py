@@ -305,6 +305,23 @@ with.
 """
 
 
+def joined_columns(
+    first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any]]
+) -> dict[str, NDArray[Any]]:
+    """Returns the columns of a table of scores.
+
+    Raises:
+        DataError: A kept column has the name of another one.
+    """
+    for name in second:
+        if name in first:
+            raise DataError(
+                f"the kept column '{name}' has the name of another column of a table of scores. Rename it in "
+                "the data, or leave it out of data.keep (predict: --read 'keep=[...]')."
+            )
+    return {**first, **second}
+
+
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Judgments:
     """Labels of D documents in Q queries: the input of every metric.
@@ -404,11 +421,15 @@ class Judgments:
 
     @property
     def beside(self) -> dict[str, NDArray[Any]]:
-        """Name -> (D,) values: query_id, document_id and kept columns, which tables have beside scores."""
+        """Name -> (D,) values: query_id, document_id and kept columns, which tables have beside scores.
+
+        Raises:
+            DataError: A kept column has the name of an id.
+        """
         beside = {"query_id": self.query_ids[self.query_of_document]}
         if self.document_ids is not None:
             beside["document_id"] = self.document_ids
-        return {**beside, **self.kept}
+        return joined_columns(beside, self.kept)
 
     def column(self, name: str) -> NDArray[Any]:
         """Returns the (D,) values of one of `columns`, or the ids: "query_id", "document_id".

@@ -52,6 +52,7 @@ from ltrbench.data.dataset import (
     cell_text,
     is_exact,
     is_id,
+    joined_columns,
 )
 from ltrbench.data.features import (
     CheckedFeatures,
@@ -1192,6 +1193,9 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
 
     Returns:
         Name -> (D,) ids, or values of a kept column, in the order of the rows.
+
+    Raises:
+        DataError: A kept column has the name of an id.
     """
     rows = _rows_of(path, *_options_and_roles(**options))
     roles = {}
@@ -1204,9 +1208,7 @@ def read_beside(path: Path, **options: Any) -> dict[str, NDArray[Any]]:
     for role, column in roles.items():
         usual_name = ROLES[role][0]
         beside[usual_name] = np.array(rows.ids(column))
-    for name in rows.keep:
-        beside[name] = rows.kept(name)
-    return beside
+    return joined_columns(beside, {name: rows.kept(name) for name in rows.keep})
 
 
 def read_texts(

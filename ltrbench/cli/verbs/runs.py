@@ -33,6 +33,7 @@ from ltrbench.cli.console import (
     write_output,
 )
 from ltrbench.cli.verbs.data import rules
+from ltrbench.data.dataset import joined_columns
 from ltrbench.data.tables import write_frame
 from ltrbench.errors import ConfigError, DataError, ResultError
 from ltrbench.folders import find_class
@@ -144,9 +145,8 @@ def _lines(run: Run, kind: str) -> Iterable[str]:
 
 
 def _frame(scored: ScoredSplit) -> pd.DataFrame:
-    frame = as_frame(
-        {**scored.judgments.beside, "label": scored.judgments.labels}, scored.scores
-    )
+    labels = {"label": scored.judgments.labels}
+    frame = as_frame(joined_columns(scored.judgments.beside, labels), scored.scores)
     if scored.file_rows is None:
         return frame
     return frame.iloc[np.argsort(scored.file_rows)]
@@ -168,10 +168,15 @@ def _lines_of_metric(run: Run, metric: str) -> Iterable[str]:
 
 
 def as_frame(columns: Mapping[str, NDArray[Any]], scores: NDArray[Any]) -> pd.DataFrame:
-    """Returns columns, and the scores as float64, whose text restores a float32."""
+    """Returns columns, and the scores as float64, whose text restores a float32.
+
+    Raises:
+        DataError: A kept column is called score.
+    """
     import pandas as pd
 
-    return pd.DataFrame({**columns, "score": scores.astype(np.float64)})
+    of_scores = {"score": scores.astype(np.float64)}
+    return pd.DataFrame(joined_columns(columns, of_scores))
 
 
 # ---- Loads the model and the data of a finished run, for the verbs that use them.

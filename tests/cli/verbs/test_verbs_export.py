@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import pytrec_eval
+from messages import naming
 from run_cases import finished_run
 from toy_runs import keys_of
 
 from ltrbench.cli import main
 from ltrbench.data import Judgments
 from ltrbench.data.score_files import read_score_file
+from ltrbench.data.sources import read_ids
+from ltrbench.errors import DataError
 from ltrbench.metrics import evaluate, preset
 from ltrbench.runs.record import Run, ScoredSplit
 from ltrbench.runs.writing import write_run
@@ -113,3 +118,23 @@ def test_values_of_queries_are_those_of_ranklib_and_end_with_their_mean(
         ("NDCG@10", "q2", second),
         ("NDCG@10", "all", evaluation.means["ndcg@10"]),
     ]
+
+
+@pytest.mark.parametrize("name", ["score", "label", "query_id", "document_id"])
+def test_a_kept_column_with_the_name_of_another_one_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    kept = {name: np.arange(5.0)}
+    write(tmp_path, replace(JUDGMENTS, kept=kept))
+    assert main(["export", str(tmp_path), "--format", "csv"]) == 2
+    said = capsys.readouterr().err
+    assert re.search(naming(str(tmp_path), f"'{name}'", "data.keep"), said)
+
+
+def test_predict_refuses_a_kept_column_with_the_name_of_an_id(tmp_path: Path) -> None:
+    path = tmp_path / "new.csv"
+    path.write_text("session,query_id,price\na,1,2.5\n")
+    options: dict[str, Any] = {"query": "session", "feature_names": ["price"]}
+    assert read_ids(path, **options, ignore=["query_id"])["query_id"] == "a"
+    with pytest.raises(DataError, match=naming("'query_id'", "--read")):
+        read_ids(path, **options, keep=["query_id"])
