@@ -844,8 +844,9 @@ def _of_scores(
         DataError: A file without query ids in its lines is used for two different sets of documents.
     """
     if system.features is not None:
+        file = system.file(like, "test")
         raise ConfigError(
-            f"--features {system.features} is about models, but {system.file(like, 'test')} has scores. "
+            f"--features {system.features} is about models, but {file} has scores. "
             "Leave it out."
         )
     splits = ["test"]

@@ -506,10 +506,10 @@ def _check_column(metric: str, lowest: float, judgments: Judgments) -> None:
     if is_too_low[row]:
         expected = f"numbers from {lowest:g}"
         remedy = f"Choose value@k:{column}, which allows negative values, or correct the column"
-    query = str(judgments.query_ids[judgments.query_of_document[row]])
+    query_id = str(judgments.query_ids[judgments.query_of_document[row]])
+    value = f"{column}[{row}] (query {query_id!r}) is {numbers[row]:g}"
     raise DataError(
-        f"{column}[{row}] (query {query!r}) is {numbers[row]:g}; {word}@k:{column} is defined for {expected} "
-        f"only. {remedy}."
+        f"{value}; {word}@k:{column} is defined for {expected} only. {remedy}."
     )
 
 

@@ -144,9 +144,11 @@ def _linked(look: Look, earlier: Iterable[Look]) -> list[Look]:
 def _warn_of_late_declaration(look: Look, earlier: Iterable[Look]) -> None:
     """Logs that a look declares a number of looks after the first one, which declared another number."""
     linked = _linked(look, earlier)
-    if not linked or look["declared"] in (1, linked[0]["declared"]):
+    if not linked:
         return
     first = linked[0]
+    if look["declared"] in (1, first["declared"]):
+        return
     log.warning(
         "looks=%d is not declared in advance and has no effect: %s was compared at %s, with looks=%d. "
         "Declare looks with the first comparison of a sweep.",
@@ -170,7 +172,8 @@ def level_of(look: Look, earlier: Iterable[Look]) -> tuple[float, list[Remark]]:
     number = len(identities) + 1
     if identity in known:
         number = identities.index(identity) + 1
-    declared = (*linked, look)[0]["declared"]
+    first = linked[0] if linked else look
+    declared = first["declared"]
     level = LEVEL / declared
     if number > declared:
         level = LEVEL / (number * (number + 1))
@@ -266,7 +269,7 @@ def _as_look(
     if any(pair.models.interval is not None for pair in item.claims):
         missing = plans.missing() if selected else []
         look = _look(item, plans.jobs, missing, declared)
-        earlier = [*itertools.chain.from_iterable(map(read_ledger, plans.sweeps))]
+        earlier = plans.looks()
         _warn_of_late_declaration(look, earlier)
         level, about = level_of(look, earlier)
         remarks.extend(about)
@@ -343,6 +346,11 @@ class _Plans:
         rows = {_row(jobs[path]) for path in label_of if path in jobs}
         of_rows = {path: jobs[path] for path in jobs if _row(jobs[path]) in rows}
         return _Plans(sweeps, planned, label_of, of_rows, compared)
+
+    def looks(self) -> list[Look]:
+        """Returns the looks in the ledgers of the sweeps."""
+        ledgers = map(read_ledger, self.sweeps)
+        return list(itertools.chain.from_iterable(ledgers))
 
     def unfinished(self) -> list[Path]:
         """Returns the folder of the sweep of each job that is not compared and has not finished."""

@@ -296,6 +296,19 @@ def _notes_on_data(files: Sequence[Path]) -> list[str]:
 _SHOWN_ROWS = 5
 
 
+_OF_CONVERSION = (
+    "--to",
+    "--output",
+    "--best",
+    "--data",
+    "--set",
+    "--anyway",
+    "--ranker",
+    "--read",
+)
+"""Options of `ship` that have no effect with --check."""
+
+
 @click.command("ship")
 @click.argument("folder", type=PATH, metavar="RUN")
 @click.option(
@@ -372,8 +385,7 @@ def ship_verb(
         python -m ltrbench ship shipped --check answers.json
     """
     if answers is not None:
-        converting = ("--to", "--output", "--best", "--data", "--set", "--anyway")
-        refuse_ineffective(*converting, "--ranker", "--read", beside="--check ANSWERS")
+        refuse_ineffective(*_OF_CONVERSION, beside="--check ANSWERS")
         return _check(folder, answers, tolerance)
     if to is None or output is None:
         missing = "--to TARGET" if to is None else "--output DIR"
