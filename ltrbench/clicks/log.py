@@ -32,7 +32,7 @@ from ltrbench.clicks.rows import Rows
 from ltrbench.clicks.ubi import absent_applications, is_ubi, read_ubi
 from ltrbench.data.blocks import as_paths
 from ltrbench.data.dataset import OF_FLOATS, is_exact
-from ltrbench.data.tables import open_table
+from ltrbench.data.tables import Table, missing_words, open_table
 from ltrbench.errors import DataError, did_you_mean
 from ltrbench.shapes import Values
 
@@ -122,12 +122,49 @@ class Log:
         return self.positions >= 0
 
 
+@dataclass(frozen=True, kw_only=True)
+class OtherColumns:
+    """How the columns without a role are read.
+
+    Attributes:
+        texts: names or patterns of columns that are read as text.
+        categorical: names or patterns of columns with categories.
+        ignore: names or patterns of columns that are not read.
+        missing: texts that are missing values beside empty cells, as for `read_table`.
+    """
+
+    texts: Collection[str] = ()
+    categorical: Collection[str] = ()
+    ignore: Collection[str] = ()
+    missing: Sequence[str] | None = None
+
+    def read(
+        self, table: Table, texts: Sequence[str], numbers: Sequence[str]
+    ) -> pd.DataFrame:
+        """Reads columns with a role, as texts and as numbers, and then the others."""
+        of_roles = {*texts, *numbers}
+        as_text = [*texts]
+        as_numbers = [*numbers]
+        words = []
+        left = [column for column in table.columns if column not in of_roles]
+        left = [column for column in left if not _matches(column, self.ignore)]
+        for column in left:
+            if _matches(column, self.categorical):
+                words.append(column)
+            if column in words or _matches(column, self.texts):
+                as_text.append(column)
+            else:
+                as_numbers.append(column)
+        missing = missing_words(self.missing)
+        read = table.rows(as_text, as_numbers, missing, words)
+        return read[[*texts, *numbers, *left]]
+
+
 def read_log(
     source: str | Path | Sequence[str | Path],
     *,
     columns: Mapping[str, str | None] | None = None,
-    texts: Collection[str] = (),
-    ignore: Collection[str] = (),
+    others: OtherColumns | None = None,
     first_position: int | None = None,
     applications: Collection[str] | None = None,
 ) -> Log:
@@ -137,8 +174,7 @@ def read_log(
         source: a table (.csv, plain or compressed, or .parquet), or UBI events (.ndjson, .json), or several
             files of one kind.
         columns: role -> column; None, or absent: the default names in `ROLES`.
-        texts: names or patterns of columns without a role that are read as text.
-        ignore: names or patterns of columns that are not read.
+        others: how columns without a role are read; None: as numbers.
         first_position: number of the first position, 0 or 1; None: found from the log.
         applications: applications that are read; None: all.
 
@@ -157,7 +193,8 @@ def read_log(
         raise DataError(
             f"data.log has tables and UBI events ({', '.join(map(str, paths))}); name files of one kind."
         )
-    parts = [_read_table(path, given, texts, ignore) for path in paths]
+    others = others or OtherColumns()
+    parts = [_read_table(path, given, others) for path in paths]
     rows = _joined(parts)
     if applications is not None:
         rows = _of_applications(rows, applications)
@@ -184,26 +221,18 @@ def _of_applications(rows: Rows, applications: Collection[str]) -> Rows:
 
 
 def _read_table(
-    path: Path,
-    given: Mapping[str, str | None],
-    texts: Collection[str],
-    ignore: Collection[str],
+    path: Path, given: Mapping[str, str | None], others: OtherColumns
 ) -> Rows:
     table = open_table(path)
     by_role = _columns_of_roles(str(path), table.columns, given)
-    with_role = set(by_role.values())
-    left = [column for column in table.columns if column not in with_role]
-    left = [column for column in left if not _matches(column, ignore)]
-    read_as_text: list[str] = []
+    texts: list[str] = []
     numbers: list[str] = []
     for role, column in by_role.items():
-        (numbers if role in NUMBERS else read_as_text).append(column)
-    for column in left:
-        (read_as_text if _matches(column, texts) else numbers).append(column)
-    read = table.rows(read_as_text, numbers)
+        (numbers if role in NUMBERS else texts).append(column)
+    read = others.read(table, texts, numbers)
     role_of = {column: role for role, column in by_role.items()}
     frame = read[list(role_of)].rename(columns=role_of)
-    return Rows(frame, read[left], table.location)
+    return Rows(frame, read.drop(columns=list(role_of)), table.location)
 
 
 def _matches(column: str, patterns: Collection[str]) -> bool:
@@ -643,13 +672,11 @@ def check_propensities(log: Log) -> None:
 # ---- Features in a table of their own.
 
 
-def with_features(
-    log: Log, path: Path, texts: Collection[str], ignore: Collection[str]
-) -> Log:
+def with_features(log: Log, path: Path, others: OtherColumns | None = None) -> Log:
     """Returns the log with columns of a table, joined by document, and by query if the table has queries.
 
     Args:
-        texts, ignore: as in `read_log`.
+        others: as in `read_log`.
 
     Raises:
         DataError: The table cannot be read, has a document twice or a column of the log, or has no document
@@ -657,7 +684,7 @@ def with_features(
     """
     import pandas as pd
 
-    features, keys = _read_features(path, texts, ignore)
+    features, keys = _read_features(path, others or OtherColumns())
     columns = [name for name in features if name not in keys]
     both = [name for name in columns if name in log.others]
     if both:
@@ -674,13 +701,11 @@ def with_features(
     notes = log.notes
     if is_lost.any():
         notes = (*notes, f"{path}: {is_lost.sum()} rows of the log have no features")
-    others = pd.concat([log.others, joined[columns]], axis=1)
-    return replace(log, others=others, notes=notes)
+    joined_columns = pd.concat([log.others, joined[columns]], axis=1)
+    return replace(log, others=joined_columns, notes=notes)
 
 
-def _read_features(
-    path: Path, texts: Collection[str], ignore: Collection[str]
-) -> tuple[pd.DataFrame, list[str]]:
+def _read_features(path: Path, others: OtherColumns) -> tuple[pd.DataFrame, list[str]]:
     """Returns a table of features, and the columns by which it is joined: document, and query if any."""
     if not path.exists():
         raise DataError(f"{path} does not exist. Check the path in data.documents.")
@@ -692,13 +717,7 @@ def _read_features(
     keys = list(role_of.values())
     if "document" not in keys:
         raise _no_documents(path, table.columns)
-    as_text = list(role_of)
-    numbers: list[str] = []
-    for name in table.columns:
-        if name in role_of or _matches(name, ignore):
-            continue
-        (as_text if _matches(name, texts) else numbers).append(name)
-    read = table.rows(as_text, numbers).rename(columns=role_of)
+    read = others.read(table, list(role_of), []).rename(columns=role_of)
     rows = Rows(read, read, table.location)
     rows.check(
         ~read.duplicated(keys).to_numpy(),

@@ -23,6 +23,7 @@ from ltrbench.clicks.estimators import MODELLED, log_of, predict_attractions
 from ltrbench.clicks.log import (
     ROLES,
     Log,
+    OtherColumns,
     check_propensities,
     compared_sessions,
     first_rows,
@@ -140,18 +141,21 @@ class ClickSource(SplitSource):
         """Reads the log, with the features of `documents`."""
         columns = {role: getattr(self, role, None) for role in ROLES}
         columns["propensity"] = self.propensity_column
+        others = OtherColumns(
+            texts=self.keep,
+            categorical=self.categorical,
+            ignore=self.ignore,
+            missing=self.missing,
+        )
         log = read_log(
             self.log,
             columns=columns,
-            texts=[*self.categorical, *self.keep],
-            ignore=self.ignore,
+            others=others,
             first_position=self.first_position,
             applications=self.applications,
         )
         if self.documents is not None:
-            texts = [*self.categorical, *self.keep]
-            table = Path(self.documents).expanduser()
-            log = with_features(log, table, texts, self.ignore)
+            log = with_features(log, Path(self.documents).expanduser(), others)
         return log
 
     def lists_of(self, log: Log) -> RankingDataset:

@@ -8,7 +8,7 @@ of another table. Features, labels and weights are numbers; true and false are 1
 values, and so are texts such as NA in a CSV file or in a column of numbers (the option `missing`). Messages
 give the line of a CSV file, with the header as line 1, or the row of another table, from one.
 
-A table is opened (`_Table`: the names of its columns), its columns are assigned to roles and features
+A table is opened (`Table`: the names of its columns), its columns are assigned to roles and features
 (`_rows_of`), and the needed columns are read (`_Rows`). To support another kind of table, write a function
 like `_open_csv`.
 """
@@ -79,7 +79,7 @@ log = logging.getLogger("ltrbench")
 
 
 @dataclass(frozen=True, eq=False)
-class _Table:
+class Table:
     """Table of which the columns are known.
 
     Attributes:
@@ -100,12 +100,21 @@ class _Table:
         texts: Sequence[str],
         numbers: Sequence[str],
         missing: Collection[str] = MISSING,
+        words: Collection[str] = (),
     ) -> pd.DataFrame:
+        """Reads columns.
+
+        Args:
+            words: columns of `texts` in which missing values of a CSV file become nulls.
+        """
         frame = self.read(texts, numbers, missing)
         if len(frame) == 0:
             raise DataError(
                 f"{self.name}: the table has no rows; write at least one document."
             )
+        if self.csv_text is not None:
+            for column in words:
+                frame[column] = _with_nulls(self.name, frame[column], missing)
         return frame
 
     def check_has(self, columns: Sequence[str], other: str) -> None:
@@ -141,7 +150,7 @@ class _Rows:
             categories; None: any number.
     """
 
-    tables: Sequence[_Table]
+    tables: Sequence[Table]
     roles: Mapping[str, str]
     features: Sequence[str] = ()
     categories: Mapping[str, Sequence[str] | None] = field(default_factory=dict)
@@ -161,32 +170,12 @@ class _Rows:
         first = self.tables[0]
         for table in self.tables[1:]:
             table.check_has([*texts, *numbers], first.name)
-        frames = [table.rows(texts, numbers, self.missing) for table in self.tables]
-        with_words = [*self.categories]
+        words = [*self.categories]
         if "group_by" in self.roles:
-            with_words.append(self.roles["group_by"])
-        for table, frame in zip(self.tables, frames, strict=True):
-            if table.csv_text is None:
-                continue
-            for column in with_words:
-                frame[column] = self._with_nulls(table.name, frame[column])
-        return frames
-
-    def _with_nulls(self, table: str, cells: pd.Series[Any]) -> pd.Series[Any]:
-        """Returns the texts of a CSV file with nulls for missing values, and logs which words these are."""
-        codes, distinct = cells.factorize()
-        stripped = [text.strip().lower() for text in distinct]
-        is_word = np.array([text in self.missing for text in stripped])
-        words = [text for text in distinct[is_word] if text.strip()]
-        if words:
-            num_rows = int(cells.isin(words).sum())
-            listed = " or ".join(map(repr, words))
-            log.warning(
-                f"{table}: {cells.name} is {listed} in {num_rows} rows, which are "
-                "read as missing values. If these are values, set data.missing=[]: then only empty cells are "
-                "missing."
-            )
-        return cells.mask(is_word[codes])
+            words.append(self.roles["group_by"])
+        return [
+            table.rows(texts, numbers, self.missing, words) for table in self.tables
+        ]
 
     def __len__(self) -> int:
         return sum(map(len, self.frames))
@@ -354,6 +343,25 @@ class _Rows:
         return values
 
 
+def _with_nulls(
+    table: str, cells: pd.Series[Any], missing: Collection[str]
+) -> pd.Series[Any]:
+    """Returns the texts of a CSV file with nulls for missing values, and logs which words these are."""
+    codes, distinct = cells.factorize()
+    stripped = [text.strip().lower() for text in distinct]
+    is_word = np.array([text in missing for text in stripped])
+    words = [text for text in distinct[is_word] if text.strip()]
+    if words:
+        num_rows = int(cells.isin(words).sum())
+        listed = " or ".join(map(repr, words))
+        log.warning(
+            f"{table}: {cells.name} is {listed} in {num_rows} rows, which are "
+            "read as missing values. If these are values, set data.missing=[]: then only empty cells are "
+            "missing."
+        )
+    return cells.mask(is_word[codes])
+
+
 _NUMPY_TYPES = {"b": np.bool_, "i": np.int64, "u": np.uint64}
 
 
@@ -460,14 +468,14 @@ _Categories: TypeAlias = Mapping[str, Sequence[str]]  # of each feature
 _Source: TypeAlias = "pd.DataFrame | str | Path | Sequence[str | Path]"
 
 
-def _open(source: _Source) -> list[_Table]:
+def _open(source: _Source) -> list[Table]:
     """Opens the tables of one split; the first one determines the columns."""
     # Imported here, because pandas takes half a second, too long for --help.
     import pandas as pd
 
     if isinstance(source, pd.DataFrame):
         frame = source.set_axis(list(map(str, source.columns)), axis=1)
-        table = _Table(
+        table = Table(
             "the DataFrame",
             list(frame.columns),
             lambda *_: frame,
@@ -498,7 +506,7 @@ def read_frame(path: Path, missing: Collection[str] = MISSING) -> pd.DataFrame:
     return table.rows([], table.columns, missing)
 
 
-def open_table(path: Path) -> _Table:
+def open_table(path: Path) -> Table:
     """Opens a CSV or Parquet file, of which rows are read later."""
     if path.suffix.lower() == PARQUET:
         return _open_parquet(path)
@@ -509,7 +517,7 @@ def _categorical_columns(frame: pd.DataFrame) -> list[str]:
     return list(frame.columns[frame.dtypes == "category"])
 
 
-def _open_csv(path: Path) -> _Table:
+def _open_csv(path: Path) -> Table:
     import pyarrow
     from pyarrow import csv as arrow_csv
 
@@ -541,7 +549,7 @@ def _open_csv(path: Path) -> _Table:
         raise DataError(
             f"{path}: the file is empty. Check that the file was written and copied completely."
         )
-    return _Table(str(path), header, read, text)
+    return Table(str(path), header, read, text)
 
 
 def _csv_rows(text: bytes) -> Any:
@@ -549,7 +557,7 @@ def _csv_rows(text: bytes) -> Any:
     return csv.reader(io.TextIOWrapper(io.BytesIO(text), "utf-8", newline=""))
 
 
-def _open_parquet(path: Path) -> _Table:
+def _open_parquet(path: Path) -> Table:
     """Opens a Parquet file, or a folder of its parts."""
     import pandas as pd
     from pyarrow import parquet
@@ -575,7 +583,7 @@ def _open_parquet(path: Path) -> _Table:
             frame = pd.concat([of_texts, of_numbers], axis=1)
             return cast("pd.DataFrame", frame)
 
-    return _Table(
+    return Table(
         str(path),
         list(empty.columns),
         read,
@@ -601,7 +609,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _columns_of_roles(
-    table: _Table,
+    table: Table,
     given: Mapping[str, str | None],
     features: Collection[str],
     required: Collection[str],
@@ -637,7 +645,7 @@ def _columns_of_roles(
 
 
 def _no_column(
-    table: _Table, names: Sequence[str], use: str, remedy: str, columns: Sequence[str]
+    table: Table, names: Sequence[str], use: str, remedy: str, columns: Sequence[str]
 ) -> DataError:
     wanted = " or ".join(map(repr, names))
     listed = ", ".join(map(repr, columns[:_SHOWN]))
@@ -740,7 +748,7 @@ class _Columns:
         left: columns without a role that are neither kept nor ignored.
     """
 
-    table: _Table
+    table: Table
     options: _Options
     roles: Mapping[str, str]
     kept: Sequence[str]
@@ -749,7 +757,7 @@ class _Columns:
     @classmethod
     def of(
         cls,
-        table: _Table,
+        table: Table,
         options: _Options,
         roles: Mapping[str, str | None],
         required: Collection[str],
@@ -846,7 +854,7 @@ class _Columns:
         return dict.fromkeys(categorical, MOST_ENCODED)
 
 
-def _check_number(table: _Table, options: _Options, features: Sequence[str]) -> None:
+def _check_number(table: Table, options: _Options, features: Sequence[str]) -> None:
     """Raises DataError if the table has another number of features than expected."""
     expected = options.num_features
     if expected is not None:
@@ -897,7 +905,7 @@ def _num_added(encoded: Mapping[str, Sequence[str]], columns: Collection[str]) -
 
 
 def _check_of_training(
-    table: _Table,
+    table: Table,
     columns: Sequence[str],
     features: Sequence[str],
     ignored: Sequence[str],
@@ -914,7 +922,7 @@ def _check_of_training(
         )
 
 
-def _check_unlisted(table: _Table, features: Sequence[str]) -> None:
+def _check_unlisted(table: Table, features: Sequence[str]) -> None:
     """Raises DataError if a column that nobody named as a feature is unlikely to be one."""
     for column in features:
         if column in ROLE_OF_NAME or NO_NAME.fullmatch(column):
@@ -1001,7 +1009,7 @@ def missing_words(missing: Sequence[str] | None) -> frozenset[str]:
 
 
 def _matching(
-    table: _Table,
+    table: Table,
     option: str,
     patterns: Sequence[str],
     columns: Sequence[str],

@@ -96,6 +96,27 @@ def test_columns_of_the_session_have_the_values_of_each_session(
     assert data.numbers("revenue").sum() == 7 * (~is_phone).sum()
 
 
+@pytest.mark.parametrize("place", ["log", "documents"])
+def test_categories_have_missing_values_as_in_tables(
+    tmp_path: Path, place: str
+) -> None:
+    brands = ["acme", "", "zeta", "NA", "none"] * 2
+    path = _log(tmp_path)
+    settings: dict[str, Any] = {"categorical": ["brand"], "missing": ["zeta"]}
+    if place == "log":
+        log = pd.read_csv(path)
+        log.assign(brand=np.array(brands)[log["document"]]).to_csv(path, index=False)
+    else:
+        table = pd.DataFrame({"document": range(10), "brand": brands})
+        settings["documents"] = str(tmp_path / "documents.csv")
+        table.to_csv(settings["documents"], index=False)
+    source = ClickSource(name="clicks", log=str(path), **settings)
+    data = source.lists_of(source.read())
+    assert data.categories == {"brand": ("NA", "acme", "none")}
+    assert np.isnan(data.features[:, 1]).mean() == 0.4
+    assert data.num_queries == 60
+
+
 def test_training_lists_have_no_candidates_that_were_not_shown(tmp_path: Path) -> None:
     frame = make_log(make_world(0, 60), num_sessions=1800)
     frame["hour"] = frame["session"] % 24

@@ -285,9 +285,9 @@ def test_features_are_joined_by_document(tmp_path: Path) -> None:
     log = read_log(_write_events(tmp_path, *SHOWN), first_position=0)
     table = tmp_path / "products.csv"
     table.write_text("document,price\na,1\n")
-    joined = with_features(log, table, [], [])
+    joined = with_features(log, table)
     assert joined.others["price"].fillna(-1).tolist() == [1, -1, -1, 1]
     assert "2 rows of the log have no features" in joined.notes[-1]
     table.write_text("document,price\na,1\na,2\n")
     with pytest.raises(DataError, match=r"products.csv:3: document 'a'"):
-        with_features(log, table, [], [])
+        with_features(log, table)
