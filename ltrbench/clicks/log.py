@@ -179,7 +179,7 @@ def read_log(
         applications: applications that are read; None: all.
 
     Raises:
-        DataError: A file cannot be read, a column is missing, or a row is invalid.
+        DataError: A file cannot be read, a column is missing, files have other columns, or a row is invalid.
     """
     paths = [Path(path).expanduser() for path in as_paths(source)]
     for path in paths:
@@ -195,6 +195,7 @@ def read_log(
         )
     others = others or OtherColumns()
     parts = [_read_table(path, given, others) for path in paths]
+    _check_columns(dict(zip(paths, parts, strict=True)))
     rows = _joined(parts)
     if applications is not None:
         rows = _of_applications(rows, applications)
@@ -259,6 +260,21 @@ def _columns_of_roles(
                 f"data.{role}=COLUMN."
             )
     return by_role
+
+
+def _check_columns(parts: Mapping[Path, Rows]) -> None:
+    """Raises DataError unless all files have the same columns without a role."""
+    for path, other in itertools.permutations(parts, 2):
+        columns = list(map(str, parts[path].others))
+        lacking = [
+            name for name in map(str, parts[other].others) if name not in columns
+        ]
+        if lacking:
+            name = lacking[0]
+            raise DataError(
+                f"{path}: the log has no column '{name}', which {other} has{did_you_mean(name, columns)} The "
+                f"files of a log have the same columns: add it, or ignore it with data.ignore=[{name}]."
+            )
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

@@ -63,6 +63,17 @@ def test_each_application_has_its_own_first_position(tmp_path: Path) -> None:
     assert read_log(_write(tmp_path, rows)).positions.tolist() == [0, 1, 2, 0, 1, 2]
 
 
+def test_files_of_a_log_have_the_same_columns(tmp_path: Path) -> None:
+    rows = _rows(session=["s3"] * 3 + ["s4"] * 3)
+    paths = [_write(tmp_path, _rows()), tmp_path / "other.csv"]
+    pd.DataFrame(rows).to_csv(paths[1], index=False)
+    assert len(read_log(paths)) == 12
+    pd.DataFrame(rows).rename(columns={"price": "Price"}).to_csv(paths[1], index=False)
+    named = naming("'Price'", "other.csv has", "data.ignore=[Price]")
+    with pytest.raises(DataError, match=named):
+        read_log(paths)
+
+
 def test_nulls_of_parquet_are_empty_cells(tmp_path: Path) -> None:
     rows = _rows(randomised=[True, True, True, None, None, None])
     path = tmp_path / "log.parquet"
