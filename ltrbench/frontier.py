@@ -211,10 +211,7 @@ def frontier(
     runs, notes = _with_models(runs)
     before = _on_validation(runs, replace(settings, guards=()))
     settings = _with_guard(replace(settings, metric=before.metric))
-    # A mean over fewer folds cannot be compared with the others.
-    most = max(len(row.cells) for row in before.rows)
-    whole = [row for row in before.rows if len(row.cells) == most]
-    best = min(whole, key=lambda row: row.rank_by(before.metric))
+    best = _best_of(before)
     trained = [row.label for row in before.rows]
     on_step(f"{best.label} is the best of {len(trained)} models on validation")
     made, notes_on_variants = _make_variants(best, of_variants, on_step)
@@ -225,6 +222,14 @@ def frontier(
     done = _priced(after, lists, trained, on_step)
     notes = [*notes, *notes_on_variants, *done.notes]
     return _with_claim(replace(done, notes=notes), after, settings), made
+
+
+def _best_of(comparison: Comparison) -> ModelRow:
+    """Returns the row with the highest mean, of those with all folds: others cannot be compared with it."""
+    rows = comparison.rows
+    most = max(len(row.cells) for row in rows)
+    whole = [row for row in rows if len(row.cells) == most]
+    return min(whole, key=lambda row: row.rank_by(comparison.metric))
 
 
 def _with_guard(settings: Settings) -> Settings:
@@ -393,13 +398,10 @@ def _with_claim(
     chosen = on_validation.row(done.chosen)
     runs = [read_run(run.path) for run in (*best.runs, *chosen.runs)]
     # Labels depend on the rows beside them.
-    labels = {
-        run.path: label
-        for label, of_row in runs_by_label(runs).items()
-        for run in of_row
-    }
-    against_best = replace(settings, baseline=labels[runs[0].path])
-    comparison = only(compare(runs, against_best))
+    label, *_ = [
+        name for name, of_row in runs_by_label(runs).items() if runs[0] in of_row
+    ]
+    comparison = only(compare(runs, replace(settings, baseline=label)))
     done = _with_test(done, comparison)
     on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
     return replace(done, sentence=_sentence(done, settings.guards, on_test))

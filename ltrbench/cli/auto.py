@@ -966,6 +966,13 @@ class TimedFit(NamedTuple):
         return -math.inf if self.value is None else self.value
 
 
+def _fastest_after_best(fits: Mapping[str, TimedFit]) -> tuple[str, list[str]]:
+    """Returns the model with the highest metric, and all models: this one first, then by time."""
+    best = max(fits, key=lambda model: fits[model].rank)
+    others = [model for model in fits if model != best]
+    return best, [best, *sorted(others, key=lambda model: fits[model].seconds)]
+
+
 def too_late(
     chosen: Mapping[str, TimedFit], left: float, num_folds: int
 ) -> dict[str, str]:
@@ -981,8 +988,7 @@ def too_late(
     >>> [list(too_late(chosen, left, num_folds=5)) for left in (100, 20, 10)]
     [[], ['c'], ['c', 'b']]
     """
-    best = max(chosen, key=lambda model: chosen[model].rank)
-    kept = sorted(chosen, key=lambda model: (model != best, chosen[model].seconds))
+    best, kept = _fastest_after_best(chosen)
     reasons: dict[str, str] = {}
     while len(kept) > 1:
         of_all = num_folds * sum(chosen[model].seconds for model in kept)
@@ -1014,8 +1020,7 @@ def too_costly(first: Mapping[str, TimedFit], left: float) -> dict[str, str]:
         of_all = sum(first[model].seconds for model in models)
         return of_all * (trials + _FITS_AT_THE_END) <= left
 
-    best = max(first, key=lambda model: first[model].rank)
-    kept = sorted(first, key=lambda model: (model != best, first[model].seconds))
+    _, kept = _fastest_after_best(first)
     without = "without it each other model can try more settings"
     slow: dict[str, str] = {}
     while len(kept) > 2 and not lasts(kept, _FEWEST_TRIALS):

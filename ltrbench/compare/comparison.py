@@ -661,9 +661,7 @@ def best_by_validation(
         reason += f", the mean of {len(row.runs)} runs; the best run is {_training_in_words(run)}, {value}"
     if len(validated) > 1:
         reason += _leak_by_choice(rows)
-    lacking = [each.label for each in rows if len(each.cells) < len(row.cells)]
-    if lacking:
-        reason += f"; {listed(lacking)} cannot be chosen without the missing folds"
+    reason += _not_chosen(rows, row)
     metrics = _known_on_test(row)
     metrics[f"valid/{metric}"] = mean
     return Choice(row=row, run=run, reason=reason, metrics=metrics)
@@ -674,6 +672,15 @@ def _leak_by_choice(rows: Sequence[ModelRow]) -> str:
     evaluated = itertools.chain.from_iterable(row.evaluated for row in rows)
     leaking = seen_by_choice(list(evaluated))
     return f"; {leak_in_words(leaking)}" if leaking else ""
+
+
+def _not_chosen(rows: Sequence[ModelRow], best: ModelRow) -> str:
+    """Returns which rows lack folds of the best one, as the end of a sentence."""
+    num_folds = len(best.cells)
+    lacking = [row.label for row in rows if len(row.cells) < num_folds]
+    if not lacking:
+        return ""
+    return f"; {listed(lacking)} cannot be chosen without the missing folds"
 
 
 def _known_on_test(row: ModelRow) -> dict[str, float]:

@@ -46,13 +46,18 @@ def signed_rank_p_value(differences: NDArray[np.float64]) -> float:
     sizes = np.abs(values)
     ranks = mean_ranks(sizes)
     above = ranks[values > 0].sum()
-    ties = np.unique(sizes, return_counts=True)[1].astype(np.float64)
-    is_plain = len(ties) == len(differences)
-    if len(differences) <= (_MOST_EXACT if is_plain else _MOST_EXACT_WITH_TIES):
+    _, num_equal = np.unique(sizes, return_counts=True)
+    most = _MOST_EXACT_WITH_TIES
+    if len(num_equal) == len(differences):
+        most = _MOST_EXACT
+    if len(differences) <= most:
         return _exact(ranks, above)
     count = len(values)
-    variance = count * (count + 1) * (2 * count + 1) / 24 - (ties**3 - ties).sum() / 48
-    z = abs(above - count * (count + 1) / 4) / np.sqrt(variance)
+    ties = num_equal.astype(np.float64)
+    pairs = count * (count + 1)
+    variance = pairs * (2 * count + 1) / 24
+    variance -= (ties**3 - ties).sum() / 48
+    z = abs(above - pairs / 4) / np.sqrt(variance)
     return float(2 * scipy.special.ndtr(-z))
 
 
@@ -66,4 +71,6 @@ def _exact(ranks: NDArray[np.float64], above: float) -> float:
         with_rank = np.roll(shares, rank)
         shares = (shares + with_rank) / 2
     place = round(2 * above)
-    return float(min(1.0, 2 * min(shares[: place + 1].sum(), shares[place:].sum())))
+    at_most = shares[: place + 1].sum()
+    at_least = shares[place:].sum()
+    return min(1.0, 2 * float(min(at_most, at_least)))
