@@ -394,14 +394,14 @@ def _with_claim(
     """Adds the claim on test about the best row and the chosen one, and the sentence."""
     if done.chosen is None or done.chosen == done.best:
         return replace(done, sentence=_sentence(done, settings.guards, ""))
-    best = on_validation.row(done.best)
-    chosen = on_validation.row(done.chosen)
-    runs = [read_run(run.path) for run in (*best.runs, *chosen.runs)]
+    names = (done.best, done.chosen)
+    best, chosen = (on_validation.row(name).runs for name in names)
+    runs = [read_run(run.path) for run in [*best, *chosen]]
     # Labels depend on the rows beside them.
-    label, *_ = [
-        name for name, of_row in runs_by_label(runs).items() if runs[0] in of_row
-    ]
-    comparison = only(compare(runs, replace(settings, baseline=label)))
+    rows = runs_by_label(runs)
+    (label,) = (name for name in rows if runs[0] in rows[name])
+    against_best = replace(settings, baseline=label)
+    comparison = only(compare(runs, against_best))
     done = _with_test(done, comparison)
     on_test = f"On test, {checks_in_words(comparison, done.test)} ({done.scope})."
     return replace(done, sentence=_sentence(done, settings.guards, on_test))

@@ -970,7 +970,8 @@ def _fastest_after_best(fits: Mapping[str, TimedFit]) -> tuple[str, list[str]]:
     """Returns the model with the highest metric, and all models: this one first, then by time."""
     best = max(fits, key=lambda model: fits[model].rank)
     others = [model for model in fits if model != best]
-    return best, [best, *sorted(others, key=lambda model: fits[model].seconds)]
+    others.sort(key=lambda model: fits[model].seconds)
+    return best, [best, *others]
 
 
 def too_late(

@@ -1011,7 +1011,8 @@ def _of_absent_features(
         if split.missing_left != zero_left:
             parted.add(split.feature)
     columns = sorted(parted)
-    if any((block[:, columns] == 0).any() for _, block in row_blocks(features)):
+    blocks = (block for _, block in row_blocks(features))
+    if not all(block[:, columns].all() for block in blocks):
         yield (
             "An absent feature of the LETOR file is 0 here (data.absent=0), but XGBoost reads it as missing, "
             f"and {len(columns)} features of the model treat these differently. If the lines omit features, "

@@ -306,7 +306,8 @@ with.
 
 
 def joined_columns(
-    first: Mapping[str, NDArray[Any]], second: Mapping[str, NDArray[Any]]
+    first: Mapping[str, NDArray[Any]],
+    second: Mapping[str, NDArray[Any]],
 ) -> dict[str, NDArray[Any]]:
     """Returns the columns of a table of scores.
 

@@ -691,11 +691,7 @@ def monitor_verb(
         train = _read(runs[0], rankers[0], reference, reading=reading)
     else:
         train = data_of(runs[0], rankers[0], "train", "--reference")
-    models = []
-    for of_run, model in zip(runs, rankers, strict=True):
-        known = train.categories if model is rankers[0] else model.categories
-        of_model = _read(of_run, model, new, reading=reading, known=known)
-        models.append((model, of_model))
+    models = _new_documents(runs, rankers, new, reading, train.categories)
     thresholds = {name: limit for name, limit in limits.items() if limit is not None}
     test = None
     if not isinstance(runs[0].result.origin, Final):
@@ -716,6 +712,26 @@ def monitor_verb(
     if any(item.is_past for item in measures):
         return PAST_THRESHOLD
     return OK
+
+
+def _new_documents(
+    runs: Sequence[Run],
+    rankers: Sequence[Ranker],
+    new: Path,
+    reading: tuple[str, ...],
+    categories: Mapping[str, Sequence[str]],
+) -> list[tuple[Ranker, RankingDataset]]:
+    """Returns each model with the documents as it reads them.
+
+    Args:
+        categories: those of the first model and of the data that the documents are compared with.
+    """
+    known = [categories, *(model.categories for model in rankers[1:])]
+    models = []
+    for run, model, of_model in zip(runs, rankers, known, strict=True):
+        dataset = _read(run, model, new, reading=reading, known=of_model)
+        models.append((model, dataset))
+    return models
 
 
 def _chapter_as_text(chapter: Chapter) -> str:
