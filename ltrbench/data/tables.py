@@ -398,6 +398,9 @@ def numbers_of_cells(
     return numbers, (is_number | is_missing).to_numpy()
 
 
+_FIRST_DATE = 1900_01_01
+_LAST_DATE = 2200_12_31
+"""Range of the numbers that are dates in a column of times."""
 _FORMS_OF_NUMBERS = {r"\d{8}": "%Y%m%d", r"\d{9,10}(\.\d*)?": "s", r"\d{12,13}": "ms"}
 """Form of a number -> its format, or the unit since 1970."""
 
@@ -1498,7 +1501,8 @@ def read_split_columns(
 def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
     """Returns the latest time of each query, so that no row of an earlier query is later, and "num_varying".
 
-    The times of a column are all numbers, or all dates in ISO 8601; those without a zone are in UTC.
+    The times of a column are all numbers, or all dates in ISO 8601 or as 20260131; those without a zone are
+    in UTC.
     """
     import pandas as pd
 
@@ -1508,6 +1512,8 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
     times: pd.Series[Any] = pd.Series(numbers)
     if valid[0]:
         valid = valid & np.isfinite(numbers)
+        if valid.all():
+            times = _dates_of_numbers(times)
     else:
         times = pd.to_datetime(
             cells.map(str), format="ISO8601", utc=True, errors="coerce"
@@ -1516,12 +1522,23 @@ def _latest_times(rows: _Rows, queries: Sequence[str]) -> dict[str, Any]:
     rows.check(
         column,
         valid,
-        "a split by time needs a time in every row, all finite numbers or all dates in ISO 8601 such as "
-        "2026-01-31. Convert the column, remove the query, or choose another column with data.split_by",
+        "a split by time needs a time in every row, all finite numbers or all dates, as 2026-01-31 (ISO "
+        "8601) or 20260131. Convert the column, remove the query, or choose another one with data.split_by",
     )
     of_queries = times.groupby(np.array(queries))
     num_varying = int((of_queries.nunique() > 1).sum())
     return {"times": of_queries.max().to_dict(), "num_varying": num_varying}
+
+
+def _dates_of_numbers(numbers: pd.Series[Any]) -> pd.Series[Any]:
+    """Returns numbers as 20260131 as dates, so that a gap counts days; other numbers as they are."""
+    import pandas as pd
+
+    if numbers.min() < _FIRST_DATE or numbers.max() > _LAST_DATE:
+        return numbers
+    texts = numbers.map("{:.15g}".format)
+    dates = pd.to_datetime(texts, format="%Y%m%d", utc=True, errors="coerce")
+    return dates if dates.notna().all() else numbers
 
 
 def _groups(rows: _Rows, queries: Sequence[str]) -> dict[str, str]:

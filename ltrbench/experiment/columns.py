@@ -363,11 +363,12 @@ def _gap(path: Path, frame: pd.DataFrame, roles: Roles) -> str | float | None:
         return None
     cells = frame[roles[TIME]]
     numbers, are_numbers = numbers_of_cells(cells)
+    are_dates = _are_dates(cells)
     if are_numbers.all():
-        if _are_dates(cells) and np.nanmax(numbers) < _FEWEST_SECONDS:
-            return None  # 20260131 minus 20251231 is no number of days
-        return float(_GAP * (np.nanmax(numbers) - np.nanmin(numbers)))
-    if not _are_dates(cells):
+        latest = np.nanmax(numbers)
+        if not are_dates or latest >= _FEWEST_SECONDS:
+            return float(_GAP * (latest - np.nanmin(numbers)))
+    if not are_dates:
         check_times(path, roles)
     times, _ = times_of_cells(cells)
     days = (times.max() - times.min()).days

@@ -530,6 +530,7 @@ def test_a_column_that_gives_no_order_is_refused(
     [
         ([day.strftime("%Y-%m-%d") for day in DAYS], "3d"),
         ([day.strftime("%Y-%m-%d") for day in DAYS], "72h"),
+        ([int(day.strftime("%Y%m%d")) for day in DAYS], "3d"),
         (list(range(10)), 3),
     ],
     ids=str,
@@ -543,8 +544,9 @@ def test_every_query_of_train_and_valid_is_a_gap_before_the_next_split(
     assert [ids(split) for _, split in splits] == [["0", "1", "2"], ["5"], ["8", "9"]]
     assert splits.num_in_gaps == 4
     ends = {"train": (0, 2), "valid": (5, 5), "test": (8, 9)}
+    written = [str(day.date()) for day in DAYS] if isinstance(gap, str) else times
     assert splits.spans == {
-        name: (str(times[a]), str(times[b])) for name, (a, b) in ends.items()
+        name: (str(written[a]), str(written[b])) for name, (a, b) in ends.items()
     }
     with pytest.raises(DataError, match=naming("data.gap", "before valid", "smaller")):
         load(

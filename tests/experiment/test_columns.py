@@ -238,7 +238,7 @@ def test_a_text_that_is_named_as_missing_leaves_a_column_its_numbers_or_dates(
     ("times", "gap"),
     [
         ([f"2026-01-{day:02}" for day in range(1, 31)] * 2, "1d"),
-        ([20260101 + day for day in range(30)] * 2, None),
+        ([20260101 + day for day in range(30)] * 2, "1d"),
         ([1767225600 + 100 * number for number in range(60)], 0.04 * 5900),
     ],
 )
