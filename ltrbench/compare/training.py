@@ -24,8 +24,8 @@ from ltrbench.data.blocks import check_option
 from ltrbench.data.sources import DataSource
 from ltrbench.data.splits import check_files
 from ltrbench.errors import ConfigError, ResultError, require
-from ltrbench.experiment import Experiment, run
-from ltrbench.experiment.loading import Lines
+from ltrbench.experiment import Experiment, check_splits, run
+from ltrbench.experiment.loading import Lines, load_once
 from ltrbench.rankers import Ranker
 from ltrbench.runs.record import RESULT_FILE
 
@@ -80,7 +80,8 @@ def train_and_compare(
 
     Raises:
         ResultError: The folder contains runs, and `overwrite` is false.
-        ConfigError, DataError: An argument, a setting or the data are invalid.
+        ConfigError, DataError: An argument, a setting or the data are invalid, or a ranker cannot be trained
+            on them; no ranker is trained and no run deleted.
     """
     _check_arguments(rankers, {"train": train, "test": test, "valid": valid})
     _check_options(seeds, replicates, metrics)
@@ -107,6 +108,7 @@ def train_and_compare(
                 metrics=tuple(metrics or Experiment.metrics),
             )
             experiments.append(experiment)
+    _check_experiments(experiments)
     with contextlib.ExitStack() as temporary:
         if not folder:
             made = tempfile.TemporaryDirectory(prefix="ltrbench-")
@@ -157,6 +159,13 @@ def _check_options(seeds: object, replicates: int, metrics: object) -> None:
     require("replicates", replicates, at_least=0)
     if metrics is not None:
         check_option("metrics", metrics, list)
+
+
+def _check_experiments(experiments: Sequence[Experiment]) -> None:
+    """Raises the error of the first experiment that cannot be run, before any of them is."""
+    for experiment in experiments:
+        splits, _ = load_once(experiment.source)
+        check_splits(experiment, splits)
 
 
 def _remove_runs(folder: Path, overwrite: bool) -> None:

@@ -61,6 +61,7 @@ from ltrbench.rankers.base import (
     cautions_of,
     check_saved,
     departures_of,
+    refuse,
     resolve_threads,
 )
 from ltrbench.rankers.importance import MOST_LISTED, ImportanceSettings, importances
@@ -494,7 +495,7 @@ def _load_and_fit(
     seconds = begun.seconds
     assert isinstance(seconds, _Seconds)
     splits, drawn = _load(experiment, seconds)
-    _check_splits(experiment, splits)
+    check_splits(experiment, splits)
     of_fit = _of_fit(experiment, splits)
     fitter.prepare(ranker, of_fit)
     _warn_of_data(experiment, splits)
@@ -587,10 +588,11 @@ def _of_fit(experiment: Experiment, splits: Splits) -> Splits:
     return weighted.in_memory(experiment.ranker.reads_sparse)
 
 
-def _check_splits(experiment: Experiment, splits: Splits) -> None:
-    """Raises ConfigError or DataError if the model cannot be deployed, or validation data are needed and
-    absent."""
+def check_splits(experiment: Experiment, splits: Splits) -> None:
+    """Raises ConfigError or DataError if the ranker refuses the training data, the model cannot be deployed,
+    or validation data are needed and absent."""
     ranker = experiment.ranker
+    refuse(ranker, splits.train)
     if experiment.destination is not None:
         experiment.destination.check_data(ranker, splits.train)
     if isinstance(experiment.origin, Trial):

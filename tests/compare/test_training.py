@@ -112,6 +112,16 @@ def test_its_signature_is_shown_and_the_first_metric_carries_the_claims() -> Non
             compared(models, TRAIN, TEST, **{name: value})
 
 
+def test_every_ranker_is_checked_before_the_first_one_is_trained(
+    tmp_path: Path,
+) -> None:
+    stopping = ltrbench.LightGBMRanker(early_stopping=ltrbench.EarlyStopping())
+    rankers = {"random": RANKERS["random"], "lightgbm": stopping}
+    with pytest.raises(ConfigError, match=naming("early_stopping", "pass valid")):
+        compare(rankers, TRAIN, TEST, folder=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
 @pytest.mark.slow
 def test_a_cell_runs_again_and_seeds_and_replicates_are_trained(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
