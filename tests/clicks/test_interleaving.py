@@ -117,6 +117,11 @@ def test_balanced_lists_count_clicks_down_to_the_better_rank_of_the_lowest(
     assert read.method == "balanced"
 
 
+def test_words_for_nothing_are_queries(tmp_path: Path) -> None:
+    read = read_interleaved(_write(tmp_path, query=["none"] * 2 + ["NaN"] * 4))
+    assert len(np.unique(read.queries)) == 2
+
+
 def test_both_rankers_place_their_best_document_in_each_round() -> None:
     rng = np.random.default_rng(0)
     ranks = rng.permuted(np.tile(np.arange(8.0), (2, 500, 1)), axis=2)
