@@ -789,7 +789,15 @@ class RankingDataset(Judgments):
         return dataset
 
     def from_file_order(self, values: NDArray[Scalar]) -> NDArray[Scalar]:
-        """Reorders (D,) values from the order of the source to the order of the rows."""
+        """Reorders (D,) values from the order of the source, as of a file of scores, to that of the rows.
+
+        >>> from ltrbench.data import read_table
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"query_id": ["a", "b", "a"], "label": [0, 1, 2], "bm25": [1.5, 2.5, 3.5]})
+        >>> data = read_table(frame, sort_queries=True)
+        >>> data.from_file_order(frame["bm25"].to_numpy()).tolist()
+        [1.5, 3.5, 2.5]
+        """
         if self.file_rows is None:
             return values
         return values[self.file_rows]

@@ -400,7 +400,8 @@ def read_letor(
         sparse: store only the values that the lines have, as SparseRows, for many features of which a line
             has few. The data set and the results are the same.
         sort_queries: group scattered lines by query, in the order of each query's first line; `file_rows` of
-            the data set then has the original row of each document.
+            the data set then has the original row of each document, and `from_file_order` brings scores in
+            the order of the source into that of the data set, as `evaluate` takes them.
         whole_labels: reject labels that are not whole numbers.
         feature_names: file of feature names (`read_feature_names`), which also determines their number.
         exact: whether features are float64, for models that compare in float64.

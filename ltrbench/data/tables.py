@@ -1101,7 +1101,8 @@ def read_table(
             number of categories; or name -> categories, those of the training data
             (`RankingDataset.encoded`) for other tables. None: no feature.
         sort_queries: group scattered rows by query, in the order of each query's first row; `file_rows` of
-            the data set then has the original row of each document.
+            the data set then has the original row of each document, and `from_file_order` brings scores in
+            the order of the source into that of the data set, as `evaluate` takes them.
         whole_labels: reject labels that are not whole numbers.
         labelled: whether the table must have labels, kept columns, and the columns that are named above;
             without labels all labels are 0.

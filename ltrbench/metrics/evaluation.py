@@ -124,7 +124,9 @@ def evaluate(
 
     Args:
         dataset: documents with their labels; the features are not used.
-        scores: (D,), higher is ranked earlier. Under trec_eval NaN means: not retrieved.
+        scores: (D,), in the order of the documents of the data set, higher is ranked earlier. After
+            `sort_queries` it is not that of the source: pass `dataset.from_file_order(scores)`. Under
+            trec_eval NaN means: not retrieved.
         names: such as `ndcg@10`, `map`, `mrr`, `precision@5`; `functions.py` has all.
         convention: everything that the names leave open; `preset("lightgbm")` is the one of LightGBM.
 
