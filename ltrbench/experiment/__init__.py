@@ -249,7 +249,7 @@ class Experiment:
 
 def run(
     experiment: Experiment,
-    folder: Path,
+    folder: str | Path,
     tracker: Tracker | None = None,
     on_progress: OnProgress | None = None,
     trained: tuple[str, Run] | None = None,
@@ -270,6 +270,7 @@ def run(
         LtrbenchError: The data or the settings are invalid.
         ResultError: The folder is already in use.
     """
+    folder = Path(folder)
     mirror = tracker or NoTracking()
     # The process belongs to a command, not to a notebook.
     if experiment.spec.overrides is not None:

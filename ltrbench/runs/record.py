@@ -826,13 +826,14 @@ def _taken(arrays: dict[str, Any], prefix: str) -> dict[str, Any]:
     return {name.removeprefix(prefix): arrays.pop(name) for name in names}
 
 
-def read_run(folder: Path) -> Run:
+def read_run(folder: str | Path) -> Run:
     """Reads the run in a folder.
 
     Raises:
         ResultError: The folder is not a run, or another version of ltrbench wrote it.
         DamagedRunError: Its result.json cannot be read.
     """
+    folder = Path(folder)
     path = folder / RESULT_FILE
     if not (path.exists() or path.is_symlink()):
         below = sorted(_folders_of_runs(folder), key=_natural)
@@ -910,7 +911,7 @@ def read_whole_run(folder: Path) -> Run:
     return run
 
 
-def find_runs(folders: Iterable[Path]) -> list[Run]:
+def find_runs(folders: str | Path | Iterable[str | Path]) -> list[Run]:
     """Returns every run in or below the folders, each once, in the order of the folders and then by path.
 
     The trials of searches are left out: they have no metrics of test and cannot be compared.
@@ -918,7 +919,7 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
     Raises:
         ResultError: As `find_runs_and_trials`, or all runs are trials.
     """
-    folders = list(folders)
+    folders = _as_folders(folders)
     every = find_runs_and_trials(folders)
     runs = [run for run in every if not isinstance(run.result.origin, Trial)]
     if every and not runs:
@@ -929,7 +930,13 @@ def find_runs(folders: Iterable[Path]) -> list[Run]:
     return runs
 
 
-def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
+def _as_folders(given: str | Path | Iterable[str | Path]) -> list[Path]:
+    if isinstance(given, str | Path):
+        given = [given]
+    return list(map(Path, given))
+
+
+def find_runs_and_trials(folders: str | Path | Iterable[str | Path]) -> list[Run]:
     """Returns the runs of `find_runs` and the trials of searches, for example to log them.
 
     A damaged run counts as unfinished: it is left out, with a warning.
@@ -938,7 +945,7 @@ def find_runs_and_trials(folders: Iterable[Path]) -> list[Run]:
         ResultError: A folder does not exist, contains neither, or has one of another version of ltrbench.
         DamagedRunError: One of the folders is itself a damaged run, or there are no other runs.
     """
-    folders = list(folders)
+    folders = _as_folders(folders)
     named = {folder.resolve() for folder in folders}
     runs: dict[Path, Run] = {}
     damaged: list[DamagedRunError] = []

@@ -112,6 +112,16 @@ def test_its_signature_is_shown_and_the_first_metric_carries_the_claims() -> Non
             compared(models, TRAIN, TEST, **{name: value})
 
 
+def test_folders_of_runs_are_paths_or_texts(tmp_path: Path) -> None:
+    source = InMemory(name="data", train=TRAIN, valid=None, test=TEST)
+    experiment = Experiment(model="r", ranker=RANKERS["random"], source=source)
+    done = run(experiment, str(tmp_path / "run"))
+    for folders in (str(tmp_path), [str(tmp_path)], tmp_path):
+        (found,) = ltrbench.find_runs(folders)
+        assert found.path == done.path
+    assert ltrbench.read_run(str(done.path)).result.metrics == done.result.metrics
+
+
 def test_every_ranker_is_checked_before_the_first_one_is_trained(
     tmp_path: Path,
 ) -> None:
