@@ -43,6 +43,7 @@ from ltrbench.metrics.conventions import (
 )
 from ltrbench.metrics.functions import (
     BUILT_IN,
+    CORRECTED,
     DENOMINATORS,
     METRICS,
     Metric,
@@ -497,6 +498,8 @@ def _check_column(metric: str, lowest: float, judgments: Judgments) -> None:
     word, _, column = metric.partition(":")
     if not column:
         return
+    if column == CORRECTED and judgments.impressions is not None:
+        return  # they are computed from the log, where they are no column
     numbers = judgments.numbers(column)
     is_too_low = numbers < lowest
     is_refused = is_too_low | np.isinf(numbers)
