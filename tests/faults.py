@@ -247,8 +247,8 @@ the overlap of two models counts queries that have only the documents of the ove
 randomised lists do not count on a day with one ranker
 - is_compared = (num_of_day > 1)[days] | log.is_randomised
 + is_compared = (num_of_day > 1)[days]
-the error of the examination counts once instead of once for each fold
-- return _centred(own * num_folds, weights)
+the error of the examination counts once instead of once for each list
+- return _centred(own * (num_lists / weights.sum()), weights)
 + return _centred(own, weights)
 all clicks on a document together have at most the clipped weight of one
 - weights = np.minimum(self.weights, tau * self.impressions.clicks)
