@@ -113,8 +113,8 @@ _MOST_OVERTIME = 0.1
 _FEWEST_TRIALS = 16
 """Number of settings of each model for which the slowest models are left out of the search."""
 _FEWEST_TO_SEARCH = 2
-"""Number of settings of each model without which there is no search: the default ones, on all folds, and
-others. For these, models of equal speed are left out as well."""
+"""Number of settings of each model without which there is no search: the default ones on all folds, and
+others. If the time suffices only without them, the models with the lowest metric are left out."""
 
 _WIDTH = 99
 """Maximum number of characters of the line that shows the time."""
@@ -723,18 +723,21 @@ class Auto:
 
     def _best_trials(self) -> dict[str, TimedFit]:
         """Returns model -> the mean fit with the settings of the highest mean metric on validation."""
-        folds: dict[tuple[str, str], list[Run]] = {}
+        folds: dict[tuple[str, str], list[TimedFit]] = {}
         for run in self.runs:
             model = run.result.model
+            value = self._value(run)
             is_trial = isinstance(run.result.origin, Trial)
-            if is_trial and model in self.searched and self._value(run) is not None:
+            if is_trial and model in self.searched and value is not None:
                 settings = json.dumps(run.result.settings["model"], default=str)
-                folds.setdefault((model, settings), []).append(run)
+                fit = TimedFit(_seconds_of_fit(run), value)
+                folds.setdefault((model, settings), []).append(fit)
         best: dict[str, TimedFit] = {}
-        for (model, _), runs in folds.items():
-            value = fmean(self._value(run) or 0.0 for run in runs)
-            if model not in best or value > (best[model].value or 0.0):
-                best[model] = TimedFit(fmean(map(_seconds_of_fit, runs)), value)
+        for (model, _), fits in folds.items():
+            seconds = fmean(fit.seconds for fit in fits)
+            fit = TimedFit(seconds, fmean(fit.rank for fit in fits))
+            if model not in best or fit.rank > best[model].rank:
+                best[model] = fit
         return best
 
     def _chosen(self) -> str:
@@ -984,6 +987,7 @@ def too_late(
     Args:
         chosen: model -> a fit with its chosen settings.
         left: time that may be spent, seconds.
+        num_folds: number of fits of each model, one for each fold.
 
     >>> chosen = {"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7), "c": TimedFit(9, 0.6)}
     >>> [list(too_late(chosen, left, num_folds=5)) for left in (100, 20, 10)]

@@ -263,18 +263,24 @@ def _columns_of_roles(
 
 
 def _check_columns(parts: Mapping[Path, Rows]) -> None:
-    """Raises DataError unless all files have the same columns without a role."""
-    for path, other in itertools.permutations(parts, 2):
-        columns = list(map(str, parts[path].others))
-        lacking = [
-            name for name in map(str, parts[other].others) if name not in columns
-        ]
-        if lacking:
-            name = lacking[0]
-            raise DataError(
-                f"{path}: the log has no column '{name}', which {other} has{did_you_mean(name, columns)} The "
-                f"files of a log have the same columns: add it, or ignore it with data.ignore=[{name}]."
-            )
+    """Raises DataError unless all files have the columns without a role of the first one, and no others."""
+    first, *others = parts
+    for path in others:
+        _check_has(first, parts, path)
+        _check_has(path, parts, first)
+
+
+def _check_has(path: Path, parts: Mapping[Path, Rows], other: Path) -> None:
+    """Raises DataError unless a file has the columns without a role of another file."""
+    columns = list(map(str, parts[path].others))
+    wanted = map(str, parts[other].others)
+    lacking = [name for name in wanted if name not in columns]
+    if lacking:
+        name = lacking[0]
+        raise DataError(
+            f"{path}: the log has no column '{name}', which {other} has{did_you_mean(name, columns)} The "
+            f"files of a log have the same columns: add it, or ignore it with data.ignore=[{name}]."
+        )
 
 
 def _joined(parts: Sequence[Rows]) -> Rows:

@@ -361,26 +361,38 @@ def values_on_validation(
             value = _value_on_validation(run, metric, convention)
             if value is not None:
                 known.setdefault(row.label, {})[number] = value
-    cells = {row.label: [item.cell for item in row.evaluated] for row in rows}
-    of_rows = {
-        label: {cells[label][number] for number in values}
-        for label, values in known.items()
-    }
-    everywhere = set[DataCell]().union(*of_rows.values())
-    whole = [label for label in known if of_rows[label] == everywhere]
+    cells = {}
+    for row in rows:
+        cells[row.label] = [item.cell for item in row.evaluated]
+    return _on_the_same_folds(known, cells)
+
+
+def _on_the_same_folds(
+    known: dict[str, dict[int, float]],
+    cells: Mapping[str, Sequence[DataCell]],
+) -> dict[str, dict[int, float]]:
+    """Returns the values of the rows that have all folds; without such rows, those of the common folds.
+
+    Args:
+        known: row label -> index of a run in the row -> value.
+        cells: row label -> the cell of each of its runs.
+    """
+    folds_of: dict[str, set[DataCell]] = {}
+    for label, values in known.items():
+        folds_of[label] = {cells[label][number] for number in values}
+    everywhere = set[DataCell]().union(*folds_of.values())
+    whole = [label for label in known if folds_of[label] == everywhere]
     if whole:
         return {label: known[label] for label in whole}
-    common = everywhere.intersection(*of_rows.values())
+    common = everywhere.intersection(*folds_of.values())
     if not common:
         return known
-    return {
-        label: {
-            number: value
-            for number, value in values.items()
-            if cells[label][number] in common
-        }
-        for label, values in known.items()
-    }
+    shared: dict[str, dict[int, float]] = {}
+    for label, values in known.items():
+        of_row = cells[label]
+        in_common = [number for number in values if of_row[number] in common]
+        shared[label] = {number: values[number] for number in in_common}
+    return shared
 
 
 def best_on_validation(validated: Mapping[str, Mapping[int, float]]) -> str:
