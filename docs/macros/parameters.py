@@ -6,12 +6,15 @@ from dataclasses import fields
 from functools import cache
 from typing import Any
 
-from hydra import compose, initialize_config_dir
+from hydra import initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
+from hydra.types import RunMode
 
 from docs.macros.configuration import choices
 from docs.macros.tables import code, folded, table, words
 from docs.macros.yamls import Key, config_files
+from ltrbench.cli.launch import Composer
 from ltrbench.config import build, register_schema
 from ltrbench.errors import ConfigError
 from ltrbench.folders import conf_dir
@@ -50,12 +53,18 @@ def ranker_of(model: str, *overrides: str) -> Ranker:
         ConfigError: the ranker refuses the settings.
         HydraException: a key does not exist.
     """
+    config, _ = _composer().composed([f"model={model}", "num_threads=1", *overrides])
+    return build(config, "model", Ranker)
+
+
+@cache
+def _composer() -> Composer:
+    """Returns a composer of commands, which reads the YAMLs of a model only once."""
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-        config = compose(
-            "config", overrides=[f"model={model}", "num_threads=1", *overrides]
-        )
-    return build(config, "model", Ranker)
+        loader = GlobalHydra.instance().config_loader()
+    master = loader.load_configuration("config", [], RunMode.MULTIRUN)
+    return Composer(loader, master)
 
 
 @cache

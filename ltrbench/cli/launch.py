@@ -416,6 +416,7 @@ class Composer:
         self._of_hydra = _plain(master.hydra.overrides.hydra)
         self._parser = OverridesParser.create()
         self._parse = functools.cache(self._parse_override)
+        self._has_yamls = functools.cache(self._has_yamls_of_key)
         self._compose = functools.cache(self._compose_choices)
 
     def composed(self, overrides: Sequence[str]) -> Composition:
@@ -447,10 +448,13 @@ class Composer:
         (override,) = self._parser.parse_overrides([line])
         if override.is_sweep_override() or override.is_hydra_override():
             return override, True
-        names = self._loader.get_group_options(
-            override.key_or_group, None, self._name, self._of_hydra
-        )
-        return override, bool(names) and not isinstance(override.value(), dict)
+        has_yamls = self._has_yamls(override.key_or_group)
+        return override, has_yamls and not isinstance(override.value(), dict)
+
+    def _has_yamls_of_key(self, key: str) -> bool:
+        """Returns whether a key is a group; Hydra reads conf/config.yaml again for each answer."""
+        names = self._loader.get_group_options(key, None, self._name, self._of_hydra)
+        return bool(names)
 
     def _compose_choices(self, choices: tuple[str, ...]) -> Composition:
         config = self._loader.load_configuration(

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import click
 import pytest
-from hydra import compose, initialize_config_dir
+from composed_jobs import composer
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from omegaconf import OmegaConf, flag_override
+from omegaconf import OmegaConf
 
 from docs.isolation import modules_of
 from docs.macros import refill
@@ -29,7 +29,7 @@ from docs.transcript import comparable, data_folder, retaken, transcripts
 from ltrbench.cli.hydra_private import arguments_parser
 from ltrbench.cli.launch import flags_and_overrides, with_all_jobs
 from ltrbench.cli.verbs import MODULE_OF, verbs
-from ltrbench.config import build_experiment, build_tracker, register_schema, resolved
+from ltrbench.config import build_experiment, build_tracker, resolved
 from ltrbench.errors import DebiasingError
 from ltrbench.folders import conf_dir
 from ltrbench.metrics.functions import ALIASES, METRICS, OF_COLUMNS
@@ -125,10 +125,9 @@ def check_run(words: list[str]) -> None:
     """Composes and builds each job of a run or sweep, without running it."""
     flags, overrides = flags_and_overrides(words)
     given = arguments_parser().parse_intermixed_args([*flags, *overrides])
-    search = ["hydra.searchpath=[]"]
+    search_path = ""
     if given.config_dir:
-        search = [f"hydra.searchpath=[file://{Path(given.config_dir).resolve()}]"]
-    register_schema()
+        search_path = f"file://{Path(given.config_dir).resolve()}"
     numbers = dict(
         word.split("=", 1)
         for word in given.overrides
@@ -139,28 +138,28 @@ def check_run(words: list[str]) -> None:
         {"data": {}, "replicates": {"number": number, "index": None}}
     )
     words_of_jobs = with_all_jobs(given.overrides, stub)
+    of_study = sweep_of_study(words_of_jobs)
+    if of_study:
+        first = next(jobs(with_all_jobs([*words_of_jobs, *of_study], stub)))
+        config, _ = composer(search_path).composed(first)
+        words_of_jobs += with_all_jobs(of_study, config)
     for overrides in jobs(words_of_jobs):
-        with initialize_config_dir(str(conf_dir()), version_base="1.3"):
-            config = compose(
-                "config", overrides=[*search, *overrides], return_hydra_config=True
-            )
-        choices = dict(config.hydra.runtime.choices)
-        swept = dict(config.hydra.sweeper.params or {})
-        with flag_override(config, ["readonly", "struct"], False):
-            del config["hydra"]
-        settings = resolved(config)
-        spec = RunSpec(settings=settings, choices=choices, overrides=overrides)
+        config, choices = composer(search_path).composed(overrides)
+        spec = RunSpec(settings=resolved(config), choices=choices, overrides=overrides)
         # A sweep leaves out the corrections that a backend does not have.
         with contextlib.suppress(DebiasingError):
             build_experiment(spec)
         build_tracker(config)
-        named = {override.partition("=")[0] for override in overrides}
-        of_study = [
-            f"{key}={value}" for key, value in swept.items() if key not in named
-        ]
-        of_study = with_all_jobs(of_study, config) if of_study else []
-        if of_study:
-            check_run([*words, *of_study])
+
+
+def sweep_of_study(overrides: list[str]) -> list[str]:
+    """Returns the overrides that the YAML of a chosen experiment sweeps over, without those given."""
+    given = dict(word.split("=", 1) for word in overrides if "=" in word)
+    if "experiment" not in given:
+        return []
+    study = OmegaConf.load(conf_dir() / f"experiment/{given['experiment']}.yaml")
+    swept = OmegaConf.select(study, "hydra.sweeper.params") or {}
+    return [f"{key}={value}" for key, value in swept.items() if key not in given]
 
 
 def jobs(overrides: list[str]) -> Iterator[list[str]]:
