@@ -39,6 +39,7 @@ from ltrbench.cli.hydra_private import (
     apply_overrides,
     arguments_parser,
     help_unchecked,
+    read_yaml_in_c,
     replace_sweeper,
     write_configs_with,
 )
@@ -111,6 +112,7 @@ def _launch(session: Session, arguments: list[str]) -> None:
     CheckedSweeper.run = staticmethod(command.sweep)
     replace_sweeper(CheckedSweeper)
     write_configs_with(_save_config)
+    read_yaml_in_c()
     # Otherwise Hydra prints every error with a part of the traceback, and always exits with 1.
     os.environ["HYDRA_FULL_ERROR"] = "1"
 

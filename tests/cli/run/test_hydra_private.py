@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import omegaconf._utils
+import pytest
+import yaml  # type: ignore[import-untyped]
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
 from hydra.core.utils import run_job
 from omegaconf import OmegaConf
+from paths import CONF
 
 from ltrbench.cli import hydra_private
 from ltrbench.cli.hydra_private import (
     BasicSweeper,
     apply_overrides,
     arguments_parser,
+    read_yaml_in_c,
     replace_sweeper,
     write_configs_with,
 )
@@ -67,3 +72,21 @@ def test_overrides_set_add_and_delete_values() -> None:
     lines = ["a=3", "+b.d=4", "~b.c"]
     apply_overrides(OverridesParser.create().parse_overrides(lines), config)
     assert config == {"a": 3, "b": {"d": 4}}
+
+
+def test_every_yaml_has_the_same_content_with_libyaml() -> None:
+    texts = [path.read_text() for path in sorted(CONF.rglob("*.yaml"))]
+    texts.append("a: [1e3, 2026-01-31, on, ~, 'x', 0x10]")
+    before = hydra_private._loader_of_omegaconf
+    read_yaml_in_c()
+    try:
+        loader = getattr(omegaconf._utils, hydra_private._LOADER_OF_YAML)()
+        assert issubclass(loader, yaml.cyaml.CParser)
+        for text in texts:
+            expected = yaml.load(text, Loader=before())
+            assert yaml.load(text, Loader=loader) == expected
+            assert OmegaConf.create(text) == OmegaConf.create(expected)
+        with pytest.raises(yaml.YAMLError, match="duplicate"):
+            OmegaConf.create("a: 1\na: 2")
+    finally:
+        setattr(omegaconf._utils, hydra_private._LOADER_OF_YAML, before)
