@@ -22,6 +22,8 @@ RUN := $(BIN)/python -m ltrbench
 DATA := $(or $(LTRBENCH_DATA),data)
 # Waiting threads must not spin, because backends with different runtimes would slow each other down.
 export OMP_WAIT_POLICY := PASSIVE
+# Tests and sweeps start many processes, each of which would compile the Python code anew without the byte code.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help setup dev demo walkthrough test test-fast test-explore test-nojit lint size format settings pages lock docs wheel bench bench-full results reproduce protocols screenshot ui clean

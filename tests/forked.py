@@ -29,11 +29,14 @@ _IMPORTED = (
     "matplotlib.pyplot",
     "mlflow.tracking",
     "mlflow.store.tracking.sqlalchemy_store",
+    "optuna.importance",
     "ltrbench.cli.launch",
     "ltrbench.cli.verbs",
     "ltrbench.compare.publish",
+    "ltrbench.frontier",
     "ltrbench.rankers.lightgbm",
     "ltrbench.rankers.native",
+    "ltrbench.sweep.searching",
     "ltrbench.tracking.mlflow",
 )
 

@@ -450,6 +450,8 @@ class Composer:
         (override,) = self._parser.parse_overrides([line])
         if override.is_sweep_override() or override.is_hydra_override():
             return override, True
+        if "." in override.key_or_group:  # the name of a group has slashes
+            return override, False
         has_yamls = self._has_yamls(override.key_or_group)
         return override, has_yamls and not isinstance(override.value(), dict)
 

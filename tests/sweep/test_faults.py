@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import COMMAND, statuses
+from command_line import COMMAND, run, statuses
 
 QUICK = (
     "data.num_queries=20",
@@ -163,13 +163,6 @@ def disturb(command: Command, moments: list[Moment], draws: random.Random) -> No
         moments.pop(0)
 
 
-def done(*words: str, folder: Path) -> None:
-    """Runs a command to its end."""
-    with started(*words, folder=folder) as command:
-        result = command.ended()
-    assert result.returncode == 0, result.stdout + result.stderr
-
-
 def _descendants(pid: int) -> list[int]:
     found_here: list[int] = []
     with contextlib.suppress(OSError, ValueError):
@@ -240,11 +233,23 @@ def appears(sweep: Path, pattern: str) -> Callable[[], set[Path]]:
     return condition
 
 
-def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None:
-    folders = tmp_path / "undisturbed", tmp_path / "killed"
-    jobs = ("model=slow,random,single_feature,native", "seed=1,2")
-    words = [prepare(folder, *jobs, *TWO_WORKERS) for folder in folders][-1]
-    sweep = folders[1] / SWEEP
+JOBS = ("model=slow,random,single_feature,native", "seed=1,2")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a sweep of `JOBS` in one process, which nothing disturbed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run(*prepare(folder, *JOBS), folder=folder)
+    assert all_finished(folder / SWEEP, 8)
+    return folder / SWEEP
+
+
+def test_a_sweep_on_two_workers_that_is_killed_ends_with_the_same_bytes(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    words = prepare(tmp_path, *JOBS, *TWO_WORKERS)
+    sweep = tmp_path / SWEEP
     moments: list[Moment] = [
         ("command", (sweep / "plan").exists),
         ("worker", appears(sweep, ".lease-lock")),
@@ -252,17 +257,24 @@ def test_a_sweep_that_is_killed_ends_with_the_same_bytes(tmp_path: Path) -> None
         ("all", appears(sweep, ".partial-*")),
     ]
     draws = random.Random(SEED)
-    with started(*words, folder=folders[0]) as reference:
-        for again in itertools.islice(itertools.cycle([words, ["resume", SWEEP]]), 12):
-            if moments:
-                with started(*again, folder=folders[1]) as command:
-                    disturb(command, moments, draws)
-        assert not moments
-        assert reference.ended().returncode == 0
-    done(*words, folder=folders[1])
+    for again in itertools.islice(itertools.cycle([words, ["resume", SWEEP]]), 12):
+        if moments:
+            with started(*again, folder=tmp_path) as command:
+                disturb(command, moments, draws)
+    assert not moments
+    run(*words, folder=tmp_path)
     assert all_finished(sweep, 8)
     assert (sweep / "comparison/table.csv").exists()
-    assert bits(sweep) == bits(folders[0] / SWEEP)
+    assert bits(sweep) == bits(undisturbed)
+
+
+def test_a_sweep_on_a_cluster_has_the_same_bytes(
+    tmp_path: Path, undisturbed: Path
+) -> None:
+    pytest.importorskip("distributed", reason="needs Dask")
+    run(*prepare(tmp_path, *JOBS, *DASK), folder=tmp_path)
+    assert all_finished(tmp_path / SWEEP, 8)
+    assert bits(tmp_path / SWEEP) == bits(undisturbed)
 
 
 @pytest.mark.usefixtures("migrated_store")
@@ -279,19 +291,3 @@ def test_two_commands_that_start_together_run_each_job_once(tmp_path: Path) -> N
     assert "5 trainings" in ended[1].stdout
     of_jobs = [(f"slow seed={seed}", "FINISHED") for seed in (1, 2, 3, 4, 5)]
     assert statuses(tmp_path) == [("slow on synthetic: seed", "FINISHED"), *of_jobs]
-
-
-def test_every_executor_gives_the_same_bytes(tmp_path: Path) -> None:
-    pytest.importorskip("distributed", reason="needs Dask")
-    words = ["model=native,random", "replicates=2"]
-    of_executors = []
-    for name, executor in {
-        "inline": (),
-        "processes": TWO_WORKERS,
-        "dask": DASK,
-    }.items():
-        folder = tmp_path / name
-        done(*prepare(folder, *words, *executor), folder=folder)
-        assert all_finished(folder / SWEEP, 4)
-        of_executors.append(bits(folder / SWEEP))
-    assert of_executors[0] == of_executors[1] == of_executors[2]

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from command_line import COMMAND, TINY, run, statuses
+from forked import run_forked
 from messages import naming
 from toy_runs import mentions
 
@@ -211,6 +212,7 @@ def interrupted(words: tuple[str, ...], folder: Path) -> str:
     return rest
 
 
+@pytest.mark.usefixtures("migrated_store")
 def test_the_answer_comes_before_files_and_tracking_which_resume_completes(
     tmp_path: Path,
 ) -> None:
@@ -221,13 +223,7 @@ def test_the_answer_comes_before_files_and_tracking_which_resume_completes(
         "sys.exit(main())"
     )
     words = ["model=random,single_feature", "hydra.sweep.dir=out", "-m", *CHEAP]
-    done = subprocess.run(
-        [COMMAND[0], "-c", interrupt, *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_forked(interrupt, ["ltrbench", *words], tmp_path, os.environ)
     assert done.returncode == 130
     assert "\nsingle_feature " in done.stdout
     assert "2 finished" in done.stderr

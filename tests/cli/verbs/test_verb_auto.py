@@ -165,7 +165,7 @@ def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
     parts["test"] = table.session >= 180
     for name, rows in parts.items():
         table[rows].to_csv(tmp_path / f"{name}.csv", index=False)
-    words = ("--valid", "a valid.csv", "--test", "test.csv", "--minutes", "0.2")
+    words = ("--valid", "a valid.csv", "--test", "test.csv", "--minutes", "0.1")
     done = run("auto", "train.csv", *words, folder=tmp_path)
     said = " ".join(done.stdout.split())
     assert "valid: a valid.csv; test: test.csv" in said
@@ -178,14 +178,14 @@ def test_files_of_validation_and_test_are_the_splits(tmp_path: Path) -> None:
 IN_PYTHON = """
 import ltrbench, pandas as pd
 table = pd.read_parquet("noise.parquet")
-result = ltrbench.auto(table, minutes=0.2, output="made")
+result = ltrbench.auto(table, minutes=0.1, output="made")
 print(result.answer.splitlines()[0])
 print(result.comparison.best)
 try:
     result.model
 except ltrbench.LtrbenchError as error:
     print("refused:", error)
-result = ltrbench.auto(table, minutes=0.2, output="made", anyway=True)
+result = ltrbench.auto(table, minutes=0.1, output="made", anyway=True)
 print(result.model.predict(table).shape)
 """
 
