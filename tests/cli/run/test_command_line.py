@@ -25,6 +25,7 @@ from ltrbench.runs import read_run
 
 pytestmark = pytest.mark.slow
 
+BRIEF = ("importance=none", "metrics=ndcg@10")
 SMALL = ["data.num_queries=40", "params.num_trees=10", "tracking=none"]
 
 
@@ -158,7 +159,7 @@ def test_predict_gives_the_scores_of_the_run_a_line_a_document(
 ) -> None:
     run(
         *("model=native,lightgbm", "-m", "data=letor", f"data.train={letor}"),
-        *("params.num_trees=5", "tracking=none"),
+        *("params.num_trees=5", "tracking=none", *BRIEF),
         folder=tmp_path,
     )
     for folder in tmp_path.glob("multirun/*/*/[0-9]"):
@@ -199,7 +200,7 @@ def test_a_users_own_backend_is_one_file_and_one_yaml(
         target.write_bytes((USER_BACKEND / path).read_bytes())
     models = "model=mean_feature,random,lightgbm"
     words = ("--config-dir", "conf", models, "-m", "data=letor", f"data.train={letor}")
-    done = run(*words, "tracking=none", folder=tmp_path)
+    done = run(*words, "tracking=none", *BRIEF, folder=tmp_path)
     assert re.search(r"^mean_feature +\d", done.stdout, re.MULTILINE)
     # It takes none of the shared parameters, and must not be said to.
     table = only(tmp_path, "multirun/*/*/comparison/table.md").read_text()
@@ -405,6 +406,7 @@ def test_a_failing_job_is_recorded_the_others_go_on_and_the_exit_code_tells(
         "model=random,broken,single_feature",
         "-m",
         *SMALL[:2],
+        *BRIEF,
     )
     done = run(*words, folder=tmp_path, check=1)
     results = [
@@ -439,6 +441,7 @@ def test_every_job_of_a_sweep_records_what_is_swept_and_the_registered_model_its
         "-m",
         "data.num_queries=40",
         "params.num_trees=5",
+        *BRIEF,
         "register=shop",
     )
     done = run(*words, folder=tmp_path)
@@ -482,7 +485,7 @@ def test_an_executor_is_chosen_by_an_experiment_in_the_folder_of_a_user(
         (tmp_path / "conf" / group).mkdir(parents=True)
         (tmp_path / "conf" / group / f"{name}.yaml").write_text(text)
     words = ("--config-dir", "conf", "experiment=mine", "model=random", *TINY)
-    done = run_process(*words, folder=tmp_path)
+    done = run(*words, folder=tmp_path)
     assert "1 worker x" in done.stderr
     assert "fitting on" not in done.stderr
     for number in (0, 1):

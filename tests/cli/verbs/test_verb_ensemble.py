@@ -50,10 +50,16 @@ def selected(members: Sequence[Run]) -> list[int]:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("migrated_store")
 def test_each_cell_has_the_ensemble_of_a_plain_greedy_selection(tmp_path: Path) -> None:
     jobs = "model=native,lightgbm,xgboost,random seed=1,2 cv=2 data.num_queries=60 params.num_trees=6"
     run(
-        *jobs.split(), "importance=null", "-m", "hydra.sweep.dir=sweep", folder=tmp_path
+        *jobs.split(),
+        "importance=null",
+        "metrics=ndcg@5",
+        "-m",
+        "hydra.sweep.dir=sweep",
+        folder=tmp_path,
     )
     run("ensemble", "sweep", "--metric", METRIC, "--size", str(SIZE), folder=tmp_path)
     made = find_runs([tmp_path / "sweep/ensemble"])

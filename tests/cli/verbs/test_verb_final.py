@@ -179,6 +179,7 @@ def test_encoded_columns_keep_their_categories_on_other_data(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("migrated_store")
 def test_from_a_table_by_cross_validation_to_the_model_that_is_deployed(
     tmp_path: Path,
 ) -> None:
