@@ -35,7 +35,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def ui(folder: Path) -> Iterator[UI]:
-    overrides = ("model=native,lightgbm", "data.num_queries=60", "params.num_trees=20")
+    small = ("data.num_queries=60", "params.num_trees=20", "importance=none")
+    overrides = ("model=native,lightgbm", *small)
     with ui_of_sweep(folder, *overrides) as opened:
         yield opened
 

@@ -138,7 +138,7 @@ def test_the_same_command_shows_the_answer_and_another_one_is_refused(
 
 @pytest.mark.slow
 def test_an_interrupted_search_is_finished_with_what_it_has(tmp_path: Path) -> None:
-    clicks().to_csv(tmp_path / "shop.csv", index=False)
+    clicks(120, noise=0).to_csv(tmp_path / "shop.csv", index=False)
     words = ("auto", "shop.csv", *TARGET, "--minutes", "30")
     with subprocess.Popen(
         [*COMMAND, *words], cwd=tmp_path, stderr=subprocess.PIPE, text=True
