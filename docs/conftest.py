@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -57,21 +59,28 @@ def _folder_of_the_page(
         yield
 
 
-def _run(command: str, folder: Path) -> None:
-    """Runs a shell block with the Python of the tests. Commands of ltrbench alone need no shell."""
+def _run(block: str, folder: Path) -> None:
+    """Runs a shell block with the Python of the tests. Its commands of ltrbench alone need no shell, and no
+    new interpreter."""
     environment = environment_of_commands()
-    lines = command.replace("\\\n", " ").splitlines()
-    if all(
-        line.startswith("python -m ltrbench ") and " > " not in line for line in lines
-    ):
-        for line in lines:
-            each = run_forked_command(
-                shlex.split(line, comments=True)[3:], folder, environment
-            )
-            assert each.returncode == 0, f"{command}\n{each.stdout}{each.stderr}"
-        return
+    lines = block.replace("\\\n", " ").splitlines()
+    for is_forked, group in itertools.groupby(lines, _is_command_of_ltrbench):
+        if not is_forked:
+            _run_in_shell("\n".join(group), folder, environment)
+            continue
+        for line in group:
+            words = shlex.split(line, comments=True)[3:]
+            done = run_forked_command(words, folder, environment)
+            assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+
+
+def _is_command_of_ltrbench(line: str) -> bool:
+    return line.startswith("python -m ltrbench ") and not re.search(r" [|>&] ", line)
+
+
+def _run_in_shell(commands: str, folder: Path, environment: Mapping[str, str]) -> None:
     done = subprocess.run(
-        ["bash", "-e", "-c", command],
+        ["bash", "-e", "-c", commands],
         cwd=folder,
         env=environment,
         capture_output=True,
@@ -79,4 +88,4 @@ def _run(command: str, folder: Path) -> None:
         check=False,
         timeout=300,
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{commands}\n{done.stdout}{done.stderr}"

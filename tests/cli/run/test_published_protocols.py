@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
+from typing import Any
 
 import pytest
-from command_line import run
+from composed_jobs import composed
 from messages import naming
 
-from ltrbench.runs import find_runs
-
-NUM_QUERIES, NUM_DOCUMENTS = 12, 20
+from ltrbench.errors import DataError
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("experiment", "settings"),
     [
@@ -23,28 +20,23 @@ NUM_QUERIES, NUM_DOCUMENTS = 12, 20
     ],
 )
 def test_a_protocol_has_the_published_settings(
-    experiment: str, settings: list[float], tmp_path: Path
+    experiment: str,
+    settings: list[float],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # The data is absent, so that nothing is fitted, but the failed run records its settings.
-    done = run(
-        f"experiment={experiment}",
-        *("model=lightgbm", "tracking=none", "hydra.sweep.dir=s"),
-        folder=tmp_path,
-        check=2,
-        LTRBENCH_DATA=str(tmp_path),
-    )
-    assert re.search(
-        naming("MSLR-WEB", str(tmp_path), "Download it from https://", "LTRBENCH_DATA"),
-        done.stderr,
-    )
-    failed = find_runs([tmp_path / "s"])[0]
-    names = (
-        "num_trees",
-        "num_leaves",
-        "learning_rate",
-        "min_docs_in_leaf",
-        "min_sum_hessian",
-    )
-    model = failed.result.settings["model"]
-    assert [model[name] for name in names] == settings
-    assert (model["max_bins"], model["l2"], model["early_stopping"]) == (255, 0.0, None)
+    monkeypatch.setenv("LTRBENCH_DATA", str(tmp_path))
+    protocol = composed(f"experiment={experiment}", "model=lightgbm")
+    ranker: Any = protocol.ranker
+    assert [
+        ranker.num_trees,
+        ranker.num_leaves,
+        ranker.learning_rate,
+        ranker.min_docs_in_leaf,
+        ranker.min_sum_hessian,
+    ] == settings
+    assert (ranker.max_bins, ranker.l2, ranker.early_stopping) == (255, 0.0, None)
+    # The data is absent.
+    parts = ("MSLR-WEB", str(tmp_path), "Download it from https://", "LTRBENCH_DATA")
+    with pytest.raises(DataError, match=naming(*parts)):
+        protocol.source.load()
