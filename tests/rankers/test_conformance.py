@@ -9,6 +9,7 @@ import pickle
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ MODELS = [
 
 
 WITHOUT_STOPPING = "early_stopping=null"
-NETWORKS = {
+SMALLER = {
+    "coordinate_ascent": ("model.restarts=2", "model.iterations=5"),
     "mlp": ("model.num_epochs=15", "model.width=32", "model.schedule=cosine"),
     "dasalc_like": (
         "model.num_epochs=10",
@@ -69,8 +71,9 @@ NETWORKS = {
         "model.num_blocks=1",
         "model.dropout=0",
     ),
+    "random_forest": ("model.num_trees=20",),
 }
-"""Smaller networks, whose steps take less time."""
+"""Settings with which a model shows the same in less time."""
 
 
 @pytest.fixture(autouse=True)
@@ -87,7 +90,9 @@ def make(model: str, *overrides: str) -> Ranker:
     return build(composed(model, *overrides), "model", Ranker)
 
 
+@cache
 def composed(model: str, *overrides: str) -> Any:
+    """Returns a configuration, which no test changes. Hydra takes a quarter of a second for it."""
     register_schema()
     with initialize_config_dir(str(conf_dir()), version_base="1.3"):
         return compose(
@@ -96,7 +101,7 @@ def composed(model: str, *overrides: str) -> Any:
                 f"hydra.searchpath=[file://{USER_BACKEND / 'conf'}]",
                 f"model={model}",
                 "params.num_trees=15",
-                *NETWORKS.get(model, ()),
+                *SMALLER.get(model, ()),
                 *overrides,
             ],
         )
@@ -207,7 +212,7 @@ def test_the_same_seed_gives_the_same_scores_on_any_number_of_threads_and_the_in
         replace(item, features=item.features.copy()) for item in (TRAIN, VALID)
     )
     features = TEST.features.copy()
-    again = make(model, "num_threads=1").fit(train, valid).predict(features)
+    again = replace(make(model), num_threads=1).fit(train, valid).predict(features)
     assert (train.fingerprint, valid.fingerprint) == before
     assert_same_bits(features, TEST.features)
     assert_same_bits(again, fitted[model].predict(TEST.features))
@@ -219,7 +224,7 @@ def test_if_the_seed_does_not_matter_another_seed_gives_the_same_scores(
     ranker = fitted[model]
     if ranker.seed_matters(TRAIN.num_documents):
         pytest.skip("another seed may give other scores")
-    other = make(model, "seed=1").fit(TRAIN, VALID)
+    other = replace(make(model), seed=1).fit(TRAIN, VALID)
     assert_same_bits(other.predict(TEST.features), ranker.predict(TEST.features))
 
 
@@ -433,15 +438,17 @@ def test_the_contributions_of_features_and_the_expected_score_add_up_to_the_raw_
         assert (splits == 0) == (not contributions[:, feature].any())
 
 
-def test_boosting_stops_by_validation_and_keeps_the_best_iteration(model: str) -> None:
+def test_boosting_stops_by_validation_and_keeps_the_best_iteration(
+    model: str, fitted: dict[str, Ranker]
+) -> None:
+    if not isinstance(fitted[model], BoostingRanker):
+        pytest.skip(f"{model} is not boosted")
     ranker = make(
         model,
         "params.num_trees=60",
         "early_stopping.patience=5",
         "early_stopping.metric=ndcg@5",
     )
-    if not isinstance(ranker, BoostingRanker):
-        pytest.skip(f"{model} is not boosted")
     values: list[float] = []
 
     def record(iteration: Iteration) -> None:
