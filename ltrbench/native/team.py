@@ -76,16 +76,19 @@ class Placement:
         team: the members.
         queries: (q,), numbers of this member's queries, ascending.
         query_sizes: (Q,), number of documents of every query of the whole set.
+        all_queries: (Q,), numbers of the queries of all members, by rank.
     """
 
     team: Team
     queries: NDArray[np.int64]
     query_sizes: NDArray[np.int64]
+    all_queries: NDArray[np.int64]
 
     @classmethod
     def alone(cls, query_sizes: NDArray[np.int64]) -> Self:
         """Returns the placement of a fit in one process."""
-        return cls(ALONE, np.arange(len(query_sizes)), query_sizes)
+        queries = np.arange(len(query_sizes))
+        return cls(ALONE, queries, query_sizes, queries)
 
     @classmethod
     def among(
@@ -101,7 +104,7 @@ class Placement:
         all_queries, all_sizes = (
             np.concatenate(team.joined(part)) for part in (queries, query_sizes)
         )
-        return cls(team, queries, all_sizes[np.argsort(all_queries)])
+        return cls(team, queries, all_sizes[np.argsort(all_queries)], all_queries)
 
     @property
     def is_alone(self) -> bool:
@@ -146,7 +149,11 @@ class Placement:
     @cached_property
     def _all_rows(self) -> NDArray[np.int64]:
         """(D,), the rows of all members by rank."""
-        return np.concatenate(self.team.joined(self.rows))
+        query_start = np.cumsum(self.query_sizes) - self.query_sizes
+        sizes = self.query_sizes[self.all_queries]
+        start_by_rank = np.cumsum(sizes) - sizes
+        shifts = query_start[self.all_queries] - start_by_rank
+        return np.arange(self.num_documents) + np.repeat(shifts, sizes)
 
     def draws(self, rng: np.random.Generator) -> DocumentDraws:
         """Returns the random numbers of this member's documents."""

@@ -230,7 +230,9 @@ def test_two_workers_and_samples_of_queries_see_the_gradients_of_one_process(
             scores, queries, np.random.default_rng(5)
         )
         np.testing.assert_array_equal(sampled, [g * rows, h * rows])
-        placement = Placement(_OneOfTwo(), queries, data.query_sizes)
+        others = np.setdiff1d(np.arange(data.num_queries), queries)
+        by_rank = np.concatenate([queries, others])
+        placement = Placement(_OneOfTwo(), queries, data.query_sizes, by_rank)
         worker = prepare_objective(objective, data.take_queries(queries), placement)
         draws = placement.draws(np.random.default_rng(5))
         np.testing.assert_array_equal(

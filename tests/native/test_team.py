@@ -1,14 +1,15 @@
-"""A fit of several members gives the model of one process, byte for byte."""
+"""A fit of several members gives the model of one process, byte for byte.
+
+The members are threads; tests/distributed fits on processes.
+"""
 
 from __future__ import annotations
 
-import multiprocessing
 import tempfile
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +31,6 @@ from ltrbench.rankers.native import NativeRanker
 pytestmark = COMPILED
 
 Deal = list[NDArray[np.int64]]
-
-
-@pytest.fixture(scope="module")
-def members() -> Iterator[LocalMembers]:
-    with local_members(3) as started:
-        yield started
 
 
 def with_positions(data: RankingDataset) -> RankingDataset:
@@ -104,14 +99,13 @@ def shards_of(
 
 
 def assert_same_models(
-    members: LocalMembers,
     settings: dict[str, Any],
     deal: Deal,
     data: RankingDataset = DATA,
 ) -> None:
     alone = saved(make_ranker(settings).fit(data))
     fits = [(settings, *shard) for shard in shards_of(data, deal)]
-    for model in members.run(fit_together, fits):
+    for model in run_together(fit_together, fits):
         assert model == alone
 
 
@@ -151,37 +145,31 @@ SETTINGS: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
-def test_a_fit_of_several_members_supports_a_setting(
-    members: LocalMembers, settings: dict[str, Any]
-) -> None:
+def test_a_fit_of_several_members_supports_a_setting(settings: dict[str, Any]) -> None:
     for deal in (round_robin(DATA.num_queries, 2), uneven(DATA.num_queries, 3)):
-        assert_same_models(members, settings, deal)
+        assert_same_models(settings, deal)
 
 
 @pytest.mark.parametrize(
     "bias", [{"position_bias": "additive"}, {"position_bias": "propensity"}]
 )
-def test_members_continue_a_saved_model(
-    members: LocalMembers, bias: dict[str, Any], tmp_path: Path
-) -> None:
+def test_members_continue_a_saved_model(bias: dict[str, Any], tmp_path: Path) -> None:
     make_ranker({"num_trees": 2, "truncation": 4, **bias}).fit(DATA).save(tmp_path)
     settings = {"warm_start": str(tmp_path), "truncation": 4, **bias}
-    assert_same_models(members, settings, round_robin(DATA.num_queries, 3))
+    assert_same_models(settings, round_robin(DATA.num_queries, 3))
 
 
-def test_members_fit_categorical_features(members: LocalMembers) -> None:
+def test_members_fit_categorical_features() -> None:
     data = make_categorical(0, num_queries=60)
     for settings in (
         {"min_docs_in_leaf": 20},
         {"l1": 0.1},
         {"document_counts": "by_hessian"},
     ):
-        assert_same_models(members, settings, round_robin(data.num_queries, 3), data)
+        assert_same_models(settings, round_robin(data.num_queries, 3), data)
 
 
-def test_members_with_sparse_features_fit_the_model_of_sparse_bins(
-    members: LocalMembers,
-) -> None:
+def test_members_with_sparse_features_fit_the_model_of_sparse_bins() -> None:
     rng = np.random.default_rng(0)
     features = np.where(
         rng.random((DATA.num_documents, 40)) < 0.03,
@@ -193,7 +181,7 @@ def test_members_with_sparse_features_fit_the_model_of_sparse_bins(
     data = replace(
         DATA, features=sparse, feature_names=tuple(f"f{i}" for i in range(40))
     )
-    assert_same_models(members, {}, round_robin(data.num_queries, 2), data)
+    assert_same_models({}, round_robin(data.num_queries, 2), data)
 
 
 def bins_together(
@@ -211,9 +199,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=["all", "50", "100000", "equal_width"])
-def test_bins_are_chosen_from_the_same_sample(
-    members: LocalMembers, rule: ThresholdRule
-) -> None:
+def test_bins_are_chosen_from_the_same_sample(rule: ThresholdRule) -> None:
     features, rng = np.asarray(DATA.features).copy(), np.random.default_rng(0)
     # The threshold of equal widths is the zero that comes first, of either sign.
     features[:, 6:] = rng.choice([-0.0, 0.0, 1.0], size=features[:, 6:].shape)
@@ -222,95 +208,94 @@ def test_bins_are_chosen_from_the_same_sample(
     tasks = [
         (rule, *shard) for shard in shards_of(data, round_robin(data.num_queries, 3))
     ]
-    for of_member, words_here, rows in members.run(bins_together, tasks):
+    for of_member, words_here, rows in run_together(bins_together, tasks):
         assert of_member == thresholds
         np.testing.assert_array_equal(words_here, words[rows])
 
 
-class PipeTeam:
-    """A `Team` whose members send their arrays to the process that started them."""
+class ThreadTeam:
+    """A `Team` whose members are threads, of which one runs at a time, until it exchanges values."""
 
-    def __init__(self, rank: int, size: int, pipe: Connection) -> None:
+    def __init__(self, rank: int, meeting: Meeting) -> None:
         self.rank = rank
-        self.size = size
-        self._pipe = pipe
+        self.size = meeting.size
+        self._meeting = meeting
 
     def total(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
         assert values.dtype == np.int64
-        return np.asarray(self._exchanged("total", values))
+        return np.asarray(np.sum(self._exchanged("total", values), axis=0))
 
     def largest(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         assert values.dtype == np.float64
-        return np.asarray(self._exchanged("largest", values))
+        return np.asarray(np.max(self._exchanged("largest", values), axis=0))
 
     def joined(self, values: NDArray[Any]) -> list[NDArray[Any]]:
         assert values.ndim == 1
-        return list(self._exchanged("joined", values))
+        return [array.copy() for array in self._exchanged("joined", values)]
 
-    def _exchanged(self, kind: str, values: NDArray[Any]) -> Any:
-        self._pipe.send((kind, values))
-        return self._pipe.recv()
-
-
-COMBINE: dict[str, Callable[[list[Any]], Any]] = {
-    "total": lambda arrays: np.sum(arrays, axis=0),
-    "largest": lambda arrays: np.max(arrays, axis=0),
-    "joined": lambda arrays: arrays,
-    "result": lambda results: None,
-}
+    def _exchanged(self, kind: str, values: NDArray[Any]) -> list[NDArray[Any]]:
+        return self._meeting.exchanged(self.rank, kind, values)
 
 
-class LocalMembers:
-    """Processes, of which the first n run a function together."""
+class Meeting:
+    """What the members of a fit exchange.
 
-    def __init__(self, pipes: Sequence[Connection]) -> None:
-        self._pipes = pipes
+    Attributes:
+        size: number of members.
+        turn: held by the member that runs.
+    """
 
-    def run(
-        self, function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
-    ) -> list[Any]:
-        """Calls function(team, *arguments) on one process for each tuple; returns the results by rank."""
-        pipes = self._pipes[: len(arguments)]
-        for rank, pipe in enumerate(pipes):
-            pipe.send((function, rank, len(pipes), arguments[rank]))
-        while True:
-            messages = [pipe.recv() for pipe in pipes]
-            kinds = {kind for kind, _ in messages}
-            assert len(kinds) == 1, (
-                kinds
-            )  # the members made different calls, or one had an error
-            assert kinds <= COMBINE.keys(), kinds
-            (kind,) = kinds
-            values = [value for _, value in messages]
-            if kind == "result":
-                return values
-            for pipe in pipes:
-                pipe.send(COMBINE[kind](values))
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.turn = threading.Lock()
+        self._everyone = threading.Barrier(size)
+        self._kinds = [""] * size
+        self._values: list[NDArray[Any]] = [np.empty(0)] * size
 
-
-@contextmanager
-def local_members(count: int) -> Iterator[LocalMembers]:
-    """Starts processes, and ends them after the block."""
-    context = multiprocessing.get_context("spawn")
-    pairs = [context.Pipe() for _ in range(count)]
-    processes = [
-        context.Process(target=_serve, args=(pipe,), daemon=True) for _, pipe in pairs
-    ]
-    for process in processes:
-        process.start()
-    try:
-        yield LocalMembers([pipe for pipe, _ in pairs])
-    finally:
-        for process in processes:
-            process.terminate()
-            process.join()
-
-
-def _serve(pipe: Connection) -> None:
-    while True:
-        function, rank, size, arguments = pipe.recv()
+    def exchanged(
+        self, rank: int, kind: str, values: NDArray[Any]
+    ) -> list[NDArray[Any]]:
+        """Returns the values of all members by rank, when all have made the same call."""
+        self._kinds[rank] = kind
+        # A copy, as a message between processes is: the member may overwrite its array in its turn.
+        self._values[rank] = values.copy()
+        self.turn.release()
         try:
-            pipe.send(("result", function(PipeTeam(rank, size, pipe), *arguments)))
-        except Exception:
-            pipe.send((f"error of member {rank}: {traceback.format_exc()}", None))
-            return
+            self._everyone.wait()
+            kinds = set(self._kinds)
+            of_all = list(self._values)
+            # Before any of them makes its next call.
+            self._everyone.wait()
+        finally:
+            self.turn.acquire()
+        assert kinds == {kind}, kinds
+        return of_all
+
+    def attend(
+        self, rank: int, function: Callable[..., Any], arguments: tuple[Any, ...]
+    ) -> Any:
+        """Returns what the function returns for a member, when all members have ended."""
+        with self.turn:
+            try:
+                result = function(ThreadTeam(rank, self), *arguments)
+                self.exchanged(rank, "end", np.empty(0))
+            except BaseException:
+                self._everyone.abort()
+                raise
+        return result
+
+
+def run_together(
+    function: Callable[..., Any], arguments: Sequence[tuple[Any, ...]]
+) -> list[Any]:
+    """Calls function(team, *arguments) on one member for each tuple; returns the results by rank."""
+    meeting = Meeting(len(arguments))
+    with ThreadPoolExecutor(meeting.size) as threads:
+        fits = [
+            threads.submit(meeting.attend, rank, function, of_member)
+            for rank, of_member in enumerate(arguments)
+        ]
+    errors = [error for fit in fits if isinstance(error := fit.exception(), Exception)]
+    if errors:
+        raise ExceptionGroup("errors of members", errors)
+    return [fit.result() for fit in fits]
