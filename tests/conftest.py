@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,6 +51,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if any(item.get_closest_marker(name) for name in LONG)
     }
     items.sort(key=lambda item: item.path not in long)
+
+
+@pytest.hookimpl(trylast=True)  # when the fixtures of the test have ended
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Ends the workers that the tests of a folder share, before a test of another folder."""
+    shared = sys.modules.get("local_workers")
+    if shared is None:
+        return
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        shared.end_cluster()
 
 
 @pytest.fixture(autouse=True, scope="module")

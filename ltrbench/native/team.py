@@ -153,7 +153,8 @@ class Placement:
         sizes = self.query_sizes[self.all_queries]
         start_by_rank = np.cumsum(sizes) - sizes
         shifts = query_start[self.all_queries] - start_by_rank
-        return np.arange(self.num_documents) + np.repeat(shifts, sizes)
+        of_documents: NDArray[np.int64] = np.repeat(shifts, sizes)
+        return np.arange(self.num_documents) + of_documents
 
     def draws(self, rng: np.random.Generator) -> DocumentDraws:
         """Returns the random numbers of this member's documents."""

@@ -1,9 +1,7 @@
-# ruff: noqa: E402
 """Functions on all workers at the same time: exchanges, and failures of one member."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +12,8 @@ import pytest
 from messages import naming
 from numpy.typing import NDArray
 
-distributed = pytest.importorskip("distributed", reason="needs Dask")
-import dask
+pytest.importorskip("distributed", reason="needs Dask")
+from local_workers import local_workers, started_cluster
 
 from ltrbench.distributed import MemberError
 from ltrbench.distributed.cluster import DaskWorkers, Workers
@@ -27,28 +25,9 @@ LIMIT = 30.0
 """Maximum seconds until a failure is an error."""
 
 
-def started_cluster(num_workers: int) -> Any:
-    return distributed.LocalCluster(
-        n_workers=num_workers,
-        threads_per_worker=1,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",
-        silence_logs=logging.ERROR,
-    )
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
-    """A cluster of somebody else, with three workers, which waits for a lost one on a busy machine."""
-    dask.config.set({"distributed.deploy.lost-worker-timeout": "10 minutes"})
-    with started_cluster(3) as started:
-        yield started
-
-
 @pytest.fixture
-def three(cluster: Any) -> Iterator[Workers]:
-    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=120)
-    with settings.open() as opened:
+def three() -> Iterator[Workers]:
+    with local_workers(3) as opened:
         yield opened
 
 
@@ -85,11 +64,10 @@ def test_exchanges_are_exact_and_the_same_on_each_member(three: Workers) -> None
     ("how", "reason"), [("exception", "7 is not a label"), ("SIGKILL", "lost")]
 )
 def test_the_error_names_the_member_that_failed_and_the_workers_are_free_afterwards(
-    how: str, reason: str, cluster: Any
+    how: str, reason: str
 ) -> None:
-    settings = DaskWorkers(workers=3, scheduler=cluster.scheduler_address, wait=120)
     begin = time.monotonic()
-    with settings.open() as workers:
+    with local_workers(3) as workers:
         member = workers.members[2]
         with pytest.raises(
             MemberError,
@@ -99,23 +77,24 @@ def test_the_error_names_the_member_that_failed_and_the_workers_are_free_afterwa
     assert time.monotonic() - begin < LIMIT
     if how == "exception":
         assert "fail_in_loop" in "".join(raised.value.__cause__.__notes__)  # type: ignore[union-attr]
-    with settings.open() as workers:
+    with local_workers(3) as workers:
         assert workers.run(member_functions.add, [(1, 1)] * 3) == [2] * 3
 
 
-def test_too_few_workers_are_an_error(cluster: Any) -> None:
+def test_too_few_workers_are_an_error() -> None:
+    address = started_cluster().scheduler_address
     begin = time.monotonic()
     with (
         pytest.raises(
             ConfigError,
             match=naming(
                 "distributed.workers is 5",
-                cluster.scheduler_address,
+                address,
                 "3 workers",
                 "dask worker tcp://",
             ),
         ),
-        DaskWorkers(workers=5, scheduler=cluster.scheduler_address, wait=1).open(),
+        DaskWorkers(workers=5, scheduler=address, wait=1).open(),
     ):
         pass
     assert time.monotonic() - begin < LIMIT

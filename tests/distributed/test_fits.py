@@ -1,31 +1,39 @@
-"""Distributed fits of the libraries: as good as local ones, and with the same model files and curves."""
+"""Fits on workers: of the libraries, as good as local ones, with the same model files and curves; of native,
+with the model file and the curve of one process, byte for byte."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from messages import naming
+from numpy.typing import NDArray
 
 from ltrbench.data import RankingDataset, Splits
+from ltrbench.data.store import read_store, write_store
 from ltrbench.data.synthetic import Synthetic
-from ltrbench.distributed import PlacedShards, divide_queries, send_shards
+from ltrbench.distributed import (
+    Deal,
+    PlacedShards,
+    contiguous,
+    divide_queries,
+    send_shards,
+)
 from ltrbench.errors import ConfigError
 from ltrbench.metrics import evaluate
 from ltrbench.rankers import EarlyStopping
 from ltrbench.rankers.base import Iteration
 from ltrbench.rankers.lightgbm import LightGBMRanker
+from ltrbench.rankers.native import MODEL_FILE, NativeRanker
 from ltrbench.rankers.xgboost import XGBoostRanker
 
 pytest.importorskip("distributed", reason="needs Dask")
 from local_workers import local_workers
 
 from ltrbench.distributed.cluster import Workers
-
-pytestmark = pytest.mark.slow
 
 SETTINGS: dict[str, Any] = {
     "num_trees": 12,
@@ -34,6 +42,12 @@ SETTINGS: dict[str, Any] = {
     "num_threads": 1,
 }
 METRIC = "ndcg@10"
+OF_NATIVE: dict[str, Any] = {
+    **SETTINGS,
+    "num_trees": 8,
+    "learning_rate": 0.3,
+    "early_stopping": EarlyStopping(metric=METRIC, patience=3),
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +75,7 @@ def ndcg(ranker: Any, test: RankingDataset) -> float:
     return evaluate(test, ranker.predict(test.features), [METRIC]).means[METRIC]
 
 
+@pytest.mark.slow
 def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
     one_worker: Workers, splits: Splits, tmp_path: Path
 ) -> None:
@@ -97,6 +112,7 @@ def test_xgboost_on_one_worker_gives_the_local_model_and_curve(
     )
 
 
+@pytest.mark.slow
 def test_xgboost_stops_early_on_all_members_at_once(
     workers: Workers, splits: Splits
 ) -> None:
@@ -119,6 +135,7 @@ def test_xgboost_stops_early_on_all_members_at_once(
     )
 
 
+@pytest.mark.slow
 def test_lightgbm_on_one_worker_gives_the_local_model(
     one_worker: Workers, splits: Splits, tmp_path: Path
 ) -> None:
@@ -140,6 +157,7 @@ def test_lightgbm_on_one_worker_gives_the_local_model(
     )
 
 
+@pytest.mark.slow
 def test_lightgbm_on_two_workers_is_as_good_as_a_local_fit(
     workers: Workers, splits: Splits
 ) -> None:
@@ -176,3 +194,93 @@ def test_settings_that_lightgbm_cannot_distribute_are_refused(
         ConfigError, match=naming("LightGBM", *named, "distributed=none")
     ):
         LightGBMRanker(**settings).check_distributed()
+
+
+# ---- native.
+
+
+def round_robin(
+    query_sizes: NDArray[np.int64], num_shards: int
+) -> Sequence[NDArray[np.int64]]:
+    return [np.arange(rank, len(query_sizes), num_shards) for rank in range(num_shards)]
+
+
+def uneven(
+    query_sizes: NDArray[np.int64], num_shards: int
+) -> Sequence[NDArray[np.int64]]:
+    """Deals one random query to each shard except the last."""
+    order = np.random.default_rng(0).permutation(len(query_sizes))
+    return [np.sort(part) for part in np.split(order, range(1, num_shards))]
+
+
+@pytest.fixture(scope="module")
+def with_store(tmp_path_factory: pytest.TempPathFactory) -> Splits:
+    """Splits of which train is a store."""
+    splits = Synthetic(name="synthetic", num_queries=150).load()
+    store = tmp_path_factory.mktemp("store") / "train.store"
+    write_store(store, splits.train)
+    return Splits(read_store(store), splits.valid, splits.test)
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Workers]:
+    with local_workers(3) as opened:
+        yield opened
+
+
+def model_file(ranker: NativeRanker, folder: Path) -> bytes:
+    folder.mkdir()
+    ranker.save(folder)
+    return (folder / MODEL_FILE).read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("deal", "settings"),
+    [
+        (contiguous, {}),
+        (
+            round_robin,
+            {
+                "queries_per_tree": 0.5,
+                "features_per_tree": 0.7,
+                "drop_rate": 0.3,
+                "seed": 3,
+            },
+        ),
+        (uneven, {}),
+    ],
+)
+def test_workers_fit_the_model_of_one_process(
+    settings: dict[str, Any],
+    deal: Deal,
+    three: Workers,
+    with_store: Splits,
+    tmp_path: Path,
+) -> None:
+    train, valid = with_store.train, with_store.valid
+    assert valid is not None
+    local, ranker = (
+        NativeRanker(**OF_NATIVE, **settings),
+        NativeRanker(**OF_NATIVE, **settings),
+    )
+    curve: list[float] = []
+
+    def record(iteration: Iteration) -> None:
+        assert iteration.valid_scores is not None
+        curve.append(evaluate(valid, iteration.valid_scores, [METRIC]).means[METRIC])
+
+    local.fit(train, valid, record)
+    of_train, of_valid = (
+        send_shards(three, divide_queries(part, len(three.addresses), deal))
+        for part in (train, valid)
+    )
+    numbers, values = ranker.fit_distributed(three, of_train, of_valid, [METRIC])
+    assert numbers == list(range(1, len(curve) + 1))
+    assert values[f"valid/{METRIC}"] == curve
+    assert model_file(ranker, tmp_path / "workers") == model_file(
+        local, tmp_path / "local"
+    )
+    np.testing.assert_array_equal(
+        ranker.predict(with_store.test.features),
+        local.predict(with_store.test.features),
+    )
