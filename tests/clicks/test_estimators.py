@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from click_cases import (
     GOLDEN,
+    World,
     dataset_of,
     golden_judgments,
     impressions_of_counts,
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 
 from ltrbench.clicks.estimators import ClickLog
 from ltrbench.clicks.source import with_columns
-from ltrbench.data import Judgments
+from ltrbench.data import Judgments, RankingDataset
 from ltrbench.errors import DataError
 from ltrbench.metrics import evaluate
 from ltrbench.statistics import PairedSample
@@ -66,6 +68,12 @@ def test_the_error_of_a_difference_is_that_of_clusters() -> None:
     assert difference.standard_errors[0] == pytest.approx(golden["error"])
 
 
+@functools.cache
+def simulated_log(seed: int) -> tuple[World, RankingDataset]:
+    world = make_world(seed)
+    return world, dataset_of(make_log(world, seed))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["clicks@10", "snips@10"])
 def test_intervals_cover_the_difference_of_two_rankers(metric: str) -> None:
@@ -73,8 +81,7 @@ def test_intervals_cover_the_difference_of_two_rankers(metric: str) -> None:
     errors = []
     truths = []
     for seed in range(100):
-        world = make_world(seed)
-        data = dataset_of(make_log(world, seed))
+        world, data = simulated_log(seed)
         queries = np.array([int(name.split()[1]) for name in data.query_ids])
         cells = (
             queries[data.query_of_document],
