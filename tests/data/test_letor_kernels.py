@@ -19,7 +19,7 @@ from ltrbench.data import blocks, letor, letor_kernels, read_letor
 from ltrbench.data.letor import OVERFLOWS, read_letor_features
 from ltrbench.errors import DataError
 
-EXAMPLES = 10 if config.DISABLE_JIT else 200
+EXAMPLES = 10 if config.DISABLE_JIT else 100
 
 ORDINARY = st.sampled_from(b"0 0.000000 0.5 12 -3.25 +1 1e-5 2E+3 .5 5.".split())
 ODD = st.sampled_from(
