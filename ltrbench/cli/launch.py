@@ -24,6 +24,7 @@ from typing import Any, ClassVar, NoReturn
 
 import click
 import hydra
+import yaml  # type: ignore[import-untyped]
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -128,11 +129,22 @@ def _launch(session: Session, arguments: list[str]) -> None:
     except (HydraException, OmegaConfBaseException) as error:
         several = "" if multirun else _several_values(arguments, overrides)
         raise ConfigError(several or composition_message(error)) from error
+    except yaml.MarkedYAMLError as error:
+        raise ConfigError(_about_yaml(error)) from error
     except OSError as error:  # of the folder of a run, which Hydra creates
         if error.filename is None:
             raise
         with writing_to(Path(error.filename)):
             raise
+
+
+def _about_yaml(error: yaml.MarkedYAMLError) -> str:
+    """Returns file, line and error of a YAML that cannot be read."""
+    mark = error.problem_mark or error.context_mark
+    return (
+        f"{mark.name}:{mark.line + 1}: {error.problem} {error.context or ''}, so this is no valid YAML. "
+        "Correct this line or the one before it."
+    )
 
 
 def _save_config(cfg: DictConfig, filename: str, output_dir: Path) -> None:

@@ -342,6 +342,19 @@ def test_a_users_mistake_is_one_paragraph_and_exit_code_2(
     )
 
 
+@pytest.mark.parametrize("text", ["num_leaves: [3\nnum_trees: 4", "seed: 1\nseed: 2"])
+def test_a_yaml_that_cannot_be_read_is_named_with_its_line(
+    text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "conf/model/mine.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"defaults: [native, _self_]\n{text}\n")
+    for words in (["model=mine"], ["model=mine,random", "-m"]):
+        done = run("--config-dir", "conf", *words, folder=tmp_path, check=2)
+        assert done.stderr.count("error: ") == 1
+        assert f"{file}:3: " in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "needed"),
     [
