@@ -141,10 +141,9 @@ def _launch(session: Session, arguments: list[str]) -> None:
 def _about_yaml(error: yaml.MarkedYAMLError) -> str:
     """Returns file, line and error of a YAML that cannot be read."""
     mark = error.problem_mark or error.context_mark
-    return (
-        f"{mark.name}:{mark.line + 1}: {error.problem} {error.context or ''}, so this is no valid YAML. "
-        "Correct this line or the one before it."
-    )
+    line = mark.line + 1
+    problem = f"{error.problem} {error.context or ''}".rstrip()
+    return f"{mark.name}:{line}: {problem}, so this is no valid YAML. Correct this line or the one before it."
 
 
 def _save_config(cfg: DictConfig, filename: str, output_dir: Path) -> None:
