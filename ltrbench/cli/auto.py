@@ -104,12 +104,17 @@ _SHARE_OF_ROUND = 0.6
 """Share of the time left that a round of the search may take, as predicted by the rounds before."""
 _SHARE_OF_FIRST_ROUND = 0.3
 """The same for the first round: other settings than the default ones may take several times as long."""
+_LONGEST_ROUND = 0.1
+"""Share of the time asked for that a round may take, unless one setting takes more: some settings take
+several times as long as those before, and a round is not ended before its end."""
 _SECONDS_OF_COMMANDS = 15.0
 """Time that is kept for the comparison, its report, and shipping, without fits."""
 _FITS_AT_THE_END = 1.5
 """The chosen settings of all models are trained once more for the table, and those of one on all queries."""
 _MOST_OVERTIME = 0.1
 """Share of the time asked for that the fits at the end may add."""
+_SHORT_FIT = 0.1
+"""Share of the time of the best model's fit up to which another model is trained again in any case."""
 _FEWEST_TRIALS = 16
 """Number of settings of each model for which the slowest models are left out of the search."""
 _FEWEST_TO_SEARCH = 2
@@ -332,6 +337,7 @@ class Auto:
         self.journal = Journal.of(order)
         self.clock = Clock(60 * minutes, self.journal.seconds)
         self._seconds_of_trial = 0.0  # one setting of each model on all folds, together
+        self._seconds_of_fits_at_the_end = 0.0
 
     @property
     def folder(self) -> Path:
@@ -665,7 +671,8 @@ class Auto:
 
     def _search(self) -> None:
         """Tries settings of all models that are left, in rounds, until the time is spent."""
-        self._seconds_of_trial = self._seconds_so_far()
+        self._seconds_of_trial = self._seconds_so_far(self.runs)
+        self._seconds_of_fits_at_the_end = self._predicted_fits_at_the_end()
         if self.num_folds > 1 and self.journal.trials == 1:
             # The first fits were on one fold.
             if self._seconds_of_trial > self.clock.left - self._reserved:
@@ -678,10 +685,10 @@ class Auto:
                 return
             self._round(min(self.journal.trials + number, MOST_TRIALS))
 
-    def _seconds_so_far(self) -> float:
+    def _seconds_so_far(self, runs: Iterable[Run]) -> float:
         """Returns the mean time of one setting of each searched model on all folds, of the trials so far."""
         seconds: dict[str, list[float]] = {}
-        for run in self.runs:
+        for run in runs:
             if isinstance(run.result.origin, Trial):
                 seconds.setdefault(run.result.model, []).append(_seconds_of_fit(run))
         of_models = [fmean(seconds[model]) for model in self.searched]
@@ -697,7 +704,9 @@ class Auto:
         fitting = math.floor(share * left / of_one)
         if fitting < 1 and left > of_one:
             fitting = 1
-        return min(fitting, max(2 * self.journal.trials, 4))
+        longest = math.floor(_LONGEST_ROUND * self.clock.budget / of_one)
+        most = max(2 * self.journal.trials, 4)
+        return min(fitting, max(longest, 1), most)
 
     def _round(self, trials: int) -> None:
         names = ", ".join(self.searched)
@@ -706,25 +715,39 @@ class Auto:
         self._run(self._trial_words(self.searched, trials))
         new = max(trials - self.journal.trials, 1)
         self._seconds_of_trial = (self.clock.spent - began) / new
+        self._seconds_of_fits_at_the_end = self._predicted_fits_at_the_end()
         self.journal.trials = trials
         self._write()
 
     @property
     def _reserved(self) -> float:
         """The time to keep for what follows the search."""
-        return _SECONDS_OF_COMMANDS + _FITS_AT_THE_END * self._seconds_of_trial
+        return _SECONDS_OF_COMMANDS + self._seconds_of_fits_at_the_end
+
+    def _predicted_fits_at_the_end(self) -> float:
+        """Returns the time of the fits at the end: less than that of any settings, if the best so far take
+        less."""
+        of_any = _FITS_AT_THE_END * self._seconds_of_trial
+        runs = self.runs
+        best = self._best_trials(runs)
+        if not best:
+            return of_any
+        # A round takes more time than its fits, to load the data and to write the runs.
+        overhead = self._seconds_of_trial / max(self._seconds_so_far(runs), 1e-3)
+        return min(of_any, overhead * seconds_at_the_end(best, self.num_folds))
 
     def _leave_out_late(self) -> None:
         """Leaves out models whose chosen settings there is no time to train again: some take far longer than
         others."""
         late = _MOST_OVERTIME * self.clock.budget
         left = self.clock.left + late - _SECONDS_OF_COMMANDS
-        self.journal.left_out |= too_late(self._best_trials(), left, self.num_folds)
+        best = self._best_trials(self.runs)
+        self.journal.left_out |= too_late(best, left, self.num_folds)
 
-    def _best_trials(self) -> dict[str, TimedFit]:
+    def _best_trials(self, runs: Iterable[Run]) -> dict[str, TimedFit]:
         """Returns model -> the mean fit with the settings of the highest mean metric on validation."""
         folds: dict[tuple[str, str], list[TimedFit]] = {}
-        for run in self.runs:
+        for run in runs:
             model = run.result.model
             value = self._value(run)
             is_trial = isinstance(run.result.origin, Trial)
@@ -977,12 +1000,29 @@ def _fastest_after_best(fits: Mapping[str, TimedFit]) -> tuple[str, list[str]]:
     return best, [best, *others]
 
 
+def seconds_at_the_end(chosen: Mapping[str, TimedFit], num_folds: int) -> float:
+    """Returns the time of the fits at the end: of each model on each fold, and of the best on all queries.
+
+    Args:
+        chosen: model -> a fit with its chosen settings.
+        num_folds: number of fits of each model, one for each fold.
+
+    >>> seconds_at_the_end({"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7)}, num_folds=5)
+    17
+    """
+    fits = chosen.values()
+    best = max(fits, key=lambda fit: fit.rank)
+    of_one_fold = sum(fit.seconds for fit in fits)
+    return num_folds * of_one_fold + best.seconds
+
+
 def too_late(
     chosen: Mapping[str, TimedFit], left: float, num_folds: int
 ) -> dict[str, str]:
     """Returns model -> why it is left out, so that there is time for the fits at the end.
 
-    The slowest are left out first; the best one stays, and is trained once more on all queries.
+    The slowest are left out first; the best one stays, and is trained once more on all queries, and so do
+    models whose fits are short beside its own.
 
     Args:
         chosen: model -> a fit with its chosen settings.
@@ -992,16 +1032,20 @@ def too_late(
     >>> chosen = {"a": TimedFit(2, 0.8), "b": TimedFit(1, 0.7), "c": TimedFit(9, 0.6)}
     >>> [list(too_late(chosen, left, num_folds=5)) for left in (100, 20, 10)]
     [[], ['c'], ['c', 'b']]
+    >>> list(too_late({"a": TimedFit(20, 0.8), "b": TimedFit(1, 0.7)}, 10, num_folds=5))
+    []
     """
     best, kept = _fastest_after_best(chosen)
     reasons: dict[str, str] = {}
     while len(kept) > 1:
-        of_all = num_folds * sum(chosen[model].seconds for model in kept)
-        if of_all + chosen[best].seconds <= left:
+        fits = {model: chosen[model] for model in kept}
+        slowest = chosen[kept[-1]].seconds
+        is_short = slowest <= _SHORT_FIT * chosen[best].seconds
+        if is_short or seconds_at_the_end(fits, num_folds) <= left:
             break
-        seconds = num_folds * chosen[kept[-1]].seconds
+        again = duration(num_folds * slowest)
         reasons[kept.pop()] = (
-            f"no time was left to train its chosen settings again, about {duration(seconds)}"
+            f"no time was left to train its chosen settings again, about {again}"
         )
     return reasons
 
